@@ -1,0 +1,2 @@
+//! The one binary: arguments in, the parts wired, exit codes out.
+fn main() {}

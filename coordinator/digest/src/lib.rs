@@ -1,0 +1,1 @@
+//! From log bytes, an ending and reports to a verdict, findings and budgeted text: pure and incremental.

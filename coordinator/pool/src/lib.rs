@@ -1,0 +1,1 @@
+//! Who runs what, until when, and why not yet: the pool as a pure state machine.

@@ -1,0 +1,1 @@
+//! The coordinator: queue, leases, log store, digest, links.

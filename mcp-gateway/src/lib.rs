@@ -1,0 +1,1 @@
+//! The user's side: pool client, snapshots and the MCP tools.

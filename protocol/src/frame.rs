@@ -1,0 +1,112 @@
+//! Frames: control messages are JSON text with a `type`, bulk bytes are binary with a 16-byte header. Sizes are
+//! checked before anything is allocated for the content.
+
+use crate::error::{ErrorCode, LinkError};
+use crate::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Size of a binary frame's header in bytes.
+pub const BINARY_HEADER_BYTES: usize = 16;
+
+/// What a binary frame carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BinaryKind {
+    /// Whole output chunks of one attempt, worker to coordinator. `position` is that of the first chunk.
+    Output,
+    /// Whole output chunks, coordinator to the reader on `channel`. `position` is that of the first chunk.
+    Follow,
+    /// Bytes of the transfer on `channel` (a snapshot's pack, an artifact), at offset `position`.
+    Transfer,
+}
+
+/// The header of a binary frame, little-endian: kind (1), zero (3), channel (4), position (8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BinaryHeader {
+    /// What follows.
+    pub kind: BinaryKind,
+    /// Which reader or transfer of this connection; 0 for [`BinaryKind::Output`].
+    pub channel: u32,
+    /// Where the content belongs.
+    pub position: u64,
+}
+
+impl BinaryHeader {
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; BINARY_HEADER_BYTES] {
+        let mut bytes = [0; BINARY_HEADER_BYTES];
+        bytes[0] = match self.kind {
+            BinaryKind::Output => 1,
+            BinaryKind::Follow => 2,
+            BinaryKind::Transfer => 3,
+        };
+        bytes[4..8].copy_from_slice(&self.channel.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.position.to_le_bytes());
+        bytes
+    }
+
+    /// Splits a binary frame into its header and its content.
+    ///
+    /// # Errors
+    /// `malformed` for a short frame or an unknown kind, `too_large` beyond [`BINARY_FRAME_BYTES_MAX`].
+    pub fn decode(frame: &[u8]) -> Result<(Self, &[u8]), LinkError> {
+        if frame.len() > BINARY_FRAME_BYTES_MAX {
+            return Err(too_large("binary frame", frame.len(), BINARY_FRAME_BYTES_MAX));
+        }
+        let Some((header, content)) = frame.split_first_chunk::<BINARY_HEADER_BYTES>() else {
+            return Err(LinkError::new(
+                ErrorCode::Malformed,
+                format!(
+                    "a binary frame of {} bytes is shorter than its header of {BINARY_HEADER_BYTES}",
+                    frame.len()
+                ),
+            ));
+        };
+        let kind = match header[0] {
+            1 => BinaryKind::Output,
+            2 => BinaryKind::Follow,
+            3 => BinaryKind::Transfer,
+            other => {
+                return Err(LinkError::new(
+                    ErrorCode::Malformed,
+                    format!(
+                        "binary frame of unknown kind {other}; known are 1 (output), 2 (follow), 3 (transfer)"
+                    ),
+                ));
+            }
+        };
+        let mut channel = [0; 4];
+        channel.copy_from_slice(&header[4..8]);
+        let mut position = [0; 8];
+        position.copy_from_slice(&header[8..16]);
+        Ok((
+            Self { kind, channel: u32::from_le_bytes(channel), position: u64::from_le_bytes(position) },
+            content,
+        ))
+    }
+}
+
+/// Writes a control message.
+///
+/// # Panics
+/// Never: the messages of this crate have string keys and no failing serializers.
+pub fn encode_control<M: Serialize>(message: &M) -> String {
+    serde_json::to_string(message).expect("link messages serialize: string keys, no fallible serializers")
+}
+
+/// Reads a control message.
+///
+/// # Errors
+/// `too_large` beyond [`CONTROL_MESSAGE_BYTES_MAX`]; `malformed` with the reason and the place when it does not parse.
+pub fn decode_control<M: DeserializeOwned>(text: &str) -> Result<M, LinkError> {
+    if text.len() > CONTROL_MESSAGE_BYTES_MAX {
+        return Err(too_large("control message", text.len(), CONTROL_MESSAGE_BYTES_MAX));
+    }
+    serde_json::from_str(text).map_err(|error| {
+        LinkError::new(ErrorCode::Malformed, format!("control message does not parse: {error}"))
+    })
+}
+
+fn too_large(what: &str, length: usize, limit: usize) -> LinkError {
+    LinkError::new(ErrorCode::TooLarge, format!("{what} of {length} bytes is over the limit of {limit}"))
+}

@@ -1,0 +1,92 @@
+//! Every bound that a peer can run into, in one place. Relations between them are checked when this compiles.
+
+use std::time::Duration;
+
+/// Largest control message (a JSON text frame), in bytes. A larger one ends the connection with `too_large`.
+pub const CONTROL_MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// Largest binary frame, in bytes, its header included.
+pub const BINARY_FRAME_BYTES_MAX: usize = 1 << 20;
+/// Largest payload of one output chunk, in bytes: what a pipe gives at once.
+pub const CHUNK_BYTES_MAX: usize = 64 << 10;
+/// Output that may be on the way to a reader beyond what it has acknowledged, in bytes.
+pub const FOLLOW_WINDOW_BYTES: u64 = 4 << 20;
+/// Output that a worker may have on the way beyond what the coordinator has acknowledged, in bytes.
+pub const OUTPUT_WINDOW_BYTES: u64 = 8 << 20;
+
+/// Longest time for a peer to say `register` after the socket is open.
+pub const REGISTER_WITHIN: Duration = Duration::from_secs(10);
+/// How often each side states all that it knows.
+pub const REPORT_EVERY: Duration = Duration::from_secs(10);
+/// A link that was silent for this long is given up; the jobs go on.
+pub const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Without contact for this long an attempt may be declared lost, unless configured otherwise.
+pub const LOST_AFTER: Duration = Duration::from_secs(15 * 60);
+/// How much earlier than the coordinator a keeper ends its tree when it is cut off.
+pub const SELF_FENCE_MARGIN: Duration = Duration::from_secs(60);
+/// From SIGTERM to SIGKILL, unless the job says otherwise.
+pub const GRACE: Duration = Duration::from_secs(10);
+/// Longest grace that a job may ask for.
+pub const GRACE_MAX: Duration = Duration::from_secs(60 * 60);
+/// Longest job, unless configured otherwise.
+pub const TIMEOUT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long pipes may stay open after the command itself has exited.
+pub const PIPE_DRAIN: Duration = Duration::from_secs(2);
+/// The local pool ends after this long without a job or a client.
+pub const LOCAL_POOL_IDLE: Duration = Duration::from_secs(30 * 60);
+
+/// Longest command, all arguments together, in bytes.
+pub const COMMAND_BYTES_MAX: usize = 1 << 20;
+/// Most arguments of a command.
+pub const ARGUMENTS_MAX: usize = 16_384;
+/// Largest environment of a job, names and values together, in bytes.
+pub const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
+/// Most selectors, resources, report or artifact globs of a job, each.
+pub const LIST_MAX: usize = 64;
+/// Longest label, resource, template, worker or token name, in bytes.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Longest `client_request_id` and cancel reason, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1024;
+/// Most jobs that wait or run at once in a pool.
+pub const LIVE_JOBS_MAX: usize = 200_000;
+/// Most jobs in one answer of `jobs`.
+pub const JOBS_PAGE_MAX: usize = 1_000;
+/// Most jobs in one build.
+pub const BUILD_JOBS_MAX: usize = 64;
+/// Most slots of one worker.
+pub const SLOTS_MAX: u32 = 1024;
+/// Attempts lost with their worker before a job is given up as poison.
+pub const LOSSES_MAX: u32 = 3;
+
+/// Completed logs that stay in memory, by count.
+pub const RING_JOBS: usize = 50;
+/// Completed logs that stay in memory, in bytes over all of them.
+pub const RING_BYTES_MAX: usize = 64 << 20;
+/// Stored logs are removed after this long, unless configured otherwise.
+pub const RETENTION_AGE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+/// Stored logs are removed, oldest first, beyond this many bytes, unless configured otherwise.
+pub const RETENTION_BYTES: u64 = 10 << 30;
+/// Largest log of one attempt, in bytes; beyond it the middle is a counted gap.
+pub const LOG_BYTES_MAX: u64 = 64 << 30;
+
+/// Findings of tier 1 that are shown.
+pub const TIER_1_FINDINGS_MAX: usize = 15;
+/// Findings that a digest keeps, all tiers.
+pub const FINDINGS_MAX: usize = 400;
+/// Lines before a finding.
+pub const PRE_CONTEXT_LINES: usize = 5;
+/// Lines after a finding.
+pub const POST_CONTEXT_LINES: usize = 10;
+/// Text that a log answer gives without a choice by the caller, in characters of each stream.
+pub const LOG_ANSWER_CHARS: usize = 40_000;
+
+const _: () = assert!(
+    CHUNK_BYTES_MAX + crate::output::CHUNK_HEADER_BYTES + crate::frame::BINARY_HEADER_BYTES
+        <= BINARY_FRAME_BYTES_MAX
+);
+const _: () = assert!(
+    BINARY_FRAME_BYTES_MAX as u64 <= FOLLOW_WINDOW_BYTES && FOLLOW_WINDOW_BYTES <= OUTPUT_WINDOW_BYTES
+);
+const _: () = assert!(COMMAND_BYTES_MAX + ENVIRONMENT_BYTES_MAX < CONTROL_MESSAGE_BYTES_MAX);
+const _: () = assert!(REPORT_EVERY.as_secs() * 3 <= SILENCE_MAX.as_secs());
+const _: () = assert!(SILENCE_MAX.as_secs() + SELF_FENCE_MARGIN.as_secs() < LOST_AFTER.as_secs());
+const _: () = assert!(TIER_1_FINDINGS_MAX <= FINDINGS_MAX);

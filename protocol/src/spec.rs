@@ -1,0 +1,475 @@
+//! What a job asks for. A spec is immutable once accepted.
+
+use crate::duration;
+use crate::ids::BuildId;
+use crate::limits;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What is executed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// These arguments, without a shell; the first is the program.
+    Argv(Vec<String>),
+    /// This text by `sh -c`.
+    Shell(String),
+}
+
+impl Command {
+    /// The arguments that are executed.
+    pub fn argv(&self) -> Vec<String> {
+        match self {
+            Self::Argv(argv) => argv.clone(),
+            Self::Shell(text) => vec!["sh".into(), "-c".into(), text.clone()],
+        }
+    }
+}
+
+/// One line for a person; arguments are quoted where a shell would need it.
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shell(text) => f.write_str(text),
+            Self::Argv(argv) => {
+                for (index, argument) in argv.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(" ")?;
+                    }
+                    if is_plain(argument) {
+                        f.write_str(argument)?;
+                    } else {
+                        write!(f, "'{}'", argument.replace('\'', r"'\''"))?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn is_plain(argument: &str) -> bool {
+    !argument.is_empty()
+        && argument.chars().all(|c| {
+            c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | '=' | ':' | ',' | '+' | '@' | '%')
+        })
+}
+
+/// The files that the command sees.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The directory where the job was asked for, as it is; only on a local pool.
+    InPlace {
+        /// Absolute.
+        directory: String,
+    },
+    /// A working tree at a moment, in a workspace.
+    Snapshot {
+        /// The tree, as git names it.
+        id: String,
+        /// Which project: decides which warm workspaces fit.
+        project: String,
+        /// The command's directory inside the tree, relative; empty for its root.
+        directory: String,
+        /// The commit that HEAD pointed at, where there is one.
+        head: Option<String>,
+    },
+    /// An empty directory.
+    Empty,
+}
+
+/// A wish on a worker's labels: the label is there and, if a value is named, has it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Selector {
+    /// The label.
+    pub key: String,
+    /// Its value; any if absent.
+    pub value: Option<String>,
+}
+
+impl Selector {
+    /// Whether a worker with these labels fits.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        labels.get(&self.key).is_some_and(|have| self.value.as_ref().is_none_or(|want| want == have))
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}={value}", self.key),
+            None => f.write_str(&self.key),
+        }
+    }
+}
+
+impl FromStr for Selector {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (key, value) = match text.split_once('=') {
+            Some((key, value)) => (key, Some(value.to_owned())),
+            None => (text, None),
+        };
+        check_name("label", key)?;
+        Ok(Self { key: key.to_owned(), value })
+    }
+}
+
+/// What happens when the worker of a running attempt stays away for `lost_after`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLost {
+    /// Queue the job again at its old place.
+    #[default]
+    Rerun,
+    /// Keep waiting for that worker.
+    Wait,
+    /// End the job as `lost`.
+    Fail,
+}
+
+/// What happens when output comes faster than it can be carried, or more than may be kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputPolicy {
+    /// The process waits at its pipe.
+    #[default]
+    Block,
+    /// The process runs on; head and tail are kept, the middle becomes a counted gap.
+    KeepEnds,
+}
+
+/// How much of a result is shown.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verbosity {
+    /// What explains a failure.
+    #[default]
+    Minimal,
+    /// Also warnings, stderr and the last lines of stdout.
+    #[serde(alias = "standard")]
+    Normal,
+    /// Both streams.
+    #[serde(alias = "verbose")]
+    Full,
+}
+
+impl Verbosity {
+    /// Lines and characters of text that an answer may have.
+    pub const fn budget(self) -> (usize, usize) {
+        match self {
+            Self::Minimal => (100, 5_000),
+            Self::Normal => (800, 40_000),
+            Self::Full => (4_000, 200_000),
+        }
+    }
+
+    /// `minimal`, `normal` or `full`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Minimal => "minimal",
+            Self::Normal => "normal",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl FromStr for Verbosity {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        match text {
+            "minimal" => Ok(Self::Minimal),
+            "normal" | "standard" => Ok(Self::Normal),
+            "full" | "verbose" => Ok(Self::Full),
+            other => Err(SpecError::new(
+                "verbosity",
+                format!("`{other}` is none; valid are minimal, normal (standard), full (verbose)"),
+            )),
+        }
+    }
+}
+
+/// A reusable output filter, as it travels in a job: the definition, so that a later change of the file changes nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateSpec {
+    /// As it was asked for.
+    pub name: String,
+    /// For a person.
+    #[serde(default)]
+    pub description: String,
+    /// Lines that match are shown.
+    #[serde(default)]
+    pub include_regex: Option<String>,
+    /// Lines that match are not shown, even if they are included.
+    #[serde(default)]
+    pub exclude_regex: Option<String>,
+    /// Lines before each included one.
+    #[serde(default)]
+    pub context_before: u32,
+    /// Lines after each included one.
+    #[serde(default)]
+    pub context_after: u32,
+    /// Paragraphs from the end that are shown whatever they match.
+    #[serde(default)]
+    pub tail_paragraphs: Option<u32>,
+    /// Other values for a job that passed.
+    #[serde(default)]
+    pub on_success: Option<Box<TemplateSpec>>,
+}
+
+/// Everything that was asked for. Defaults are those of [`JobSpec::new`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// What is executed.
+    pub command: Command,
+    /// On which files.
+    pub source: Source,
+    /// What the history of this command belongs to: the project's root or name; empty when unknown.
+    #[serde(default)]
+    pub project: String,
+    /// Variables beside those of the worker; for a job in place, the submitter's whole environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Names of secrets; their values travel beside the spec and are never stored.
+    #[serde(default)]
+    pub secrets: Vec<String>,
+    /// Which workers will do.
+    #[serde(default)]
+    pub selectors: Vec<Selector>,
+    /// Counted resources that the attempt takes from its worker.
+    #[serde(default)]
+    pub resources: BTreeMap<String, u32>,
+    /// Higher goes first.
+    #[serde(default)]
+    pub priority: i32,
+    /// At most one job of a group runs at a time.
+    #[serde(default)]
+    pub concurrency_group: Option<String>,
+    /// Longest run.
+    #[serde(default, with = "duration::option")]
+    pub timeout: Option<Duration>,
+    /// Longest silence of both streams.
+    #[serde(default, with = "duration::option")]
+    pub idle_timeout: Option<Duration>,
+    /// From SIGTERM to SIGKILL.
+    #[serde(default, with = "duration::option")]
+    pub grace: Option<Duration>,
+    /// When the worker stays away.
+    #[serde(default)]
+    pub on_lost: OnLost,
+    /// How long to wait for a worker nobody has seen yet.
+    #[serde(default, with = "duration::option")]
+    pub wait_for_worker: Option<Duration>,
+    /// Further attempts after an infrastructure failure.
+    #[serde(default)]
+    pub retries: u32,
+    /// When output comes too fast.
+    #[serde(default)]
+    pub output_policy: OutputPolicy,
+    /// How much of the result the submitter wants.
+    #[serde(default)]
+    pub verbosity: Verbosity,
+    /// The filter that the submitter chose.
+    #[serde(default)]
+    pub template: Option<TemplateSpec>,
+    /// Test reports and result bundles: paths or globs, relative to the command's directory.
+    #[serde(default)]
+    pub reports: Vec<String>,
+    /// Files to bring back: globs, relative to the command's directory.
+    #[serde(default)]
+    pub artifacts: Vec<String>,
+    /// Build products of earlier jobs are removed first.
+    #[serde(default)]
+    pub clean: bool,
+    /// The build that this job is part of.
+    #[serde(default)]
+    pub build: Option<BuildId>,
+}
+
+impl JobSpec {
+    /// A spec with defaults.
+    pub fn new(command: Command, source: Source) -> Self {
+        Self {
+            command,
+            source,
+            project: String::new(),
+            env: BTreeMap::new(),
+            secrets: Vec::new(),
+            selectors: Vec::new(),
+            resources: BTreeMap::new(),
+            priority: 0,
+            concurrency_group: None,
+            timeout: None,
+            idle_timeout: None,
+            grace: None,
+            on_lost: OnLost::default(),
+            wait_for_worker: None,
+            retries: 0,
+            output_policy: OutputPolicy::default(),
+            verbosity: Verbosity::default(),
+            template: None,
+            reports: Vec::new(),
+            artifacts: Vec::new(),
+            clean: false,
+            build: None,
+        }
+    }
+
+    /// Checks what a type cannot: sizes, names, absence of NUL.
+    ///
+    /// # Errors
+    /// The first field that is wrong, and what would be valid.
+    pub fn check(&self) -> Result<(), SpecError> {
+        self.check_command()?;
+        self.check_environment()?;
+        for (field, length) in [
+            ("label", self.selectors.len()),
+            ("resource", self.resources.len()),
+            ("secret", self.secrets.len()),
+            ("report", self.reports.len()),
+            ("artifact", self.artifacts.len()),
+        ] {
+            if length > limits::LIST_MAX {
+                return Err(SpecError::new(
+                    field,
+                    format!("{length} given; at most {} are valid", limits::LIST_MAX),
+                ));
+            }
+        }
+        for selector in &self.selectors {
+            check_name("label", &selector.key)?;
+        }
+        for name in self.resources.keys() {
+            check_name("resource", name)?;
+        }
+        for name in &self.secrets {
+            check_variable("secret", name)?;
+        }
+        if self.grace.is_some_and(|grace| grace > limits::GRACE_MAX) {
+            return Err(SpecError::new(
+                "grace",
+                format!("longer than the limit of {}s", limits::GRACE_MAX.as_secs()),
+            ));
+        }
+        for (field, value) in [("timeout", self.timeout), ("idle_timeout", self.idle_timeout)] {
+            if value.is_some_and(|value| value.is_zero()) {
+                return Err(SpecError::new(
+                    field,
+                    "0 would end the job before it starts; leave it out for no limit",
+                ));
+            }
+            if value.is_some_and(|value| value > limits::TIMEOUT_MAX) {
+                return Err(SpecError::new(
+                    field,
+                    format!("longer than the limit of {}s", limits::TIMEOUT_MAX.as_secs()),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_command(&self) -> Result<(), SpecError> {
+        let argv = self.command.argv();
+        if argv.first().is_none_or(String::is_empty) {
+            return Err(SpecError::new("command", "is empty; name a program"));
+        }
+        if argv.len() > limits::ARGUMENTS_MAX {
+            return Err(SpecError::new(
+                "command",
+                format!("has {} arguments; at most {} are valid", argv.len(), limits::ARGUMENTS_MAX),
+            ));
+        }
+        let bytes: usize = argv.iter().map(String::len).sum();
+        if bytes > limits::COMMAND_BYTES_MAX {
+            return Err(SpecError::new(
+                "command",
+                format!("has {bytes} bytes; at most {} are valid", limits::COMMAND_BYTES_MAX),
+            ));
+        }
+        if argv.iter().any(|argument| argument.contains('\0')) {
+            return Err(SpecError::new("command", "contains a NUL byte, which no process can be given"));
+        }
+        Ok(())
+    }
+
+    fn check_environment(&self) -> Result<(), SpecError> {
+        let mut bytes = 0;
+        for (name, value) in &self.env {
+            check_variable("env", name)?;
+            if value.contains('\0') {
+                return Err(SpecError::new("env", format!("the value of `{name}` contains a NUL byte")));
+            }
+            bytes += name.len() + value.len();
+        }
+        if bytes > limits::ENVIRONMENT_BYTES_MAX {
+            return Err(SpecError::new(
+                "env",
+                format!("has {bytes} bytes; at most {} are valid", limits::ENVIRONMENT_BYTES_MAX),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A field of a spec that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpecError {
+    /// Which field.
+    pub field: &'static str,
+    /// What is wrong with it and what is valid.
+    pub reason: String,
+}
+
+impl SpecError {
+    fn new(field: &'static str, reason: impl Into<String>) -> Self {
+        Self { field, reason: reason.into() }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.reason)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+/// Checks the name of a label, resource, worker or token.
+///
+/// # Errors
+/// When it is empty, too long, or has other than letters, digits, `_`, `-`, `.`, `/`.
+pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
+    if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
+        return Err(SpecError::new(
+            field,
+            format!("`{name}` has {} bytes; valid are 1 to {}", name.len(), limits::NAME_BYTES_MAX),
+        ));
+    }
+    if !name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')) {
+        return Err(SpecError::new(
+            field,
+            format!("`{name}` is no valid name; use letters, digits, `_`, `-`, `.`, `/`"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(SpecError::new(
+            field,
+            format!(
+                "`{}` is no valid variable name: it must not be empty, nor contain `=` or NUL",
+                name.escape_debug()
+            ),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! Evidence beyond the log: result bundles, crash files, test reports, memory.
