@@ -48,6 +48,19 @@ pub struct TestReport {
     pub cases_omitted: u64,
     /// Tests that started and have no result.
     pub unfinished: Vec<String>,
+    /// Of those that passed, how many failed first.
+    #[serde(default)]
+    pub flaky: u64,
+    /// Runs of all tests, counting repetitions and arguments; 0 where the report does not tell them apart.
+    #[serde(default)]
+    pub runs: u64,
+    /// Where the tests ran: `iPhone 17 Pro, iOS Simulator 26.1, arm64`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub destinations: Vec<String>,
+    /// The path of another report that tells of the same tests and is believed instead. Counts of such a report are
+    /// not to be added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<String>,
 }
 
 /// A test in a report.
@@ -67,6 +80,30 @@ pub struct TestCase {
     pub runs: u32,
     /// Passed only after it failed.
     pub flaky: bool,
+    /// The name that people gave it, where it differs: Swift Testing prints this one in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// The sets of arguments with which it did not simply pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<TestArguments>,
+    /// Names of files that the test attached to its failures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<String>,
+}
+
+/// One set of arguments of a parametrised test.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TestArguments {
+    /// As the tool writes them.
+    pub arguments: String,
+    /// The last result with them.
+    pub status: TestStatus,
+    /// Runs with them.
+    pub runs: u32,
+    /// Passed only after it failed.
+    pub flaky: bool,
+    /// Failure messages of the last run.
+    pub messages: Vec<String>,
 }
 
 /// How a test ended.
@@ -95,6 +132,12 @@ pub struct ReportIssue {
     pub message: String,
     /// Where, if it says so.
     pub location: Option<Location>,
+    /// `infrastructure` when it is not the code's fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// What to do about it, for `infrastructure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
 }
 
 /// What the kernel says about memory.
@@ -108,4 +151,7 @@ pub struct MemoryEvidence {
     pub peak_bytes: Option<u64>,
     /// `cgroup` or `kernel_log`.
     pub source: String,
+    /// Which process was killed, where the kernel says: `rustc (pid 4711)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim: Option<String>,
 }

@@ -171,6 +171,10 @@ pub struct CrashReport {
     /// `Fatal error: …` and what else the application left to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The process fact by which it belongs to the job: `pid`, `parent_pid`, `responsible_pid`, `simulator_device`,
+    /// `process_path`, `attached`, `named`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched_by: Option<String>,
 }
 
 /// A termination reason. The code is a signal only in namespace `SIGNAL`, and can be wider than 32 bits.
