@@ -1,0 +1,103 @@
+//! A live job: from its submission until its end is recorded.
+
+use crate::effect::{AttemptRecord, JobRecord};
+use crate::input::Now;
+use buildpool_protocol::client_link::Secret;
+use buildpool_protocol::ids::{JobId, Lease, WorkerId};
+use buildpool_protocol::worker_link::HeldState;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Somebody asked to end the job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CancelAsked {
+    pub(crate) by: String,
+    pub(crate) reason: String,
+}
+
+/// An attempt that was declared lost and may still come back, because nothing newer was granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Adoptable {
+    pub(crate) lease: Lease,
+    pub(crate) worker: WorkerId,
+}
+
+/// A grant that holds.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Granted {
+    pub(crate) lease: Lease,
+    pub(crate) worker: WorkerId,
+    /// The worker has said that it holds the attempt.
+    pub(crate) confirmed: bool,
+    pub(crate) state: HeldState,
+    /// Since when the worker has been asked to end it.
+    pub(crate) ending_since: Option<Duration>,
+}
+
+/// Where a live job stands:
+///
+/// ```text
+///            grant                      completed
+///  Queued ──────────▶ Granted ─────────────────────▶ (recorded, no longer live)
+///    ▲  ◀────────────    │                                  ▲
+///    │  lost, drained,   │ cancelled while queued, given up │
+///    │  declined         ▼                                  │
+///    └── adopted: the lost attempt came back ───────────────┘
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Phase {
+    Queued { since: Now, adoptable: Option<Adoptable> },
+    Granted(Granted),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Job {
+    pub(crate) record: Arc<JobRecord>,
+    pub(crate) phase: Phase,
+    pub(crate) attempts: Vec<AttemptRecord>,
+    pub(crate) cancel: Option<CancelAsked>,
+    pub(crate) secrets: BTreeMap<String, Secret>,
+}
+
+impl Job {
+    pub(crate) fn id(&self) -> JobId {
+        self.record.job
+    }
+
+    pub(crate) fn granted(&self) -> Option<&Granted> {
+        match &self.phase {
+            Phase::Granted(granted) => Some(granted),
+            Phase::Queued { .. } => None,
+        }
+    }
+
+    pub(crate) fn granted_mut(&mut self) -> Option<&mut Granted> {
+        match &mut self.phase {
+            Phase::Granted(granted) => Some(granted),
+            Phase::Queued { .. } => None,
+        }
+    }
+
+    /// Whether an attempt under this lease may still give the job its result.
+    pub(crate) fn accepts(&self, lease: Lease) -> bool {
+        match &self.phase {
+            Phase::Granted(granted) => granted.lease == lease,
+            Phase::Queued { adoptable, .. } => adoptable.is_some_and(|lost| lost.lease == lease),
+        }
+    }
+
+    /// Names of secrets whose values are not here (any more).
+    pub(crate) fn missing_secrets(&self) -> impl Iterator<Item = &str> {
+        self.record.spec.secrets.iter().filter(|name| !self.secrets.contains_key(*name)).map(String::as_str)
+    }
+
+    /// Attempts that were lost with their worker.
+    pub(crate) fn losses(&self) -> impl Iterator<Item = &AttemptRecord> {
+        self.attempts.iter().filter(|attempt| attempt.counted)
+    }
+
+    pub(crate) fn last_attempt_mut(&mut self, number: u32) -> Option<&mut AttemptRecord> {
+        self.attempts.iter_mut().rev().find(|attempt| attempt.number == number)
+    }
+}

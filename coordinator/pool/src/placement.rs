@@ -1,0 +1,157 @@
+//! Which worker gets a job, and why none does.
+
+use crate::job::{Job, Phase};
+use crate::pool::Pool;
+use crate::roster::Worker;
+use buildpool_protocol::ids::{JobId, WorkerId};
+use buildpool_protocol::spec::{JobSpec, Source};
+use std::cmp::Reverse;
+use std::time::Duration;
+
+/// What stands between a queued job and a worker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Obstacle {
+    /// Nothing: there is room.
+    None(WorkerId),
+    /// It waits a while for a worker with a warm workspace.
+    Warm { until: Duration },
+    /// The pool takes no jobs.
+    PoolDraining,
+    /// Another job of its group runs.
+    Group(JobId),
+    /// Values of these secrets went with a restart.
+    Secrets(Vec<String>),
+    /// No known worker could ever run it.
+    Unsatisfiable(String),
+    /// Workers that could run it exist; counts by what keeps each from it.
+    Workers(Keeping),
+}
+
+/// How many of the fitting workers are kept from a job, by what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Keeping {
+    pub(crate) absent: usize,
+    pub(crate) draining: usize,
+    pub(crate) quarantined: usize,
+    pub(crate) busy: usize,
+    pub(crate) without_resources: usize,
+}
+
+impl Pool {
+    pub(crate) fn obstacle(&self, job: &Job, now: Duration) -> Obstacle {
+        let spec = &*job.record.spec;
+        if self.draining {
+            return Obstacle::PoolDraining;
+        }
+        let missing: Vec<_> = job.missing_secrets().map(str::to_owned).collect();
+        if !missing.is_empty() {
+            return Obstacle::Secrets(missing);
+        }
+        if let Some(holder) = spec.concurrency_group.as_ref().and_then(|group| self.groups.get(group)) {
+            return Obstacle::Group(*holder);
+        }
+        if !self.roster.is_satisfiable(spec) {
+            return Obstacle::Unsatisfiable(self.roster.what_is_missing(spec));
+        }
+        match self.best_worker(job) {
+            Some((worker, warm)) if warm => Obstacle::None(worker),
+            Some((worker, _)) => match self.warm_wait(job, spec, now) {
+                Some(until) => Obstacle::Warm { until },
+                None => Obstacle::None(worker),
+            },
+            None => Obstacle::Workers(self.keeping(spec)),
+        }
+    }
+
+    /// The best worker with room, and whether it is warm for the job's project (jobs without a project count as warm).
+    fn best_worker(&self, job: &Job) -> Option<(WorkerId, bool)> {
+        let spec = &*job.record.spec;
+        let is_warm = |worker: &Worker| match &spec.source {
+            Source::Snapshot { project, .. } => worker.is_warm(project),
+            Source::InPlace { .. } | Source::Empty => true,
+        };
+        self.roster
+            .iter()
+            .filter(|(_, worker)| worker.has_room(spec))
+            .min_by_key(|(id, worker)| {
+                let lost_it = job.losses().any(|attempt| attempt.worker == **id);
+                (lost_it, Reverse(is_warm(worker)), Reverse(worker.free_slots()), worker.record.name.clone())
+            })
+            .map(|(id, worker)| (*id, is_warm(worker)))
+    }
+
+    /// Until when the job waits for a busy worker with a warm workspace, if there is one.
+    fn warm_wait(&self, job: &Job, spec: &JobSpec, now: Duration) -> Option<Duration> {
+        let Source::Snapshot { project, .. } = &spec.source else { return None };
+        let Phase::Queued { since, .. } = &job.phase else { return None };
+        let until = since.clock + self.config.warm_wait;
+        let exists = self.roster.iter().any(|(_, worker)| {
+            worker.session().is_some()
+                && !worker.is_draining()
+                && worker.is_warm(project)
+                && worker.could_run(spec)
+        });
+        (exists && now < until).then_some(until)
+    }
+
+    fn keeping(&self, spec: &JobSpec) -> Keeping {
+        let mut keeping = Keeping::default();
+        for (_, worker) in self.roster.iter().filter(|(_, worker)| worker.could_run(spec)) {
+            let count = if worker.session().is_none() {
+                &mut keeping.absent
+            } else if worker.is_draining() {
+                &mut keeping.draining
+            } else if worker.distrusted.is_some() || worker.condition.quarantined.is_some() {
+                &mut keeping.quarantined
+            } else if worker.free_slots() == 0 || worker.declined {
+                &mut keeping.busy
+            } else {
+                &mut keeping.without_resources
+            };
+            *count += 1;
+        }
+        keeping
+    }
+}
+
+impl Obstacle {
+    /// One sentence for whoever waits.
+    pub(crate) fn sentence(&self) -> String {
+        match self {
+            Self::None(_) => "about to be granted".to_owned(),
+            Self::Warm { .. } => {
+                "a worker with a warm workspace of this project is busy; another one is taken shortly"
+                    .to_owned()
+            }
+            Self::PoolDraining => "the coordinator is draining and grants nothing".to_owned(),
+            Self::Group(holder) => format!("job {holder} of the same concurrency group is running"),
+            Self::Secrets(names) => format!(
+                "the values of its secrets ({}) were lost when the coordinator restarted; they are never stored; the submitter's client gives them again when it reconnects",
+                names.join(", ")
+            ),
+            Self::Unsatisfiable(missing) => format!("{missing}; waiting for one to join"),
+            Self::Workers(keeping) => keeping.sentence(),
+        }
+    }
+}
+
+impl Keeping {
+    fn sentence(self) -> String {
+        let parts: Vec<String> = [
+            (self.busy, "busy"),
+            (self.without_resources, "short of a counted resource"),
+            (self.draining, "draining"),
+            (self.quarantined, "quarantined"),
+            (self.absent, "not connected"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+        let total = self.busy + self.without_resources + self.draining + self.quarantined + self.absent;
+        match total {
+            1 => format!("the one worker that fits is {}", parts.join(", ").trim_start_matches("1 ")),
+            _ => format!("of {total} workers that fit: {}", parts.join(", ")),
+        }
+    }
+}

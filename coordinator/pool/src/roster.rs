@@ -1,0 +1,183 @@
+//! Workers that the pool knows, connected or not.
+
+use crate::effect::WorkerRecord;
+use crate::input::Session;
+use buildpool_protocol::ids::{BootId, JobId, WorkerId};
+use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::worker_link::Condition;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Whether a worker can be reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Contact {
+    Connected { session: Session, boot: BootId },
+    Absent { since: Duration },
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Worker {
+    pub(crate) record: WorkerRecord,
+    pub(crate) contact: Contact,
+    pub(crate) condition: Condition,
+    /// The pool's own reason to send no jobs: an end that was never confirmed.
+    pub(crate) distrusted: Option<String>,
+    /// It declined a grant and has not reported since.
+    pub(crate) declined: bool,
+    pub(crate) drain_deadline: Option<Duration>,
+    /// Jobs granted to it, with what they take.
+    pub(crate) jobs: BTreeMap<JobId, BTreeMap<String, u32>>,
+}
+
+impl Worker {
+    pub(crate) fn session(&self) -> Option<Session> {
+        match self.contact {
+            Contact::Connected { session, .. } => Some(session),
+            Contact::Absent { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.record.draining || self.condition.draining
+    }
+
+    pub(crate) fn free_slots(&self) -> u32 {
+        self.record.slots.saturating_sub(u32::try_from(self.jobs.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn used(&self, resource: &str) -> u32 {
+        self.jobs.values().filter_map(|taken| taken.get(resource)).sum()
+    }
+
+    /// Whether it takes jobs at all now.
+    pub(crate) fn is_open(&self) -> bool {
+        self.session().is_some()
+            && !self.is_draining()
+            && !self.declined
+            && self.distrusted.is_none()
+            && self.condition.quarantined.is_none()
+            && self.free_slots() > 0
+    }
+
+    /// Whether it could ever run the job, when idle.
+    pub(crate) fn could_run(&self, spec: &JobSpec) -> bool {
+        self.record.slots > 0
+            && spec.selectors.iter().all(|selector| selector.matches(&self.record.labels))
+            && spec
+                .resources
+                .iter()
+                .all(|(name, count)| self.record.resources.get(name).unwrap_or(&0) >= count)
+    }
+
+    /// Whether it can run the job now.
+    pub(crate) fn has_room(&self, spec: &JobSpec) -> bool {
+        self.is_open()
+            && self.could_run(spec)
+            && spec.resources.iter().all(|(name, count)| {
+                let have = self.record.resources.get(name).copied().unwrap_or(0);
+                have.saturating_sub(self.used(name)) >= *count
+            })
+    }
+
+    pub(crate) fn is_warm(&self, project: &str) -> bool {
+        self.condition.warm_projects.iter().any(|warm| warm == project)
+    }
+}
+
+#[derive(Default, Debug)]
+pub(crate) struct Roster {
+    workers: BTreeMap<WorkerId, Worker>,
+    sessions: BTreeMap<Session, WorkerId>,
+}
+
+impl Roster {
+    pub(crate) fn get(&self, worker: WorkerId) -> Option<&Worker> {
+        self.workers.get(&worker)
+    }
+
+    pub(crate) fn get_mut(&mut self, worker: WorkerId) -> Option<&mut Worker> {
+        self.workers.get_mut(&worker)
+    }
+
+    pub(crate) fn by_session(&self, session: Session) -> Option<WorkerId> {
+        self.sessions.get(&session).copied()
+    }
+
+    pub(crate) fn by_name(&self, name: &str) -> Option<WorkerId> {
+        self.workers.iter().find(|(_, worker)| worker.record.name == name).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&WorkerId, &Worker)> {
+        self.workers.iter()
+    }
+
+    pub(crate) fn insert(&mut self, worker: Worker) {
+        self.workers.insert(worker.record.worker, worker);
+    }
+
+    pub(crate) fn remove(&mut self, worker: WorkerId) {
+        self.workers.remove(&worker);
+    }
+
+    pub(crate) fn connect(&mut self, worker: WorkerId, session: Session, boot: BootId) {
+        if let Some(known) = self.workers.get_mut(&worker) {
+            if let Contact::Connected { session: old, .. } = known.contact {
+                self.sessions.remove(&old);
+            }
+            known.contact = Contact::Connected { session, boot };
+            self.sessions.insert(session, worker);
+        }
+    }
+
+    /// The worker behind a session is gone; none when the session was superseded.
+    pub(crate) fn disconnect(&mut self, session: Session, now: Duration) -> Option<WorkerId> {
+        let worker = self.sessions.remove(&session)?;
+        if let Some(known) = self.workers.get_mut(&worker) {
+            known.contact = Contact::Absent { since: now };
+        }
+        Some(worker)
+    }
+
+    pub(crate) fn is_satisfiable(&self, spec: &JobSpec) -> bool {
+        self.workers.values().any(|worker| worker.could_run(spec))
+    }
+
+    /// One sentence on why no known worker could ever run the job.
+    pub(crate) fn what_is_missing(&self, spec: &JobSpec) -> String {
+        if self.workers.is_empty() {
+            return "no worker has joined this pool yet".to_owned();
+        }
+        for selector in &spec.selectors {
+            if !self.workers.values().any(|worker| selector.matches(&worker.record.labels)) {
+                return format!("no worker has the label `{selector}`; there are: {}", self.labels());
+            }
+        }
+        for (name, count) in &spec.resources {
+            let most = self.workers.values().filter_map(|worker| worker.record.resources.get(name)).max();
+            match most {
+                None => return format!("no worker has the resource `{name}`"),
+                Some(most) if most < count => {
+                    return format!("no worker has {count} of the resource `{name}`; the most is {most}");
+                }
+                Some(_) => {}
+            }
+        }
+        let wanted: Vec<_> = spec.selectors.iter().map(ToString::to_string).collect();
+        format!("no single worker has all of what was asked for ({})", wanted.join(", "))
+    }
+
+    fn labels(&self) -> String {
+        let all: BTreeSet<String> = self
+            .workers
+            .values()
+            .flat_map(|worker| worker.record.labels.iter())
+            .map(|(key, value)| if value.is_empty() { key.clone() } else { format!("{key}={value}") })
+            .collect();
+        let shown: Vec<_> = all.iter().take(LABELS_SHOWN_MAX).cloned().collect();
+        let rest = all.len() - shown.len();
+        if rest > 0 { format!("{} and {rest} more", shown.join(", ")) } else { shown.join(", ") }
+    }
+}
+
+/// Labels that a refusal names.
+const LABELS_SHOWN_MAX: usize = 40;

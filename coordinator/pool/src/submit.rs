@@ -1,0 +1,231 @@
+//! Submitting and cancelling.
+
+use crate::effect::{Change, Effect, JobRecord};
+use crate::input::{ClientRef, Now, Submit, Submitter};
+use crate::job::{CancelAsked, Job, Phase};
+use crate::lifecycle::Ended;
+use crate::pool::{Pool, Timer};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::limits;
+use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
+use buildpool_protocol::spec::{JobSpec, Source};
+use buildpool_protocol::worker_link::{Desired, ToWorker};
+use std::sync::Arc;
+
+/// Equal submits that are remembered until their answer is delivered.
+const UNDELIVERED_MAX: usize = 1_000;
+
+impl Pool {
+    pub(crate) fn submit(&mut self, now: Now, client: ClientRef, submit: Submit) {
+        match self.earlier(&submit) {
+            Ok(Some(job)) => return self.reattach(client, job, submit),
+            Ok(None) => {}
+            Err(error) => return self.emit(Effect::Refused { client, error }),
+        }
+        if let Err(error) = self.check(&submit) {
+            return self.emit(Effect::Refused { client, error });
+        }
+        let id = submit.job;
+        let missing =
+            (!self.roster.is_satisfiable(&submit.spec)).then(|| self.roster.what_is_missing(&submit.spec));
+        let wait = submit.spec.wait_for_worker;
+        self.accept(now, client, submit);
+        match (missing, wait) {
+            (Some(missing), None) => self.reject(now, id, &missing),
+            (Some(_), Some(wait)) => {
+                self.enqueue(id);
+                self.timers.insert((now.clock + wait, Timer::GiveUp(id)));
+            }
+            (None, _) => self.enqueue(id),
+        }
+    }
+
+    /// An earlier job that this submit means.
+    fn earlier(&self, submit: &Submit) -> Result<Option<JobId>, LinkError> {
+        if let Some(job) = self.jobs.get(&submit.job) {
+            if job.record.submitter != submit.submitter.name || job.record.spec != submit.spec {
+                return Err(LinkError::new(
+                    ErrorCode::Conflict,
+                    format!(
+                        "job id {} is in use for another job; leave the choice to your client",
+                        submit.job
+                    ),
+                ));
+            }
+            return Ok(Some(submit.job));
+        }
+        if submit.finished.is_some() {
+            return Ok(submit.finished);
+        }
+        let by_request_id = submit
+            .client_request_id
+            .as_ref()
+            .and_then(|text| self.request_ids.get(&(submit.submitter.name.clone(), text.clone())));
+        let by_equality = submit
+            .attach
+            .then(|| self.undelivered.get(&(submit.submitter.name.clone(), likeness(&submit.spec))))
+            .flatten();
+        Ok(by_request_id.or(by_equality).copied())
+    }
+
+    /// The same job again: it may bring secrets that a restart has lost.
+    fn reattach(&mut self, client: ClientRef, id: JobId, submit: Submit) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.secrets.extend(submit.secrets);
+        }
+        self.emit(Effect::Accepted { client, job: id, reattached: true });
+    }
+
+    fn check(&self, submit: &Submit) -> Result<(), LinkError> {
+        let invalid = |text: String| Err(LinkError::new(ErrorCode::Invalid, text));
+        if let Err(error) = submit.spec.check() {
+            return invalid(error.to_string());
+        }
+        if matches!(submit.spec.source, Source::InPlace { .. }) && !self.config.local {
+            return invalid("source: only the local pool runs jobs in place; give a snapshot".to_owned());
+        }
+        if let Some(name) = submit.spec.secrets.iter().find(|name| !submit.secrets.contains_key(*name)) {
+            return invalid(format!("secret: `{name}` has no value"));
+        }
+        if submit.client_request_id.as_ref().is_some_and(|text| text.len() > limits::TEXT_BYTES_MAX) {
+            return invalid(format!("client_request_id: longer than {} bytes", limits::TEXT_BYTES_MAX));
+        }
+        if self.jobs.len() >= self.config.live_jobs_max {
+            return Err(LinkError::new(
+                ErrorCode::Exhausted,
+                format!(
+                    "{} jobs wait or run already, which is the limit of this pool; try again later",
+                    self.jobs.len()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, now: Now, client: ClientRef, submit: Submit) {
+        let id = submit.job;
+        let name = submit.submitter.name;
+        let record = Arc::new(JobRecord {
+            job: id,
+            spec: submit.spec,
+            submitter: name.clone(),
+            created_at_ms: now.wall_ms,
+            order: self.next_order,
+            client_request_id: submit.client_request_id,
+            snapshot: submit.snapshot,
+        });
+        self.next_order += 1;
+        if let Some(text) = &record.client_request_id {
+            self.request_ids.insert((name.clone(), text.clone()), id);
+        }
+        if submit.attach {
+            if self.undelivered.len() >= UNDELIVERED_MAX {
+                self.undelivered.pop_first();
+            }
+            self.undelivered.insert((name.clone(), likeness(&record.spec)), id);
+        }
+        self.shares.entry(name).or_default().live += 1;
+        self.emit(Effect::Persist(Change::Submitted(record.clone())));
+        self.emit(Effect::Accepted { client, job: id, reattached: false });
+        self.jobs.insert(
+            id,
+            Job {
+                record,
+                phase: Phase::Queued { since: now, adoptable: None },
+                attempts: Vec::new(),
+                cancel: None,
+                secrets: submit.secrets,
+            },
+        );
+    }
+
+    pub(crate) fn reject(&mut self, now: Now, id: JobId, missing: &str) {
+        let text = format!("No worker can run this: {missing}.");
+        self.finish(
+            now,
+            id,
+            Ended::without_result(Verdict::Rejected, Cause { text, known_from: KnownFrom::Pool }),
+        );
+    }
+
+    /// The wait for a worker is over, or that for the values of its secrets.
+    pub(crate) fn give_up(&mut self, now: Now, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.granted().is_some() {
+            return;
+        }
+        let missing: Vec<_> = job.missing_secrets().map(str::to_owned).collect();
+        if !missing.is_empty() {
+            let names = missing.join(", ");
+            return self.reject(now, id, &format!("the values of its secrets ({names}) went with a restart of the coordinator and did not come back"));
+        }
+        let spec = job.record.spec.clone();
+        if spec.wait_for_worker.is_some() && !self.roster.is_satisfiable(&spec) {
+            let missing = self.roster.what_is_missing(&spec);
+            self.reject(now, id, &missing);
+        }
+    }
+
+    pub(crate) fn cancel(
+        &mut self,
+        now: Now,
+        client: ClientRef,
+        id: JobId,
+        by: &Submitter,
+        mut reason: String,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else {
+            return self.emit(Effect::Acknowledged { client, job: Some(id) });
+        };
+        if job.record.submitter != by.name && !by.admin {
+            let error = LinkError::new(
+                ErrorCode::Forbidden,
+                format!("job {id} is {}'s; only they or an admin can cancel it", job.record.submitter),
+            );
+            return self.emit(Effect::Refused { client, error });
+        }
+        reason.truncate(reason.floor_char_boundary(limits::TEXT_BYTES_MAX));
+        let first = job.cancel.is_none();
+        if first {
+            job.cancel = Some(CancelAsked { by: by.name.clone(), reason: reason.clone() });
+            self.emit(Effect::Persist(Change::CancelAsked { job: id, by: by.name.clone(), reason }));
+        }
+        self.emit(Effect::Acknowledged { client, job: Some(id) });
+        if first {
+            self.carry_out_cancel(now, id);
+        }
+    }
+
+    /// A job that is queued ends here; one that is granted is ended by its worker.
+    fn carry_out_cancel(&mut self, now: Now, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(asked) = job.cancel.clone() else { return };
+        match &mut job.phase {
+            Phase::Queued { .. } => {
+                self.finish(now, id, Ended::without_result(Verdict::Cancelled, cancelled_by(&asked)));
+            }
+            Phase::Granted(granted) => {
+                granted.ending_since = Some(now.clock);
+                let (lease, worker) = (granted.lease, granted.worker);
+                let at = self.kill_deadline(id, now.clock);
+                self.timers.insert((at, Timer::KillUnconfirmed(id)));
+                if let Some(session) = self.roster.get(worker).and_then(|worker| worker.session()) {
+                    let act = Desired::Cancel { lease, by: asked.by, reason: asked.reason };
+                    self.emit(Effect::Send { session, message: Box::new(ToWorker::Act(act)) });
+                }
+                self.emit(Effect::Changed { job: id });
+            }
+        }
+    }
+}
+
+pub(crate) fn cancelled_by(asked: &CancelAsked) -> Cause {
+    let because = if asked.reason.is_empty() { String::new() } else { format!(": {}", asked.reason) };
+    Cause { text: format!("Cancelled by {}{because}.", asked.by), known_from: KnownFrom::Pool }
+}
+
+/// What makes two submits the same request: project, files and command.
+fn likeness(spec: &JobSpec) -> String {
+    format!("{}\0{:?}\0{:?}\0{:?}", spec.project, spec.source, spec.command, spec.selectors)
+}
