@@ -167,6 +167,8 @@ pub enum FromClient {
         /// Its id or its name.
         token: String,
     },
+    /// A step of a transfer; see [`crate::transfer`].
+    Transfer(crate::transfer::Message),
 }
 
 /// What the coordinator says to a client.
@@ -284,6 +286,8 @@ pub enum ToClient {
         /// Why.
         error: LinkError,
     },
+    /// A step of a transfer; see [`crate::transfer`].
+    Transfer(crate::transfer::Message),
 }
 
 /// What to run and what to send back.

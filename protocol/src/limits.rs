@@ -79,6 +79,40 @@ pub const POST_CONTEXT_LINES: usize = 10;
 /// Text that a log answer gives without a choice by the caller, in characters of each stream.
 pub const LOG_ANSWER_CHARS: usize = 40_000;
 
+/// Longest name of a project, in bytes.
+pub const PROJECT_BYTES_MAX: usize = 512;
+/// Longest name of a branch or tag, in bytes.
+pub const REF_NAME_BYTES_MAX: usize = 1024;
+/// Ignore patterns that travel beside a snapshot, in bytes.
+pub const EXCLUDES_BYTES_MAX: usize = 64 << 10;
+/// Commits and tags that travel beside a snapshot, for `git describe`.
+pub const HISTORY_MAX: usize = 1_000;
+/// Trees or commits that one side names as being there.
+pub const BASES_MAX: usize = 64;
+/// Most files in a snapshot.
+pub const SNAPSHOT_FILES_MAX: u64 = 2_000_000;
+/// Largest snapshot, in bytes of its files.
+pub const SNAPSHOT_BYTES_MAX: u64 = 64 << 30;
+/// Largest pack or artifact, in bytes.
+pub const TRANSFER_BYTES_MAX: u64 = 32 << 30;
+/// Bytes of one transfer that may be on the way beyond what the receiver has taken.
+pub const TRANSFER_WINDOW_BYTES: u64 = 8 << 20;
+/// Payload of one transfer frame, in bytes.
+pub const TRANSFER_FRAME_BYTES: usize = 256 << 10;
+/// Transfers of one connection at a time.
+pub const TRANSFERS_MAX: usize = 16;
+/// Artifacts of one attempt.
+pub const ARTIFACTS_MAX: usize = 10_000;
+/// Artifacts of one attempt, in bytes, unless configured otherwise.
+pub const ARTIFACTS_BYTES_MAX: u64 = 4 << 30;
+/// Longest path of a file in a snapshot or of an artifact, in bytes.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+const _: () = assert!(
+    TRANSFER_FRAME_BYTES + crate::frame::BINARY_HEADER_BYTES <= BINARY_FRAME_BYTES_MAX
+        && TRANSFER_FRAME_BYTES as u64 * 2 <= TRANSFER_WINDOW_BYTES
+);
+const _: () = assert!(EXCLUDES_BYTES_MAX + HISTORY_MAX * 3 * 80 < CONTROL_MESSAGE_BYTES_MAX);
 const _: () = assert!(
     CHUNK_BYTES_MAX + crate::output::CHUNK_HEADER_BYTES + crate::frame::BINARY_HEADER_BYTES
         <= BINARY_FRAME_BYTES_MAX

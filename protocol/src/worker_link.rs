@@ -44,6 +44,8 @@ pub enum FromWorker {
         /// Why.
         reason: String,
     },
+    /// A step of a transfer; see [`crate::transfer`].
+    Transfer(crate::transfer::Message),
 }
 
 /// Who the worker is and what it offers.
@@ -161,6 +163,8 @@ pub enum ToWorker {
         /// Why.
         error: LinkError,
     },
+    /// A step of a transfer; see [`crate::transfer`].
+    Transfer(crate::transfer::Message),
 }
 
 /// What should become of an attempt that a worker holds.

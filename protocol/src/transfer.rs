@@ -1,0 +1,510 @@
+//! Snapshots, artifacts and how they travel: the same few steps on both links.
+//!
+//! Whoever has something *begins* with its checksum and length; the receiver answers *from* which offset it wants it;
+//! the bytes follow as binary frames ([`crate::frame::BinaryKind::Transfer`]) on the same channel; the receiver says
+//! how much it has *taken*, which lets more come, and at the end that it is *done*: complete, verified, on disk. A
+//! transfer that was cut is begun again with the same checksum and goes on where the receiver's disk ends. Channels are
+//! numbers that the dialling side chooses.
+
+use crate::error::{ErrorCode, LinkError};
+use crate::ids::Lease;
+use crate::limits;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The name of a git object: 40 (SHA-1) or 64 (SHA-256) hexadecimal digits in lower case.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ObjectId(Box<str>);
+
+impl ObjectId {
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Which hash it is of.
+    pub fn format(&self) -> ObjectFormat {
+        if self.0.len() == 40 { ObjectFormat::Sha1 } else { ObjectFormat::Sha256 }
+    }
+}
+
+impl FromStr for ObjectId {
+    type Err = NotHexadecimal;
+
+    fn from_str(text: &str) -> Result<Self, NotHexadecimal> {
+        let valid = matches!(text.len(), 40 | 64) && is_lower_hex(text);
+        if valid {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotHexadecimal { what: "object id", digits: "40 or 64" })
+        }
+    }
+}
+
+impl TryFrom<String> for ObjectId {
+    type Error = NotHexadecimal;
+
+    fn try_from(text: String) -> Result<Self, NotHexadecimal> {
+        text.parse()
+    }
+}
+
+impl From<ObjectId> for String {
+    fn from(id: ObjectId) -> Self {
+        id.0.into()
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ObjectId({})", self.0)
+    }
+}
+
+/// Which hash names the objects of a repository. Objects of different formats never share a cache.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ObjectFormat {
+    /// git's first.
+    Sha1,
+    /// git's second.
+    Sha256,
+}
+
+impl ObjectFormat {
+    /// As git's configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sha1 => "sha1",
+            Self::Sha256 => "sha256",
+        }
+    }
+
+    /// The tree without entries, which git knows without having it.
+    pub fn empty_tree(self) -> ObjectId {
+        ObjectId(match self {
+            Self::Sha1 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904".into(),
+            Self::Sha256 => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321".into(),
+        })
+    }
+}
+
+/// BLAKE3 of a whole file: 64 hexadecimal digits in lower case.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Checksum(Box<str>);
+
+impl Checksum {
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Checksum {
+    type Err = NotHexadecimal;
+
+    fn from_str(text: &str) -> Result<Self, NotHexadecimal> {
+        let valid = text.len() == 64 && is_lower_hex(text);
+        if valid {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotHexadecimal { what: "BLAKE3 checksum", digits: "64" })
+        }
+    }
+}
+
+impl TryFrom<String> for Checksum {
+    type Error = NotHexadecimal;
+
+    fn try_from(text: String) -> Result<Self, NotHexadecimal> {
+        text.parse()
+    }
+}
+
+impl From<Checksum> for String {
+    fn from(checksum: Checksum) -> Self {
+        checksum.0.into()
+    }
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Checksum({})", self.0)
+    }
+}
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// A text that should have been an id or a checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotHexadecimal {
+    what: &'static str,
+    digits: &'static str,
+}
+
+impl fmt::Display for NotHexadecimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "that is no {}, which has {} hexadecimal digits in lower case", self.what, self.digits)
+    }
+}
+
+impl std::error::Error for NotHexadecimal {}
+
+/// A snapshot: which objects belong to it, and what its workspace should know beside the files.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Whose object cache it goes to.
+    pub project: String,
+    /// The working tree.
+    pub tree: ObjectId,
+    /// The commit that was checked out, if there was one.
+    #[serde(default)]
+    pub head: Option<Head>,
+    /// Ignore patterns that are not in the tree: the user's own and those of `.buildpoolignore`. What they match is
+    /// kept in a workspace as a build product.
+    #[serde(default)]
+    pub excludes: String,
+    /// Files in the tree.
+    pub files: u64,
+    /// Their sizes together.
+    pub bytes: u64,
+}
+
+/// What git answers from in a workspace.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Head {
+    /// What `HEAD` is.
+    pub commit: ObjectId,
+    /// Its tree.
+    pub tree: ObjectId,
+    /// The branch, unless detached.
+    #[serde(default)]
+    pub branch: Option<String>,
+    /// Earlier commits back to the nearest tag, without their trees: what `git describe` counts.
+    #[serde(default)]
+    pub history: Vec<ObjectId>,
+    /// Tags on any of these commits.
+    #[serde(default)]
+    pub tags: Vec<Tag>,
+    /// Commits of these whose parents stay behind.
+    #[serde(default)]
+    pub shallow: Vec<ObjectId>,
+}
+
+/// A tag by its name without `refs/tags/`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Tag {
+    /// Its name.
+    pub name: String,
+    /// The tag object, or the commit for a light one.
+    pub object: ObjectId,
+}
+
+impl Manifest {
+    /// Checks what a type cannot: sizes and names.
+    ///
+    /// # Errors
+    /// The first field that is wrong, and what would be valid.
+    pub fn check(&self) -> Result<(), LinkError> {
+        let invalid = |text: String| Err(LinkError::new(ErrorCode::Invalid, text));
+        if self.project.is_empty() || self.project.len() > limits::PROJECT_BYTES_MAX {
+            return invalid(format!(
+                "project: has {} bytes; valid are 1 to {}",
+                self.project.len(),
+                limits::PROJECT_BYTES_MAX
+            ));
+        }
+        if self.excludes.len() > limits::EXCLUDES_BYTES_MAX {
+            return invalid(format!(
+                "excludes: {} bytes of ignore patterns; at most {} are valid",
+                self.excludes.len(),
+                limits::EXCLUDES_BYTES_MAX
+            ));
+        }
+        if self.files > limits::SNAPSHOT_FILES_MAX || self.bytes > limits::SNAPSHOT_BYTES_MAX {
+            return invalid(format!(
+                "snapshot: {} files with {} bytes; at most {} files and {} bytes are valid",
+                self.files,
+                self.bytes,
+                limits::SNAPSHOT_FILES_MAX,
+                limits::SNAPSHOT_BYTES_MAX
+            ));
+        }
+        match &self.head {
+            Some(head) => head.check(self.tree.format()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Head {
+    fn check(&self, format: ObjectFormat) -> Result<(), LinkError> {
+        let invalid = |text: String| Err(LinkError::new(ErrorCode::Invalid, text));
+        if self.history.len() > limits::HISTORY_MAX
+            || self.tags.len() > limits::HISTORY_MAX
+            || self.shallow.len() > limits::HISTORY_MAX + 1
+        {
+            return invalid(format!(
+                "head: {} commits and {} tags; at most {} of each are valid",
+                self.history.len(),
+                self.tags.len(),
+                limits::HISTORY_MAX
+            ));
+        }
+        let mut ids = self.history.iter().chain(&self.shallow).chain(self.tags.iter().map(|tag| &tag.object));
+        if self.commit.format() != format
+            || self.tree.format() != format
+            || ids.any(|id| id.format() != format)
+        {
+            return invalid("head: its ids are of another object format than the tree's".into());
+        }
+        let names = self.tags.iter().map(|tag| &tag.name).chain(&self.branch);
+        for name in names {
+            if !is_ref_name(name) {
+                return invalid(format!("head: `{}` is no valid branch or tag name", name.escape_debug()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether this can be the name of a branch or tag, by the rules of `git check-ref-format`.
+pub fn is_ref_name(name: &str) -> bool {
+    let part_is_valid = |part: &str| {
+        !part.is_empty() && !part.starts_with('.') && !part.ends_with('.') && !part.ends_with(".lock")
+    };
+    name.len() <= limits::REF_NAME_BYTES_MAX
+        && name != "@"
+        && !name.starts_with('-')
+        && !name.contains("..")
+        && !name.contains("@{")
+        && !name
+            .chars()
+            .any(|c| c.is_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\'))
+        && name.split('/').all(part_is_valid)
+}
+
+/// What a transfer carries.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Subject {
+    /// A pack with what the receiver lacks of a snapshot.
+    Snapshot {
+        /// Of which.
+        manifest: Box<Manifest>,
+        /// The tree that the pack builds on; none for a pack that stands alone.
+        base: Option<ObjectId>,
+    },
+    /// A file that a job made.
+    Artifact {
+        /// By which attempt.
+        lease: Lease,
+        /// Relative to the command's directory.
+        path: String,
+    },
+}
+
+/// One step of a transfer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum Message {
+    /// Client: I have this snapshot. Answered by `want`, or by `done` when it is there already.
+    Offer {
+        /// Chosen by the dialling side.
+        channel: u32,
+        /// What.
+        manifest: Box<Manifest>,
+        /// Trees that a pack could build on, the best one first.
+        bases: Vec<ObjectId>,
+    },
+    /// Coordinator: send it.
+    Want {
+        /// Of the offer.
+        channel: u32,
+        /// The tree of `bases` to build on, if one is here.
+        base: Option<ObjectId>,
+        /// Whether the commit at `head` is here, with all that belongs to it.
+        head: bool,
+    },
+    /// Worker: send me this snapshot. Answered by `begin` or `failed`.
+    FetchSnapshot {
+        /// Chosen by the dialling side.
+        channel: u32,
+        /// Whose cache.
+        project: String,
+        /// Which.
+        tree: ObjectId,
+        /// Trees that are here, the most recently used one first.
+        trees: Vec<ObjectId>,
+        /// Commits that are here with all that belongs to them.
+        heads: Vec<ObjectId>,
+    },
+    /// Client: send me this artifact. Answered by `begin` or `failed`.
+    FetchArtifact {
+        /// Chosen by the dialling side.
+        channel: u32,
+        /// An id or a unique prefix of one.
+        job: String,
+        /// As listed in the result.
+        path: String,
+    },
+    /// The side that has it: this many bytes with this checksum.
+    Begin {
+        /// Of the request, or chosen by the dialling side.
+        channel: u32,
+        /// What they are.
+        subject: Subject,
+        /// Over all of them.
+        blake3: Checksum,
+        /// How many.
+        length: u64,
+    },
+    /// The side that wants it: send from here.
+    From {
+        /// Of `begin`.
+        channel: u32,
+        /// Bytes that are on its disk already.
+        offset: u64,
+    },
+    /// The side that wants it: up to here it is on disk; lets more come.
+    Taken {
+        /// Of `begin`.
+        channel: u32,
+        /// Bytes from the start.
+        offset: u64,
+    },
+    /// The side that wants it: complete and verified. Nothing more comes for this channel.
+    Done {
+        /// Which.
+        channel: u32,
+    },
+    /// Either side: this does not come about. Nothing more comes for this channel.
+    Failed {
+        /// Which.
+        channel: u32,
+        /// Why.
+        error: LinkError,
+    },
+}
+
+impl Message {
+    /// Which transfer this is about.
+    pub const fn channel(&self) -> u32 {
+        match self {
+            Self::Offer { channel, .. }
+            | Self::Want { channel, .. }
+            | Self::FetchSnapshot { channel, .. }
+            | Self::FetchArtifact { channel, .. }
+            | Self::Begin { channel, .. }
+            | Self::From { channel, .. }
+            | Self::Taken { channel, .. }
+            | Self::Done { channel }
+            | Self::Failed { channel, .. } => *channel,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Checksum, Head, Manifest, Message, ObjectFormat, ObjectId, Subject, Tag, is_ref_name};
+    use crate::frame::{decode_control, encode_control};
+
+    fn manifest() -> Manifest {
+        Manifest {
+            project: "example.org/app".into(),
+            tree: "a".repeat(40).parse().unwrap(),
+            head: Some(Head {
+                commit: "b".repeat(40).parse().unwrap(),
+                tree: "c".repeat(40).parse().unwrap(),
+                branch: Some("main".into()),
+                history: vec![],
+                tags: vec![Tag { name: "v1".into(), object: "d".repeat(40).parse().unwrap() }],
+                shallow: vec![],
+            }),
+            excludes: "/out\n".into(),
+            files: 3,
+            bytes: 12,
+        }
+    }
+
+    #[test]
+    fn ids_and_checksums_take_lower_case_hexadecimal_of_their_length_only() {
+        for (text, valid) in [
+            ("0".repeat(40), true),
+            ("f".repeat(64), true),
+            ("0".repeat(39), false),
+            ("A".repeat(40), false),
+            (format!("{}/", "0".repeat(39)), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(text.parse::<ObjectId>().is_ok(), valid, "{text}");
+        }
+        assert!("0".repeat(64).parse::<Checksum>().is_ok());
+        assert!("0".repeat(40).parse::<Checksum>().is_err());
+        assert_eq!(ObjectFormat::Sha256.empty_tree().format(), ObjectFormat::Sha256);
+    }
+
+    #[test]
+    fn a_bad_id_in_a_message_is_refused_when_it_is_read() {
+        let good = encode_control(&Message::Begin {
+            channel: 3,
+            subject: Subject::Snapshot { manifest: Box::new(manifest()), base: None },
+            blake3: "0".repeat(64).parse().unwrap(),
+            length: 9,
+        });
+        assert!(decode_control::<Message>(&good).is_ok());
+        let bad = good.replace(&"0".repeat(64), "../../etc/passwd");
+        assert!(decode_control::<Message>(&bad).is_err());
+    }
+
+    #[test]
+    fn a_manifest_with_a_bad_name_or_too_much_of_something_says_so() {
+        assert_eq!(manifest().check(), Ok(()));
+        let mut wrong = manifest();
+        wrong.head.as_mut().unwrap().tags[0].name = "../../config".into();
+        assert!(wrong.check().unwrap_err().message.contains("../../config"));
+        let mut mixed = manifest();
+        mixed.head.as_mut().unwrap().commit = "b".repeat(64).parse().unwrap();
+        assert!(mixed.check().is_err());
+        let mut long = manifest();
+        long.excludes = "x".repeat(crate::limits::EXCLUDES_BYTES_MAX + 1);
+        assert!(long.check().is_err());
+    }
+
+    #[test]
+    fn ref_names_follow_git() {
+        for (name, valid) in [
+            ("main", true),
+            ("feature/ünïcode-1", true),
+            ("", false),
+            ("a..b", false),
+            ("a/.b", false),
+            ("a.lock", false),
+            ("/a", false),
+            ("a//b", false),
+            ("-a", false),
+            ("a b", false),
+            ("a\nb", false),
+            ("@", false),
+            ("a@{1}", false),
+        ] {
+            assert_eq!(is_ref_name(name), valid, "{name:?}");
+        }
+    }
+}
