@@ -1,0 +1,180 @@
+use super::{CacheError, ObjectCache, project_key};
+use crate::git::{Git, Place};
+use crate::pack;
+use buildpool_protocol::transfer::{Head, Manifest, ObjectFormat, ObjectId};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+struct Source {
+    root: tempfile::TempDir,
+    git: Git,
+}
+
+impl Source {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let git = Git::find().unwrap();
+        let source = Self { root, git };
+        fs::create_dir(source.tree()).unwrap();
+        source.ask(&["init", "-q"]);
+        source
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.root.path().join("tree")
+    }
+
+    fn place(&self) -> Place {
+        Place { git_dir: Some(self.tree().join(".git")), work_tree: Some(self.tree()), index: None }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> String {
+        let who = ["-c", "user.name=n", "-c", "user.email=e@example.org"];
+        self.git.run(&self.place()).args(who.iter().chain(arguments)).text().unwrap()
+    }
+
+    /// Writes files, commits, and gives the manifest of the commit.
+    fn commit(&self, files: &[(&str, String)]) -> Manifest {
+        for (path, content) in files {
+            let path = self.tree().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        self.ask(&["add", "-A"]);
+        self.ask(&["commit", "-qm", "change", "--allow-empty"]);
+        let id = |name: &str| self.ask(&["rev-parse", name]).parse::<ObjectId>().unwrap();
+        let head = Head {
+            commit: id("HEAD"),
+            tree: id("HEAD^{tree}"),
+            branch: Some("main".into()),
+            history: vec![],
+            tags: vec![],
+            shallow: vec![id("HEAD")],
+        };
+        Manifest {
+            project: "p".into(),
+            tree: head.tree.clone(),
+            head: Some(head),
+            excludes: String::new(),
+            files: 1,
+            bytes: 1,
+        }
+    }
+
+    fn pack(&self, manifest: &Manifest, base: Option<&ObjectId>) -> pack::PackFile {
+        let parts = pack::lacking(&self.git, &self.place(), manifest, base, false).unwrap();
+        pack::write(&self.git, &self.place(), &parts, base, &self.root.path().join("out.pack")).unwrap()
+    }
+
+    fn cache(&self, name: &str) -> ObjectCache {
+        ObjectCache::open(self.git.clone(), &self.root.path().join(name), ObjectFormat::Sha1).unwrap()
+    }
+}
+
+fn many_files() -> Vec<(String, String)> {
+    (0..300).map(|n| (format!("src/dir{}/file{n}.rs", n % 7), format!("content {n}\n").repeat(40))).collect()
+}
+
+fn borrowed(files: &[(String, String)]) -> Vec<(&str, String)> {
+    files.iter().map(|(path, content)| (path.as_str(), content.clone())).collect()
+}
+
+#[test]
+fn a_snapshot_comes_whole_and_the_next_one_as_its_difference() {
+    let source = Source::new();
+    let first = source.commit(&borrowed(&many_files()));
+    let cache = source.cache("cache");
+    let full = source.pack(&first, None);
+    cache.accept(&full.path, &first, None).unwrap();
+    assert_eq!(cache.manifest(&first.tree), Some(first.clone()));
+    assert!(cache.has_head(&first.head.as_ref().unwrap().commit));
+
+    let second = source.commit(&[("src/dir3/file3.rs", "content 3\n".repeat(41))]);
+    let thin = source.pack(&second, Some(&first.tree));
+    assert!(thin.length < 2_000 && thin.length * 5 < full.length, "{} beside {}", thin.length, full.length);
+    cache.accept(&thin.path, &second, Some(&first.tree)).unwrap();
+    assert_eq!(cache.manifests().len(), 2);
+
+    let worker = source.cache("worker");
+    let (pack, manifest, base) =
+        cache.pack(&second.tree, &[], &[], &source.root.path().join("w.pack")).unwrap();
+    assert_eq!((base.as_ref(), &manifest), (None, &second));
+    worker.accept(&pack.path, &manifest, None).unwrap();
+    let listing = |cache: &ObjectCache| {
+        cache.git().run(&cache.place()).args(["ls-tree", "-r", second.tree.as_str()]).text().unwrap()
+    };
+    assert_eq!(listing(&worker), source.ask(&["ls-tree", "-r", second.tree.as_str()]));
+}
+
+#[test]
+fn a_pack_that_does_not_bring_everything_or_has_no_base_here_is_refused() {
+    let source = Source::new();
+    let first = source.commit(&borrowed(&many_files()));
+    let second = source.commit(&[("new", "x".into())]);
+    let cache = source.cache("cache");
+    let thin = source.pack(&second, Some(&first.tree));
+    assert!(matches!(cache.accept(&thin.path, &second, Some(&first.tree)), Err(CacheError::NoBase(_))));
+
+    let mut parts = pack::lacking(&source.git, &source.place(), &first, None, false).unwrap();
+    let removed = parts.iter().position(|part| part.path.ends_with(b"file7.rs")).unwrap();
+    let removed = parts.remove(removed);
+    let pack =
+        pack::write(&source.git, &source.place(), &parts, None, &source.root.path().join("o")).unwrap();
+    match cache.accept(&pack.path, &first, None) {
+        Err(CacheError::Incomplete { object, count: 1, .. }) => assert_eq!(object, removed.id),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(cache.manifest(&first.tree), None);
+
+    let bytes = fs::read(&pack.path).unwrap();
+    fs::write(&pack.path, &bytes[..bytes.len() - 30]).unwrap();
+    assert!(matches!(cache.accept(&pack.path, &first, None), Err(CacheError::Git(_))));
+}
+
+#[test]
+fn tidying_keeps_what_is_used_and_pinned_and_drops_the_rest() {
+    let source = Source::new();
+    let cache = source.cache("cache");
+    let mut manifests = Vec::new();
+    let mut base: Option<ObjectId> = None;
+    for round in 0..30 {
+        let manifest = source.commit(&[("a/b", format!("{round}").repeat(2000)), ("c", "same".into())]);
+        let pack = source.pack(&manifest, base.as_ref());
+        cache.accept(&pack.path, &manifest, base.as_ref()).unwrap();
+        cache.manifest(&manifest.tree);
+        base = Some(manifest.tree.clone());
+        manifests.push(manifest);
+    }
+    let pinned = manifests[0].tree.clone();
+    let busy = cache.hold().unwrap();
+    cache.tidy(std::slice::from_ref(&pinned), 3, false).unwrap();
+    assert_eq!(cache.manifests().len(), 30, "left alone while in use");
+    drop(busy);
+    cache.tidy(std::slice::from_ref(&pinned), 3, false).unwrap();
+    assert_eq!(cache.packs("pack").unwrap().len(), 1);
+    let left = cache.manifests();
+    assert_eq!(left.len(), 4);
+    for manifest in &left {
+        let call = cache.git().run(&cache.place()).args(["ls-tree", "-r", manifest.tree.as_str()]);
+        assert!(call.text().unwrap().contains("a/b"));
+        let head = manifest.head.as_ref().unwrap();
+        assert!(cache.has_head(&head.commit));
+        cache.git().run(&cache.place()).args(["cat-file", "commit", head.commit.as_str()]).output().unwrap();
+    }
+    let dropped = &manifests[5].head.as_ref().unwrap().commit;
+    assert!(!cache.has_head(dropped));
+    let next = source.commit(&[("c", "other".into())]);
+    let pack = source.pack(&next, base.as_ref());
+    cache.accept(&pack.path, &next, base.as_ref()).unwrap();
+}
+
+#[test]
+fn keys_of_projects_are_safe_names_and_differ() {
+    for project in ["github.com/a/b", "../../etc", "", "ü/ß", &"x".repeat(500)] {
+        let key = project_key(project);
+        assert!(Path::new(&key).components().count() == 1 && key.len() < 60, "{key}");
+        assert!(key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{key}");
+    }
+    assert_ne!(project_key("a/b"), project_key("a-b"));
+    assert_ne!(project_key("A"), project_key("a"));
+}

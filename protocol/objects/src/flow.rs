@@ -1,0 +1,129 @@
+//! How much of a file may be on its way. Pure.
+
+use buildpool_protocol::limits::{TRANSFER_FRAME_BYTES, TRANSFER_WINDOW_BYTES};
+
+/// The sending side of one transfer: what to send next, so that no more than a window is ahead of what was taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sender {
+    length: u64,
+    sent: u64,
+    taken: u64,
+}
+
+/// The other side said something that can't be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BeyondEnd {
+    /// What it said.
+    pub offset: u64,
+    /// The most that it could have said.
+    pub most: u64,
+}
+
+impl std::fmt::Display for BeyondEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "offset {} is beyond {}, where the bytes end", self.offset, self.most)
+    }
+}
+
+impl std::error::Error for BeyondEnd {}
+
+impl Sender {
+    /// A transfer of this many bytes, of which nothing may be sent before the receiver says from where.
+    pub const fn new(length: u64) -> Self {
+        Self { length, sent: 0, taken: 0 }
+    }
+
+    /// The receiver wants it from here.
+    ///
+    /// # Errors
+    /// When there is nothing from there on.
+    pub const fn from(&mut self, offset: u64) -> Result<(), BeyondEnd> {
+        if offset > self.length {
+            return Err(BeyondEnd { offset, most: self.length });
+        }
+        self.sent = offset;
+        self.taken = offset;
+        Ok(())
+    }
+
+    /// The receiver has this much. A smaller number than before says nothing new.
+    ///
+    /// # Errors
+    /// When that much was not sent.
+    pub const fn taken(&mut self, offset: u64) -> Result<(), BeyondEnd> {
+        if offset > self.sent {
+            return Err(BeyondEnd { offset, most: self.sent });
+        }
+        if offset > self.taken {
+            self.taken = offset;
+        }
+        Ok(())
+    }
+
+    /// Offset and length of what may go now; none while the window is full and when all is sent.
+    pub fn next(&self) -> Option<(u64, usize)> {
+        let allowed = (self.taken + TRANSFER_WINDOW_BYTES).min(self.length);
+        let length = allowed.saturating_sub(self.sent).min(TRANSFER_FRAME_BYTES as u64);
+        (length > 0).then_some((self.sent, length as usize))
+    }
+
+    /// What [`Sender::next`] gave is on its way.
+    pub fn sent(&mut self, length: usize) {
+        self.sent = self.sent.saturating_add(length as u64).min(self.length);
+    }
+
+    /// Whether everything is on its way.
+    pub const fn all_sent(&self) -> bool {
+        self.sent == self.length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sender;
+    use buildpool_protocol::limits::{TRANSFER_FRAME_BYTES, TRANSFER_WINDOW_BYTES};
+    use proptest::prelude::*;
+
+    #[test]
+    fn it_stops_at_the_window_and_goes_on_when_something_was_taken() {
+        let mut sender = Sender::new(TRANSFER_WINDOW_BYTES * 3);
+        sender.from(5).unwrap();
+        let mut total = 0;
+        while let Some((offset, length)) = sender.next() {
+            assert_eq!(offset, 5 + total);
+            sender.sent(length);
+            total += length as u64;
+        }
+        assert_eq!(total, TRANSFER_WINDOW_BYTES);
+        sender.taken(6).unwrap();
+        assert_eq!(sender.next(), Some((5 + total, 1)));
+        assert!(sender.taken(TRANSFER_WINDOW_BYTES * 3).is_err());
+        assert!(sender.from(TRANSFER_WINDOW_BYTES * 3 + 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_goes_once_in_order_however_it_is_taken(
+            length in 0_u64..40_000_000,
+            from in 0_u64..40_000_000,
+            steps in prop::collection::vec(0_u64..9_000_000, 0..40),
+        ) {
+            let mut sender = Sender::new(length);
+            prop_assert_eq!(sender.from(from).is_ok(), from <= length);
+            if from > length { return Ok(()); }
+            let (mut at, mut taken) = (from, from);
+            for step in steps.into_iter().chain([TRANSFER_WINDOW_BYTES; 8]) {
+                while let Some((offset, size)) = sender.next() {
+                    prop_assert_eq!(offset, at);
+                    prop_assert!(size <= TRANSFER_FRAME_BYTES);
+                    at += size as u64;
+                    prop_assert!(at <= length && at <= taken + TRANSFER_WINDOW_BYTES);
+                    sender.sent(size);
+                }
+                taken = (taken + step).min(at);
+                sender.taken(taken).unwrap();
+            }
+            prop_assert!(at == length && sender.all_sent());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Which objects a receiver lacks, and the pack that brings them. The list is made from the difference of two trees, so
+//! its cost is that of the difference, whatever the size of the whole.
+
+use crate::git::{Git, GitError, Place};
+use crate::incoming::checksum_of;
+use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId};
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// An object that belongs to a snapshot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Its name.
+    pub id: ObjectId,
+    /// What it must be.
+    pub kind: Kind,
+    /// A path that it lies at, as bytes; empty for trees at the top, commits and tags. A hint for delta search.
+    pub path: Vec<u8>,
+}
+
+/// What an object is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A directory.
+    Tree,
+    /// A file or a symbolic link.
+    Blob,
+    /// A commit.
+    Commit,
+    /// What a tag's name points at: a tag object or a commit.
+    TagOrCommit,
+}
+
+impl Kind {
+    /// Whether git's name of a type fits.
+    pub fn fits(self, name: &str) -> bool {
+        match self {
+            Self::Tree => name == "tree",
+            Self::Blob => name == "blob",
+            Self::Commit => name == "commit",
+            Self::TagOrCommit => name == "tag" || name == "commit",
+        }
+    }
+}
+
+/// A pack on disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PackFile {
+    /// Where.
+    pub path: PathBuf,
+    /// Of its bytes.
+    pub blake3: Checksum,
+    /// In bytes.
+    pub length: u64,
+}
+
+/// What somebody lacks of a snapshot who has the tree `base` (or nothing), and the head with all that belongs to it or
+/// not. Each object once.
+///
+/// # Errors
+/// When git fails: an object is missing here.
+pub fn lacking(
+    git: &Git,
+    place: &Place,
+    manifest: &Manifest,
+    base: Option<&ObjectId>,
+    head_is_there: bool,
+) -> Result<Vec<Part>, GitError> {
+    let empty = manifest.tree.format().empty_tree();
+    let base = base.unwrap_or(&empty);
+    let top = |id: &ObjectId, kind| Part { id: id.clone(), kind, path: Vec::new() };
+    let mut parts = Vec::new();
+    if manifest.tree != *base {
+        parts.push(top(&manifest.tree, Kind::Tree));
+        parts.extend(added(git, place, base, &manifest.tree)?);
+    }
+    if let Some(head) = manifest.head.as_ref().filter(|_| !head_is_there) {
+        parts.push(top(&head.commit, Kind::Commit));
+        if head.tree != manifest.tree {
+            parts.push(top(&head.tree, Kind::Tree));
+            parts.extend(added(git, place, &manifest.tree, &head.tree)?);
+        }
+        parts.extend(head.history.iter().map(|id| top(id, Kind::Commit)));
+        parts.extend(head.tags.iter().map(|tag| top(&tag.object, Kind::TagOrCommit)));
+    }
+    let mut seen = HashSet::new();
+    parts.retain(|part| part.id != empty && seen.insert(part.id.clone()));
+    Ok(parts)
+}
+
+/// Trees and blobs that are in `to` and not at the same place in `from`. Gitlinks are passed over.
+fn added(git: &Git, place: &Place, from: &ObjectId, to: &ObjectId) -> Result<Vec<Part>, GitError> {
+    let arguments =
+        ["diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--no-abbrev", from.as_str(), to.as_str()];
+    let output = git.run(place).args(arguments).output()?;
+    let mut fields = output.split(|byte| *byte == 0);
+    let mut parts = Vec::new();
+    let odd = |what: &[u8]| GitError::Unexpected {
+        command: "diff-tree".into(),
+        what: String::from_utf8_lossy(what).into_owned(),
+    };
+    while let Some(entry) = fields.next().filter(|entry| !entry.is_empty()) {
+        let path = fields.next().ok_or_else(|| odd(entry))?;
+        let text = std::str::from_utf8(entry).map_err(|_| odd(entry))?;
+        let columns: Vec<&str> = text.split(' ').collect();
+        let [_, mode, _, id, _] = columns.as_slice() else { return Err(odd(entry)) };
+        let kind = match *mode {
+            "040000" => Kind::Tree,
+            "000000" | "160000" => continue,
+            _ => Kind::Blob,
+        };
+        parts.push(Part { id: id.parse().map_err(|_| odd(entry))?, kind, path: path.to_vec() });
+    }
+    Ok(parts)
+}
+
+/// Writes a pack with these objects; objects may be deltas against those of `base`. Replaces `into` whole.
+///
+/// # Errors
+/// When git or the disk fails.
+pub fn write(
+    git: &Git,
+    place: &Place,
+    parts: &[Part],
+    base: Option<&ObjectId>,
+    into: &Path,
+) -> Result<PackFile, GitError> {
+    let mut list = Vec::new();
+    if let Some(base) = base {
+        list.extend_from_slice(format!("-{base}\n").as_bytes());
+    }
+    for part in parts {
+        list.extend_from_slice(part.id.as_str().as_bytes());
+        list.push(b' ');
+        list.extend(part.path.iter().map(|byte| if *byte == b'\n' { b'?' } else { *byte }));
+        list.push(b'\n');
+    }
+    let beside = into.with_extension(format!("{}.new", std::process::id()));
+    let file = File::create(&beside).map_err(GitError::io(format!("creating {}", beside.display())))?;
+    let arguments = ["pack-objects", "--stdout", "--delta-base-offset", "-q"];
+    let made = git.run(place).args(arguments).input(list).output_into(file);
+    if let Err(error) = made {
+        fs::remove_file(&beside).ok();
+        return Err(error);
+    }
+    let (blake3, length) =
+        checksum_of(&beside).map_err(GitError::io(format!("reading {}", beside.display())))?;
+    fs::rename(&beside, into).map_err(GitError::io(format!("renaming to {}", into.display())))?;
+    Ok(PackFile { path: into.to_owned(), blake3, length })
+}
