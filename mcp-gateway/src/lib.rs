@@ -1,1 +1,5 @@
 //! The user's side: pool client, snapshots and the MCP tools.
+
+pub mod client;
+pub mod directories;
+pub mod local;

@@ -1,0 +1,237 @@
+//! Where a coordinator is, and with what one comes.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A coordinator to dial.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Endpoint {
+    /// Where.
+    pub url: PoolUrl,
+    /// With what.
+    pub token: Option<AccessToken>,
+    /// Certificates (PEM) of whoever may vouch for the coordinator. Without it, the fingerprint in the token decides;
+    /// without that, the authorities that this system trusts.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Endpoint {
+    /// An endpoint that nothing but its token vouches for.
+    pub fn new(url: PoolUrl, token: Option<AccessToken>) -> Self {
+        Self { url, token, ca_file: None }
+    }
+}
+
+/// `ws://host[:port][/prefix]` or `wss://…`; the prefix is for a proxy that serves several things under one name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolUrl {
+    secure: bool,
+    host: String,
+    port: u16,
+    prefix: String,
+}
+
+impl PoolUrl {
+    /// Whether TLS is spoken.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Name or address, without brackets.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port that is dialled.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL of a link.
+    pub(super) fn of_path(&self, path: &str) -> String {
+        format!("{self}{path}")
+    }
+}
+
+impl fmt::Display for PoolUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.secure { "wss" } else { "ws" };
+        if self.host.contains(':') {
+            write!(f, "{scheme}://[{}]:{}{}", self.host, self.port, self.prefix)
+        } else {
+            write!(f, "{scheme}://{}:{}{}", self.host, self.port, self.prefix)
+        }
+    }
+}
+
+impl FromStr for PoolUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let fail = |reason| Err(UrlError { url: text.to_owned(), reason });
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return fail("it has no scheme");
+        };
+        let secure = match scheme {
+            "ws" => false,
+            "wss" => true,
+            _ => return fail("its scheme is neither ws nor wss"),
+        };
+        if rest.contains(['?', '#', '@']) || rest.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return fail("only a host, a port and a path belong into it");
+        }
+        let (authority, prefix) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(bracketed) => match bracketed.split_once(']') {
+                Some((host, "")) => (host, None),
+                Some((host, port)) if port.starts_with(':') => (host, Some(&port[1..])),
+                _ => return fail("its bracket is not closed"),
+            },
+            None => match authority.split_once(':') {
+                Some((_, port)) if port.contains(':') => return fail("an IPv6 address needs brackets"),
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        if host.is_empty() {
+            return fail("it names no host");
+        }
+        let port = match port.map(str::parse::<u16>) {
+            Some(Ok(port)) if port != 0 => port,
+            Some(_) => return fail("its port is none; valid are 1 to 65535"),
+            None if secure => 443,
+            None => 80,
+        };
+        let prefix = prefix.trim_end_matches('/').to_owned();
+        Ok(Self { secure, host: host.to_owned(), port, prefix })
+    }
+}
+
+/// A text that is no URL of a coordinator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UrlError {
+    /// As it was given.
+    pub url: String,
+    reason: &'static str,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no coordinator's URL: {}; valid are ws://HOST:PORT and wss://HOST:PORT",
+            self.url.escape_debug(),
+            self.reason
+        )
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+/// The secret that opens a pool: `bp_<id>_<secret>`, with `_<fingerprint>` behind it when the coordinator's certificate
+/// is its own. Shows itself to nobody.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessToken(String);
+
+impl AccessToken {
+    /// The whole text, for the one header that it belongs into and for the file of the local pool.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// BLAKE3 of the coordinator's leaf certificate (DER), where the token carries it.
+    pub fn fingerprint(&self) -> Option<[u8; 32]> {
+        let mut parts = self.0.strip_prefix("bp_")?.splitn(3, '_');
+        let hex = parts.nth(2)?;
+        Some(*blake3::Hash::from_hex(hex).ok()?.as_bytes())
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessToken(…)")
+    }
+}
+
+impl FromStr for AccessToken {
+    type Err = TokenError;
+
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        let text = text.trim();
+        if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(TokenError);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// A text that can't be a token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TokenError;
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the token is empty or has characters that no token has; `buildpool token create` prints valid ones")
+    }
+}
+
+impl std::error::Error for TokenError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{AccessToken, PoolUrl};
+
+    #[test]
+    fn urls_are_read_and_written_whole() {
+        for (text, shown) in [
+            ("ws://127.0.0.1:7070", "ws://127.0.0.1:7070"),
+            ("wss://pool.example", "wss://pool.example:443"),
+            ("ws://pool.example/", "ws://pool.example:80"),
+            ("wss://[::1]:7070/build/", "wss://[::1]:7070/build"),
+            ("ws://[fe80::1]", "ws://[fe80::1]:80"),
+        ] {
+            let url: PoolUrl = text.parse().unwrap();
+            assert_eq!(url.to_string(), shown);
+            assert_eq!(shown.parse::<PoolUrl>().unwrap(), url);
+        }
+        assert_eq!("wss://h:1/p".parse::<PoolUrl>().unwrap().of_path("/v1/client"), "wss://h:1/p/v1/client");
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_its_reason() {
+        for (text, reason) in [
+            ("pool.example:7070", "no scheme"),
+            ("http://pool.example", "neither ws nor wss"),
+            ("ws://", "names no host"),
+            ("ws://:80", "names no host"),
+            ("ws://h:0", "port"),
+            ("ws://h:65536", "port"),
+            ("ws://h:", "port"),
+            ("ws://::1:80", "brackets"),
+            ("ws://[::1", "bracket"),
+            ("ws://h:80\r\nX: y", "only a host"),
+            ("ws://user@h", "only a host"),
+        ] {
+            let error = text.parse::<PoolUrl>().unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains("wss://HOST:PORT"), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_token_hides_itself_and_gives_its_fingerprint() {
+        let hash = blake3::hash(b"certificate");
+        let token: AccessToken = format!("bp_0123abcd_s3cret_{}\n", hash.to_hex()).parse().unwrap();
+        assert_eq!(token.fingerprint(), Some(*hash.as_bytes()));
+        assert!(!format!("{token:?}").contains("s3cret"));
+        for without in ["bp_0123_secret", "secret", "bp_0123_secret_beef", "a_b_c_d"] {
+            assert_eq!(without.parse::<AccessToken>().unwrap().fingerprint(), None, "{without}");
+        }
+        for bad in ["", " ", "a b", "a\nb", "ä"] {
+            assert!(bad.parse::<AccessToken>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The handle: one typed call a message.
+
+use super::dial::PoolInfo;
+use super::error::{ClientError, Misbehaviour};
+use super::link::{Command, Link, LinkStatus};
+use super::requests::{self, Call, JobEvent, Opening, Requests};
+use super::target::Target;
+use buildpool_protocol::client_link::{
+    Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Role, SubmitMessage, ToClient, TokenCreated,
+    TokenSummary, View, WorkerSummary,
+};
+use buildpool_protocol::ids::{BuildId, JobId};
+use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
+use buildpool_protocol::report::{Finding, JobResult, JobState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+/// Requests on their way to the task.
+const COMMANDS: usize = 64;
+/// Taken output is acknowledged in portions, so that a reader that keeps up costs few messages.
+const TAKEN_EVERY: u64 = FOLLOW_WINDOW_BYTES / 4;
+
+/// A job id that nobody has used; ids sort by creation.
+pub fn new_job_id() -> JobId {
+    JobId::from_uuid(uuid::Uuid::now_v7())
+}
+
+/// A connection to a pool that outlives its sockets. Cloning gives another handle on the same one; when the last handle
+/// and the last [`JobEvents`] are gone, it closes.
+#[derive(Clone, Debug)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    commands: mpsc::Sender<Command>,
+    last_request: AtomicU32,
+    status: watch::Receiver<LinkStatus>,
+    info: watch::Receiver<PoolInfo>,
+    task: std::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Which log to follow, and from where.
+#[derive(Clone, Debug, Default)]
+pub struct FollowQuery {
+    /// An id or a unique prefix of one.
+    pub job: String,
+    /// From here; the start of the attempt if absent.
+    pub cursor: Option<Cursor>,
+    /// Which attempt, without a cursor; the newest if absent.
+    pub attempt: Option<u32>,
+    /// Stop at the present end instead of waiting for more.
+    pub to_end: bool,
+    /// Begin so that about this many of the last lines come.
+    pub tail: Option<u64>,
+}
+
+impl Client {
+    /// Dials the pool, once, and registers as `client` (name and version of the software). Later interruptions are
+    /// bridged: calls wait up to 30 seconds for the coordinator, submits and followers 15 minutes.
+    ///
+    /// # Errors
+    /// Why the pool can't be talked to; see [`ClientError`].
+    pub async fn connect(target: Target, client: &str) -> Result<Self, ClientError> {
+        let (socket, info) = target.dial(client).await?;
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        let (status_sender, status) = watch::channel(LinkStatus::Connected);
+        let (info_sender, info) = watch::channel(info);
+        let link = Link {
+            target,
+            client: client.to_owned(),
+            commands: receiver,
+            status: status_sender,
+            info: info_sender,
+            requests: Requests::default(),
+        };
+        let task = std::sync::Mutex::new(Some(tokio::spawn(link.run(socket))));
+        let shared = Shared { commands, last_request: AtomicU32::new(0), status, info, task };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What the coordinator said of itself when it was last dialled.
+    pub fn pool(&self) -> PoolInfo {
+        self.shared.info.borrow().clone()
+    }
+
+    /// How the connection is, and when that changes.
+    pub fn status(&self) -> watch::Receiver<LinkStatus> {
+        self.shared.status.clone()
+    }
+
+    /// Says goodbye. What other handles have open ends with [`ClientError::Closed`].
+    pub async fn close(self) {
+        let task = self.shared.task.lock().ok().and_then(|mut task| task.take());
+        drop(self);
+        if let Some(task) = task {
+            // With other handles about the task goes on until they are gone as well.
+            let _ = tokio::time::timeout(Duration::from_secs(1), task).await;
+        }
+    }
+
+    /// Submits a job and gives its events: `Accepted` first, then what `wait`, `follow` and `progress` ask for.
+    ///
+    /// # Errors
+    /// [`ClientError::Closed`]; a refusal comes as an event.
+    pub async fn submit(&self, submit: SubmitMessage) -> Result<JobEvents, ClientError> {
+        self.open(Opening::Submit(Box::new(submit))).await
+    }
+
+    /// Reads the log of a job, `End` last.
+    ///
+    /// # Errors
+    /// [`ClientError::Closed`]; a refusal comes as an event.
+    pub async fn follow(&self, query: FollowQuery) -> Result<JobEvents, ClientError> {
+        let FollowQuery { job, cursor, attempt, to_end, tail } = query;
+        self.open(Opening::Follow { job, cursor, attempt, to_end, tail }).await
+    }
+
+    /// How a job is; with a wait, when it is done or the wait is over.
+    ///
+    /// # Errors
+    /// `unknown_job`, `ambiguous`, and what the link itself reports.
+    pub async fn job(&self, job: &str, view: View, wait: Duration) -> Result<JobResult, ClientError> {
+        let job = job.to_owned();
+        match self.call(|request| FromClient::Job { request, job, view, wait }).await? {
+            ToClient::Job { result, .. } => Ok(*result),
+            _ => Err(wrong_answer("job")),
+        }
+    }
+
+    /// The newest jobs.
+    ///
+    /// # Errors
+    /// What the link itself reports.
+    pub async fn jobs(
+        &self,
+        state: Option<JobState>,
+        build: Option<BuildId>,
+        limit: u32,
+    ) -> Result<Vec<JobSummary>, ClientError> {
+        match self.call(|request| FromClient::Jobs { request, state, build, limit }).await? {
+            ToClient::Jobs { jobs, .. } => Ok(jobs),
+            _ => Err(wrong_answer("jobs")),
+        }
+    }
+
+    /// A part of a log as text.
+    ///
+    /// # Errors
+    /// `unknown_job`, `evicted`, `ambiguous`, `invalid`, and what the link itself reports.
+    pub async fn logs(&self, query: LogQuery) -> Result<LogAnswer, ClientError> {
+        match self.call(|request| FromClient::Logs { request, query }).await? {
+            ToClient::Logs { logs, .. } => Ok(*logs),
+            _ => Err(wrong_answer("logs")),
+        }
+    }
+
+    /// One finding, whole.
+    ///
+    /// # Errors
+    /// `unknown_job`, `not_found`, and what the link itself reports.
+    pub async fn finding(&self, job: &str, finding: &str) -> Result<Finding, ClientError> {
+        let (job, finding) = (job.to_owned(), finding.to_owned());
+        match self.call(|request| FromClient::Finding { request, job, finding }).await? {
+            ToClient::Finding { finding, .. } => Ok(*finding),
+            _ => Err(wrong_answer("finding")),
+        }
+    }
+
+    /// Why a job has its verdict, in lines for a person.
+    ///
+    /// # Errors
+    /// `unknown_job`, and what the link itself reports.
+    pub async fn explain(&self, job: &str) -> Result<String, ClientError> {
+        let job = job.to_owned();
+        match self.call(|request| FromClient::Explain { request, job }).await? {
+            ToClient::Explain { text, .. } => Ok(text),
+            _ => Err(wrong_answer("explain")),
+        }
+    }
+
+    /// Ends a job. A job that is done stays as it is.
+    ///
+    /// # Errors
+    /// `unknown_job`, and what the link itself reports.
+    pub async fn cancel(&self, job: &str, reason: &str) -> Result<JobResult, ClientError> {
+        let (job, reason) = (job.to_owned(), reason.to_owned());
+        match self.call(|request| FromClient::Cancel { request, job, reason }).await? {
+            ToClient::Job { result, .. } => Ok(*result),
+            _ => Err(wrong_answer("cancel")),
+        }
+    }
+
+    /// The workers, by name.
+    ///
+    /// # Errors
+    /// What the link itself reports.
+    pub async fn workers(&self) -> Result<Vec<WorkerSummary>, ClientError> {
+        match self.call(|request| FromClient::Workers { request }).await? {
+            ToClient::Workers { workers, .. } => Ok(workers),
+            _ => Err(wrong_answer("workers")),
+        }
+    }
+
+    /// Empties a worker, or lets it take jobs again.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden`, and what the link itself reports.
+    pub async fn drain(
+        &self,
+        worker: &str,
+        draining: bool,
+        deadline: Option<Duration>,
+    ) -> Result<Vec<WorkerSummary>, ClientError> {
+        let worker = worker.to_owned();
+        match self.call(|request| FromClient::Drain { request, worker, draining, deadline }).await? {
+            ToClient::Workers { workers, .. } => Ok(workers),
+            _ => Err(wrong_answer("drain")),
+        }
+    }
+
+    /// Makes a token. Never said twice: after [`ClientError::Interrupted`] look at the list.
+    ///
+    /// # Errors
+    /// `forbidden`, `conflict`, `invalid`, and what the link itself reports.
+    pub async fn token_create(
+        &self,
+        role: Role,
+        name: &str,
+        expires: Option<Duration>,
+    ) -> Result<TokenCreated, ClientError> {
+        let name = name.to_owned();
+        match self.call(|request| FromClient::TokenCreate { request, role, name, expires }).await? {
+            ToClient::Token { created, .. } => Ok(created),
+            _ => Err(wrong_answer("token_create")),
+        }
+    }
+
+    /// The tokens, by creation.
+    ///
+    /// # Errors
+    /// `forbidden`, and what the link itself reports.
+    pub async fn tokens(&self) -> Result<Vec<TokenSummary>, ClientError> {
+        match self.call(|request| FromClient::TokenList { request }).await? {
+            ToClient::Tokens { tokens, .. } => Ok(tokens),
+            _ => Err(wrong_answer("token_list")),
+        }
+    }
+
+    /// Lets a token end, and gives the tokens that are left.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden`, and what the link itself reports.
+    pub async fn token_revoke(&self, token: &str) -> Result<Vec<TokenSummary>, ClientError> {
+        let token = token.to_owned();
+        match self.call(|request| FromClient::TokenRevoke { request, token }).await? {
+            ToClient::Tokens { tokens, .. } => Ok(tokens),
+            _ => Err(wrong_answer("token_revoke")),
+        }
+    }
+
+    async fn call(&self, message: impl FnOnce(u32) -> FromClient) -> Result<ToClient, ClientError> {
+        let request = self.next_request();
+        let message = message(request);
+        let once = matches!(message, FromClient::TokenCreate { .. });
+        let (reply, answer) = oneshot::channel();
+        let call = Call { message, once, asked: Instant::now(), reply };
+        self.send(Command::Call { request, call }).await?;
+        answer.await.map_err(|_| ClientError::Closed)?
+    }
+
+    async fn open(&self, opening: Opening) -> Result<JobEvents, ClientError> {
+        let request = self.next_request();
+        let (events, receiver) = mpsc::channel(requests::EVENTS_MAX);
+        self.send(Command::Open { request, opening, events }).await?;
+        Ok(JobEvents { client: self.clone(), request, receiver, shown: None, acknowledged: 0 })
+    }
+
+    fn next_request(&self) -> u32 {
+        self.shared.last_request.fetch_add(1, Ordering::Relaxed).wrapping_add(1) % requests::FIRST_ALIAS
+    }
+
+    async fn send(&self, command: Command) -> Result<(), ClientError> {
+        self.shared.commands.send(command).await.map_err(|_| ClientError::Closed)
+    }
+}
+
+fn wrong_answer(request: &'static str) -> ClientError {
+    ClientError::Misbehaved(Misbehaviour::WrongAnswer { request })
+}
+
+/// The events of one submitted or followed job. Asking for the next one says that the output before it has been dealt
+/// with and lets more come; who stops asking stops only the sending to itself.
+#[derive(Debug)]
+pub struct JobEvents {
+    client: Client,
+    request: u32,
+    receiver: mpsc::Receiver<JobEvent>,
+    /// The output that was given out last: its attempt and its end.
+    shown: Option<(u32, u64)>,
+    /// Up to where the coordinator knows.
+    acknowledged: u64,
+}
+
+impl JobEvents {
+    /// The next event; none after the last one. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<JobEvent> {
+        self.acknowledge().await;
+        let event = self.receiver.recv().await?;
+        match &event {
+            JobEvent::Output(output) => {
+                if self.shown.is_none_or(|(attempt, _)| attempt != output.attempt) {
+                    self.acknowledged = output.from;
+                }
+                self.shown = Some((output.attempt, output.to));
+            }
+            JobEvent::Accepted { .. }
+            | JobEvent::Progress(_)
+            | JobEvent::Attempt(_)
+            | JobEvent::End(_)
+            | JobEvent::OutputLost(_)
+            | JobEvent::Complete(_)
+            | JobEvent::Failed(_) => {}
+        }
+        Some(event)
+    }
+
+    async fn acknowledge(&mut self) {
+        let Some((attempt, position)) = self.shown else { return };
+        if position.saturating_sub(self.acknowledged) < TAKEN_EVERY {
+            return;
+        }
+        let command = Command::Taken { request: self.request, attempt, position };
+        if self.client.send(command).await.is_ok() {
+            self.acknowledged = position;
+        }
+    }
+}
+
+impl Drop for JobEvents {
+    fn drop(&mut self) {
+        // A full queue only means that the task notices by the closed channel, at the next event.
+        let _ = self.client.shared.commands.try_send(Command::Close { request: self.request });
+    }
+}

@@ -1,0 +1,314 @@
+//! The task that owns the connection: it carries [`Requests`] over whatever connection there is, and dials anew when
+//! there is none.
+
+use super::backoff::{Backoff, random_bits};
+use super::dial::{self, PoolInfo, Socket};
+use super::error::ClientError;
+use super::requests::{Call, Events, Opening, Requests};
+use super::target::Target;
+use buildpool_protocol::frame::{
+    BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,
+};
+use buildpool_protocol::limits::{LOST_AFTER, REPORT_EVERY, SILENCE_MAX};
+use buildpool_protocol::{ErrorCode, LinkError};
+use bytes::Bytes;
+use futures_util::{Sink, Stream};
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, watch};
+use tokio_tungstenite::tungstenite::{Error as WsError, Message};
+
+/// How long a call waits for a coordinator that is away.
+const CALL_PATIENCE: Duration = Duration::from_secs(30);
+/// How long submits and followers wait for it; running jobs survive as long.
+const JOB_PATIENCE: Duration = LOST_AFTER;
+/// A connection on which nothing is open is closed after this long; the next request opens another.
+const IDLE_CLOSE: Duration = Duration::from_secs(60);
+/// How often [`Link`] looks at the clock while it is connected.
+const TICK: Duration = REPORT_EVERY;
+
+/// What a client handle asks of its link.
+pub(super) enum Command {
+    Call { request: u32, call: Call },
+    Open { request: u32, opening: Opening, events: Events },
+    Taken { request: u32, attempt: u32, position: u64 },
+    Close { request: u32 },
+}
+
+/// How the connection is.
+#[derive(Clone, Debug)]
+pub enum LinkStatus {
+    /// It stands.
+    Connected,
+    /// It broke, and the client dials.
+    Reconnecting {
+        /// When it broke.
+        since: Instant,
+        /// What the last try said.
+        error: ClientError,
+    },
+    /// None is needed at the moment.
+    Idle,
+}
+
+/// The connection's owner.
+pub(super) struct Link {
+    pub(super) target: Target,
+    pub(super) client: String,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) status: watch::Sender<LinkStatus>,
+    pub(super) info: watch::Sender<PoolInfo>,
+    pub(super) requests: Requests,
+}
+
+/// Why a connection is not served any more.
+enum Ended {
+    /// All handles are gone.
+    Closed,
+    /// Nothing is open on it.
+    Idle,
+    Lost(ClientError),
+}
+
+/// What a connection gave.
+enum Heard {
+    Message(Message),
+    End,
+}
+
+impl Link {
+    /// Serves until every handle is gone.
+    pub(super) async fn run(mut self, socket: Socket) {
+        let mut socket = Some(socket);
+        loop {
+            let ended = match socket.take() {
+                Some(socket) => self.serve(socket).await,
+                None => Ended::Idle,
+            };
+            socket = match ended {
+                Ended::Closed => return,
+                Ended::Lost(error) if !self.requests.is_empty() => {
+                    self.requests.interrupted();
+                    self.reconnect(error).await
+                }
+                Ended::Lost(_) | Ended::Idle => {
+                    self.status.send_replace(LinkStatus::Idle);
+                    let Some(command) = self.commands.recv().await else { return };
+                    self.take(command);
+                    self.reconnect_at_once().await
+                }
+            };
+        }
+    }
+
+    async fn serve(&mut self, mut socket: Socket) -> Ended {
+        self.status.send_replace(LinkStatus::Connected);
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        ticks.tick().await;
+        let mut wire = Wire::default();
+        let (mut heard_at, mut busy_at) = (Instant::now(), Instant::now());
+        loop {
+            while let Some(message) = self.requests.outbox.pop_front() {
+                wire.outbox.push_back(Message::text(encode_control(&message)));
+            }
+            tokio::select! {
+                heard = poll_fn(|context| wire.poll(&mut socket, context)) => {
+                    heard_at = Instant::now();
+                    match heard {
+                        Ok(Heard::Message(message)) => {
+                            if let Err(error) = self.hear(message) {
+                                return Ended::Lost(error);
+                            }
+                        }
+                        Ok(Heard::End) => return Ended::Lost(self.lost(io::ErrorKind::ConnectionAborted.into())),
+                        Err(error) => return Ended::Lost(self.lost(dial::into_io(error))),
+                    }
+                }
+                command = self.commands.recv() => match command {
+                    Some(command) => self.take(command),
+                    None => {
+                        let _ = tokio::time::timeout(TICK, socket.close(None)).await;
+                        return Ended::Closed;
+                    }
+                },
+                _ = ticks.tick() => {
+                    if heard_at.elapsed() > SILENCE_MAX {
+                        let silent = io::Error::new(io::ErrorKind::TimedOut, "the coordinator went silent");
+                        return Ended::Lost(self.lost(silent));
+                    }
+                    if !self.requests.is_empty() {
+                        busy_at = Instant::now();
+                    } else if busy_at.elapsed() > IDLE_CLOSE {
+                        let _ = tokio::time::timeout(TICK, socket.close(None)).await;
+                        return Ended::Idle;
+                    }
+                    wire.outbox.push_back(Message::Ping(Bytes::new()));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, command: Command) {
+        match command {
+            Command::Call { request, call } => self.requests.call(request, call),
+            Command::Open { request, opening, events } => self.requests.open(request, opening, events),
+            Command::Taken { request, attempt, position } => self.requests.taken(request, attempt, position),
+            Command::Close { request } => self.requests.close(request),
+        }
+    }
+
+    fn hear(&mut self, message: Message) -> Result<(), ClientError> {
+        let done = match message {
+            Message::Text(text) => {
+                decode_control(&text).and_then(|message| self.requests.on_message(message))
+            }
+            Message::Binary(frame) => self.hear_frame(&frame),
+            Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_) => Ok(()),
+        };
+        done.map_err(|error| match error.code {
+            ErrorCode::Unauthorized => ClientError::Unauthorized { url: self.url(), with_token: true },
+            _ => ClientError::Refused(error),
+        })
+    }
+
+    fn hear_frame(&mut self, frame: &Bytes) -> Result<(), LinkError> {
+        let (header, _) = BinaryHeader::decode(frame)?;
+        match header.kind {
+            BinaryKind::Follow => {
+                self.requests.on_output(header.channel, header.position, frame.slice(BINARY_HEADER_BYTES..));
+                Ok(())
+            }
+            // A transfer that nobody waits for any more.
+            BinaryKind::Transfer => Ok(()),
+            BinaryKind::Output => {
+                Err(LinkError::new(ErrorCode::Malformed, "a worker's output frame came on the client link"))
+            }
+        }
+    }
+
+    /// Dials until there is a connection, or nothing left to dial for.
+    async fn reconnect(&mut self, error: ClientError) -> Option<Socket> {
+        let since = Instant::now();
+        let mut backoff = Backoff::default();
+        let mut error = error;
+        while !is_final(&error) {
+            self.status.send_replace(LinkStatus::Reconnecting { since, error: error.clone() });
+            if since.elapsed() > CALL_PATIENCE {
+                self.requests.fail_calls(&error);
+            }
+            if since.elapsed() > JOB_PATIENCE {
+                break;
+            }
+            if self.requests.is_empty() {
+                return None;
+            }
+            let delay = backoff.next(random_bits());
+            match self.dial_after(delay).await? {
+                Ok(socket) => return Some(socket),
+                Err(failed) => error = failed,
+            }
+        }
+        self.requests.fail_all(&error);
+        None
+    }
+
+    /// The first dial after idleness: like the very first, it is not repeated.
+    async fn reconnect_at_once(&mut self) -> Option<Socket> {
+        match self.dial_after(Duration::ZERO).await? {
+            Ok(socket) => Some(socket),
+            Err(error) => {
+                self.requests.fail_all(&error);
+                None
+            }
+        }
+    }
+
+    /// Takes commands all the while. None when every handle is gone.
+    async fn dial_after(&mut self, delay: Duration) -> Option<Result<Socket, ClientError>> {
+        let (target, client) = (self.target.clone(), self.client.clone());
+        let dialling = async move {
+            tokio::time::sleep(delay).await;
+            target.dial(&client).await
+        };
+        let mut dialling = std::pin::pin!(dialling);
+        loop {
+            tokio::select! {
+                dialled = &mut dialling => {
+                    return Some(dialled.map(|(socket, info)| {
+                        self.info.send_replace(info);
+                        self.requests.resume(Instant::now());
+                        socket
+                    }));
+                }
+                command = self.commands.recv() => self.take(command?),
+            }
+        }
+    }
+
+    fn url(&self) -> super::endpoint::PoolUrl {
+        self.info.borrow().url.clone()
+    }
+
+    fn lost(&self, error: io::Error) -> ClientError {
+        dial::unreachable(&self.url(), error)
+    }
+}
+
+/// Whether dialling again can't help.
+fn is_final(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unauthorized { .. }
+        | ClientError::VersionMismatch { .. }
+        | ClientError::Untrusted { .. }
+        | ClientError::Authorities { .. }
+        | ClientError::Local(_)
+        | ClientError::Closed => true,
+        ClientError::Refused(error) => !error.code.is_worth_a_retry(),
+        ClientError::Unreachable { .. }
+        | ClientError::NotAPool { .. }
+        | ClientError::Misbehaved(_)
+        | ClientError::Interrupted { .. }
+        | ClientError::Busy { .. } => false,
+    }
+}
+
+/// Writing and reading at the same time: neither end may wait for the other to read first.
+#[derive(Default)]
+struct Wire {
+    outbox: std::collections::VecDeque<Message>,
+    unflushed: bool,
+}
+
+impl Wire {
+    fn poll(&mut self, socket: &mut Socket, context: &mut Context<'_>) -> Poll<Result<Heard, WsError>> {
+        if let Poll::Ready(Err(error)) = self.poll_write(socket, context) {
+            return Poll::Ready(Err(error));
+        }
+        match Pin::new(socket).poll_next(context) {
+            Poll::Ready(Some(Ok(message))) => Poll::Ready(Ok(Heard::Message(message))),
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Err(error)),
+            Poll::Ready(None) => Poll::Ready(Ok(Heard::End)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn poll_write(&mut self, socket: &mut Socket, context: &mut Context<'_>) -> Poll<Result<(), WsError>> {
+        let mut socket = Pin::new(socket);
+        while !self.outbox.is_empty() {
+            std::task::ready!(socket.as_mut().poll_ready(context))?;
+            if let Some(message) = self.outbox.pop_front() {
+                socket.as_mut().start_send(message)?;
+                self.unflushed = true;
+            }
+        }
+        if self.unflushed {
+            std::task::ready!(socket.as_mut().poll_flush(context))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,30 @@
+//! Where a user's files belong, by platform: the XDG base directories, on a Mac `~/Library/Application Support`.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "buildpool";
+
+/// For what the product keeps. None when this user has no home directory.
+pub fn data() -> Option<PathBuf> {
+    Some(base("XDG_DATA_HOME", ".local/share")?.join(NAME))
+}
+
+/// For what the user configures. None when this user has no home directory.
+pub fn configuration() -> Option<PathBuf> {
+    Some(base("XDG_CONFIG_HOME", ".config")?.join(NAME))
+}
+
+fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
+    let named = env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    named.or_else(|| Some(platform_base(&home()?, below_home)))
+}
+
+fn platform_base(home: &Path, below_home: &str) -> PathBuf {
+    if cfg!(target_os = "macos") { home.join("Library/Application Support") } else { home.join(below_home) }
+}
+
+fn home() -> Option<PathBuf> {
+    let named = env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    named.or_else(|| Some(nix::unistd::User::from_uid(nix::unistd::geteuid()).ok()??.dir))
+}

@@ -1,0 +1,221 @@
+//! The directory of a local pool, its lock and its endpoint file. All of it is the user's alone.
+
+use super::{LocalError, LocalPool};
+use crate::client::{AccessToken, Endpoint, PoolUrl};
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// Largest endpoint file that is read.
+const PUBLISHED_BYTES_MAX: u64 = 64 << 10;
+/// A log beyond this is put aside at the next start; one old log is kept.
+const LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// How to reach a pool that runs, as it says itself in `endpoint.json`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Published {
+    /// Where.
+    pub url: PoolUrl,
+    /// With what.
+    pub token: AccessToken,
+    /// The pool's process.
+    pub pid: u32,
+    /// Of its software.
+    pub version: String,
+    /// New with each start.
+    pub instance: Uuid,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    url: String,
+    token: String,
+    pid: u32,
+    version: String,
+    instance: Uuid,
+}
+
+impl Published {
+    /// What to dial.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::new(self.url.clone(), Some(self.token.clone()))
+    }
+}
+
+/// The right to be the pool of a directory; it ends with the value, or with the process.
+#[derive(Debug)]
+pub struct Lock {
+    directory: PathBuf,
+    _file: Flock<File>,
+}
+
+impl Lock {
+    /// Makes the directory if need be and takes the lock; none when another pool has it.
+    ///
+    /// # Errors
+    /// When directory or lock file can't be used.
+    pub fn take(pool: &LocalPool) -> Result<Option<Self>, LocalError> {
+        let directory = pool.directory();
+        prepare(directory)?;
+        let path = directory.join("lock");
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|source| LocalError::File { path: path.clone(), source })?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => {
+                let lock = Self { directory: directory.to_owned(), _file: file };
+                lock.withdraw();
+                Ok(Some(lock))
+            }
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, errno)) => Err(LocalError::File { path, source: errno.into() }),
+        }
+    }
+
+    /// Says how to reach the pool; whoever reads sees all of it or nothing.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn publish(&self, published: &Published) -> Result<(), LocalError> {
+        let path = endpoint_file(&self.directory);
+        let written = Written {
+            url: published.url.to_string(),
+            token: published.token.expose().to_owned(),
+            pid: published.pid,
+            version: published.version.clone(),
+            instance: published.instance,
+        };
+        let text = serde_json::to_vec_pretty(&written).expect("strings and numbers serialize");
+        let draft = path.with_extension("draft");
+        let write = || -> io::Result<()> {
+            let _ = fs::remove_file(&draft);
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+            file.write_all(&text)?;
+            fs::rename(&draft, &path)
+        };
+        write().map_err(|source| LocalError::File { path: path.clone(), source })
+    }
+
+    /// Takes the word back; what is not there any more needs no taking back.
+    pub fn withdraw(&self) {
+        let _ = fs::remove_file(endpoint_file(&self.directory));
+    }
+}
+
+/// Makes the directory, for its user only, or checks that it is.
+pub(super) fn prepare(directory: &Path) -> Result<(), LocalError> {
+    let fail = |source| LocalError::Directory { path: directory.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(fail)?;
+    let metadata = fs::metadata(directory).map_err(fail)?;
+    if metadata.uid() != nix::unistd::geteuid().as_raw() {
+        return Err(LocalError::Foreign { path: directory.to_owned() });
+    }
+    if metadata.mode() & 0o077 != 0 {
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).map_err(fail)?;
+    }
+    Ok(())
+}
+
+/// What has been published; a file that is no such thing counts as none.
+pub(super) fn read(directory: &Path) -> Result<Option<Published>, LocalError> {
+    let path = endpoint_file(directory);
+    let text = match read_bounded(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(LocalError::File { path, source }),
+    };
+    let Ok(written) = serde_json::from_slice::<Written>(&text) else { return Ok(None) };
+    let (Ok(url), Ok(token)) = (written.url.parse(), written.token.parse()) else { return Ok(None) };
+    Ok(Some(Published { url, token, pid: written.pid, version: written.version, instance: written.instance }))
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(File::open(path)?, PUBLISHED_BYTES_MAX), &mut text)?;
+    Ok(text)
+}
+
+fn endpoint_file(directory: &Path) -> PathBuf {
+    directory.join("endpoint.json")
+}
+
+/// The pool's log, to be appended to.
+pub(super) fn open_log(path: &Path) -> io::Result<File> {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
+        fs::rename(path, path.with_extension("log.old"))?;
+    }
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+/// The last line of a log, for an error message.
+pub(super) fn last_line(path: &Path) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(2_000)..]).into_owned();
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lock, Published, read};
+    use crate::local::LocalPool;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn published() -> Published {
+        Published {
+            url: "ws://127.0.0.1:4711".parse().unwrap(),
+            token: "bp_1_secret".parse().unwrap(),
+            pid: 42,
+            version: "0.1.0".into(),
+            instance: uuid::Uuid::now_v7(),
+        }
+    }
+
+    #[test]
+    fn one_holds_the_lock_and_what_it_publishes_is_read_back() {
+        let place = tempfile::tempdir().unwrap();
+        let pool = LocalPool::at(place.path().join("deep/pool"), "buildpool".into());
+        let lock = Lock::take(&pool).unwrap().expect("nobody else has it");
+        assert!(Lock::take(&pool).unwrap().is_none());
+        assert_eq!(pool.published().unwrap(), None);
+        let (first, second) = (published(), published());
+        lock.publish(&first).unwrap();
+        lock.publish(&second).unwrap();
+        assert_eq!(pool.published().unwrap(), Some(second));
+        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(pool.directory()), 0o700);
+        assert_eq!(mode(&pool.directory().join("endpoint.json")), 0o600);
+        drop(lock);
+        // The next holder begins with a clean slate.
+        let lock = Lock::take(&pool).unwrap().expect("it was let go");
+        assert_eq!(pool.published().unwrap(), None);
+        lock.publish(&first).unwrap();
+        lock.withdraw();
+        assert_eq!(pool.published().unwrap(), None);
+    }
+
+    #[test]
+    fn a_damaged_endpoint_file_counts_as_none() {
+        let place = tempfile::tempdir().unwrap();
+        for text in ["", "{", "{}", r#"{"url":"nonsense","token":"t","pid":1,"version":"","instance":""}"#] {
+            std::fs::write(place.path().join("endpoint.json"), text).unwrap();
+            assert_eq!(read(place.path()).unwrap(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_open_directory_is_closed_to_others() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let pool = LocalPool::at(place.path().to_owned(), "buildpool".into());
+        let _lock = Lock::take(&pool).unwrap();
+        assert_eq!(std::fs::metadata(place.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+}

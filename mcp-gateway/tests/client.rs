@@ -1,0 +1,424 @@
+//! The client against a coordinator that is played by the test, message by message.
+
+use buildpool_gateway::client::{
+    Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, Target, chain, new_job_id,
+};
+use buildpool_protocol::client_link::{Cursor, FromClient, Role, SubmitMessage, ToClient, TokenCreated};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode_control};
+use buildpool_protocol::ids::{AttemptId, JobId, TokenId};
+use buildpool_protocol::limits::{CHUNK_BYTES_MAX, FOLLOW_WINDOW_BYTES};
+use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
+use buildpool_protocol::report::{JobResult, JobState, Verdict};
+use buildpool_protocol::spec::{Command, JobSpec, Source};
+use futures_util::{SinkExt, StreamExt};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+const TOKEN: &str = "bp_1_secret";
+
+/// A coordinator of which every word is said by the test.
+struct Played {
+    listener: TcpListener,
+}
+
+/// One connection to it.
+struct Peer {
+    socket: WebSocketStream<TcpStream>,
+}
+
+impl Played {
+    async fn new() -> (Self, Endpoint) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
+        (Self { listener }, Endpoint::new(url, Some(TOKEN.parse().unwrap())))
+    }
+
+    /// The next connection, registered.
+    async fn accept(&self) -> Peer {
+        let mut peer = self.accept_silently().await;
+        assert!(matches!(peer.hear().await, FromClient::Register { .. }));
+        let version = "0.1.0".to_owned();
+        peer.say(&ToClient::Registered { protocol: 1, version, local: true, role: Role::Submit }).await;
+        peer
+    }
+
+    async fn accept_silently(&self) -> Peer {
+        let (stream, _) = self.listener.accept().await.unwrap();
+        let check = |request: &Request, response: Response| {
+            assert_eq!(request.uri().path(), "/v1/client");
+            match request.headers().get("authorization") {
+                Some(value) if value.as_bytes() == format!("Bearer {TOKEN}").as_bytes() => Ok(response),
+                _ => {
+                    let mut refusal = ErrorResponse::new(None);
+                    *refusal.status_mut() = 401.try_into().unwrap();
+                    Err(refusal)
+                }
+            }
+        };
+        match tokio_tungstenite::accept_hdr_async(stream, check).await {
+            Ok(socket) => Peer { socket },
+            Err(error) => panic!("no handshake: {error}"),
+        }
+    }
+}
+
+impl Peer {
+    async fn hear(&mut self) -> FromClient {
+        loop {
+            match self.socket.next().await.expect("the client is there").expect("the link stands") {
+                Message::Text(text) => return decode_control(&text).unwrap(),
+                Message::Ping(_) | Message::Pong(_) => {}
+                other => panic!("not expected: {other:?}"),
+            }
+        }
+    }
+
+    async fn say(&mut self, message: &ToClient) {
+        self.socket.send(Message::text(encode_control(message))).await.unwrap();
+    }
+
+    async fn output(&mut self, channel: u32, position: u64, chunks: &[Vec<u8>]) -> u64 {
+        let header = BinaryHeader { kind: BinaryKind::Follow, channel, position };
+        let content = chunks.concat();
+        self.socket.send(Message::binary([&header.encode()[..], &content].concat())).await.unwrap();
+        position + content.len() as u64
+    }
+
+    async fn submitted(&mut self) -> (u32, SubmitMessage) {
+        match self.hear().await {
+            FromClient::Submit { request, submit } => (request, *submit),
+            other => panic!("not expected: {other:?}"),
+        }
+    }
+}
+
+fn chunk(attempt: u32, sequence: u64, payload: &[u8]) -> Vec<u8> {
+    let header = ChunkHeader {
+        attempt: AttemptId { job: JobId::from_uuid(uuid::Uuid::nil()), number: attempt },
+        stream: Stream::Stdout,
+        kind: ChunkKind::Data,
+        length: payload.len() as u32,
+        elapsed_ms: 0,
+        sequence,
+        offset: 0,
+    };
+    [&header.encode()[..], payload].concat()
+}
+
+fn submit() -> SubmitMessage {
+    let spec = JobSpec::new(Command::Argv(vec!["true".into()]), Source::Empty);
+    SubmitMessage {
+        job: new_job_id(),
+        spec,
+        client_request_id: None,
+        attach: false,
+        secrets: Default::default(),
+        snapshot: None,
+        wait: true,
+        follow: true,
+        progress: false,
+    }
+}
+
+fn done(job: JobId) -> Box<JobResult> {
+    Box::new(JobResult {
+        job_id: job.to_string(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Passed),
+        ..JobResult::default()
+    })
+}
+
+async fn connect(played: &Played, endpoint: Endpoint) -> (Client, Peer) {
+    let (client, peer) = tokio::join!(Client::connect(Target::Named(endpoint), "test 1"), played.accept());
+    (client.unwrap(), peer)
+}
+
+async fn next(events: &mut JobEvents) -> JobEvent {
+    tokio::time::timeout(Duration::from_secs(20), events.next()).await.expect("in time").expect("not the end")
+}
+
+async fn next_bytes(events: &mut JobEvents) -> Vec<u8> {
+    match next(events).await {
+        JobEvent::Output(output) => output.chunks.iter().flat_map(|chunk| chunk.data().to_vec()).collect(),
+        other => panic!("not expected: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn one_message_brings_output_and_result() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let submit = submit();
+    let mut events = client.submit(submit.clone()).await.unwrap();
+    let (request, heard) = peer.submitted().await;
+    assert_eq!(heard, submit);
+    peer.say(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
+    let end = peer.output(request, 0, &[chunk(1, 0, b"a\n"), chunk(1, 1, b"\xff\0")]).await;
+    peer.say(&ToClient::End { request, cursor: Cursor { attempt: 1, position: end, within: 0 } }).await;
+    peer.say(&ToClient::Complete { request, result: done(submit.job) }).await;
+    assert!(matches!(next(&mut events).await, JobEvent::Accepted { job, .. } if job == submit.job));
+    assert_eq!(next_bytes(&mut events).await, b"a\n\xff\0");
+    assert!(matches!(next(&mut events).await, JobEvent::End(cursor) if cursor.position == end));
+    assert!(
+        matches!(next(&mut events).await, JobEvent::Complete(result) if result.verdict == Some(Verdict::Passed))
+    );
+    assert!(events.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_submit_that_was_not_accepted_is_said_again_with_its_id() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let submit = submit();
+    let mut events = client.submit(submit.clone()).await.unwrap();
+    assert_eq!(peer.submitted().await.1, submit);
+    drop(peer);
+    let mut peer = played.accept().await;
+    let (request, again) = peer.submitted().await;
+    assert_eq!(again, submit);
+    peer.say(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
+    assert!(matches!(next(&mut events).await, JobEvent::Accepted { .. }));
+}
+
+#[tokio::test]
+async fn a_followed_job_goes_on_where_it_stopped_and_the_result_comes_last() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let submit = submit();
+    let mut events = client.submit(submit.clone()).await.unwrap();
+    let (request, _) = peer.submitted().await;
+    peer.say(&ToClient::Accepted { request, job: submit.job, reattached: false }).await;
+    let end = peer.output(request, 0, &[chunk(1, 0, b"one ")]).await;
+    assert!(matches!(next(&mut events).await, JobEvent::Accepted { .. }));
+    assert_eq!(next_bytes(&mut events).await, b"one ");
+    drop(peer);
+    let mut peer = played.accept().await;
+    let (wait, again) = peer.submitted().await;
+    assert_eq!((again.job, again.follow, again.wait), (submit.job, false, true));
+    let FromClient::Follow { request: follow, job, cursor, to_end: false, .. } = peer.hear().await else {
+        panic!("no follow");
+    };
+    assert_eq!(job, submit.job.to_string());
+    assert_eq!(cursor, Some(Cursor { attempt: 1, position: end, within: 0 }));
+    assert_ne!(follow, wait);
+    // The result overtakes the log.
+    peer.say(&ToClient::Accepted { request: wait, job: submit.job, reattached: true }).await;
+    peer.say(&ToClient::Complete { request: wait, result: done(submit.job) }).await;
+    let end = peer.output(follow, end, &[chunk(1, 1, b"two")]).await;
+    peer.say(&ToClient::End { request: follow, cursor: Cursor { attempt: 1, position: end, within: 0 } })
+        .await;
+    assert_eq!(next_bytes(&mut events).await, b"two");
+    assert!(matches!(next(&mut events).await, JobEvent::End(_)));
+    assert!(matches!(next(&mut events).await, JobEvent::Complete(_)));
+}
+
+#[tokio::test]
+async fn a_reattached_submit_is_waited_for_by_its_real_id() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let submit = SubmitMessage { attach: true, follow: false, ..submit() };
+    let other = new_job_id();
+    let mut events = client.submit(submit).await.unwrap();
+    let (request, _) = peer.submitted().await;
+    peer.say(&ToClient::Accepted { request, job: other, reattached: true }).await;
+    assert!(matches!(next(&mut events).await, JobEvent::Accepted { job, reattached: true } if job == other));
+    drop(peer);
+    let mut peer = played.accept().await;
+    for state in [JobState::Running, JobState::Done] {
+        let FromClient::Job { request, job, .. } = peer.hear().await else { panic!("no job") };
+        assert_eq!(job, other.to_string());
+        peer.say(&ToClient::Job { request, result: Box::new(JobResult { state, ..*done(other) }) }).await;
+    }
+    assert!(
+        matches!(next(&mut events).await, JobEvent::Complete(result) if result.job_id == other.to_string())
+    );
+}
+
+#[tokio::test]
+async fn output_is_acknowledged_as_it_is_taken_and_not_before() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let query = FollowQuery { job: "0".into(), ..FollowQuery::default() };
+    let mut events = client.follow(query).await.unwrap();
+    let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
+    let payload = vec![7; CHUNK_BYTES_MAX];
+    let (mut position, mut sequence) = (0, 0);
+    while position < FOLLOW_WINDOW_BYTES {
+        position = peer.output(request, position, &[chunk(1, sequence, &payload)]).await;
+        sequence += 1;
+    }
+    let reading = async {
+        for _ in 0..sequence {
+            assert_eq!(next_bytes(&mut events).await.len(), payload.len());
+        }
+        next(&mut events).await
+    };
+    let hearing = async {
+        let mut acknowledged = 0;
+        while acknowledged < position - FOLLOW_WINDOW_BYTES / 4 {
+            let FromClient::Taken { request: of, position } = peer.hear().await else { panic!("no taken") };
+            assert!(of == request && position > acknowledged);
+            acknowledged = position;
+        }
+        let cursor = Cursor { attempt: 1, position, within: 0 };
+        peer.say(&ToClient::End { request, cursor }).await;
+    };
+    let (last, ()) = tokio::join!(reading, hearing);
+    assert!(matches!(last, JobEvent::End(_)));
+}
+
+#[tokio::test]
+async fn a_hole_in_the_output_is_the_coordinators_fault() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let mut events = client.follow(FollowQuery { job: "0".into(), ..FollowQuery::default() }).await.unwrap();
+    let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
+    let end = peer.output(request, 0, &[chunk(1, 0, b"a")]).await;
+    peer.output(request, end + 1, &[chunk(1, 2, b"c")]).await;
+    assert_eq!(next_bytes(&mut events).await, b"a");
+    let JobEvent::Failed(error) = next(&mut events).await else { panic!("not noticed") };
+    assert!(chain(&error).contains("went on at 50 instead of 49"), "{error}");
+    assert!(matches!(peer.hear().await, FromClient::Unfollow { request: of } if of == request));
+}
+
+#[tokio::test]
+async fn a_consumer_that_leaves_stops_only_its_own_output() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let events = client.follow(FollowQuery { job: "0".into(), ..FollowQuery::default() }).await.unwrap();
+    let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
+    drop(events);
+    assert!(matches!(peer.hear().await, FromClient::Unfollow { request: of } if of == request));
+    // Output that was on its way meets nobody, and the next request is served.
+    peer.output(request, 0, &[chunk(1, 0, b"late")]).await;
+    let (jobs, ()) = tokio::join!(client.jobs(None, None, 5), async {
+        let FromClient::Jobs { request, limit: 5, .. } = peer.hear().await else { panic!("no jobs") };
+        peer.say(&ToClient::Jobs { request, jobs: Vec::new() }).await;
+    });
+    assert_eq!(jobs.unwrap(), []);
+}
+
+#[tokio::test]
+async fn answers_find_their_questions_in_any_order() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let (a, b, ()) = tokio::join!(client.explain("a"), client.explain("b"), async {
+        let mut asked = Vec::new();
+        for _ in 0..2 {
+            let FromClient::Explain { request, job } = peer.hear().await else { panic!("no explain") };
+            asked.push((request, job));
+        }
+        for (request, job) in asked.into_iter().rev() {
+            peer.say(&ToClient::Explain { request, text: format!("because of {job}") }).await;
+        }
+    });
+    assert_eq!((a.unwrap(), b.unwrap()), ("because of a".into(), "because of b".into()));
+}
+
+#[tokio::test]
+async fn a_question_is_asked_again_and_a_token_is_not_made_twice() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let asking = async { tokio::join!(client.workers(), client.token_create(Role::Submit, "ci", None)) };
+    let ((workers, token), ()) = tokio::join!(asking, async {
+        for _ in 0..2 {
+            peer.hear().await;
+        }
+        drop(peer);
+        let mut peer = played.accept().await;
+        let FromClient::Workers { request } = peer.hear().await else { panic!("no workers") };
+        peer.say(&ToClient::Workers { request, workers: Vec::new() }).await;
+    });
+    assert_eq!(workers.unwrap(), []);
+    assert!(matches!(token.unwrap_err(), ClientError::Interrupted { request: "token_create" }));
+}
+
+#[tokio::test]
+async fn refusals_and_wrong_answers_are_errors_of_their_own() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let error = LinkError::new(ErrorCode::UnknownJob, "no job begins with `zz`");
+    let (refused, ()) = tokio::join!(client.cancel("zz", ""), async {
+        let FromClient::Cancel { request, .. } = peer.hear().await else { panic!("no cancel") };
+        peer.say(&ToClient::Error { request: Some(request), error: error.clone() }).await;
+    });
+    assert_eq!(refused.unwrap_err().code(), Some(ErrorCode::UnknownJob));
+    let (wrong, ()) = tokio::join!(client.tokens(), async {
+        let FromClient::TokenList { request } = peer.hear().await else { panic!("no list") };
+        let id = TokenId::from_uuid(uuid::Uuid::nil());
+        let created = TokenCreated { token: String::new(), id, role: Role::Admin, name: String::new() };
+        peer.say(&ToClient::Token { request, created }).await;
+    });
+    assert!(matches!(wrong.unwrap_err(), ClientError::Misbehaved(_)));
+}
+
+#[tokio::test]
+async fn what_can_not_be_connected_to_says_why() {
+    // Nobody there.
+    let (played, endpoint) = Played::new().await;
+    drop(played);
+    let error = Client::connect(Target::Named(endpoint), "test").await.unwrap_err();
+    assert!(matches!(error, ClientError::Unreachable { .. }) && error.is_worth_a_retry(), "{error:?}");
+
+    // A wrong token, and none.
+    for token in [Some("bp_1_wrong".parse().unwrap()), None] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let endpoint = Endpoint { url, token: token.clone(), ca_file: None };
+        let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let refuse = |_: &Request, _: Response| {
+                let mut refusal = ErrorResponse::new(None);
+                *refusal.status_mut() = 401.try_into().unwrap();
+                Err(refusal)
+            };
+            let _ = tokio_tungstenite::accept_hdr_async(stream, refuse).await;
+        });
+        let error = connected.unwrap_err();
+        assert!(
+            matches!(error, ClientError::Unauthorized { with_token, .. } if with_token == token.is_some())
+        );
+    }
+
+    // No version in common.
+    let (played, endpoint) = Played::new().await;
+    let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
+        let mut peer = played.accept_silently().await;
+        peer.hear().await;
+        let error = LinkError::new(ErrorCode::VersionMismatch, "I speak 7 to 9");
+        peer.say(&ToClient::Error { request: None, error }).await;
+    });
+    assert!(
+        matches!(connected.unwrap_err(), ClientError::VersionMismatch { said, .. } if said == "I speak 7 to 9")
+    );
+
+    // Something else.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let endpoint = Endpoint { url, token: None, ca_file: None };
+    let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    });
+    assert!(matches!(connected.unwrap_err(), ClientError::NotAPool { status: Some(200), .. }));
+}
+
+#[tokio::test]
+async fn a_revoked_token_ends_what_is_open() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let (workers, ()) = tokio::join!(client.workers(), async {
+        peer.hear().await;
+        let error = LinkError::new(ErrorCode::Unauthorized, "the token was revoked");
+        peer.say(&ToClient::Error { request: None, error }).await;
+    });
+    assert!(matches!(workers.unwrap_err(), ClientError::Unauthorized { .. }));
+}
