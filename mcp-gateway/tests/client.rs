@@ -1,7 +1,9 @@
 //! The client against a coordinator that is played by the test, message by message.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::result_large_err, reason = "the type is the WebSocket library's own")]
 
 use buildpool_gateway::client::{
-    Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, Target, chain, new_job_id,
+    Client, ClientError, Endpoint, FollowQuery, JobEvent, JobEvents, Target, TransferEvent, chain, new_job_id,
 };
 use buildpool_protocol::client_link::{Cursor, FromClient, Role, SubmitMessage, ToClient, TokenCreated};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -11,6 +13,7 @@ use buildpool_protocol::limits::{CHUNK_BYTES_MAX, FOLLOW_WINDOW_BYTES};
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec, Source};
+use buildpool_protocol::transfer::Message as Step;
 use futures_util::{SinkExt, StreamExt};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -409,6 +412,34 @@ async fn what_can_not_be_connected_to_says_why() {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
     });
     assert!(matches!(connected.unwrap_err(), ClientError::NotAPool { status: Some(200), .. }));
+}
+
+#[tokio::test]
+async fn a_transfer_is_begun_again_by_its_owner() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let fetch = |channel| Step::FetchArtifact { channel, job: "0".into(), path: "out".into() };
+    let mut transfer = client.transfer().await.unwrap();
+    transfer.say(fetch(transfer.channel())).await.unwrap();
+    assert_eq!(peer.hear().await, FromClient::Transfer(fetch(transfer.channel())));
+    drop(peer);
+    assert!(matches!(transfer.next().await, Some(TransferEvent::Interrupted)));
+    assert!(transfer.next().await.is_none());
+    let mut transfer = client.transfer().await.unwrap();
+    let channel = transfer.channel();
+    transfer.say(fetch(channel)).await.unwrap();
+    transfer.send_bytes(7, b"bytes").await.unwrap();
+    let mut peer = played.accept().await;
+    assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
+    let Some(Ok(Message::Binary(frame))) = peer.socket.next().await else { panic!("no frame") };
+    let (header, content) = BinaryHeader::decode(&frame).unwrap();
+    let expected = BinaryHeader { kind: BinaryKind::Transfer, channel, position: 7 };
+    assert_eq!((header, content), (expected, &b"bytes"[..]));
+    peer.socket.send(Message::Binary(frame)).await.unwrap();
+    peer.say(&ToClient::Transfer(Step::Done { channel })).await;
+    assert!(matches!(transfer.next().await, Some(TransferEvent::Bytes { position: 7, .. })));
+    assert!(matches!(transfer.next().await, Some(TransferEvent::Step(Step::Done { .. }))));
+    assert!(transfer.next().await.is_none());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use super::error::{ClientError, Misbehaviour};
 use super::link::{Command, Link, LinkStatus};
 use super::requests::{self, Call, JobEvent, Opening, Requests};
 use super::target::Target;
+use super::transfer::Transfer;
 use buildpool_protocol::client_link::{
     Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Role, SubmitMessage, ToClient, TokenCreated,
     TokenSummary, View, WorkerSummary,
@@ -263,6 +264,17 @@ impl Client {
         }
     }
 
+    /// Opens a channel for a transfer; its steps are for the caller to take.
+    ///
+    /// # Errors
+    /// [`ClientError::Closed`].
+    pub async fn transfer(&self) -> Result<Transfer, ClientError> {
+        let channel = self.next_request();
+        let (events, receiver) = mpsc::channel(requests::EVENTS_MAX);
+        self.send(Command::Transfer { channel, events }).await?;
+        Ok(Transfer::new(self.clone(), channel, receiver))
+    }
+
     async fn call(&self, message: impl FnOnce(u32) -> FromClient) -> Result<ToClient, ClientError> {
         let request = self.next_request();
         let message = message(request);
@@ -284,7 +296,13 @@ impl Client {
         self.shared.last_request.fetch_add(1, Ordering::Relaxed).wrapping_add(1) % requests::FIRST_ALIAS
     }
 
-    async fn send(&self, command: Command) -> Result<(), ClientError> {
+    /// Nobody waits for this number any more. When too much is on its way to say so, the task notices by the closed
+    /// channel, at the next event.
+    pub(super) fn forget(&self, request: u32) {
+        let _ = self.shared.commands.try_send(Command::Close { request });
+    }
+
+    pub(super) async fn send(&self, command: Command) -> Result<(), ClientError> {
         self.shared.commands.send(command).await.map_err(|_| ClientError::Closed)
     }
 }
@@ -343,7 +361,6 @@ impl JobEvents {
 
 impl Drop for JobEvents {
     fn drop(&mut self) {
-        // A full queue only means that the task notices by the closed channel, at the next event.
-        let _ = self.client.shared.commands.try_send(Command::Close { request: self.request });
+        self.client.forget(self.request);
     }
 }

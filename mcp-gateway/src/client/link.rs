@@ -4,8 +4,9 @@
 use super::backoff::{Backoff, random_bits};
 use super::dial::{self, PoolInfo, Socket};
 use super::error::ClientError;
-use super::requests::{Call, Events, Opening, Requests};
+use super::requests::{Call, Events, Opening, Outgoing, Requests};
 use super::target::Target;
+use super::transfer::{TransferEvent, TransferEvents};
 use buildpool_protocol::frame::{
     BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,
 };
@@ -36,6 +37,8 @@ pub(super) enum Command {
     Open { request: u32, opening: Opening, events: Events },
     Taken { request: u32, attempt: u32, position: u64 },
     Close { request: u32 },
+    Transfer { channel: u32, events: TransferEvents },
+    InTransfer { channel: u32, outgoing: Outgoing },
 }
 
 /// How the connection is.
@@ -112,9 +115,10 @@ impl Link {
         let mut wire = Wire::default();
         let (mut heard_at, mut busy_at) = (Instant::now(), Instant::now());
         loop {
-            while let Some(message) = self.requests.outbox.pop_front() {
-                wire.outbox.push_back(Message::text(encode_control(&message)));
-            }
+            wire.outbox.extend(self.requests.outbox.drain(..).map(|outgoing| match outgoing {
+                Outgoing::Control(message) => Message::text(encode_control(&message)),
+                Outgoing::Frame(frame) => Message::Binary(frame),
+            }));
             tokio::select! {
                 heard = poll_fn(|context| wire.poll(&mut socket, context)) => {
                     heard_at = Instant::now();
@@ -158,6 +162,8 @@ impl Link {
             Command::Open { request, opening, events } => self.requests.open(request, opening, events),
             Command::Taken { request, attempt, position } => self.requests.taken(request, attempt, position),
             Command::Close { request } => self.requests.close(request),
+            Command::Transfer { channel, events } => self.requests.begin_transfer(channel, events),
+            Command::InTransfer { channel, outgoing } => self.requests.say_in_transfer(channel, outgoing),
         }
     }
 
@@ -182,8 +188,11 @@ impl Link {
                 self.requests.on_output(header.channel, header.position, frame.slice(BINARY_HEADER_BYTES..));
                 Ok(())
             }
-            // A transfer that nobody waits for any more.
-            BinaryKind::Transfer => Ok(()),
+            BinaryKind::Transfer => {
+                let (position, bytes) = (header.position, frame.slice(BINARY_HEADER_BYTES..));
+                self.requests.on_transfer(header.channel, TransferEvent::Bytes { position, bytes });
+                Ok(())
+            }
             BinaryKind::Output => {
                 Err(LinkError::new(ErrorCode::Malformed, "a worker's output frame came on the client link"))
             }

@@ -14,6 +14,7 @@ mod reader;
 mod requests;
 mod target;
 mod tls;
+mod transfer;
 
 pub use backoff::{Backoff, random_bits};
 pub use dial::PoolInfo;
@@ -24,3 +25,4 @@ pub use link::LinkStatus;
 pub use reader::{Chunk, Output};
 pub use requests::JobEvent;
 pub use target::Target;
+pub use transfer::{Transfer, TransferEvent};

@@ -2,10 +2,12 @@
 
 use super::error::{ClientError, Misbehaviour};
 use super::reader::{LogReader, Output};
+use super::transfer::{TransferEvent, TransferEvents};
 use buildpool_protocol::LinkError;
 use buildpool_protocol::client_link::{Cursor, FromClient, Progress, SubmitMessage, ToClient, View};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::transfer;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -85,9 +87,23 @@ pub(super) struct Requests {
     channels: HashMap<u32, Channel>,
     /// From the number of a resumed follow to its channel.
     aliases: HashMap<u32, u32>,
+    transfers: HashMap<u32, TransferEvents>,
     /// To be sent, in order.
-    pub(super) outbox: VecDeque<FromClient>,
+    pub(super) outbox: VecDeque<Outgoing>,
     last_alias: u32,
+}
+
+/// A message or a frame that is to be sent.
+pub(super) enum Outgoing {
+    Control(FromClient),
+    /// Bytes of a transfer, their header included.
+    Frame(Bytes),
+}
+
+impl From<FromClient> for Outgoing {
+    fn from(message: FromClient) -> Self {
+        Self::Control(message)
+    }
 }
 
 /// Numbers from here on are given to resumed follows, those below to callers.
@@ -95,7 +111,7 @@ pub(super) const FIRST_ALIAS: u32 = 1 << 31;
 
 impl Requests {
     pub(super) fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.channels.is_empty()
+        self.calls.is_empty() && self.channels.is_empty() && self.transfers.is_empty()
     }
 
     pub(super) fn call(&mut self, request: u32, call: Call) {
@@ -103,7 +119,7 @@ impl Requests {
             let _ = call.reply.send(Err(ClientError::Busy { limit: OPEN_MAX }));
             return;
         }
-        self.outbox.push_back(call.message.clone());
+        self.outbox.push_back(call.message.clone().into());
         self.calls.insert(request, call);
     }
 
@@ -112,7 +128,7 @@ impl Requests {
             let _ = events.try_send(JobEvent::Failed(ClientError::Busy { limit: OPEN_MAX }));
             return;
         }
-        self.outbox.push_back(opening.message(request));
+        self.outbox.push_back(opening.message(request).into());
         let start = match &opening {
             Opening::Submit(_) => None,
             Opening::Follow { cursor, .. } => *cursor,
@@ -131,7 +147,22 @@ impl Requests {
     }
 
     fn is_full(&self) -> bool {
-        self.calls.len() + self.channels.len() >= OPEN_MAX
+        self.calls.len() + self.channels.len() + self.transfers.len() >= OPEN_MAX
+    }
+
+    pub(super) fn begin_transfer(&mut self, channel: u32, events: TransferEvents) {
+        if self.is_full() {
+            let _ = events.try_send(TransferEvent::Failed(ClientError::Busy { limit: OPEN_MAX }));
+            return;
+        }
+        self.transfers.insert(channel, events);
+    }
+
+    /// A step or bytes of a transfer of this link; those of a link that is gone say nothing to the next.
+    pub(super) fn say_in_transfer(&mut self, channel: u32, outgoing: Outgoing) {
+        if self.transfers.contains_key(&channel) {
+            self.outbox.push_back(outgoing);
+        }
     }
 
     /// The consumer is done with output up to a position of an attempt.
@@ -141,23 +172,25 @@ impl Requests {
             channel.reader.taken(position);
             if channel.deferred.is_some() {
                 if channel.reader.has_room() {
-                    self.outbox.extend(channel.deferred.take());
+                    self.outbox.extend(channel.deferred.take().map(Outgoing::from));
                 }
                 return;
             }
             let request = channel.follow.unwrap_or(request);
-            self.outbox.push_back(FromClient::Taken { request, position });
+            self.outbox.push_back(FromClient::Taken { request, position }.into());
         }
     }
 
     /// The consumer is gone.
     pub(super) fn close(&mut self, request: u32) {
+        self.transfers.remove(&request);
         if let Some(channel) = self.channels.remove(&request)
             && channel.opening.follows()
             && !channel.ended
             && channel.deferred.is_none()
         {
-            self.outbox.push_back(FromClient::Unfollow { request: channel.follow.unwrap_or(request) });
+            let request = channel.follow.unwrap_or(request);
+            self.outbox.push_back(FromClient::Unfollow { request }.into());
         }
     }
 
@@ -185,11 +218,20 @@ impl Requests {
             }
         }
         said.sort_by_key(|(request, _)| *request);
-        self.outbox = said.into_iter().map(|(_, message)| message).collect();
+        // Steps of transfers that began after the link was gone belong to the new one.
+        let transfers = std::mem::take(&mut self.outbox).into_iter().filter(|outgoing| match outgoing {
+            Outgoing::Control(message) => matches!(message, FromClient::Transfer(_)),
+            Outgoing::Frame(_) => true,
+        });
+        self.outbox = said.into_iter().map(|(_, message)| message.into()).chain(transfers).collect();
     }
 
-    /// The link is gone. What must not be said twice ends here.
+    /// The link is gone. What must not be said twice ends here, and what only its owner knows how to go on with.
     pub(super) fn interrupted(&mut self) {
+        self.outbox.clear();
+        for (_, events) in self.transfers.drain() {
+            let _ = events.try_send(TransferEvent::Interrupted);
+        }
         for (_, call) in self.calls.extract_if(|_, call| call.once) {
             let request = name_of(&call.message);
             let _ = call.reply.send(Err(ClientError::Interrupted { request }));
@@ -209,6 +251,9 @@ impl Requests {
         for (_, channel) in self.channels.drain() {
             let _ = channel.events.try_send(JobEvent::Failed(error.clone()));
         }
+        for (_, events) in self.transfers.drain() {
+            let _ = events.try_send(TransferEvent::Failed(error.clone()));
+        }
         self.aliases.clear();
         self.outbox.clear();
     }
@@ -218,6 +263,13 @@ impl Requests {
     /// # Errors
     /// An error that concerns the whole connection.
     pub(super) fn on_message(&mut self, message: ToClient) -> Result<(), LinkError> {
+        let message = match message {
+            ToClient::Transfer(step) => {
+                self.on_transfer(step.channel(), TransferEvent::Step(step));
+                return Ok(());
+            }
+            message => message,
+        };
         let Some(number) = request_of(&message) else {
             return match message {
                 ToClient::Error { error, .. } => Err(error),
@@ -242,13 +294,25 @@ impl Requests {
         self.step(request, |channel, outbox| match channel.reader.take(position, content) {
             Ok(output) => channel.tell(JobEvent::Output(output)),
             Err(misbehaviour) => {
-                outbox.push_back(FromClient::Unfollow { request: number });
+                outbox.push_back(FromClient::Unfollow { request: number }.into());
                 channel.fail(ClientError::Misbehaved(misbehaviour))
             }
         });
     }
 
-    fn step(&mut self, request: u32, act: impl FnOnce(&mut Channel, &mut VecDeque<FromClient>) -> Step) {
+    /// Takes a step or bytes of a transfer; an owner who can't take them within the window has left.
+    pub(super) fn on_transfer(&mut self, channel: u32, event: TransferEvent) {
+        let is_last = matches!(
+            event,
+            TransferEvent::Step(transfer::Message::Done { .. } | transfer::Message::Failed { .. })
+        );
+        let Some(events) = self.transfers.get(&channel) else { return };
+        if events.try_send(event).is_err() || is_last {
+            self.transfers.remove(&channel);
+        }
+    }
+
+    fn step(&mut self, request: u32, act: impl FnOnce(&mut Channel, &mut VecDeque<Outgoing>) -> Step) {
         let Some(channel) = self.channels.get_mut(&request) else { return };
         match act(channel, &mut self.outbox) {
             Step::GoOn => {}
@@ -346,7 +410,7 @@ impl Channel {
         request: u32,
         is_alias: bool,
         message: ToClient,
-        outbox: &mut VecDeque<FromClient>,
+        outbox: &mut VecDeque<Outgoing>,
     ) -> Step {
         match message {
             ToClient::Accepted { job, reattached, .. } => self.on_accepted(job, reattached),
@@ -358,7 +422,7 @@ impl Channel {
             }
             ToClient::End { cursor, .. } => self.on_end(cursor),
             ToClient::Job { result, .. } if result.state != JobState::Done => {
-                outbox.push_back(poll(request, &result.job_id));
+                outbox.push_back(poll(request, &result.job_id).into());
                 Step::GoOn
             }
             ToClient::Complete { result, .. } | ToClient::Job { result, .. } => self.on_complete(result),
@@ -375,7 +439,8 @@ impl Channel {
             | ToClient::Jobs { .. }
             | ToClient::Workers { .. }
             | ToClient::Token { .. }
-            | ToClient::Tokens { .. } => {
+            | ToClient::Tokens { .. }
+            | ToClient::Transfer(_) => {
                 let request = match self.opening {
                     Opening::Submit(_) => "submit",
                     Opening::Follow { .. } => "follow",
@@ -455,7 +520,7 @@ fn poll(request: u32, job: &str) -> FromClient {
 /// The number that an answer carries.
 fn request_of(message: &ToClient) -> Option<u32> {
     match message {
-        ToClient::Registered { .. } => None,
+        ToClient::Registered { .. } | ToClient::Transfer(_) => None,
         ToClient::Error { request, .. } => *request,
         ToClient::Accepted { request, .. }
         | ToClient::Job { request, .. }
@@ -492,5 +557,6 @@ pub(super) fn name_of(message: &FromClient) -> &'static str {
         FromClient::TokenCreate { .. } => "token_create",
         FromClient::TokenList { .. } => "token_list",
         FromClient::TokenRevoke { .. } => "token_revoke",
+        FromClient::Transfer(_) => "transfer",
     }
 }

@@ -1,0 +1,87 @@
+//! A channel for the steps and the bytes of one transfer. What the steps mean is for its owner; see
+//! [`buildpool_protocol::transfer`].
+
+use super::error::ClientError;
+use super::handle::Client;
+use super::link::Command;
+use super::requests::Outgoing;
+use buildpool_protocol::client_link::FromClient;
+use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
+use buildpool_protocol::transfer::Message;
+use bytes::{Bytes, BytesMut};
+use tokio::sync::mpsc;
+
+pub(super) type TransferEvents = mpsc::Sender<TransferEvent>;
+
+/// What comes on a transfer's channel.
+#[derive(Clone, Debug)]
+pub enum TransferEvent {
+    /// A step of the coordinator.
+    Step(Message),
+    /// Bytes of what was asked for.
+    Bytes {
+        /// Where they belong.
+        position: u64,
+        /// Some of them.
+        bytes: Bytes,
+    },
+    /// The link was cut. The last event: open another channel and begin again; it goes on where the receiver's disk ends.
+    Interrupted,
+    /// The pool can't be reached any more. The last event.
+    Failed(ClientError),
+}
+
+/// One transfer. Dropping it lets it be.
+#[derive(Debug)]
+pub struct Transfer {
+    client: Client,
+    channel: u32,
+    receiver: mpsc::Receiver<TransferEvent>,
+}
+
+impl Transfer {
+    pub(super) fn new(client: Client, channel: u32, receiver: mpsc::Receiver<TransferEvent>) -> Self {
+        Self { client, channel, receiver }
+    }
+
+    /// The number that every step of it carries.
+    pub fn channel(&self) -> u32 {
+        self.channel
+    }
+
+    /// Sends a step. After an interruption it goes nowhere.
+    ///
+    /// # Errors
+    /// [`ClientError::Closed`].
+    pub async fn say(&self, step: Message) -> Result<(), ClientError> {
+        self.send(Outgoing::Control(FromClient::Transfer(step))).await
+    }
+
+    /// Sends bytes. How many may be on their way is for the caller to keep to
+    /// ([`buildpool_protocol::limits::TRANSFER_WINDOW_BYTES`]); this queues them.
+    ///
+    /// # Errors
+    /// [`ClientError::Closed`].
+    pub async fn send_bytes(&self, position: u64, bytes: &[u8]) -> Result<(), ClientError> {
+        let header = BinaryHeader { kind: BinaryKind::Transfer, channel: self.channel, position };
+        let mut frame = BytesMut::with_capacity(BINARY_HEADER_BYTES + bytes.len());
+        frame.extend_from_slice(&header.encode());
+        frame.extend_from_slice(bytes);
+        self.send(Outgoing::Frame(frame.freeze())).await
+    }
+
+    /// What comes next; none after the last event.
+    pub async fn next(&mut self) -> Option<TransferEvent> {
+        self.receiver.recv().await
+    }
+
+    async fn send(&self, outgoing: Outgoing) -> Result<(), ClientError> {
+        self.client.send(Command::InTransfer { channel: self.channel, outgoing }).await
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.client.forget(self.channel);
+    }
+}
