@@ -1,9 +1,10 @@
 //! The handle: one typed call a message.
 
+use super::channel::{JobEvent, Opening};
 use super::dial::PoolInfo;
 use super::error::{ClientError, Misbehaviour};
 use super::link::{Command, Link, LinkStatus};
-use super::requests::{self, Call, JobEvent, Opening, Requests};
+use super::requests::{self, Call, Requests};
 use super::target::Target;
 use super::transfer::Transfer;
 use buildpool_protocol::client_link::{

@@ -2,9 +2,10 @@
 //! there is none.
 
 use super::backoff::{Backoff, random_bits};
+use super::channel::{Events, Opening};
 use super::dial::{self, PoolInfo, Socket};
 use super::error::ClientError;
-use super::requests::{Call, Events, Opening, Outgoing, Requests};
+use super::requests::{Call, Outgoing, Requests};
 use super::target::Target;
 use super::transfer::{TransferEvent, TransferEvents};
 use buildpool_protocol::frame::{

@@ -5,6 +5,7 @@
 //! coordinator's restart neither loses nor doubles anything, and costs the caller only time. It knows nothing of MCP.
 
 mod backoff;
+mod channel;
 mod dial;
 mod endpoint;
 mod error;
@@ -17,12 +18,12 @@ mod tls;
 mod transfer;
 
 pub use backoff::{Backoff, random_bits};
+pub use channel::JobEvent;
 pub use dial::PoolInfo;
 pub use endpoint::{AccessToken, Endpoint, PoolUrl, TokenError, UrlError};
 pub use error::{ClientError, Misbehaviour, chain};
 pub use handle::{Client, FollowQuery, JobEvents, new_job_id};
 pub use link::LinkStatus;
 pub use reader::{Chunk, Output};
-pub use requests::JobEvent;
 pub use target::Target;
 pub use transfer::{Transfer, TransferEvent};

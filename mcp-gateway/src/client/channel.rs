@@ -1,0 +1,322 @@
+//! One submitted or followed job on a link: what its consumer hears, and how it goes on over the next link. No I/O.
+
+use super::error::{ClientError, Misbehaviour};
+use super::reader::{LogReader, Output};
+use super::requests::{EVENTS_MAX, Outgoing};
+use buildpool_protocol::LinkError;
+use buildpool_protocol::client_link::{Cursor, FromClient, Progress, SubmitMessage, ToClient, View};
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::report::{JobResult, JobState};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How long the coordinator is asked to wait at a time when a submit can't be repeated.
+const POLL_FOR: Duration = Duration::from_secs(60);
+
+/// Something that happened to a submitted or followed job.
+#[derive(Clone, Debug)]
+pub enum JobEvent {
+    /// The job is on disk.
+    Accepted {
+        /// Another one than was submitted, if it was the same as an earlier one.
+        job: JobId,
+        /// Whether it was.
+        reattached: bool,
+    },
+    /// How it goes.
+    Progress(Progress),
+    /// An attempt begins; what came before belongs to an earlier one.
+    Attempt(u32),
+    /// What it wrote.
+    Output(Output),
+    /// The log has ended here.
+    End(Cursor),
+    /// The job goes on, its output does not come any more.
+    OutputLost(LinkError),
+    /// The job is done. The last event.
+    Complete(Box<JobResult>),
+    /// It could not be. The last event.
+    Failed(ClientError),
+}
+
+pub(super) type Events = mpsc::Sender<JobEvent>;
+
+/// What a channel was opened for.
+pub(super) enum Opening {
+    Submit(Box<SubmitMessage>),
+    Follow { job: String, cursor: Option<Cursor>, attempt: Option<u32>, to_end: bool, tail: Option<u64> },
+}
+
+/// A submit or a follow that is open, and how far it came.
+pub(super) struct Channel {
+    opening: Opening,
+    events: Events,
+    reader: LogReader,
+    /// As which job, once it is known.
+    accepted: Option<JobId>,
+    /// The log's end was said.
+    ended: bool,
+    /// The number under which output comes, when it is not the channel's own.
+    follow: Option<u32>,
+    /// A follow that is to be said again once the consumer has caught up.
+    deferred: Option<FromClient>,
+    /// A result that came before the end of the log that is followed beside it.
+    held: Option<Box<JobResult>>,
+}
+
+/// What becomes of a channel after a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    GoOn,
+    /// Its consumer went away.
+    Gone,
+    Over,
+}
+
+impl Opening {
+    fn follows(&self) -> bool {
+        match self {
+            Self::Submit(submit) => submit.follow,
+            Self::Follow { .. } => true,
+        }
+    }
+
+    fn message(&self, request: u32) -> FromClient {
+        match self {
+            Self::Submit(submit) => FromClient::Submit { request, submit: submit.clone() },
+            Self::Follow { job, cursor, attempt, to_end, tail } => FromClient::Follow {
+                request,
+                job: job.clone(),
+                cursor: *cursor,
+                attempt: *attempt,
+                to_end: *to_end,
+                tail: *tail,
+            },
+        }
+    }
+}
+
+impl Channel {
+    pub(super) fn new(opening: Opening, events: Events) -> Self {
+        let start = match &opening {
+            Opening::Submit(_) => None,
+            Opening::Follow { cursor, .. } => *cursor,
+        };
+        Self {
+            opening,
+            events,
+            reader: LogReader::new(start),
+            accepted: None,
+            ended: false,
+            follow: None,
+            deferred: None,
+            held: None,
+        }
+    }
+
+    /// What opens it.
+    pub(super) fn message(&self, request: u32) -> FromClient {
+        self.opening.message(request)
+    }
+
+    /// The consumer is done with output up to a position; gives what the coordinator is to know of that.
+    pub(super) fn taken(&mut self, request: u32, attempt: u32, position: u64) -> Option<FromClient> {
+        if self.reader.attempt() != Some(attempt) {
+            return None;
+        }
+        self.reader.taken(position);
+        if self.deferred.is_none() {
+            return Some(FromClient::Taken { request: self.follow.unwrap_or(request), position });
+        }
+        if self.reader.has_room() { self.deferred.take() } else { None }
+    }
+
+    /// The consumer is gone; gives what the coordinator is to know of that.
+    pub(super) fn left(&self, request: u32) -> Option<FromClient> {
+        let sends = self.opening.follows() && !self.ended && self.deferred.is_none();
+        sends.then(|| FromClient::Unfollow { request: self.follow.unwrap_or(request) })
+    }
+
+    /// The link is new: what is to be said again. Output of a job that was accepted comes under `alias` from here on, if
+    /// the second value says so.
+    pub(super) fn resume(&mut self, request: u32, alias: u32) -> (Vec<FromClient>, bool) {
+        (self.follow, self.held, self.deferred) = (None, None, None);
+        let (Opening::Submit(submit), Some(job)) = (&self.opening, self.accepted) else {
+            let again = self.opening_again(request);
+            return (self.now_or_later(again).into_iter().collect(), false);
+        };
+        let mut said = vec![self.wait_again(request, job, submit)];
+        let follows = submit.follow && !self.ended;
+        if follows {
+            self.follow = Some(alias);
+            let again = follow_from(alias, &job, self.reader.cursor());
+            said.extend(self.now_or_later(again));
+        }
+        (said, follows)
+    }
+
+    /// Takes a frame of output, which came under `number`.
+    pub(super) fn on_output(
+        &mut self,
+        number: u32,
+        position: u64,
+        content: Bytes,
+        outbox: &mut VecDeque<Outgoing>,
+    ) -> Step {
+        match self.reader.take(position, content) {
+            Ok(output) => self.tell(JobEvent::Output(output)),
+            Err(misbehaviour) => {
+                outbox.push_back(FromClient::Unfollow { request: number }.into());
+                self.fail(ClientError::Misbehaved(misbehaviour))
+            }
+        }
+    }
+
+    /// It ends with this error.
+    pub(super) fn fail(&mut self, error: ClientError) -> Step {
+        self.tell(JobEvent::Failed(error));
+        Step::Over
+    }
+
+    fn opening_again(&self, request: u32) -> FromClient {
+        match (&self.opening, self.reader.cursor()) {
+            (Opening::Follow { job, to_end, .. }, Some(cursor)) => FromClient::Follow {
+                request,
+                job: job.clone(),
+                cursor: Some(cursor),
+                attempt: None,
+                to_end: *to_end,
+                tail: None,
+            },
+            (opening, _) => opening.message(request),
+        }
+    }
+
+    /// A follow at once, unless the consumer has a whole window to read yet.
+    fn now_or_later(&mut self, follow: FromClient) -> Option<FromClient> {
+        if self.reader.has_room() {
+            return Some(follow);
+        }
+        self.deferred = Some(follow);
+        None
+    }
+
+    /// Asks once more for the end of a job that was accepted: by the same submit where it is the same job.
+    fn wait_again(&self, request: u32, job: JobId, submit: &SubmitMessage) -> FromClient {
+        if job == submit.job {
+            let submit = Box::new(SubmitMessage { follow: false, ..submit.clone() });
+            FromClient::Submit { request, submit }
+        } else {
+            poll(request, &job.to_string())
+        }
+    }
+
+    /// Takes a message; under an alias it is about the output only.
+    pub(super) fn on_message(
+        &mut self,
+        request: u32,
+        is_alias: bool,
+        message: ToClient,
+        outbox: &mut VecDeque<Outgoing>,
+    ) -> Step {
+        match message {
+            ToClient::Accepted { job, reattached, .. } => self.on_accepted(job, reattached),
+            ToClient::Progress { progress, .. } => self.tell_if_it_reads(JobEvent::Progress(progress)),
+            ToClient::Attempt { attempt, .. } => {
+                self.ended = false;
+                self.reader.begin(attempt);
+                self.tell(JobEvent::Attempt(attempt))
+            }
+            ToClient::End { cursor, .. } => self.on_end(cursor),
+            ToClient::Job { result, .. } if result.state != JobState::Done => {
+                outbox.push_back(poll(request, &result.job_id).into());
+                Step::GoOn
+            }
+            ToClient::Complete { result, .. } | ToClient::Job { result, .. } => self.on_complete(result),
+            ToClient::Error { error, .. } if is_alias => {
+                self.ended = true;
+                let step = self.tell(JobEvent::OutputLost(error));
+                self.release(step)
+            }
+            ToClient::Error { error, .. } => self.fail(ClientError::Refused(error)),
+            ToClient::Registered { .. }
+            | ToClient::Logs { .. }
+            | ToClient::Finding { .. }
+            | ToClient::Explain { .. }
+            | ToClient::Jobs { .. }
+            | ToClient::Workers { .. }
+            | ToClient::Token { .. }
+            | ToClient::Tokens { .. }
+            | ToClient::Transfer(_) => {
+                let request = match self.opening {
+                    Opening::Submit(_) => "submit",
+                    Opening::Follow { .. } => "follow",
+                };
+                self.fail(ClientError::Misbehaved(Misbehaviour::WrongAnswer { request }))
+            }
+        }
+    }
+
+    fn on_accepted(&mut self, job: JobId, reattached: bool) -> Step {
+        if self.accepted.replace(job).is_some() {
+            return Step::GoOn;
+        }
+        let step = self.tell(JobEvent::Accepted { job, reattached });
+        match &self.opening {
+            Opening::Submit(submit) if submit.wait || submit.follow => step,
+            Opening::Submit(_) | Opening::Follow { .. } => Step::Over,
+        }
+    }
+
+    fn on_end(&mut self, cursor: Cursor) -> Step {
+        self.ended = true;
+        let step = self.tell(JobEvent::End(cursor));
+        match &self.opening {
+            Opening::Follow { .. } => Step::Over,
+            Opening::Submit(submit) if !submit.wait => Step::Over,
+            Opening::Submit(_) => self.release(step),
+        }
+    }
+
+    fn on_complete(&mut self, result: Box<JobResult>) -> Step {
+        if self.follow.is_some() && !self.ended {
+            self.held = Some(result);
+            return Step::GoOn;
+        }
+        self.tell(JobEvent::Complete(result));
+        self.ended = true;
+        Step::Over
+    }
+
+    fn release(&mut self, step: Step) -> Step {
+        match self.held.take() {
+            Some(result) => {
+                self.tell(JobEvent::Complete(result));
+                Step::Over
+            }
+            None => step,
+        }
+    }
+
+    fn tell(&mut self, event: JobEvent) -> Step {
+        match self.events.try_send(event) {
+            Ok(()) => Step::GoOn,
+            Err(mpsc::error::TrySendError::Full(_) | mpsc::error::TrySendError::Closed(_)) => Step::Gone,
+        }
+    }
+
+    /// For what a slow consumer can do without.
+    fn tell_if_it_reads(&mut self, event: JobEvent) -> Step {
+        if self.events.capacity() < EVENTS_MAX / 2 { Step::GoOn } else { self.tell(event) }
+    }
+}
+
+fn follow_from(request: u32, job: &JobId, cursor: Option<Cursor>) -> FromClient {
+    FromClient::Follow { request, job: job.to_string(), cursor, attempt: None, to_end: false, tail: None }
+}
+
+fn poll(request: u32, job: &str) -> FromClient {
+    FromClient::Job { request, job: job.to_owned(), view: View::default(), wait: POLL_FOR }
+}
