@@ -1,1 +1,33 @@
 //! From log bytes, an ending and reports to a verdict, findings and budgeted text: pure and incremental.
+//!
+//! [`Digester`] takes a log's bytes as they come, at any chunking, in bounded memory. When the attempt has ended,
+//! [`Digester::finish`] makes a [`Digest`] of it and of the [`Facts`]: the verdict does not depend on how much is shown.
+//! [`Digest::render`] fills a `JobResult` within a budget that is spent on failures first.
+//!
+//! No I/O, no clock, no randomness; no iteration over a `HashMap`.
+
+mod compress;
+mod digest;
+mod digester;
+mod endings;
+mod facts;
+mod found;
+pub mod limits;
+pub mod manifest;
+mod noise;
+mod render;
+mod rules;
+mod signs;
+mod tally;
+mod template;
+pub mod templates;
+mod text;
+mod tier;
+mod verdict;
+mod view;
+
+pub use digest::{Digest, Explanation};
+pub use digester::{Digester, Live, Options};
+pub use facts::{Facts, History};
+pub use template::RAW;
+pub use view::text;

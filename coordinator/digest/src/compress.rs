@@ -1,0 +1,211 @@
+//! Makes shown text shorter without destroying what a reader needs. Never applied to what a finding's details give.
+
+use std::borrow::Cow;
+
+/// Shortest common prefix that is worth taking away, in characters.
+const PREFIX_CHARS_MIN: usize = 20;
+/// Hexadecimal of this many digits and more is masked.
+const HASH_DIGITS_MIN: usize = 12;
+
+/// Compresses lines that belong together. The first line is the message itself; hexadecimal that it begins with or names
+/// after `commit`, `digest`, `sha` stays, because then it is what the message is about.
+pub(crate) fn lines(lines: &[String], roots: &[String]) -> Vec<String> {
+    let shortened: Vec<String> = lines.iter().map(|text| line(text, roots)).collect();
+    without_common_prefix(shortened)
+}
+
+/// Compresses one line.
+pub(crate) fn line(text: &str, roots: &[String]) -> String {
+    let stamp = crate::text::stamp_length(text.as_bytes());
+    let text = text.get(stamp..).unwrap_or(text);
+    let text = relative(text, roots);
+    let text = without_hashes(&text);
+    squeezed(&text).into_owned()
+}
+
+/// Paths inside a root become relative to it; others stay whole.
+pub(crate) fn relative<'a>(text: &'a str, roots: &[String]) -> Cow<'a, str> {
+    let mut text = Cow::Borrowed(text);
+    for root in roots {
+        let root = root.trim_end_matches('/');
+        if root.len() < 2 || !text.contains(root) {
+            continue;
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut rest: &str = &text;
+        while let Some(at) = rest.find(root) {
+            let after = &rest[at + root.len()..];
+            let begins =
+                !rest[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '/' | '_' | '-' | '.'));
+            if begins && after.starts_with('/') {
+                out.push_str(&rest[..at]);
+                rest = &after[1..];
+            } else {
+                out.push_str(&rest[..at + root.len()]);
+                rest = after;
+            }
+        }
+        out.push_str(rest);
+        text = Cow::Owned(out);
+    }
+    text
+}
+
+/// Masks long hexadecimal that has both a letter and a digit. Decimal numbers, `0x` addresses, and hashes that the text is
+/// about stay.
+fn without_hashes(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    if bytes.len() < HASH_DIGITS_MIN {
+        return text.into();
+    }
+    let mut out: Option<String> = None;
+    let mut copied = 0;
+    let mut at = 0;
+    while at < bytes.len() {
+        if !bytes[at].is_ascii_hexdigit() {
+            at += 1;
+            continue;
+        }
+        let end = at + bytes[at..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+        let word = &bytes[at..end];
+        let free = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
+        let bounded = (at == 0 || free(bytes.get(at - 1))) && free(bytes.get(end));
+        let mixed = word.iter().any(u8::is_ascii_alphabetic) && word.iter().any(u8::is_ascii_digit);
+        if word.len() >= HASH_DIGITS_MIN && bounded && mixed && !is_subject(&text[..at]) {
+            let out = out.get_or_insert_with(String::new);
+            out.push_str(&text[copied..at]);
+            out.push_str("<HASH>");
+            copied = end;
+        }
+        at = end;
+    }
+    match out {
+        Some(mut out) => {
+            out.push_str(&text[copied..]);
+            out.into()
+        }
+        None => text.into(),
+    }
+}
+
+/// Whether the words before a hash say that it is what the message is about.
+fn is_subject(before: &str) -> bool {
+    let start = before.char_indices().rev().nth(40).map_or(0, |(at, _)| at);
+    let before = before[start..].to_ascii_lowercase();
+    [
+        "commit", "revision", "digest", "sha", "checksum", "expected", "actual", "got", "want", "hash",
+        "object", "left", "right",
+    ]
+    .iter()
+    .any(|word| before.contains(word))
+        || before.trim().is_empty()
+}
+
+/// Runs of blanks inside a line become one; indentation stays, and so do lines that point at columns above or below them.
+fn squeezed(text: &str) -> Cow<'_, str> {
+    let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
+    let (lead, body) = text.split_at(indent);
+    let points = body.contains('^') || body.contains('~') || body.starts_with('|') || body.contains(" | ");
+    let trimmed = body.trim_end();
+    if points || !(trimmed.contains("  ") || trimmed.contains('\t')) {
+        return if trimmed.len() == body.len() { text.into() } else { text[..indent + trimmed.len()].into() };
+    }
+    let mut out = String::with_capacity(text.len());
+    out.push_str(lead);
+    let mut blank = false;
+    for c in trimmed.chars() {
+        let is_blank = matches!(c, ' ' | '\t');
+        if !(is_blank && blank) {
+            out.push(if is_blank { ' ' } else { c });
+        }
+        blank = is_blank;
+    }
+    out.into()
+}
+
+/// Takes a long prefix that all lines share from all but the first. The severity word in it stays visible there.
+fn without_common_prefix(lines: Vec<String>) -> Vec<String> {
+    let full: Vec<&String> = lines.iter().filter(|line| !line.trim().is_empty()).collect();
+    if full.len() < 3 {
+        return lines;
+    }
+    let mut prefix: &str = full[0];
+    for line in &full[1..] {
+        let shared = prefix
+            .char_indices()
+            .zip(line.chars())
+            .find(|((_, a), b)| a != b)
+            .map_or_else(|| prefix.len().min(line.len()), |((at, _), _)| at);
+        prefix = &prefix[..shared];
+    }
+    // Never inside a word, never indentation alone.
+    let cut = prefix.rfind([' ', ']', '\t']).map_or(0, |at| at + 1);
+    let prefix = prefix[..cut].to_owned();
+    if prefix.trim_start().chars().count() < PREFIX_CHARS_MIN {
+        return lines;
+    }
+    let severity =
+        ["ERROR", "error", "FATAL", "WARN", "warning", "INFO"].iter().find(|word| prefix.contains(**word));
+    let mark = severity.map_or_else(|| "… ".to_owned(), |word| format!("… {word} "));
+    lines
+        .iter()
+        .enumerate()
+        .map(|(index, line)| match line.strip_prefix(prefix.as_str()) {
+            Some(rest) if index > 0 => format!("{mark}{rest}"),
+            _ => line.clone(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(line(text, &["/home/ci/proj".to_owned()]), expected);
+    }
+
+    #[test]
+    fn stamps_go() {
+        check("2024-05-21T10:00:05.123Z [ERROR] Connection failed", "[ERROR] Connection failed");
+        check("[10:00:05] Connection failed", "Connection failed");
+    }
+
+    #[test]
+    fn paths_become_relative_to_the_workspace_only() {
+        check("/home/ci/proj/src/a.rs:3:4: error: x", "src/a.rs:3:4: error: x");
+        check("at (/home/ci/proj/b.js:1)", "at (b.js:1)");
+        check("/home/ci/project2/src/a.rs:3", "/home/ci/project2/src/a.rs:3");
+        check("/usr/include/c++/12/bits/stl_algo.h:1", "/usr/include/c++/12/bits/stl_algo.h:1");
+        check("https://example.com/home/ci/proj/x", "https://example.com/home/ci/proj/x");
+    }
+
+    #[test]
+    fn hashes_go_unless_they_matter() {
+        check("Container abc123def456 failed to start", "Container <HASH> failed to start");
+        check("at 1700000000000000 ns", "at 1700000000000000 ns");
+        check("0x00007fff5fbff8c0 in main", "0x00007fff5fbff8c0 in main");
+        check("couldn't find commit abc123def4567890", "couldn't find commit abc123def4567890");
+        check("expected digest sha256:abc123def4567890", "expected digest sha256:abc123def4567890");
+        check("facade deadbeefcafe word", "facade deadbeefcafe word");
+    }
+
+    #[test]
+    fn blanks_go_but_columns_stay() {
+        check("a    b\t\tc  ", "a b c");
+        check("    return  x", "    return x");
+        check("      |     ^^^^ here", "      |     ^^^^ here");
+        check("   12 |     let  x", "   12 |     let  x");
+    }
+
+    #[test]
+    fn common_prefix_is_named_once_and_keeps_the_severity() {
+        let text = |rest: &str| format!("[ERROR] [com.mycompany.runner.DockerExecutor] {rest}");
+        let out =
+            lines(&[text("Starting container"), text("Pulling image"), String::new(), text("Failed")], &[]);
+        assert_eq!(out[0], text("Starting container"));
+        assert_eq!(out[1], "… ERROR Pulling image");
+        assert_eq!(out[3], "… ERROR Failed");
+    }
+}

@@ -1,0 +1,459 @@
+//! The digest of a whole attempt: verdict, findings in tiers, and the bounded text that answers are made of.
+
+use crate::digester::{Gathered, Options, SummaryLine};
+use crate::facts::Facts;
+use crate::found::{Finds, Found};
+use crate::rules::Kind;
+use crate::signs::Signs;
+use crate::template::Capture;
+use crate::text::TailLine;
+use crate::tier::{self, Ranked};
+use crate::verdict::{self, Case, Ruling};
+use buildpool_protocol::outcome::{Acted, CrashType, Ending, ProcessState};
+use buildpool_protocol::report::{
+    Cause, CrashIndicators, CrashReport, EvidenceRange, Finding, GapEntry, Severity, Survivor, TestCounts,
+    Verdict,
+};
+
+/// Everything about an attempt that does not depend on how much of it is shown, and the bounded text to show.
+#[derive(Debug)]
+pub struct Digest {
+    /// What the job means to its submitter.
+    pub verdict: Verdict,
+    /// Only for `passed`.
+    pub success: bool,
+    /// The process's own, if it exited by itself.
+    pub exit_code: Option<i32>,
+    /// From the wait status.
+    pub process_state: ProcessState,
+    /// The command itself died of a signal that the pool did not send.
+    pub process_crashed: bool,
+    /// What kind of bad end.
+    pub crash_type: CrashType,
+    /// Why, in a sentence.
+    pub cause: Option<Cause>,
+    /// Signs in the log.
+    pub crash_indicators: CrashIndicators,
+    /// Crash files.
+    pub crash_reports: Vec<CrashReport>,
+    /// Why there is no crash report although something crashed.
+    pub crash_report_absence: Option<String>,
+    /// Nothing explains a bad end, or a good end hides a bad one.
+    pub silent_failure: bool,
+    /// The tool's own counts.
+    pub tests: Option<TestCounts>,
+    /// Tests that passed only after they failed.
+    pub flaky_tests: u64,
+    /// Every finding that was kept, whole, likeliest cause first.
+    pub findings: Vec<Finding>,
+    /// Different errors in the log, kept or not.
+    pub errors_total: u64,
+    /// Different warnings in the log, kept or not.
+    pub warnings_total: u64,
+    /// Warnings that are not findings, each once.
+    pub warnings: Vec<String>,
+    /// Processes that could not be ended.
+    pub survivors: Vec<Survivor>,
+    /// Holes in the log.
+    pub gaps: Vec<GapEntry>,
+    /// Remarks of the evidence's collector.
+    pub notes: Vec<String>,
+    /// Why this verdict.
+    pub explanation: Explanation,
+    pub(crate) ranked: Vec<Ranked>,
+    pub(crate) options: Options,
+    pub(crate) summary: Vec<SummaryLine>,
+    pub(crate) capture: Option<Capture>,
+    pub(crate) tails: [Vec<TailLine>; 2],
+    pub(crate) counts: [(u64, u64); 2],
+}
+
+/// The rule, the line and the evidence behind a verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The row of the table in `docs/endings.md`.
+    pub rule: &'static str,
+    /// The line of the log that decided, if one did.
+    pub line: Option<String>,
+    /// What was taken into account, a sentence each.
+    pub evidence: Vec<String>,
+}
+
+impl Digest {
+    pub(crate) fn new(gathered: Gathered, facts: &Facts) -> Self {
+        let Gathered { options, mut finds, tally, signs, summary, capture, mut gaps, tails, counts } =
+            gathered;
+        tier::add_reports(&mut finds, &facts.evidence);
+        gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
+        let (tests, report) = believed_tests(&tally, facts);
+        let collapsed = collapsed(tests.as_ref(), facts);
+        let unfinished = tally.unfinished() + report_unfinished(facts);
+        let ranked = tier::rank(&finds, facts.ending.is_some());
+        let case = build_case(&CaseParts {
+            facts,
+            finds: &finds,
+            ranked: &ranked,
+            signs: &signs,
+            tests: tests.as_ref(),
+            report: report.as_deref(),
+            unfinished,
+            running_test: tally.latest_running().map(str::to_owned).or_else(|| first_unfinished(facts)),
+            collapsed,
+        });
+        let ruling = verdict::decide(&case.as_case(facts, &signs));
+        let mut crash_indicators = signs.indicators();
+        crash_indicators.tests_unfinished = unfinished > 0;
+        crash_indicators.test_count_collapsed = collapsed.is_some();
+        let verdict = ruling.verdict;
+        let ranked = tier::tiers(ranked, &finds, verdict, &facts.history);
+        let warnings = tier::unranked_warnings(&finds, &ranked);
+        let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);
+        let state_word = verdict.name();
+        let findings = ranked.iter().map(|ranked| finding(ranked, &options.job, state_word)).collect();
+        let process_state = facts.ending.as_ref().map(ProcessState::from).unwrap_or_default();
+        Self {
+            verdict,
+            success: verdict == Verdict::Passed,
+            exit_code: exit_code(facts.ending.as_ref()),
+            process_crashed: process_state.signaled && facts.acted.is_none(),
+            process_state,
+            crash_type: ruling.crash_type,
+            silent_failure: silent(verdict, facts, &ranked, &signs, &ruling),
+            cause: ruling.cause,
+            crash_indicators,
+            crash_reports: facts.evidence.crash_reports.clone(),
+            crash_report_absence: facts.evidence.crash_report_absence.clone(),
+            tests,
+            flaky_tests: tally.flaky(),
+            findings,
+            errors_total: finds.errors_total,
+            warnings_total: finds.warnings_total,
+            warnings,
+            survivors: facts.survivors.clone(),
+            gaps,
+            notes: facts.evidence.notes.clone(),
+            explanation,
+            ranked,
+            options,
+            summary,
+            capture,
+            tails,
+            counts,
+        }
+    }
+
+    /// A finding, whole and uncompressed, by its id or a unique beginning of it.
+    pub fn finding(&self, id: &str) -> Option<Finding> {
+        if let Some(exact) = self.findings.iter().find(|finding| finding.id == id) {
+            return Some(exact.clone());
+        }
+        let mut matching =
+            self.findings.iter().filter(|finding| !id.is_empty() && finding.id.starts_with(id));
+        matching.next().filter(|_| matching.next().is_none()).cloned()
+    }
+
+    /// What identifies the findings across runs of the same command: kept with a passing run, they tell later which
+    /// findings say nothing.
+    pub fn signatures(&self) -> Vec<String> {
+        self.ranked.iter().map(|ranked| ranked.signature.clone()).collect()
+    }
+
+    /// Why this verdict, in lines for a person.
+    pub fn explain(&self) -> String {
+        let mut out = format!("verdict: {} (rule `{}`)\n", self.verdict, self.explanation.rule);
+        if let Some(cause) = &self.cause {
+            out.push_str(&format!("cause: {}\n", cause.text));
+        }
+        if let Some(line) = &self.explanation.line {
+            out.push_str(&format!("decided by the line: {}\n", line.trim()));
+        }
+        for evidence in &self.explanation.evidence {
+            out.push_str(&format!("- {evidence}\n"));
+        }
+        for ranked in &self.ranked {
+            let place = match (&ranked.found.report, ranked.found.stream) {
+                (Some(report), _) => report.clone(),
+                (None, Some(stream)) => format!("{stream} bytes {}..{}", ranked.found.from, ranked.found.to),
+                (None, None) => "evidence".to_owned(),
+            };
+            out.push_str(&format!(
+                "finding {} tier {} confidence {:.2}: rule `{}`, {place}: {}\n",
+                ranked.id,
+                ranked.tier,
+                ranked.confidence,
+                ranked.found.rule,
+                ranked.found.lines.first().map_or("", String::as_str)
+            ));
+        }
+        out
+    }
+}
+
+/// What a case borrows from.
+struct OwnedCase {
+    out_of_memory: Option<String>,
+    success_is_last: bool,
+    tests_failed: u64,
+    report: Option<String>,
+    unfinished: u64,
+    running_test: Option<String>,
+    collapsed: Option<(u64, u64)>,
+    first_error: Option<String>,
+    build_errors: bool,
+    test_errors: bool,
+    infrastructure: bool,
+    panics_are_tests: bool,
+    xcodebuild: bool,
+}
+
+struct CaseParts<'a> {
+    facts: &'a Facts,
+    finds: &'a Finds,
+    ranked: &'a [Ranked],
+    signs: &'a Signs,
+    tests: Option<&'a TestCounts>,
+    report: Option<&'a str>,
+    unfinished: u64,
+    running_test: Option<String>,
+    collapsed: Option<(u64, u64)>,
+}
+
+fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
+    let signs = parts.signs;
+    let success = signs.success.as_ref().map_or(0, |seen| seen.order);
+    let failure = signs.failure.as_ref().map_or(0, |seen| seen.order);
+    let is =
+        |found: &Found, kind: Kind| found.kind == kind && !found.remark && found.severity <= Severity::Error;
+    let first = parts
+        .ranked
+        .first()
+        .filter(|ranked| ranked.found.severity <= Severity::Error && !ranked.found.remark);
+    OwnedCase {
+        out_of_memory: parts
+            .facts
+            .evidence
+            .memory
+            .as_ref()
+            .filter(|memory| memory.oom_killed)
+            .map(memory_words),
+        success_is_last: success > failure && success > signs.last_crash,
+        tests_failed: parts.tests.map_or(0, |tests| tests.failed),
+        report: parts.report.map(str::to_owned),
+        unfinished: parts.unfinished,
+        running_test: if parts.unfinished > 0 { parts.running_test.clone() } else { None },
+        collapsed: parts.collapsed,
+        first_error: first.map(|ranked| ranked.headline()),
+        build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build)),
+        test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
+        infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
+        panics_are_tests: parts.tests.is_some_and(|tests| tests.source.contains("cargo")),
+        xcodebuild: signs.tools.contains("xcodebuild"),
+    }
+}
+
+impl OwnedCase {
+    fn as_case<'a>(&'a self, facts: &'a Facts, signs: &'a Signs) -> Case<'a> {
+        Case {
+            ending: facts.ending.as_ref(),
+            acted: facts.acted.as_ref(),
+            out_of_memory: self.out_of_memory.clone(),
+            crash_report: facts.evidence.crash_reports.first(),
+            crashes: &signs.crashes,
+            success: signs.success.as_ref(),
+            failure: signs.failure.as_ref(),
+            success_is_last: self.success_is_last,
+            tests_failed: self.tests_failed,
+            report: self.report.as_deref(),
+            unfinished: self.unfinished,
+            running_test: self.running_test.as_deref(),
+            collapsed: self.collapsed,
+            first_error: self.first_error.clone(),
+            build_errors: self.build_errors,
+            test_errors: self.test_errors,
+            infrastructure: self.infrastructure,
+            panics_are_tests: self.panics_are_tests,
+            xcodebuild: self.xcodebuild,
+        }
+    }
+}
+
+fn memory_words(memory: &buildpool_protocol::evidence::MemoryEvidence) -> String {
+    let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
+    match (memory.limit_bytes, memory.peak_bytes) {
+        (Some(limit), Some(peak)) => format!("limit {}, peak {}", mebibytes(limit), mebibytes(peak)),
+        (Some(limit), None) => format!("limit {}", mebibytes(limit)),
+        (None, Some(peak)) => format!("peak {}", mebibytes(peak)),
+        (None, None) => format!("known from {}", memory.source),
+    }
+}
+
+/// The counts that are believed: those of report files before those of the log. Also the name of the report.
+fn believed_tests(tally: &crate::tally::Tally, facts: &Facts) -> (Option<TestCounts>, Option<String>) {
+    let reports: Vec<_> = facts
+        .evidence
+        .test_reports
+        .iter()
+        .filter(|report| report.passed + report.failed + report.skipped + report.expected_failures > 0)
+        .collect();
+    if reports.is_empty() {
+        return (tally.counts(), None);
+    }
+    let sum = |count: fn(&buildpool_protocol::evidence::TestReport) -> u64| {
+        reports.iter().map(|report| count(report)).fold(0, u64::saturating_add)
+    };
+    let (passed, failed) = (sum(|report| report.passed), sum(|report| report.failed));
+    let (skipped, expected_failures) = (sum(|report| report.skipped), sum(|report| report.expected_failures));
+    let source = match reports.as_slice() {
+        [report] => report.path.clone(),
+        [report, rest @ ..] => format!("{} and {} more reports", report.path, rest.len()),
+        [] => String::new(),
+    };
+    let total = passed.saturating_add(failed).saturating_add(skipped).saturating_add(expected_failures);
+    (
+        Some(TestCounts { passed, failed, skipped, expected_failures, total, source: source.clone() }),
+        Some(source),
+    )
+}
+
+fn report_unfinished(facts: &Facts) -> u64 {
+    facts.evidence.test_reports.iter().map(|report| report.unfinished.len() as u64).sum()
+}
+
+fn first_unfinished(facts: &Facts) -> Option<String> {
+    facts.evidence.test_reports.iter().flat_map(|report| report.unfinished.first()).next().cloned()
+}
+
+/// Far fewer tests than in the last good run: less than half, and at least ten fewer.
+fn collapsed(tests: Option<&TestCounts>, facts: &Facts) -> Option<(u64, u64)> {
+    let before = facts.history.last_good_tests?;
+    let now = tests.map_or(0, |tests| tests.total);
+    (now.saturating_mul(2) < before && before - now >= 10).then_some((now, before))
+}
+
+fn exit_code(ending: Option<&Ending>) -> Option<i32> {
+    match ending? {
+        Ending::Exited { code } => Some(*code),
+        Ending::NotStarted(failure) => failure.exit_code(),
+        Ending::Signaled { .. } | Ending::Unobserved { .. } => None,
+    }
+}
+
+fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, ruling: &Ruling) -> bool {
+    let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 })) && facts.acted.is_none();
+    if good_end {
+        return verdict != Verdict::Passed;
+    }
+    let unexplained = ranked.iter().all(|ranked| ranked.found.severity > Severity::Error)
+        && signs.failure.is_none()
+        && signs.crashes.is_empty()
+        && facts.evidence.crash_reports.is_empty();
+    let bad = matches!(verdict, Verdict::Failed | Verdict::Crashed)
+        && !matches!(facts.ending, Some(Ending::NotStarted(_)));
+    bad && unexplained && ruling.line.is_none()
+}
+
+fn explain(
+    ruling: &Ruling,
+    case: &OwnedCase,
+    facts: &Facts,
+    signs: &Signs,
+    tests: Option<&TestCounts>,
+    unfinished: u64,
+) -> Explanation {
+    let mut evidence = Vec::new();
+    evidence.push(match &facts.ending {
+        None => "no wait status: only a log".to_owned(),
+        Some(Ending::Exited { code }) => format!("wait status: exited with {code}"),
+        Some(Ending::Signaled { name, core_dump, .. }) => {
+            format!("wait status: died of {name}{}", if *core_dump { ", core dumped" } else { "" })
+        }
+        Some(Ending::NotStarted(_)) => "the command was not started".to_owned(),
+        Some(Ending::Unobserved { reason }) => format!("no wait status: {reason}"),
+    });
+    if let Some(acted) = &facts.acted {
+        evidence.push(format!("the pool acted: {}", acted_word(acted)));
+    }
+    if let Some(success) = &signs.success {
+        evidence.push(format!(
+            "{} said success at {} byte {}: {}",
+            success.what,
+            success.stream,
+            success.from,
+            success.line.trim()
+        ));
+    }
+    if let Some(failure) = &signs.failure {
+        evidence.push(format!(
+            "{} said failure at {} byte {}: {}",
+            failure.what,
+            failure.stream,
+            failure.from,
+            failure.line.trim()
+        ));
+    }
+    for seen in &signs.crashes {
+        evidence.push(format!(
+            "crash sign {:?} at {} byte {}: {}",
+            seen.what,
+            seen.stream,
+            seen.from,
+            seen.line.trim()
+        ));
+    }
+    if let Some(tests) = tests {
+        evidence.push(format!(
+            "tests: {} passed, {} failed, {} skipped, {} expected failures, from {}",
+            tests.passed, tests.failed, tests.skipped, tests.expected_failures, tests.source
+        ));
+    }
+    if unfinished > 0 {
+        evidence.push(format!("tests that began and never ended: {unfinished}"));
+    }
+    if let Some((now, before)) = case.collapsed {
+        evidence.push(format!("{now} tests, {before} in the last good run"));
+    }
+    for report in &facts.evidence.crash_reports {
+        evidence.push(format!("crash report of {}: {}", report.process_name, report.file_path));
+    }
+    if let Some(absence) = &facts.evidence.crash_report_absence {
+        evidence.push(format!("no crash report: {absence}"));
+    }
+    if let Some(memory) = &case.out_of_memory {
+        evidence.push(format!("killed for memory: {memory}"));
+    }
+    Explanation { rule: ruling.rule, line: ruling.line.clone(), evidence }
+}
+
+const fn acted_word(acted: &Acted) -> &'static str {
+    match acted {
+        Acted::Timeout { .. } => "timeout",
+        Acted::IdleTimeout { .. } => "idle timeout",
+        Acted::Cancelled { .. } => "cancelled",
+        Acted::Drained => "drained",
+        Acted::CutOff => "cut off from the coordinator",
+        Acted::Fenced => "a newer attempt was granted",
+        Acted::OutputLimit { .. } => "the output's limit",
+    }
+}
+
+fn finding(ranked: &Ranked, job: &str, state: &str) -> Finding {
+    let found = &ranked.found;
+    Finding {
+        id: ranked.id.clone(),
+        tier: ranked.tier,
+        message: found.message(),
+        severity: found.severity,
+        confidence: ranked.confidence,
+        job: job.to_owned(),
+        job_state: state.to_owned(),
+        recurrence: found.recurrence,
+        also_in_passing_jobs: ranked.also_in_passing,
+        location: found.location.clone(),
+        test: found.test.clone(),
+        stream: found.stream,
+        evidence: EvidenceRange { from: found.from, to: found.to, report: found.report.clone() },
+        category: (found.kind == Kind::Infrastructure).then(|| "infrastructure".to_owned()),
+        pre_context: found.pre.clone(),
+        post_context: found.post.clone(),
+    }
+}

@@ -1,0 +1,78 @@
+//! What exit codes and signals mean. The same facts for people are in `docs/endings.md`.
+
+/// What a signal means and what to look at, as the end of a sentence.
+pub(crate) fn signal_meaning(name: &str) -> &'static str {
+    match name {
+        "SIGSEGV" => "it used memory that is not its own.",
+        "SIGABRT" => "it ended itself, as after a failed assertion or an uncaught exception.",
+        "SIGKILL" => {
+            "something outside ended it at once (a person, a container's memory limit, the system's out-of-memory killer); the pool did not."
+        }
+        "SIGTERM" => {
+            "something outside asked it to end (a person, a service manager, a shutdown); the pool did not."
+        }
+        "SIGINT" => "it was interrupted from outside, as by Ctrl-C; the pool did not.",
+        "SIGTRAP" => {
+            "a trap, which on Apple silicon is also how Swift ends after fatalError, a failed precondition or a force unwrap of nil."
+        }
+        "SIGILL" => {
+            "an illegal instruction, which on x86-64 is also how Swift ends after fatalError, a failed precondition or a force unwrap of nil."
+        }
+        "SIGBUS" => "it used memory that is not there, as of a file that shrank, or badly aligned.",
+        "SIGFPE" => "an arithmetic error, as an integer division by zero.",
+        "SIGSYS" => "it made a system call that is not allowed, as in a sandbox.",
+        "SIGPIPE" => "it wrote to a pipe that nobody reads any more.",
+        "SIGHUP" => "its terminal or session went away; the pool did not end it.",
+        "SIGQUIT" => "it was asked from outside to quit with a core dump.",
+        "SIGXCPU" => "it used more processor time than it was allowed.",
+        "SIGXFSZ" => "it wrote a larger file than it was allowed.",
+        _ => "the pool did not send this signal.",
+    }
+}
+
+/// The signal that a shell means with this exit code, where Linux and macOS agree on the number.
+pub(crate) const fn shell_signal(code: i32) -> Option<&'static str> {
+    match code {
+        129 => Some("SIGHUP"),
+        130 => Some("SIGINT"),
+        131 => Some("SIGQUIT"),
+        132 => Some("SIGILL"),
+        133 => Some("SIGTRAP"),
+        134 => Some("SIGABRT"),
+        136 => Some("SIGFPE"),
+        137 => Some("SIGKILL"),
+        139 => Some("SIGSEGV"),
+        141 => Some("SIGPIPE"),
+        142 => Some("SIGALRM"),
+        143 => Some("SIGTERM"),
+        _ => None,
+    }
+}
+
+/// What an exit code usually means, as the end of a sentence that names the code.
+pub(crate) const fn code_meaning(code: i32, xcodebuild: bool) -> &'static str {
+    if xcodebuild {
+        match code {
+            64 => ": xcodebuild did not understand its arguments.",
+            65 => {
+                ": xcodebuild's code for a failed build or test, a missing scheme, signing or a locked build database; nothing in the log says which."
+            }
+            66 => ": xcodebuild's code for an input that is not there (project, workspace or bundle).",
+            70 => ": xcodebuild's code for a destination or device that was not found, or an internal error.",
+            74 => ": xcodebuild's code for a file that could not be read or written.",
+            _ => ", and nothing in its output says why.",
+        }
+    } else {
+        match code {
+            124 => {
+                ", which `timeout` uses when the time was up: a guess, and nothing in its output says more."
+            }
+            125 => {
+                ", which tools that run other commands use for a failure of their own; nothing in its output says more."
+            }
+            126 => ", as a shell does for a command that is there but not executable.",
+            127 => ", as a shell does for a command that was not found.",
+            _ => ", and nothing in its output says why.",
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What recognisers found, bounded: the first errors and the last, the first warnings, each once with a count.
+
+use crate::limits::{ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, TESTS_MAX, WARNINGS_MAX};
+use crate::rules::Kind;
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{Location, Severity};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// One thing that was found in the log or in a report.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    /// The rule that found it.
+    pub(crate) rule: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) severity: Severity,
+    /// How sure the rule is, in percent.
+    pub(crate) sure: u8,
+    /// A linter's remark without a severity word.
+    pub(crate) remark: bool,
+    /// Says only that a test failed; a finding that says why replaces it.
+    pub(crate) bare: bool,
+    /// As the tool printed it.
+    pub(crate) lines: Vec<String>,
+    /// Lines of the message beyond the bound.
+    pub(crate) lines_cut: u64,
+    pub(crate) test: Option<String>,
+    pub(crate) location: Option<Location>,
+    /// None when it comes from a report.
+    pub(crate) stream: Option<Stream>,
+    /// The report it comes from.
+    pub(crate) report: Option<String>,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Place in the one order of lines over both streams.
+    pub(crate) order: u64,
+    pub(crate) recurrence: u64,
+    pub(crate) pre: Vec<String>,
+    pub(crate) post: Vec<String>,
+}
+
+impl Found {
+    /// The message as one text.
+    pub(crate) fn message(&self) -> String {
+        let mut text = self.lines.join("\n");
+        if self.lines_cut > 0 {
+            text.push_str(&format!("\n… {} more lines of this message in the log", self.lines_cut));
+        }
+        text
+    }
+
+    /// What makes it the same finding in another run: rule, test, file name and message, without numbers, hexadecimal
+    /// and directories.
+    pub(crate) fn signature(&self) -> u64 {
+        let mut hasher = Fnv::default();
+        hasher.text(self.rule);
+        hasher.text(self.test.as_deref().unwrap_or_default());
+        if let Some(location) = &self.location {
+            hasher.text(location.file.rsplit(['/', '\\']).next().unwrap_or_default());
+        }
+        for line in self.lines.iter().take(3) {
+            hasher.text(&normalised(line));
+        }
+        hasher.0
+    }
+
+    fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.rule, &self.test, &self.location).hash(&mut hasher);
+        for line in &self.lines {
+            let stamp = crate::text::stamp_length(line.as_bytes());
+            line.get(stamp..).unwrap_or(line).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+/// A line without what differs from run to run.
+fn normalised(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for word in line.split_whitespace() {
+        let word = word.rsplit('/').next().unwrap_or(word);
+        let hex = word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if hex {
+            out.push('#');
+        } else {
+            let mut in_number = false;
+            for c in word.chars() {
+                if c.is_ascii_digit() {
+                    if !in_number {
+                        out.push('#');
+                    }
+                    in_number = true;
+                } else {
+                    in_number = false;
+                    out.push(c);
+                }
+            }
+        }
+        out.push(' ');
+    }
+    out
+}
+
+/// FNV-1a: the same on every machine and in every version, because signatures are stored.
+#[derive(Clone, Copy)]
+pub(crate) struct Fnv(pub(crate) u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    pub(crate) fn text(&mut self, text: &str) {
+        for byte in text.bytes().chain([0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+/// Where a finding is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slot {
+    Error(usize),
+    Warning(usize),
+    Remark(usize),
+}
+
+/// All that was found.
+#[derive(Debug, Default)]
+pub(crate) struct Finds {
+    pub(crate) errors: Vec<Found>,
+    pub(crate) errors_total: u64,
+    pub(crate) warnings: Vec<Found>,
+    pub(crate) warnings_total: u64,
+    pub(crate) remarks: Vec<Found>,
+    pub(crate) remarks_total: u64,
+    seen: HashMap<u64, Option<Slot>>,
+    tests: HashMap<u64, Slot>,
+}
+
+impl Finds {
+    /// Adds a finding, or counts it again. Gives where it is kept if it is new and kept.
+    pub(crate) fn add(&mut self, found: Found) -> Option<Slot> {
+        let key = found.key();
+        if let Some(slot) = self.seen.get(&key).copied() {
+            if let Some(kept) = slot.and_then(|slot| self.get_mut(slot))
+                && kept.key() == key
+            {
+                kept.recurrence += 1;
+            }
+            return None;
+        }
+        let test = found
+            .test
+            .as_deref()
+            .filter(|_| found.severity >= Severity::Fatal && found.severity <= Severity::Error);
+        let test_key = test.map(|test| {
+            let mut hasher = Fnv::default();
+            hasher.text(test);
+            hasher.0
+        });
+        if let Some(slot) = test_key.and_then(|key| self.tests.get(&key).copied())
+            && let Some(kept) = self.get_mut(slot)
+            && kept.test == found.test
+        {
+            if found.bare {
+                return None;
+            }
+            if kept.bare {
+                *kept = found;
+                self.remember(key, Some(slot));
+                return Some(slot);
+            }
+        }
+        let slot = self.keep(found);
+        self.remember(key, slot);
+        if let (Some(key), Some(slot)) = (test_key, slot)
+            && self.tests.len() < TESTS_MAX
+        {
+            self.tests.entry(key).or_insert(slot);
+        }
+        slot
+    }
+
+    fn remember(&mut self, key: u64, slot: Option<Slot>) {
+        if self.seen.len() < TESTS_MAX {
+            self.seen.insert(key, slot);
+        }
+    }
+
+    fn keep(&mut self, found: Found) -> Option<Slot> {
+        if found.remark {
+            self.remarks_total += 1;
+            return keep_first(&mut self.remarks, REMARKS_MAX, found).map(Slot::Remark);
+        }
+        match found.severity {
+            Severity::Fatal | Severity::Error => {
+                self.errors_total += 1;
+                Some(Slot::Error(self.keep_error(found)))
+            }
+            Severity::Warning => {
+                self.warnings_total += 1;
+                keep_first(&mut self.warnings, WARNINGS_MAX, found).map(Slot::Warning)
+            }
+            Severity::Info => {
+                self.remarks_total += 1;
+                keep_first(&mut self.remarks, REMARKS_MAX, found).map(Slot::Remark)
+            }
+        }
+    }
+
+    /// The first errors stay; of the others the last ones do.
+    fn keep_error(&mut self, found: Found) -> usize {
+        if self.errors.len() < ERRORS_FIRST_MAX + ERRORS_LAST_MAX {
+            self.errors.push(found);
+            return self.errors.len() - 1;
+        }
+        let beyond = self.errors_total - 1 - ERRORS_FIRST_MAX as u64;
+        let at = ERRORS_FIRST_MAX + (beyond % ERRORS_LAST_MAX as u64) as usize;
+        self.errors[at] = found;
+        at
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Found> {
+        match slot {
+            Slot::Error(at) => self.errors.get_mut(at),
+            Slot::Warning(at) => self.warnings.get_mut(at),
+            Slot::Remark(at) => self.remarks.get_mut(at),
+        }
+    }
+
+    /// Errors in the order of the log.
+    pub(crate) fn into_ordered(mut self) -> Self {
+        self.errors.sort_by_key(|found| found.order);
+        self
+    }
+}
+
+fn keep_first(list: &mut Vec<Found>, most: usize, found: Found) -> Option<usize> {
+    (list.len() < most).then(|| {
+        list.push(found);
+        list.len() - 1
+    })
+}

@@ -1,0 +1,47 @@
+//! Every bound of the digester. What it keeps of a log does not grow with the log.
+
+/// Longest line that is looked at, in bytes; of a longer one the head, and the last [`LINE_TAIL_BYTES`] bytes.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// How much is kept of the end of a line that is longer than [`LINE_BYTES_MAX`], in bytes.
+pub const LINE_TAIL_BYTES: usize = 4 << 10;
+/// Raw bytes that are kept of the end of each stream, to show its last lines.
+pub const TAIL_BYTES: usize = 768 << 10;
+/// Longest line in a finding or its context, in characters; the middle of a longer one is cut.
+pub const SHOWN_LINE_CHARS: usize = 2_000;
+/// Most lines of one finding's message.
+pub const MESSAGE_LINES_MAX: usize = 120;
+/// Most bytes of one finding's message.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// Errors that are kept from the beginning of a log. The last [`ERRORS_LAST_MAX`] are kept as well.
+pub const ERRORS_FIRST_MAX: usize = 300;
+/// Errors that are kept from the end of a log.
+pub const ERRORS_LAST_MAX: usize = 100;
+/// Different warnings that are kept.
+pub const WARNINGS_MAX: usize = 400;
+/// Problems without a severity word (linters) that are kept.
+pub const REMARKS_MAX: usize = 400;
+/// Summary lines that are kept: the last ones.
+pub const SUMMARY_LINES_MAX: usize = 60;
+/// Tests of which the last result is kept; beyond it they are only counted.
+pub const TESTS_MAX: usize = 200_000;
+/// Names of running tests that are kept.
+pub const RUNNING_TESTS_MAX: usize = 4_096;
+/// Lines that a template keeps while the log runs.
+pub const TEMPLATE_LINES_MAX: usize = 8_000;
+/// Bytes that a template keeps while the log runs.
+pub const TEMPLATE_BYTES_MAX: usize = 2 << 20;
+/// Longest paragraph of a template's tail, in lines, when there are too few blank lines.
+pub const PARAGRAPH_LINES_MAX: usize = 50;
+/// Longest pattern of a template, in bytes.
+pub const PATTERN_BYTES_MAX: usize = 4 << 10;
+/// Largest compiled pattern of a template, in bytes.
+pub const PATTERN_SIZE_MAX: usize = 2 << 20;
+/// Largest template file, in bytes.
+pub const TEMPLATE_FILE_BYTES_MAX: usize = 256 << 10;
+/// Most templates in one file.
+pub const TEMPLATES_MAX: usize = 256;
+/// Suggestions in `next`.
+pub const NEXT_MAX: usize = 3;
+
+const _: () = assert!(LINE_TAIL_BYTES < LINE_BYTES_MAX);
+const _: () = assert!(ERRORS_FIRST_MAX + ERRORS_LAST_MAX <= buildpool_protocol::limits::FINDINGS_MAX);

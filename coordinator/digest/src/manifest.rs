@@ -1,0 +1,1 @@
+//! A build of several jobs as one manifest.

@@ -1,0 +1,693 @@
+//! A digest into an answer, within a budget that is spent on failures first, then on tools' last words, then on the last
+//! lines.
+
+use crate::compress;
+use crate::digest::Digest;
+use crate::found::Fnv;
+use crate::limits::NEXT_MAX;
+use crate::noise::is_noise;
+use crate::template::{Capture, Filtered, RAW};
+use crate::text::{TailLine, clip_chars};
+use crate::tier::Ranked;
+use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES, TIER_1_FINDINGS_MAX};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{Finding, FindingSummary, JobResult, Omission, Severity, Verdict, Warnings};
+use buildpool_protocol::spec::{TemplateSpec, Verbosity};
+use std::collections::BTreeSet;
+
+/// What a verbosity allows beside its budget.
+struct Allowance {
+    /// Of ten parts of the characters, those that findings may use.
+    findings_tenths: usize,
+    message_lines: usize,
+    pre: usize,
+    post: usize,
+    /// Context is shown for at most this many findings.
+    context_findings: usize,
+    summary_lines: usize,
+    warnings: usize,
+    stderr_lines: usize,
+    stdout_lines: usize,
+}
+
+const fn allowance(verbosity: Verbosity) -> Allowance {
+    match verbosity {
+        Verbosity::Minimal => Allowance {
+            findings_tenths: 8,
+            message_lines: 14,
+            pre: 1,
+            post: 1,
+            context_findings: 3,
+            summary_lines: 6,
+            warnings: 0,
+            stderr_lines: 15,
+            stdout_lines: 15,
+        },
+        Verbosity::Normal => Allowance {
+            findings_tenths: 7,
+            message_lines: 40,
+            pre: PRE_CONTEXT_LINES,
+            post: POST_CONTEXT_LINES,
+            context_findings: 6,
+            summary_lines: 25,
+            warnings: 20,
+            stderr_lines: 100,
+            stdout_lines: 50,
+        },
+        Verbosity::Full => Allowance {
+            findings_tenths: 5,
+            message_lines: 120,
+            pre: PRE_CONTEXT_LINES,
+            post: POST_CONTEXT_LINES,
+            context_findings: TIER_1_FINDINGS_MAX,
+            summary_lines: 60,
+            warnings: 400,
+            stderr_lines: usize::MAX,
+            stdout_lines: usize::MAX,
+        },
+    }
+}
+
+/// A log this short is shown whole when it did not pass: lines and characters.
+const SHORT_LOG: (usize, usize) = (30, 1_800);
+/// The output of a command that passed is shown even in `minimal` when it is this short: lines and characters.
+const SHORT_ANSWER: (usize, usize) = (20, 1_000);
+
+/// Lines and characters that are left.
+#[derive(Clone, Copy)]
+struct Budget {
+    lines: usize,
+    chars: usize,
+}
+
+impl Budget {
+    fn take(&mut self, text: &str) -> bool {
+        let (lines, chars) = (text.split('\n').count(), text.chars().count() + 1);
+        if lines > self.lines || chars > self.chars {
+            return false;
+        }
+        self.lines -= lines;
+        self.chars -= chars;
+        true
+    }
+}
+
+/// Lines that an answer already has, so that none is shown twice.
+#[derive(Default)]
+struct Seen(BTreeSet<u64>);
+
+impl Seen {
+    fn key(line: &str) -> u64 {
+        let mut hasher = Fnv::default();
+        let stamp = crate::text::stamp_length(line.as_bytes());
+        hasher.text(line.get(stamp..).unwrap_or(line).trim());
+        hasher.0
+    }
+
+    fn add(&mut self, line: &str) {
+        self.0.insert(Self::key(line));
+    }
+
+    fn has(&self, line: &str) -> bool {
+        self.0.contains(&Self::key(line))
+    }
+}
+
+impl Digest {
+    /// Fills every field of an answer that comes from the digest. `characters_max` is what the reader can take, when that
+    /// is less than the verbosity's own budget. With a template, its view takes the place of both streams' text.
+    pub fn render(
+        &self,
+        verbosity: Verbosity,
+        template: Option<&TemplateSpec>,
+        characters_max: Option<usize>,
+        into: &mut JobResult,
+    ) {
+        self.facts_into(into);
+        let (lines, chars) = verbosity.budget();
+        let budget = Budget { lines, chars: chars.min(characters_max.unwrap_or(usize::MAX)) };
+        let mut page = Page {
+            digest: self,
+            allowance: allowance(verbosity),
+            verbosity,
+            budget,
+            seen: Seen::default(),
+            shown: [0, 0],
+            into,
+        };
+        page.clear();
+        page.findings();
+        match template.or(self.options.template.as_ref()) {
+            Some(template) if template.name == RAW => page.raw(),
+            Some(template) => page.template(template),
+            None => page.text(),
+        }
+        page.omissions(template);
+        page.next();
+    }
+
+    fn facts_into(&self, into: &mut JobResult) {
+        into.verdict = Some(self.verdict);
+        into.success = self.success;
+        into.exit_code = self.exit_code;
+        into.process_state = self.process_state.clone();
+        into.process_crashed = self.process_crashed;
+        into.crash_type = self.crash_type;
+        into.cause = self.cause.clone();
+        into.crash_indicators = self.crash_indicators;
+        into.crash_reports = self.crash_reports.clone();
+        into.silent_failure = self.silent_failure;
+        into.tests = self.tests.clone();
+        into.survivors = self.survivors.clone();
+        into.gaps = self.gaps.clone();
+    }
+
+    /// The human and agent text of an answer; the same as [`text`](crate::text()).
+    pub fn text(result: &JobResult) -> String {
+        crate::view::text(result)
+    }
+
+    fn roots(&self) -> &[String] {
+        &self.options.roots
+    }
+
+    fn passed(&self) -> bool {
+        self.verdict == Verdict::Passed
+    }
+}
+
+/// An answer under way.
+struct Page<'a> {
+    digest: &'a Digest,
+    allowance: Allowance,
+    verbosity: Verbosity,
+    budget: Budget,
+    seen: Seen,
+    /// Lines of each stream that are shown as such.
+    shown: [u64; 2],
+    into: &'a mut JobResult,
+}
+
+impl Page<'_> {
+    fn clear(&mut self) {
+        self.into.tier_1_findings.clear();
+        self.into.other_findings.clear();
+        self.into.omitted.clear();
+        self.into.next.clear();
+        self.into.stdout = None;
+        self.into.stderr = None;
+        self.into.filtered_output = None;
+        self.into.warnings = Warnings { count: self.digest.warnings_total, shown: Vec::new() };
+    }
+
+    fn omit(&mut self, what: &str, lines: u64, bytes: u64, get: String) {
+        self.into.omitted.push(Omission { what: what.to_owned(), lines, bytes, get });
+    }
+
+    /// Tier 1 whole, the rest in a line each. A line for each comes first; what is left makes the likeliest longer.
+    fn findings(&mut self) {
+        let digest = self.digest;
+        let ranked: Vec<(&Ranked, &Finding)> = digest.ranked.iter().zip(&digest.findings).collect();
+        let expanded =
+            ranked.iter().take_while(|(ranked, _)| ranked.tier == 1).take(TIER_1_FINDINGS_MAX).count();
+        let (expanded, others) = ranked.split_at(expanded);
+        let mut chars = self.budget.chars * self.allowance.findings_tenths / 10;
+        let others = self.one_liners(others, expanded.len(), &mut chars);
+        let count = expanded.len();
+        for (index, (ranked, finding)) in expanded.iter().enumerate() {
+            let share = chars / (count - index);
+            let shown = self.expand(ranked, finding, share, count);
+            let used = cost(&shown);
+            chars = chars.saturating_sub(used);
+            self.budget.chars = self.budget.chars.saturating_sub(used);
+            let lines = shown.message.lines().count() + shown.pre_context.len() + shown.post_context.len();
+            self.budget.lines = self.budget.lines.saturating_sub(lines);
+            self.into.tier_1_findings.push(shown);
+        }
+        self.into.other_findings = others;
+    }
+
+    /// A line for each finding beyond those that are expanded. When not all fit, the middle ones go.
+    fn one_liners(
+        &mut self,
+        others: &[(&Ranked, &Finding)],
+        expanded: usize,
+        chars: &mut usize,
+    ) -> Vec<FindingSummary> {
+        if others.is_empty() {
+            return Vec::new();
+        }
+        let reserved = expanded * 100;
+        let room = chars.saturating_sub(reserved);
+        let lines_room = self.budget.lines.saturating_sub(expanded * 2 + 8);
+        let each =
+            (room / others.len()).clamp(60, if self.verbosity == Verbosity::Minimal { 180 } else { 320 });
+        let fits = (room / each).min(lines_room).max(1);
+        let skipped = others.len().saturating_sub(fits);
+        let head = if skipped == 0 { others.len() } else { fits - (fits / 5).max(1).min(fits) };
+        let mut out = Vec::new();
+        for (ranked, finding) in others[..head].iter().chain(&others[head + skipped..]) {
+            let line = compress::line(&ranked.headline(), self.digest.roots());
+            let message = clip_chars(&line, each.saturating_sub(12)).into_owned();
+            for line in &ranked.found.lines {
+                self.seen.add(line);
+            }
+            let used = message.chars().count() + 12;
+            *chars = chars.saturating_sub(used);
+            self.budget.chars = self.budget.chars.saturating_sub(used);
+            self.budget.lines = self.budget.lines.saturating_sub(1);
+            out.push(FindingSummary {
+                id: finding.id.clone(),
+                tier: finding.tier,
+                message,
+                severity: finding.severity,
+                confidence: finding.confidence,
+                job: finding.job.clone(),
+            });
+        }
+        let dropped = self.digest.errors_total.saturating_sub(
+            self.digest.findings.iter().filter(|f| f.severity <= Severity::Error).count() as u64,
+        );
+        let lines = skipped as u64 + dropped;
+        if lines > 0 {
+            let get = self.job_call(if skipped > 0 && self.verbosity != Verbosity::Full {
+                "--verbosity full"
+            } else {
+                "--explain"
+            });
+            self.omit("other_findings", lines, 0, get);
+        }
+        out
+    }
+
+    /// A finding as it is shown: compressed, its middle cut, with as much context as fits its share.
+    fn expand(&mut self, ranked: &Ranked, finding: &Finding, share: usize, count: usize) -> Finding {
+        let roots = self.digest.roots();
+        let mut shown = finding.clone();
+        let lines = compress::lines(&ranked.found.lines, roots);
+        let kept = cut_middle(&lines, self.allowance.message_lines, share.max(100));
+        for line in &ranked.found.lines {
+            self.seen.add(line);
+        }
+        shown.message = kept;
+        if let Some(location) = &mut shown.location {
+            location.file = compress::relative(&location.file, roots).into_owned();
+        }
+        let mut left = share.saturating_sub(shown.message.chars().count() + 40);
+        let wanted = count <= self.allowance.context_findings
+            && (self.verbosity != Verbosity::Minimal || ranked.found.lines.len() <= 2);
+        let (pre, post) = if wanted { (self.allowance.pre, self.allowance.post) } else { (0, 0) };
+        let mut context = |lines: &[String], last: bool, most: usize| {
+            let lines: Vec<String> = lines.iter().filter(|line| !self.seen.has(line)).cloned().collect();
+            let from = if last { lines.len().saturating_sub(most) } else { 0 };
+            let mut out: Vec<String> = Vec::new();
+            for line in lines[from..].iter().take(most) {
+                let line = clip_chars(&compress::line(line, roots), 300).into_owned();
+                let used = line.chars().count() + 1;
+                if line.trim().is_empty() || used > left {
+                    continue;
+                }
+                left -= used;
+                out.push(line);
+            }
+            for line in &lines[from..] {
+                self.seen.add(line);
+            }
+            out
+        };
+        shown.pre_context = context(&finding.pre_context, true, pre);
+        shown.post_context = context(&finding.post_context, false, post);
+        shown
+    }
+
+    /// Both streams within the budget, unfiltered.
+    fn raw(&mut self) {
+        let half = Budget { lines: self.budget.lines / 2, chars: self.budget.chars / 2 };
+        for stream in [Stream::Stderr, Stream::Stdout] {
+            let mut budget = if stream == Stream::Stderr { half } else { self.budget };
+            let before = budget;
+            let text = self.tail_text(stream, usize::MAX, true, &mut budget);
+            self.budget.lines -= before.lines - budget.lines;
+            self.budget.chars -= before.chars - budget.chars;
+            match stream {
+                Stream::Stdout => self.into.stdout = Some(text),
+                Stream::Stderr => self.into.stderr = Some(text),
+            }
+        }
+    }
+
+    /// What a template lets through, its end kept when the budget is short.
+    fn template(&mut self, template: &TemplateSpec) {
+        let own = self.digest.options.template.as_ref() == Some(template);
+        let view = match (&self.digest.capture, own) {
+            (Some(capture), true) => capture.view(self.digest.passed()),
+            _ => self.template_over_tails(template),
+        };
+        let mut kept: Vec<&str> = Vec::new();
+        for line in view.lines.iter().rev() {
+            let line = clip_middle(line, self.budget.chars);
+            if !self.budget.take(line) {
+                break;
+            }
+            kept.push(line);
+        }
+        kept.reverse();
+        let cut = (view.lines.len() - kept.len()) as u64;
+        let left_out = view.left_out + cut;
+        self.into.filtered_output = Some(kept.join("\n"));
+        if left_out > 0 {
+            let get = self.logs_call(None);
+            self.omit("filtered_output", left_out, 0, get);
+        }
+    }
+
+    /// A template other than the job's own sees the ends of the streams, which is what is kept.
+    fn template_over_tails(&self, template: &TemplateSpec) -> Filtered {
+        let Some(mut capture) = Capture::new(template) else { return Filtered::default() };
+        let mut order = 0;
+        for stream in Stream::ALL {
+            for line in &self.digest.tails[stream.index()] {
+                order += 1;
+                capture.line(stream, order, line.text.as_bytes());
+            }
+        }
+        capture.view(self.digest.passed())
+    }
+
+    /// Text by verbosity: tools' last words, warnings, stderr, stdout.
+    fn text(&mut self) {
+        let whole = self.whole_if_short();
+        if whole.is_none() {
+            self.summary();
+        }
+        self.warnings();
+        let explained = self.into.tier_1_findings.iter().any(|finding| finding.severity <= Severity::Error);
+        match self.verbosity {
+            Verbosity::Minimal => {
+                let text = match whole {
+                    Some(text) => text,
+                    None if !self.digest.passed() && !explained => self.last_lines(),
+                    None => String::new(),
+                };
+                self.append_filtered(text);
+            }
+            Verbosity::Normal | Verbosity::Full => {
+                let full = self.verbosity == Verbosity::Full;
+                let mut budget = self.budget;
+                if full {
+                    // stderr first, but never so much that nothing of stdout is left.
+                    budget = Budget { lines: budget.lines * 2 / 3, chars: budget.chars * 2 / 3 };
+                }
+                let before = budget;
+                let stderr = self.tail_text(Stream::Stderr, self.allowance.stderr_lines, full, &mut budget);
+                self.budget.lines -= before.lines - budget.lines;
+                self.budget.chars -= before.chars - budget.chars;
+                let mut budget = self.budget;
+                let stdout = self.tail_text(Stream::Stdout, self.allowance.stdout_lines, full, &mut budget);
+                self.budget = budget;
+                self.into.stderr = Some(stderr);
+                self.into.stdout = Some(stdout);
+            }
+        }
+    }
+
+    /// The unseen lines of both streams when there are few of them: short logs explain themselves.
+    fn whole_if_short(&mut self) -> Option<String> {
+        if self.verbosity != Verbosity::Minimal {
+            return None;
+        }
+        let (lines, chars) = if self.digest.passed() { SHORT_ANSWER } else { SHORT_LOG };
+        let bytes: u64 = self.digest.counts.iter().map(|(_, bytes)| bytes).sum();
+        let all: u64 = self.digest.counts.iter().map(|(lines, _)| lines).sum();
+        if bytes > chars as u64 * 4 || all > lines as u64 * 2 {
+            return None;
+        }
+        let mut out = Vec::new();
+        for stream in [Stream::Stderr, Stream::Stdout] {
+            for line in &self.digest.tails[stream.index()] {
+                if !line.text.trim().is_empty() && !self.seen.has(&line.text) {
+                    out.push(compress::line(&line.text, self.digest.roots()));
+                }
+            }
+        }
+        let text = folded(&out).join("\n");
+        let fits = out.len() <= lines && text.chars().count() <= chars;
+        if fits && self.budget.take(&text) {
+            self.shown = [self.digest.counts[0].0, self.digest.counts[1].0];
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    /// The last lines of a run that nothing else explains.
+    fn last_lines(&mut self) -> String {
+        let mut budget = Budget { lines: self.budget.lines.min(20), chars: self.budget.chars.min(2_000) };
+        let before = budget;
+        let mut texts = Vec::new();
+        for (stream, most) in
+            [(Stream::Stderr, self.allowance.stderr_lines), (Stream::Stdout, self.allowance.stdout_lines)]
+        {
+            let text = self.tail_text(stream, most, false, &mut budget);
+            if !text.is_empty() {
+                texts.push(text);
+            }
+        }
+        self.budget.lines -= before.lines - budget.lines;
+        self.budget.chars -= before.chars - budget.chars;
+        texts.join("\n")
+    }
+
+    fn append_filtered(&mut self, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        match &mut self.into.filtered_output {
+            Some(output) => {
+                output.push('\n');
+                output.push_str(&text);
+            }
+            None => self.into.filtered_output = Some(text),
+        }
+    }
+
+    /// Tools' last words that no finding has said.
+    fn summary(&mut self) {
+        let mut kept = Vec::new();
+        for line in self.digest.summary.iter().rev() {
+            if kept.len() == self.allowance.summary_lines {
+                break;
+            }
+            if self.seen.has(&line.text) {
+                continue;
+            }
+            let mut text = compress::line(&line.text, self.digest.roots());
+            if line.repeated > 1 {
+                text.push_str(&format!(" (×{})", line.repeated));
+            }
+            if !self.budget.take(&text) {
+                break;
+            }
+            self.seen.add(&line.text);
+            kept.push(text);
+        }
+        kept.reverse();
+        if !kept.is_empty() {
+            self.into.filtered_output = Some(kept.join("\n"));
+        }
+    }
+
+    fn warnings(&mut self) {
+        let total = self.digest.warnings.len();
+        let mut shown = Vec::new();
+        let room = self.budget.chars / 4;
+        let mut used = 0;
+        for warning in self.digest.warnings.iter().take(self.allowance.warnings) {
+            let lines: Vec<String> = warning.lines().map(str::to_owned).collect();
+            let text = cut_middle(&compress::lines(&lines, self.digest.roots()), 4, 400);
+            used += text.chars().count();
+            if used > room || !self.budget.take(&text) {
+                break;
+            }
+            for line in &lines {
+                self.seen.add(line);
+            }
+            shown.push(text);
+        }
+        let hidden = total - shown.len();
+        if hidden > 0 && self.verbosity > Verbosity::Minimal {
+            let get = self.job_call("--verbosity full");
+            self.omit("warnings", hidden as u64, 0, get);
+        }
+        self.into.warnings.shown = shown;
+    }
+
+    /// The last lines of a stream. Filtered: without noise and without what was shown already; at most `most` of the lines
+    /// of the stream are looked at.
+    fn tail_text(&mut self, stream: Stream, most: usize, everything: bool, budget: &mut Budget) -> String {
+        let lines = &self.digest.tails[stream.index()];
+        let from = lines.len().saturating_sub(most);
+        let roots = self.digest.roots();
+        let wanted: Vec<&TailLine> = lines[from..]
+            .iter()
+            .filter(|line| {
+                everything
+                    || !(is_noise(line.text.as_bytes())
+                        || !line.text.trim().is_empty() && self.seen.has(&line.text))
+            })
+            .collect();
+        let texts: Vec<String> = wanted
+            .iter()
+            .map(|line| {
+                let text = if everything { line.text.clone() } else { compress::line(&line.text, roots) };
+                clip_chars(&text, crate::limits::SHOWN_LINE_CHARS).into_owned()
+            })
+            .collect();
+        let texts = if everything { texts } else { folded(&texts) };
+        let mut kept = Vec::new();
+        for text in texts.iter().rev() {
+            if !budget.take(text) {
+                break;
+            }
+            kept.push(text.as_str());
+        }
+        kept.reverse();
+        self.shown[stream.index()] += kept.len() as u64;
+        kept.join("\n").trim_matches('\n').to_owned()
+    }
+
+    fn omissions(&mut self, _template: Option<&TemplateSpec>) {
+        for stream in Stream::ALL {
+            let (lines, bytes) = self.digest.counts[stream.index()];
+            let shown = self.shown[stream.index()];
+            if lines > shown {
+                let get = self.logs_call(Some(stream));
+                let text = match stream {
+                    Stream::Stdout => self.into.stdout.as_deref(),
+                    Stream::Stderr => self.into.stderr.as_deref(),
+                };
+                let left = bytes.saturating_sub(text.map_or(0, |text| text.len() as u64));
+                self.omit(stream.name(), lines - shown, left, get);
+            }
+        }
+    }
+
+    fn job_call(&self, rest: &str) -> String {
+        match self.digest.options.job.as_str() {
+            "" => format!("buildpool digest {rest} < LOG"),
+            job => format!("buildpool job {job} {rest}"),
+        }
+    }
+
+    fn logs_call(&self, stream: Option<Stream>) -> String {
+        match (self.digest.options.job.as_str(), stream) {
+            ("", _) => "buildpool digest --template raw --verbosity full < LOG".to_owned(),
+            (job, Some(stream)) => format!("buildpool logs {job} --stream {stream}"),
+            (job, None) => format!("buildpool logs {job} --stream interleaved"),
+        }
+    }
+
+    /// At most three calls that are worth making now.
+    fn next(&mut self) {
+        let digest = self.digest;
+        let mut next = Vec::new();
+        if !digest.passed() && !digest.options.job.is_empty() {
+            let job = &digest.options.job;
+            if let Some(finding) = self.into.tier_1_findings.first()
+                && (finding.message.contains("… ") || finding.message.contains(" more lines"))
+            {
+                next.push(format!("buildpool job {job} --finding {}", finding.id));
+            }
+            if self.into.tier_1_findings.is_empty() {
+                next.push(format!("buildpool logs {job} --tail 200"));
+            } else if self.verbosity == Verbosity::Minimal && !self.into.other_findings.is_empty() {
+                next.push(format!("buildpool job {job} --verbosity normal"));
+            }
+            if matches!(digest.verdict, Verdict::Inconclusive | Verdict::Crashed) {
+                next.push(format!("buildpool job {job} --explain"));
+            }
+        }
+        next.truncate(NEXT_MAX);
+        self.into.next = next;
+    }
+}
+
+fn cost(finding: &Finding) -> usize {
+    let context =
+        finding.pre_context.iter().chain(&finding.post_context).map(|line| line.chars().count() + 1);
+    finding.message.chars().count() + context.sum::<usize>() + 12
+}
+
+fn clip_middle(text: &str, chars: usize) -> &str {
+    match text.char_indices().nth(chars.saturating_sub(2)) {
+        Some((at, _)) => &text[..at],
+        None => text,
+    }
+}
+
+/// Lines as one text of at most so many lines and characters: the first third and the end stay.
+fn cut_middle(lines: &[String], lines_max: usize, chars_max: usize) -> String {
+    let size = |lines: &[String]| lines.iter().map(|line| line.chars().count() + 1).sum::<usize>();
+    if lines.len() <= lines_max && size(lines) <= chars_max {
+        return lines.join("\n");
+    }
+    let first = clip_chars(lines.first().map_or("", String::as_str), chars_max.max(60)).into_owned();
+    let mut head = vec![first];
+    let mut tail = Vec::new();
+    let mut chars = head[0].chars().count() + 24;
+    let (mut at, mut end) = (1, lines.len());
+    let head_max = (lines_max / 3).max(1);
+    let mut room = lines_max.saturating_sub(2);
+    while at < end && room > 0 {
+        let from_head = head.len() < head_max && head.len() <= tail.len() * 2;
+        let line = if from_head { &lines[at] } else { &lines[end - 1] };
+        let left = chars_max.saturating_sub(chars);
+        let used = line.chars().count() + 1;
+        if used > left {
+            if left > 40 {
+                let clipped = clip_chars(line, left).into_owned();
+                if from_head {
+                    head.push(clipped);
+                    at += 1;
+                } else {
+                    tail.push(clipped);
+                    end -= 1;
+                }
+            }
+            break;
+        }
+        chars += used;
+        room -= 1;
+        if from_head {
+            head.push(line.clone());
+            at += 1;
+        } else {
+            tail.push(line.clone());
+            end -= 1;
+        }
+    }
+    if end > at {
+        head.push(format!("  … {} more lines", end - at));
+    }
+    tail.reverse();
+    head.extend(tail);
+    head.join("\n")
+}
+
+/// Runs of equal lines as one with a count.
+fn folded(lines: &[String]) -> Vec<String> {
+    let mut out: Vec<(String, u64)> = Vec::new();
+    for line in lines {
+        match out.last_mut() {
+            Some((last, count)) if last == line => *count += 1,
+            _ => out.push((line.clone(), 1)),
+        }
+    }
+    out.into_iter()
+        .filter_map(|(line, count)| match (line.trim().is_empty(), count) {
+            (_, 1) => Some(line),
+            (true, _) => Some(String::new()),
+            (false, count) => Some(format!("{line} (×{count})")),
+        })
+        .collect()
+}

@@ -1,0 +1,372 @@
+//! What a line can mean. A rule is a pattern, anchored at the beginning of the cleaned line, and what follows from it.
+//!
+//! All patterns of all tools are one automaton: a line that means nothing costs one scan that mostly ends after a few
+//! bytes. Patterns see bytes, so that invalid UTF-8 hides nothing. One file a tool family.
+
+mod apple;
+mod c;
+mod ci;
+mod generic;
+mod go;
+mod javascript;
+mod jvm;
+mod lint;
+mod native_tests;
+mod packages;
+mod python;
+mod ruby;
+mod runtime;
+mod rust;
+
+use crate::tally::{Counts, Family};
+use buildpool_protocol::report::Severity;
+use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use std::sync::{LazyLock, OnceLock};
+
+/// What a problem is about; decides what is likelier to be the cause.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    /// A process died.
+    Crash,
+    /// Machine, network, device: not the code's fault.
+    Infrastructure,
+    /// It does not compile or link.
+    Build,
+    /// A test failed.
+    Test,
+    /// A program or tool said that something is wrong.
+    Runtime,
+    /// A linter's remark.
+    Lint,
+    /// Follows from another problem: `make: *** Error 1`.
+    Consequence,
+}
+
+/// Where the severity of a problem is read from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Level {
+    /// Always this.
+    Is(Severity),
+    /// From the word in group `s`.
+    Word,
+    /// A remark without a severity word.
+    Remark,
+}
+
+/// Whether a line that follows the head of a problem belongs to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// It does.
+    Part,
+    /// It does, and is the last one.
+    Last,
+    /// It does not, and neither does anything after it.
+    Beyond,
+    /// It does if a later line does: a blank line, a source line above its caret.
+    Maybe,
+}
+
+/// Decides on a following line: the head, the lines so far (head included), the line.
+pub(crate) type Follow = fn(so_far: &[String], line: &str) -> Next;
+
+/// A problem that a line begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Problem {
+    pub(crate) level: Level,
+    pub(crate) kind: Kind,
+    /// How sure, in percent, before anything else is known.
+    pub(crate) sure: u8,
+    /// Which following lines belong to it; none if absent.
+    pub(crate) follow: Option<Follow>,
+    /// Problems inside its lines are part of it and not findings of their own.
+    pub(crate) owns: bool,
+    /// It says only that a test failed.
+    pub(crate) bare: bool,
+    /// Corrects place, test and severity when the lines are complete.
+    pub(crate) refine: Option<fn(&mut Draft)>,
+}
+
+/// A problem under way, as a rule may refine it when its lines are complete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) lines: Vec<String>,
+    pub(crate) test: Option<String>,
+    pub(crate) file: Option<String>,
+    pub(crate) line: Option<u32>,
+    pub(crate) column: Option<u32>,
+    /// Another severity than the rule's.
+    pub(crate) severity: Option<Severity>,
+    /// The lines that followed show that it is none.
+    pub(crate) spurious: bool,
+}
+
+/// What happened to a test.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TestEvent {
+    Started,
+    Passed,
+    Failed,
+    Skipped,
+    ExpectedFailure,
+}
+
+/// A sign about the whole run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sign {
+    /// A known tool says that all went well; its name.
+    Success(&'static str),
+    /// A known tool says that it failed; its name.
+    Failure(&'static str),
+    /// A tool was at work; its name. Says nothing about how it went.
+    Tool(&'static str),
+    /// A sign of a crash.
+    Crash(Indicator),
+}
+
+/// Signs of a crash, named as in the result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Indicator {
+    TestRunnerCrashed,
+    ConnectionInterrupted,
+    EarlyExit,
+    NeverBeganTesting,
+    BundleLoadFailed,
+    SimulatorBootTimeout,
+    TestProcessCrashed,
+    RestartedAfterCrash,
+    FatalError,
+    UncaughtException,
+    UnexpectedSignal,
+    RunnerError,
+    RunnerNotLaunched,
+    Sanitizer,
+    Panic,
+    Killed,
+    OutOfMemory,
+    /// A shell or make names the signal of a program that it ran.
+    Died(&'static str),
+}
+
+/// Reads counts from a summary line.
+pub(crate) type Count = fn(&Groups<'_>) -> Option<Counts>;
+
+/// What follows from a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// It begins a problem.
+    Problem(Problem),
+    /// It tells about the test in group `t`.
+    Test(Family, TestEvent),
+    /// It is a tool's summary of its tests.
+    Counts(Family, Count),
+    /// It begins a test session: counts that come after it are those of another one.
+    Session(Family),
+    /// It is a sign about the run.
+    Sign(Sign),
+    /// It is worth keeping as the tool's last word.
+    Summary,
+}
+
+/// A pattern and what follows.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// `tool.what`, for explanations and tests.
+    pub(crate) name: &'static str,
+    pub(crate) pattern: &'static str,
+    pub(crate) acts: &'static [Act],
+}
+
+/// The named groups of a match.
+pub(crate) struct Groups<'a>(Captures<'a>);
+
+impl Groups<'_> {
+    /// A group as text.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.0.name(name).map(|found| String::from_utf8_lossy(found.as_bytes()).into_owned())
+    }
+
+    /// A group as a number; 0 if it took no part.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.0.name(name).map_or(0, |found| {
+            std::str::from_utf8(found.as_bytes())
+                .ok()
+                .and_then(|text| text.replace([',', '.'], "").parse().ok())
+                .unwrap_or(0)
+        })
+    }
+}
+
+/// Problem with defaults, for the tables.
+pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
+    Problem { level, kind, sure, follow: None, owns: false, bare: false, refine: None }
+}
+
+impl Problem {
+    pub(crate) const fn follow(mut self, follow: Follow) -> Self {
+        self.follow = Some(follow);
+        self
+    }
+
+    pub(crate) const fn owning(mut self) -> Self {
+        self.owns = true;
+        self
+    }
+
+    pub(crate) const fn bare(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+
+    pub(crate) const fn refine(mut self, refine: fn(&mut Draft)) -> Self {
+        self.refine = Some(refine);
+        self
+    }
+}
+
+pub(crate) const ERROR: Level = Level::Is(Severity::Error);
+pub(crate) const FATAL: Level = Level::Is(Severity::Fatal);
+pub(crate) const WARNING: Level = Level::Is(Severity::Warning);
+
+/// Tables in order: of two rules that begin a problem on the same line the earlier one counts.
+const TABLES: &[&[Rule]] = &[
+    apple::RULES,
+    rust::RULES,
+    python::RULES,
+    native_tests::RULES,
+    go::RULES,
+    javascript::RULES,
+    jvm::RULES,
+    ruby::RULES,
+    c::RULES,
+    packages::RULES,
+    ci::RULES,
+    runtime::RULES,
+    lint::RULES,
+    generic::RULES,
+];
+
+/// All rules as one automaton.
+pub(crate) struct RuleSet {
+    rules: Vec<(&'static Rule, OnceLock<Regex>)>,
+    set: RegexSet,
+}
+
+static ALL: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::without(None));
+
+impl RuleSet {
+    /// The rules of all tools.
+    pub(crate) fn all() -> &'static Self {
+        &ALL
+    }
+
+    /// All rules but those whose name begins with this: shows what a recogniser is worth.
+    pub(crate) fn without(prefix: Option<&str>) -> Self {
+        let rules: Vec<_> = TABLES
+            .iter()
+            .flat_map(|table| table.iter())
+            .filter(|rule| prefix.is_none_or(|prefix| !rule.name.starts_with(prefix)))
+            .map(|rule| (rule, OnceLock::new()))
+            .collect();
+        let set = RegexSetBuilder::new(rules.iter().map(|(rule, _)| rule.pattern))
+            .unicode(false)
+            .size_limit(64 << 20)
+            .dfa_size_limit(24 << 20)
+            .build()
+            .expect("the tables' patterns are valid; a test compiles each");
+        Self { rules, set }
+    }
+
+    /// Whether any rule speaks to the line: one scan.
+    pub(crate) fn speaks(&self, line: &[u8]) -> bool {
+        self.set.is_match(line)
+    }
+
+    /// Calls with each rule that speaks to the line, in the order of the tables.
+    pub(crate) fn each<'t>(&self, line: &'t [u8], mut found: impl FnMut(&'static Rule, &Groups<'t>)) {
+        for index in &self.set.matches(line) {
+            let (rule, regex) = &self.rules[index];
+            let regex = regex.get_or_init(|| {
+                RegexBuilder::new(rule.pattern)
+                    .unicode(false)
+                    .build()
+                    .expect("the set that matched was built from the same pattern")
+            });
+            if let Some(captures) = regex.captures(line) {
+                found(rule, &Groups(captures));
+            }
+        }
+    }
+}
+
+/// Severity of a word that tools use.
+pub(crate) fn severity_of_word(word: &str) -> Severity {
+    let word = word.trim();
+    let lower = word.to_ascii_lowercase();
+    match lower.as_str() {
+        "fatal" | "fatal error" | "panic" | "critical" | "catastrophic error" | "emerg" | "alert"
+        | "crit" | "f" => Severity::Fatal,
+        "warning" | "warn" | "w" | "style" | "convention" | "c" | "refactor" | "r" | "performance"
+        | "portability" | "caution" | "deprecated" => Severity::Warning,
+        "info" | "note" | "i" | "information" | "hint" | "remark" | "n" | "notice" | "debug" => {
+            Severity::Info
+        }
+        _ => Severity::Error,
+    }
+}
+
+/// Following lines that are indented; a blank line ends it.
+pub(crate) fn indented(_: &[String], line: &str) -> Next {
+    if line.starts_with([' ', '\t']) && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
+}
+
+/// Following lines that are indented, blank lines between them included.
+pub(crate) fn indented_or_blank(_: &[String], line: &str) -> Next {
+    if line.trim().is_empty() {
+        Next::Maybe
+    } else if line.starts_with([' ', '\t']) {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// Following lines up to a blank one.
+pub(crate) fn paragraph(_: &[String], line: &str) -> Next {
+    if line.trim().is_empty() { Next::Beyond } else { Next::Part }
+}
+
+/// The next line only.
+pub(crate) fn one_more(so_far: &[String], line: &str) -> Next {
+    if so_far.len() == 1 && !line.trim().is_empty() { Next::Last } else { Next::Beyond }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn tables_are_sound() {
+        let mut names = BTreeSet::new();
+        for rule in TABLES.iter().flat_map(|table| table.iter()) {
+            assert!(names.insert(rule.name), "{} is there twice", rule.name);
+            assert!(
+                rule.pattern.starts_with('^') || rule.pattern.starts_with("(?i)^"),
+                "{} is not anchored",
+                rule.name
+            );
+            let regex = RegexBuilder::new(rule.pattern).unicode(false).build();
+            let regex = regex.unwrap_or_else(|error| panic!("{}: {error}", rule.name));
+            let groups: BTreeSet<_> = regex.capture_names().flatten().collect();
+            for act in rule.acts {
+                match act {
+                    Act::Test(..) => assert!(groups.contains("t"), "{} names no test", rule.name),
+                    Act::Problem(Problem { level: Level::Word, .. }) => {
+                        assert!(groups.contains("s"), "{} has no severity word", rule.name);
+                    }
+                    Act::Problem(_) | Act::Counts(..) | Act::Session(_) | Act::Sign(_) | Act::Summary => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Placeholder table.
+
+use super::Rule;
+
+pub(super) const RULES: &[Rule] = &[];

@@ -1,0 +1,154 @@
+//! rustc, cargo, libtest, nextest.
+
+use super::TestEvent::{Failed, Passed, Skipped};
+use super::{Act, Count, Draft, ERROR, Groups, Kind, Next, Problem, Rule, Sign, WARNING, paragraph, problem};
+use crate::tally::{Counts, Family};
+
+/// The `--> file:line:column` line under a diagnostic.
+fn arrow(draft: &mut Draft) {
+    for line in &draft.lines {
+        let Some(place) = line.trim_start().strip_prefix("--> ") else { continue };
+        let mut parts = place.trim_end().rsplitn(3, ':');
+        let (column, row, file) = (parts.next(), parts.next(), parts.next());
+        if let (Some(column), Some(row), Some(file)) = (column, row, file) {
+            draft.file = Some(file.to_owned());
+            draft.line = row.parse().ok();
+            draft.column = column.parse().ok();
+        }
+        return;
+    }
+}
+
+const DIAGNOSTIC: Problem = problem(ERROR, Kind::Build, 93).follow(paragraph).refine(arrow);
+
+/// A test's captured output: up to the next one's, or the list of failures.
+fn captured(_: &[String], line: &str) -> Next {
+    if line.starts_with("---- ")
+        || line == "failures:"
+        || line.starts_with("test result: ")
+        || line == "successes:"
+    {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+fn panicked(draft: &mut Draft) {
+    for line in &draft.lines {
+        let Some((_, place)) = line.split_once("panicked at ") else { continue };
+        // Since 1.73 the place follows directly; before, it came after the quoted message.
+        let place = place.rsplit(", ").next().unwrap_or(place).trim_end_matches(':');
+        let mut parts = place.rsplitn(3, ':');
+        if let (Some(column), Some(row), Some(file)) = (parts.next(), parts.next(), parts.next())
+            && let (Ok(column), Ok(row)) = (column.parse(), row.parse())
+        {
+            draft.file = Some(file.to_owned());
+            draft.line = Some(row);
+            draft.column = Some(column);
+        }
+        return;
+    }
+}
+
+fn one_more_plain(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("note: run with `RUST_BACKTRACE") || line.trim().is_empty() {
+        Next::Beyond
+    } else if so_far.len() < 40 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+const LIBTEST: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed"),
+        skipped: groups.number("ignored"),
+        expected: 0,
+    })
+};
+
+const NEXTEST: Count = |groups: &Groups<'_>| {
+    let failed = groups.number("failed") + groups.number("timed");
+    Some(Counts { passed: groups.number("passed"), failed, skipped: groups.number("skipped"), expected: 0 })
+};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "rust.error",
+        pattern: r"^error(?:\[E\d{4}\])?: (?P<m>.*)",
+        acts: &[Act::Problem(DIAGNOSTIC)],
+    },
+    Rule {
+        name: "rust.warning",
+        pattern: r"^warning(?:\[\w+\])?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(WARNING, Kind::Build, 60).follow(paragraph).refine(arrow))],
+    },
+    Rule {
+        name: "cargo.could_not_compile",
+        pattern: r"^error: (?:could not compile|aborting due to|test failed, to rerun|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
+        acts: &[Act::Sign(Sign::Failure("cargo")), Act::Summary],
+    },
+    Rule {
+        name: "cargo.finished",
+        pattern: r"^\s+Finished (?:`|dev|release|test|bench|\w+ \[)(?P<m>.*)",
+        acts: &[Act::Sign(Sign::Success("cargo build")), Act::Summary],
+    },
+    Rule {
+        name: "libtest.running",
+        pattern: r"^running (?P<n>\d+) tests?$",
+        acts: &[Act::Session(Family::Cargo)],
+    },
+    Rule {
+        name: "libtest.captured",
+        pattern: r"^---- (?P<t>.+?) (?:stdout|stderr) ----$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(captured).owning().refine(panicked))],
+    },
+    Rule {
+        name: "libtest.failed",
+        pattern: r"^test (?P<t>.+?) \.\.\. FAILED$",
+        acts: &[Act::Test(Family::Cargo, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
+    },
+    Rule {
+        name: "libtest.passed",
+        pattern: r"^test (?P<t>.+?) \.\.\. ok$",
+        acts: &[Act::Test(Family::Cargo, Passed)],
+    },
+    Rule {
+        name: "libtest.ignored",
+        pattern: r"^test (?P<t>.+?) \.\.\. ignored(?:, .*)?$",
+        acts: &[Act::Test(Family::Cargo, Skipped)],
+    },
+    Rule {
+        name: "libtest.ok",
+        pattern: r"^test result: ok\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
+        acts: &[Act::Counts(Family::Cargo, LIBTEST), Act::Sign(Sign::Success("cargo test"))],
+    },
+    Rule {
+        name: "libtest.result",
+        pattern: r"^test result: FAILED\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
+        acts: &[Act::Counts(Family::Cargo, LIBTEST), Act::Sign(Sign::Failure("cargo test")), Act::Summary],
+    },
+    Rule {
+        name: "nextest.failed",
+        pattern: r"^\s+(?:TRY \d+ )?(?:FAIL|TIMEOUT|ABORT|SIG[A-Z]+|LEAK-FAIL) \[\s*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
+        acts: &[Act::Test(Family::Nextest, Failed), Act::Problem(problem(ERROR, Kind::Test, 92).bare())],
+    },
+    Rule {
+        name: "nextest.summary",
+        pattern: r"^\s+Summary \[\s*[\d.]+s\]\s+\d+(?:/\d+)? tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<timed>\d+) timed out)?(?:, (?P<skipped>\d+) skipped)?",
+        acts: &[Act::Counts(Family::Nextest, NEXTEST), Act::Summary],
+    },
+    Rule {
+        name: "rust.panic",
+        pattern: r"^thread '(?P<t>[^']*)'(?: \(\d+\))? panicked at (?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(super::FATAL, Kind::Crash, 93).follow(one_more_plain).refine(panicked)),
+            Act::Sign(Sign::Crash(super::Indicator::Panic)),
+        ],
+    },
+];

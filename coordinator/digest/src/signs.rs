@@ -1,0 +1,85 @@
+//! Signs about the whole run, with the line that gave each.
+
+use crate::rules::{Indicator, Sign};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::CrashIndicators;
+use std::collections::BTreeSet;
+
+/// A sign and the line that gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen<T> {
+    pub(crate) what: T,
+    pub(crate) line: String,
+    pub(crate) stream: Stream,
+    pub(crate) from: u64,
+    pub(crate) order: u64,
+}
+
+/// All signs, bounded: the last word of each kind and the first crash signs.
+#[derive(Debug, Default)]
+pub(crate) struct Signs {
+    pub(crate) success: Option<Seen<&'static str>>,
+    pub(crate) failure: Option<Seen<&'static str>>,
+    pub(crate) crashes: Vec<Seen<Indicator>>,
+    pub(crate) tools: BTreeSet<&'static str>,
+    /// The last crash sign's place.
+    pub(crate) last_crash: u64,
+}
+
+/// Most crash signs that are kept; their kinds are few, and one of each kind is kept.
+const CRASHES_MAX: usize = 64;
+
+impl Signs {
+    pub(crate) fn add(&mut self, sign: Sign, line: &str, stream: Stream, from: u64, order: u64) {
+        let line = crate::text::clip_chars(line, 400).into_owned();
+        match sign {
+            Sign::Success(tool) => {
+                self.tools.insert(tool);
+                self.success = Some(Seen { what: tool, line, stream, from, order });
+            }
+            Sign::Failure(tool) => {
+                self.tools.insert(tool);
+                self.failure = Some(Seen { what: tool, line, stream, from, order });
+            }
+            Sign::Tool(tool) => {
+                self.tools.insert(tool);
+            }
+            Sign::Crash(indicator) => {
+                self.last_crash = order;
+                let known = self.crashes.iter().any(|seen| seen.what == indicator);
+                if !known && self.crashes.len() < CRASHES_MAX {
+                    self.crashes.push(Seen { what: indicator, line, stream, from, order });
+                }
+            }
+        }
+    }
+
+    /// As in the result.
+    pub(crate) fn indicators(&self) -> CrashIndicators {
+        let mut set = CrashIndicators::default();
+        for seen in &self.crashes {
+            match seen.what {
+                Indicator::TestRunnerCrashed => set.test_runner_crashed = true,
+                Indicator::ConnectionInterrupted => set.connection_interrupted = true,
+                Indicator::EarlyExit => set.early_exit = true,
+                Indicator::NeverBeganTesting => set.never_began_testing = true,
+                Indicator::BundleLoadFailed => set.bundle_load_failed = true,
+                Indicator::SimulatorBootTimeout => set.simulator_boot_timeout = true,
+                Indicator::TestProcessCrashed => set.test_process_crashed = true,
+                Indicator::RestartedAfterCrash => set.restarted_after_crash = true,
+                Indicator::FatalError => set.fatal_error = true,
+                Indicator::UncaughtException => set.uncaught_exception = true,
+                Indicator::UnexpectedSignal => set.unexpected_signal = true,
+                Indicator::RunnerError => set.runner_error = true,
+                Indicator::RunnerNotLaunched => set.runner_not_launched = true,
+                Indicator::Sanitizer => set.sanitizer = true,
+                Indicator::Panic => set.panic = true,
+                Indicator::Killed => set.killed = true,
+                Indicator::OutOfMemory => set.out_of_memory = true,
+                Indicator::Died("SIGKILL") => set.killed = true,
+                Indicator::Died(_) => set.unexpected_signal = true,
+            }
+        }
+        set
+    }
+}

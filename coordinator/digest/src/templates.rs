@@ -1,0 +1,1 @@
+//! Templates: built-in ones, and those of a project's file.

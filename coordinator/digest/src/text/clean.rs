@@ -1,0 +1,285 @@
+//! One raw line into what a terminal would have shown: colours and cursor moves removed, overwritten progress dropped,
+//! CI prefixes cut, NUL and other controls removed. The result may still be invalid UTF-8.
+
+use memchr::{memchr, memchr2, memrchr};
+
+/// Cleans lines; holds the buffer that lines with control bytes are rewritten in.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaner {
+    buffer: Vec<u8>,
+}
+
+impl Cleaner {
+    /// The line as shown. Costs one scan when there is nothing to remove.
+    pub(crate) fn clean<'a>(&'a mut self, raw: &'a [u8]) -> &'a [u8] {
+        let raw = strip_end(raw);
+        if !raw.iter().any(|byte| is_control(*byte)) {
+            return &raw[ci_prefix(raw)..];
+        }
+        self.buffer.clear();
+        for segment in raw.split(|byte| *byte == b'\r') {
+            let kept = self.buffer.len();
+            strip_escapes(segment, &mut self.buffer);
+            // A later segment overwrites an earlier one, unless it draws nothing.
+            if self.buffer[kept..].iter().all(|byte| *byte == b' ') {
+                self.buffer.truncate(kept);
+            } else {
+                self.buffer.drain(..kept);
+            }
+        }
+        &self.buffer[ci_prefix(&self.buffer)..]
+    }
+}
+
+fn strip_end(mut raw: &[u8]) -> &[u8] {
+    while let Some(rest) = raw.strip_suffix(b"\r") {
+        raw = rest;
+    }
+    raw
+}
+
+const fn is_control(byte: u8) -> bool {
+    byte < 0x20 && byte != b'\t' || byte == 0x7f
+}
+
+/// Appends a segment without escape sequences and control bytes. `CSI n G` to column 1 begins the line anew, and
+/// backspace takes back one character: spinners use both.
+fn strip_escapes(segment: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut rest = segment;
+    while let Some(&byte) = rest.first() {
+        if byte == 0x1b {
+            let (length, column_one) = escape_length(rest);
+            if column_one && out.len() > start && has_text_after(&rest[length..]) {
+                out.truncate(start);
+            }
+            rest = &rest[length..];
+        } else if byte == 0x08 {
+            while out.len() > start && out.pop().is_some_and(|last| last & 0xc0 == 0x80) {}
+            rest = &rest[1..];
+        } else if is_control(byte) {
+            rest = &rest[1..];
+        } else {
+            let end = rest.iter().position(|b| is_control(*b)).unwrap_or(rest.len());
+            out.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+        }
+    }
+}
+
+/// Whether something is drawn after an escape sequence.
+fn has_text_after(mut rest: &[u8]) -> bool {
+    while let Some(&byte) = rest.first() {
+        if byte == 0x1b {
+            rest = &rest[escape_length(rest).0..];
+        } else if is_control(byte) || byte == b' ' {
+            rest = &rest[1..];
+        } else {
+            return true;
+        }
+    }
+    false
+}
+
+/// Bytes of the escape sequence at the front, and whether it moves the cursor to column 1.
+fn escape_length(bytes: &[u8]) -> (usize, bool) {
+    match bytes.get(1) {
+        Some(b'[') => {
+            let body = &bytes[2..];
+            let end = body.iter().take(64).position(|byte| (0x40..=0x7e).contains(byte));
+            match end {
+                Some(end) => {
+                    let column_one = body[end] == b'G' && matches!(&body[..end], b"" | b"1" | b"0");
+                    (2 + end + 1, column_one)
+                }
+                None => (2, false),
+            }
+        }
+        // Strings end with BEL or ST: titles, hyperlinks, Buildkite's time stamps.
+        Some(b']' | b'_' | b'P' | b'^' | b'X') => match memchr2(0x07, 0x1b, &bytes[2..]) {
+            Some(end) if bytes[2 + end] == 0x07 => (2 + end + 1, false),
+            Some(end) if bytes.get(2 + end + 1) == Some(&b'\\') => (2 + end + 2, false),
+            Some(end) => (2 + end, false),
+            None => (2, false),
+        },
+        Some(b'(' | b')' | b'*' | b'+') => (3.min(bytes.len()), false),
+        Some(byte) if (0x20..=0x7e).contains(byte) => (2, false),
+        _ => (1, false),
+    }
+}
+
+/// Bytes that a CI system puts before each line: a job and step name with a time stamp (`gh run view --log`), or a time
+/// stamp in UTC alone (GitHub, Azure), or Buildkite's `bk;t=` when its escape byte is lost.
+fn ci_prefix(line: &[u8]) -> usize {
+    let mut at = 0;
+    if line.starts_with(b"\xef\xbb\xbf") {
+        at = 3;
+    }
+    if let Some(length) = utc_stamp(&line[at..]) {
+        return at + length;
+    }
+    if let Some(rest) = line[at..].strip_prefix(b"_bk;t=")
+        && let Some(end) = memchr(0x07, &rest[..rest.len().min(24)])
+    {
+        return at + 6 + end + 1;
+    }
+    if let Some(first) = memchr(b'\t', &line[at..line.len().min(at + 120)])
+        && let Some(second) = memchr(b'\t', &line[at + first + 1..line.len().min(at + first + 161)])
+        && let Some(length) = utc_stamp(&line[at + first + 1 + second + 1..])
+    {
+        return at + first + 1 + second + 1 + length;
+    }
+    at
+}
+
+/// `2024-05-21T10:00:05.1234567Z ` at the front.
+fn utc_stamp(line: &[u8]) -> Option<usize> {
+    if !(line.len() >= 20
+        && line[4] == b'-'
+        && line[10] == b'T'
+        && line[13] == b':'
+        && line[0].is_ascii_digit())
+    {
+        return None;
+    }
+    let end = memchr(b'Z', &line[..line.len().min(34)])?;
+    let stamp = &line[..end];
+    if !stamp.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'T' | b':' | b'.')) {
+        return None;
+    }
+    Some(end + 1 + usize::from(line.get(end + 1) == Some(&b' ')))
+}
+
+/// Bytes of a program's own time stamp at the front, with the blanks after it: `2024-05-21 10:00:05,123 `,
+/// `[10:00:05] `, `10:00:05.123 `. 0 if there is none.
+pub(crate) fn stamp_length(line: &[u8]) -> usize {
+    let (mut at, bracket) = match line.first() {
+        Some(b'[') => (1, true),
+        Some(byte) if byte.is_ascii_digit() => (0, false),
+        _ => return 0,
+    };
+    let digits = |at: usize, shape: &[u8]| {
+        line.get(at..at + shape.len()).is_some_and(|part| {
+            part.iter().zip(shape).all(|(byte, like)| match like {
+                b'0' => byte.is_ascii_digit(),
+                b'T' => matches!(byte, b'T' | b' '),
+                b'-' => matches!(byte, b'-' | b'/'),
+                like => byte == like,
+            })
+        })
+    };
+    if digits(at, b"0000-00-00T00:00:00") {
+        at += 19;
+    } else if digits(at, b"00:00:00") {
+        at += 8;
+    } else {
+        return 0;
+    }
+    if matches!(line.get(at), Some(b'.' | b',')) {
+        let fraction = line[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        at += if fraction > 0 { fraction + 1 } else { 0 };
+    }
+    if line.get(at) == Some(&b'Z') {
+        at += 1;
+    } else if digits(at + 1, b"00:00") && matches!(line.get(at), Some(b'+' | b'-')) {
+        at += 6;
+    } else if digits(at + 1, b"0000") && matches!(line.get(at), Some(b'+' | b'-')) {
+        at += 5;
+    }
+    if bracket {
+        if line.get(at) != Some(&b']') {
+            return 0;
+        }
+        at += 1;
+    }
+    let blanks = line[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    if blanks == 0 { 0 } else { at + blanks }
+}
+
+/// At most `chars` characters: the head, a count of what is cut, and the end. Never cuts inside a character.
+pub(crate) fn clip_chars(text: &str, chars: usize) -> std::borrow::Cow<'_, str> {
+    if text.len() <= chars {
+        return text.into();
+    }
+    let count = text.chars().count();
+    if count <= chars {
+        return text.into();
+    }
+    let note = 24;
+    let kept = chars.saturating_sub(note);
+    let head = kept * 3 / 4;
+    let end = kept - head;
+    let head_to = text.char_indices().nth(head).map_or(text.len(), |(at, _)| at);
+    let end_from = text.char_indices().nth(count - end).map_or(text.len(), |(at, _)| at);
+    format!("{} …[{} chars]… {}", &text[..head_to], count - kept, &text[end_from..]).into()
+}
+
+/// The last CR of a line that is not at its end, if any: what comes before was overwritten.
+#[cfg(test)]
+pub(crate) fn has_overwritten(raw: &[u8]) -> bool {
+    memrchr(b'\r', strip_end(raw)).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(raw: &[u8], expected: &str) {
+        let mut cleaner = Cleaner::default();
+        assert_eq!(String::from_utf8_lossy(cleaner.clean(raw)), expected);
+    }
+
+    #[test]
+    fn escapes_are_removed() {
+        check(b"\x1b[1m\x1b[31merror\x1b[0m: no", "error: no");
+        check(b"\x1b]8;;http://a/\x1b\\link\x1b]8;;\x1b\\ after", "link after");
+        check(b"\x1b_bk;t=1700000000000\x07~~~ step", "~~~ step");
+        check(b"ab\x1b[", "ab");
+        check(b"\x1b(Bplain\x1b", "plain");
+        check(b"nul\0s and \x07 bells", "nuls and  bells");
+    }
+
+    #[test]
+    fn progress_keeps_the_last_state() {
+        check(b"10%\r20%\rdone\r", "done");
+        check(b"text\r", "text");
+        check(b"text\r\x1b[K", "text");
+        check(b"   ok\x1b[K\x1b[77G1/4\x1b[2G\x1b[1G \xe2\x9c\x97 broken\x1b[K", " ✗ broken");
+        check(b"spin-\x08\\\x08|\x08ok", "spinok");
+        assert!(has_overwritten(b"a\rb"));
+        assert!(!has_overwritten(b"a\r\r"));
+    }
+
+    #[test]
+    fn ci_prefixes_are_cut() {
+        check(b"2024-05-21T10:00:05.1234567Z error: x", "error: x");
+        check(b"\xef\xbb\xbf2024-05-21T10:00:05.1234567Z x", "x");
+        check(b"build (mac)\tRun tests\t2024-05-21T10:00:05.1234567Z   indented", "  indented");
+        check(b"2024-05-21 not a stamp", "2024-05-21 not a stamp");
+    }
+
+    #[test]
+    fn stamps_are_measured() {
+        for (line, rest) in [
+            ("2024-05-21 10:00:05,123 ERROR x", "ERROR x"),
+            ("[2024-05-21T10:00:05+01:00] x", "x"),
+            ("10:00:05 x", "x"),
+            ("[10:00:05.1] x", "x"),
+            ("2024-11-09 22:03:15.508596+0100 App[1:2] x", "App[1:2] x"),
+            ("2024 files", "2024 files"),
+            ("[1/2] CC x", "[1/2] CC x"),
+            ("10:00:05", "10:00:05"),
+        ] {
+            assert_eq!(&line[stamp_length(line.as_bytes())..], rest);
+        }
+    }
+
+    #[test]
+    fn clipping_keeps_both_ends_and_whole_characters() {
+        let text = "ä".repeat(500);
+        let clipped = clip_chars(&text, 100);
+        assert!(clipped.chars().count() <= 100, "{clipped}");
+        assert!(clipped.starts_with('ä') && clipped.ends_with('ä'));
+    }
+}

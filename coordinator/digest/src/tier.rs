@@ -1,0 +1,229 @@
+//! Findings ranked: likely causes first, then other errors, then what passing runs have too.
+//!
+//! Confidence is the rule's own certainty (in percent), a little more with a place in the sources, much less when passing
+//! runs have the same finding or the job passed; never below 0.05 nor above 0.99.
+
+use crate::facts::History;
+use crate::found::{Finds, Fnv, Found};
+use crate::rules::Kind;
+use buildpool_protocol::evidence::{Evidence, TestStatus};
+use buildpool_protocol::report::{Severity, Verdict};
+use std::collections::BTreeSet;
+
+/// A rule this sure, in percent, may name the cause.
+const SURE_MIN: u8 = 70;
+/// A warning that repeats this often is worth a line of its own.
+const UNUSUAL_RECURRENCE: u64 = 10;
+
+/// A finding with its place among the others.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ranked {
+    pub(crate) id: String,
+    pub(crate) signature: String,
+    pub(crate) tier: u8,
+    pub(crate) confidence: f64,
+    pub(crate) also_in_passing: bool,
+    pub(crate) found: Found,
+}
+
+impl Ranked {
+    /// Place and first line in one sentence, not longer than a line.
+    pub(crate) fn headline(&self) -> String {
+        let line = self.found.lines.first().map_or("", String::as_str).trim();
+        let line = crate::text::clip_chars(line, 300);
+        match (&self.found.location, &self.found.test) {
+            (Some(location), _) if !line.contains(location.file.as_str()) => {
+                let row = location.line.map_or(String::new(), |line| format!(":{line}"));
+                format!("{line} ({}{row})", location.file)
+            }
+            (_, Some(test)) if !line.contains(test.as_str()) => format!("{test}: {line}"),
+            _ => line.into_owned(),
+        }
+    }
+}
+
+/// Order of kinds as causes.
+const fn kind_rank(kind: Kind) -> u8 {
+    match kind {
+        Kind::Crash => 0,
+        Kind::Build => 1,
+        Kind::Infrastructure => 2,
+        Kind::Test => 3,
+        Kind::Runtime => 4,
+        Kind::Lint => 5,
+        Kind::Consequence => 9,
+    }
+}
+
+/// All that may be a cause, likeliest first. Warnings and remarks are only asked when there is no error.
+pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
+    let any_error = finds.errors.iter().any(|found| found.kind != Kind::Consequence);
+    let mut list: Vec<&Found> = finds.errors.iter().collect();
+    if !any_error {
+        list.extend(&finds.warnings);
+        if finds.warnings.is_empty() || finds.remarks_total > finds.warnings_total {
+            list.extend(&finds.remarks);
+        }
+    }
+    let sure = list.iter().any(|found| found.sure >= SURE_MIN && found.kind != Kind::Consequence);
+    list.sort_by_key(|found| {
+        let weak = sure && found.sure < SURE_MIN;
+        (found.kind == Kind::Consequence, weak, kind_rank(found.kind), found.order)
+    });
+    let mut ids = BTreeSet::new();
+    list.into_iter()
+        .map(|found| {
+            let signature = found.signature();
+            let consequence = found.kind == Kind::Consequence || sure && found.sure < SURE_MIN;
+            Ranked {
+                id: unique_id(signature, &mut ids),
+                signature: format!("{signature:016x}"),
+                tier: if consequence { 2 } else { 1 },
+                confidence: 0.0,
+                also_in_passing: false,
+                found: found.clone(),
+            }
+        })
+        .collect()
+}
+
+/// Eight characters of the signature, made unique in this job.
+fn unique_id(signature: u64, taken: &mut BTreeSet<String>) -> String {
+    let mut hasher = Fnv(signature);
+    loop {
+        let id = format!("f{:07x}", hasher.0 >> 36);
+        if taken.insert(id.clone()) {
+            return id;
+        }
+        hasher.text("again");
+    }
+}
+
+/// Sets tiers and confidence, given the verdict and what passing runs had.
+pub(crate) fn tiers(
+    mut ranked: Vec<Ranked>,
+    finds: &Finds,
+    verdict: Verdict,
+    history: &History,
+) -> Vec<Ranked> {
+    let passed = verdict == Verdict::Passed;
+    if passed {
+        // Nothing failed, so nothing is a cause; warnings are listed as warnings.
+        ranked.retain(|ranked| ranked.found.severity <= Severity::Error && !ranked.found.remark);
+    }
+    for warning in finds.warnings.iter().filter(|found| found.recurrence >= UNUSUAL_RECURRENCE) {
+        if !passed && !ranked.iter().any(|ranked| ranked.found.order == warning.order) {
+            let signature = warning.signature();
+            let mut ids: BTreeSet<String> = ranked.iter().map(|ranked| ranked.id.clone()).collect();
+            ranked.push(Ranked {
+                id: unique_id(signature, &mut ids),
+                signature: format!("{signature:016x}"),
+                tier: 2,
+                confidence: 0.0,
+                also_in_passing: false,
+                found: warning.clone(),
+            });
+        }
+    }
+    for ranked in &mut ranked {
+        ranked.also_in_passing = history.passing_signatures.contains(&ranked.signature);
+        if ranked.also_in_passing {
+            ranked.tier = 3;
+        } else if passed {
+            ranked.tier = 2;
+        }
+        let mut score = f64::from(ranked.found.sure) / 100.0;
+        score += if ranked.found.location.is_some() || ranked.found.test.is_some() { 0.03 } else { 0.0 };
+        score -= if ranked.also_in_passing { 0.4 } else { 0.0 };
+        score -= if passed { 0.3 } else { 0.0 };
+        ranked.confidence = (score.clamp(0.05, 0.99) * 100.0).round() / 100.0;
+    }
+    ranked.sort_by_key(|ranked| ranked.tier);
+    ranked
+}
+
+/// Warnings that are not among the findings, each once.
+pub(crate) fn unranked_warnings(finds: &Finds, ranked: &[Ranked]) -> Vec<String> {
+    let shown: BTreeSet<u64> = ranked.iter().map(|ranked| ranked.found.order).collect();
+    finds
+        .warnings
+        .iter()
+        .filter(|found| !shown.contains(&found.order))
+        .map(|found| {
+            let times =
+                if found.recurrence > 1 { format!(" (×{})", found.recurrence) } else { String::new() };
+            format!("{}{times}", found.message())
+        })
+        .collect()
+}
+
+/// Adds what report files say and the log does not.
+pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
+    let known: BTreeSet<String> =
+        finds.errors.iter().filter_map(|found| found.test.as_deref().map(last_name)).collect();
+    let mut order = u64::MAX / 2;
+    let mut add = |rule, kind, severity, lines: Vec<String>, test, location, path: &str| {
+        order += 1;
+        finds.add(Found {
+            rule,
+            kind,
+            severity,
+            sure: 97,
+            remark: false,
+            bare: false,
+            lines,
+            lines_cut: 0,
+            test,
+            location,
+            stream: None,
+            report: Some(path.to_owned()),
+            from: 0,
+            to: 0,
+            order,
+            recurrence: 1,
+            pre: Vec::new(),
+            post: Vec::new(),
+        });
+    };
+    for report in &evidence.test_reports {
+        for case in report.cases.iter().filter(|case| case.status == TestStatus::Failed) {
+            if known.contains(&last_name(&case.name)) {
+                continue;
+            }
+            let lines: Vec<String> = if case.messages.is_empty() {
+                vec![format!("{} failed", case.name)]
+            } else {
+                case.messages.iter().flat_map(|message| message.lines().map(str::to_owned)).collect()
+            };
+            let location = case.location.clone();
+            add(
+                "report.test",
+                Kind::Test,
+                Severity::Error,
+                lines,
+                Some(case.name.clone()),
+                location,
+                &report.path,
+            );
+        }
+    }
+    for issue in &evidence.issues {
+        let lines = issue.message.lines().map(str::to_owned).collect();
+        add("report.issue", Kind::Build, issue.severity, lines, None, issue.location.clone(), &issue.path);
+    }
+    for crash in &evidence.crash_reports {
+        let mut lines = vec![format!(
+            "{} crashed{}",
+            crash.process_name,
+            crash.signal.as_deref().map_or(String::new(), |signal| format!(" with {signal}"))
+        )];
+        lines.extend(crash.message.iter().flat_map(|message| message.lines().map(str::to_owned)));
+        lines.extend(crash.top_frames.iter().take(10).map(|frame| format!("  {frame}")));
+        add("report.crash", Kind::Crash, Severity::Fatal, lines, None, None, &crash.file_path);
+    }
+}
+
+/// The part of a test's name that all tools agree on: its last word.
+fn last_name(test: &str) -> String {
+    test.trim_end_matches([')', '(', ']']).rsplit(['/', '.', ' ', ':']).next().unwrap_or(test).to_owned()
+}

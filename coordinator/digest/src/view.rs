@@ -1,0 +1,154 @@
+//! An answer as text, for people and for agents that read text: the verdict first, then why, then the rest.
+
+use buildpool_protocol::report::{Finding, JobResult, JobState, Severity};
+
+/// The text of an answer. The same for every client; derived from the result alone.
+pub fn text(result: &JobResult) -> String {
+    let mut out = String::new();
+    head(result, &mut out);
+    for finding in &result.tier_1_findings {
+        expanded(finding, &mut out);
+    }
+    for finding in &result.other_findings {
+        out.push_str(&format!("{} {}\n", finding.id, finding.message));
+    }
+    section(&mut out, "", result.filtered_output.as_deref());
+    if result.warnings.count > 0 {
+        let plural = if result.warnings.count == 1 { "" } else { "s" };
+        out.push_str(&format!("{} warning{plural}\n", result.warnings.count));
+        for warning in &result.warnings.shown {
+            indent(warning, "  ", &mut out);
+        }
+    }
+    section(&mut out, "stderr:", result.stderr.as_deref());
+    section(&mut out, "stdout:", result.stdout.as_deref());
+    tail(result, &mut out);
+    out
+}
+
+fn head(result: &JobResult, out: &mut String) {
+    match result.verdict {
+        Some(verdict) => out.push_str(verdict.name()),
+        None => out.push_str(result.state.name()),
+    }
+    if let Some(code) = result.exit_code {
+        out.push_str(&format!(" (exit code {code})"));
+    } else if let Some(signal) = &result.process_state.signal_name {
+        out.push_str(&format!(" ({signal})"));
+    }
+    if let Some(secs) = result.duration_secs {
+        out.push_str(&format!(" in {secs:.1} s"));
+    }
+    if !result.job_id.is_empty() {
+        out.push_str(&format!(", job {}", result.job_id));
+        if let Some(worker) = &result.worker {
+            out.push_str(&format!(" on {worker}"));
+        }
+    }
+    out.push('\n');
+    if let Some(cause) = &result.cause {
+        out.push_str(&cause.text);
+        out.push('\n');
+    }
+    if let Some(waiting) = &result.waiting {
+        out.push_str(&format!("waiting: {}\n", waiting.reason));
+    }
+    if result.state == JobState::Running && !result.connected {
+        out.push_str("its worker cannot be reached at the moment; the job goes on\n");
+    }
+    if let Some(tests) = &result.tests {
+        let mut parts = vec![format!("{} passed", tests.passed)];
+        for (count, word) in [
+            (tests.failed, "failed"),
+            (tests.skipped, "skipped"),
+            (tests.expected_failures, "expected failures"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{count} {word}"));
+            }
+        }
+        out.push_str(&format!("tests: {} of {} ({})\n", parts.join(", "), tests.total, tests.source));
+    }
+    for report in &result.crash_reports {
+        out.push_str(&format!("crash report: {} ({})\n", report.file_path, report.process_name));
+    }
+}
+
+fn expanded(finding: &Finding, out: &mut String) {
+    let mut lines = finding.message.lines();
+    let first = lines.next().unwrap_or_default();
+    for line in &finding.pre_context {
+        out.push_str(&format!("  | {line}\n"));
+    }
+    out.push_str(&format!("{} ", finding.id));
+    if let Some(test) = &finding.test
+        && !finding.message.contains(test.as_str())
+    {
+        out.push_str(&format!("{test}: "));
+    }
+    if let Some(location) = &finding.location {
+        let row = location.line.map_or(String::new(), |line| format!(":{line}"));
+        let place = format!("{}{row}", location.file);
+        if !finding.message.contains(location.file.as_str()) {
+            out.push_str(&format!("{place}: "));
+        }
+    }
+    if finding.severity == Severity::Warning && !finding.message.to_ascii_lowercase().contains("warn") {
+        out.push_str("warning: ");
+    }
+    out.push_str(first);
+    if finding.recurrence > 1 {
+        out.push_str(&format!(" (×{})", finding.recurrence));
+    }
+    if finding.also_in_passing_jobs {
+        out.push_str(" (also in passing runs)");
+    }
+    out.push('\n');
+    for line in lines {
+        out.push_str(&format!("  {line}\n"));
+    }
+    for line in &finding.post_context {
+        out.push_str(&format!("  | {line}\n"));
+    }
+}
+
+fn section(out: &mut String, title: &str, text: Option<&str>) {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return };
+    if !title.is_empty() {
+        out.push_str(title);
+        out.push('\n');
+    }
+    out.push_str(text);
+    out.push('\n');
+}
+
+fn indent(text: &str, by: &str, out: &mut String) {
+    for line in text.lines() {
+        out.push_str(by);
+        out.push_str(line);
+        out.push('\n');
+    }
+}
+
+fn tail(result: &JobResult, out: &mut String) {
+    for gap in &result.gaps {
+        out.push_str(&format!(
+            "gap: {} bytes of {} are missing at {}: {}\n",
+            gap.bytes, gap.stream, gap.offset, gap.reason
+        ));
+    }
+    for survivor in &result.survivors {
+        out.push_str(&format!("still running: {} (pid {})\n", survivor.command, survivor.pid));
+    }
+    if !result.omitted.is_empty() {
+        let cuts: Vec<String> = result
+            .omitted
+            .iter()
+            .map(|omission| format!("{} {}: `{}`", omission.lines, omission.what, omission.get))
+            .collect();
+        out.push_str(&format!("not shown: {}\n", cuts.join("; ")));
+    }
+    for next in &result.next {
+        out.push_str(&format!("next: {next}\n"));
+    }
+}
