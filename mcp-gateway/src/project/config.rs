@@ -1,0 +1,290 @@
+//! `.buildpool/config.yaml` and `.quiet-shell/config.yaml`: where they are, what they say, and when they change.
+
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Largest configuration file.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+/// Directories whose configuration is remembered.
+const CACHED_MAX: usize = 256;
+/// The files, in the order in which one directory's are preferred.
+const FILES: [&str; 2] = [".buildpool/config.yaml", ".quiet-shell/config.yaml"];
+/// Keys that may stand under `commands:`.
+const COMMAND_KEYS: [&str; 2] = ["test", "build"];
+
+/// The configuration's commands, by what they do.
+pub type Commands = BTreeMap<String, String>;
+
+/// Something that is wrong in a configuration file. What is right in it holds nevertheless.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigProblem {
+    /// Which file.
+    pub file: PathBuf,
+    /// Which key, with dots; empty when it is the file as a whole.
+    pub key: String,
+    /// What is wrong and what is valid.
+    pub reason: String,
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.key.is_empty() {
+            write!(f, "{}: {}", self.file.display(), self.reason)
+        } else {
+            write!(f, "{}: {}: {}", self.file.display(), self.key, self.reason)
+        }
+    }
+}
+
+impl std::error::Error for ConfigProblem {}
+
+/// What holds for a directory.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Configuration {
+    root: PathBuf,
+    file: Option<PathBuf>,
+    text: Option<String>,
+    commands: Commands,
+    problems: Vec<ConfigProblem>,
+}
+
+/// The configuration file that holds for a directory: of the nearest directory upward that has one.
+pub fn nearest(directory: &Path) -> Option<PathBuf> {
+    directory
+        .ancestors()
+        .find_map(|place| FILES.iter().map(|file| place.join(file)).find(|path| path.is_file()))
+}
+
+impl Configuration {
+    /// Reads what holds for a directory. What can't be used becomes a problem, not a failure.
+    pub fn load(directory: &Path) -> Self {
+        match nearest(directory) {
+            Some(file) => Self::read(file),
+            None => Self { root: directory.to_owned(), ..Self::default() },
+        }
+    }
+
+    fn read(file: PathBuf) -> Self {
+        let root = file.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
+        let mut configuration = Self { root, file: Some(file.clone()), ..Self::default() };
+        match text_of(&file) {
+            Ok(text) => {
+                configuration.read_commands(&file, &text);
+                configuration.text = Some(text);
+            }
+            Err(reason) => configuration.problem(&file, "", reason),
+        }
+        configuration
+    }
+
+    fn read_commands(&mut self, file: &Path, text: &str) {
+        let keys: Keys = match serde_saphyr::from_str(text) {
+            Ok(keys) => keys,
+            Err(error) => {
+                let line = error.to_string();
+                let line = line.lines().next().unwrap_or("is no valid YAML");
+                return self.problem(file, "", format!("is no valid YAML: {line}"));
+            }
+        };
+        let Some(commands) = keys.commands else { return };
+        let Value::Object(commands) = commands else {
+            return self.problem(
+                file,
+                "commands",
+                format!("is {commands}; valid is a mapping with {}", valid_keys()),
+            );
+        };
+        for (name, value) in commands {
+            let key = format!("commands.{name}");
+            match value {
+                _ if !COMMAND_KEYS.contains(&name.as_str()) => {
+                    self.problem(file, &key, format!("is no known command; valid are {}", valid_keys()));
+                }
+                Value::String(command) if !command.trim().is_empty() => {
+                    self.commands.insert(name, command);
+                }
+                other => self.problem(
+                    file,
+                    &key,
+                    format!("is {other}; valid is a command as text, e.g. \"make {name}\""),
+                ),
+            }
+        }
+    }
+
+    fn problem(&mut self, file: &Path, key: &str, reason: impl Into<String>) {
+        self.problems.push(ConfigProblem {
+            file: file.to_owned(),
+            key: key.to_owned(),
+            reason: reason.into(),
+        });
+    }
+
+    /// The directory that holds `.buildpool`; without a file, the one that was asked for.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The file, if there is one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// The file's text, if it could be read.
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// A command of the file, and the file.
+    pub fn command(&self, name: &str) -> Option<(&Path, &str)> {
+        Some((self.file.as_deref()?, self.commands.get(name)?))
+    }
+
+    /// What is wrong with a command of the file; also when the file can't be read at all.
+    pub fn problem_of_command(&self, name: &str) -> Option<&ConfigProblem> {
+        let key = format!("commands.{name}");
+        self.problems
+            .iter()
+            .find(|problem| problem.key.is_empty() || problem.key == "commands" || problem.key == key)
+    }
+
+    /// All that is wrong with the commands.
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.problems
+    }
+}
+
+#[derive(Deserialize)]
+struct Keys {
+    #[serde(default)]
+    commands: Option<Value>,
+}
+
+fn valid_keys() -> String {
+    COMMAND_KEYS.join(" and ")
+}
+
+fn text_of(file: &Path) -> Result<String, String> {
+    let length = fs::metadata(file).map_err(|error| format!("can't be read: {error}"))?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(format!("has {length} bytes; at most {FILE_BYTES_MAX} are valid"));
+    }
+    fs::read_to_string(file).map_err(|error| format!("can't be read: {error}"))
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Stamp {
+    file: Option<PathBuf>,
+    modified: Option<SystemTime>,
+    length: u64,
+}
+
+impl Stamp {
+    fn of(directory: &Path) -> Self {
+        let file = nearest(directory);
+        let metadata = file.as_ref().and_then(|file| fs::metadata(file).ok());
+        Self {
+            file,
+            modified: metadata.as_ref().and_then(|metadata| metadata.modified().ok()),
+            length: metadata.map_or(0, |metadata| metadata.len()),
+        }
+    }
+}
+
+/// Configurations by directory, read again when their file has changed.
+#[derive(Debug, Default)]
+pub struct ConfigurationCache {
+    entries: Mutex<BTreeMap<PathBuf, (Stamp, Arc<Configuration>)>>,
+}
+
+impl ConfigurationCache {
+    /// What holds for a directory now.
+    pub fn load(&self, directory: &Path) -> Arc<Configuration> {
+        let stamp = Stamp::of(directory);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, configuration)) = entries.get(directory)
+            && *known == stamp
+        {
+            return configuration.clone();
+        }
+        if entries.len() >= CACHED_MAX {
+            entries.pop_first();
+        }
+        let configuration = Arc::new(Configuration::load(directory));
+        entries.insert(directory.to_owned(), (stamp, configuration.clone()));
+        configuration
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn the_nearest_directory_with_either_file_holds_and_buildpool_goes_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = directory.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        assert_eq!(nearest(&inner), None);
+        for (file, expected) in [
+            (".quiet-shell/config.yaml", ".quiet-shell/config.yaml"),
+            (".buildpool/config.yaml", ".buildpool/config.yaml"),
+            ("a/.quiet-shell/config.yaml", "a/.quiet-shell/config.yaml"),
+            ("a/b/.buildpool/config.yaml", "a/b/.buildpool/config.yaml"),
+        ] {
+            write(&directory.path().join(file), "");
+            assert_eq!(nearest(&inner), Some(directory.path().join(expected)));
+        }
+    }
+
+    #[test]
+    fn a_wrong_key_is_named_and_the_others_hold() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(".buildpool/config.yaml");
+        for (text, key, reason) in [
+            ("commands: {test: make check, lint: x}", "commands.lint", "valid are test and build"),
+            ("commands: {test: make check, build: []}", "commands.build", "valid is a command as text"),
+        ] {
+            write(&file, text);
+            let configuration = Configuration::load(directory.path());
+            assert_eq!(configuration.command("test").unwrap().1, "make check");
+            let [problem] = configuration.problems() else { panic!("{text}: {configuration:?}") };
+            assert_eq!((problem.key.as_str(), &problem.file), (key, &file));
+            assert!(problem.reason.contains(reason), "{problem}");
+        }
+        for text in ["commands: [", "commands: 3"] {
+            write(&file, text);
+            let configuration = Configuration::load(directory.path());
+            assert!(configuration.problem_of_command("test").is_some(), "{text}");
+        }
+        write(&file, "");
+        assert_eq!(Configuration::load(directory.path()).problems(), []);
+    }
+
+    #[test]
+    fn a_changed_file_is_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(".buildpool/config.yaml");
+        let cache = ConfigurationCache::default();
+        let command = || cache.load(directory.path()).command("test").map(|(_, command)| command.to_owned());
+        assert_eq!(command(), None);
+        write(&file, "commands: {test: one}");
+        assert_eq!(command().as_deref(), Some("one"));
+        write(&file, "commands: {test: other}");
+        assert_eq!(command().as_deref(), Some("other"));
+        fs::remove_file(&file).unwrap();
+        assert_eq!(command(), None);
+    }
+}
