@@ -221,6 +221,23 @@ async fn a_followed_job_goes_on_where_it_stopped_and_the_result_comes_last() {
 }
 
 #[tokio::test]
+async fn a_second_attempt_is_told_apart_from_the_first() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let mut events = client.follow(FollowQuery { job: "0".into(), ..FollowQuery::default() }).await.unwrap();
+    let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
+    // The word overtakes the last output of the first attempt.
+    peer.say(&ToClient::Attempt { request, attempt: 2 }).await;
+    peer.output(request, 0, &[chunk(1, 0, b"lost")]).await;
+    let end = peer.output(request, 0, &[chunk(2, 0, b"again")]).await;
+    peer.say(&ToClient::End { request, cursor: Cursor { attempt: 2, position: end, within: 0 } }).await;
+    assert_eq!(next_bytes(&mut events).await, b"lost");
+    assert!(matches!(next(&mut events).await, JobEvent::Attempt(2)));
+    assert_eq!(next_bytes(&mut events).await, b"again");
+    assert!(matches!(next(&mut events).await, JobEvent::End(_)));
+}
+
+#[tokio::test]
 async fn a_reattached_submit_is_waited_for_by_its_real_id() {
     let (played, endpoint) = Played::new().await;
     let (client, mut peer) = connect(&played, endpoint).await;

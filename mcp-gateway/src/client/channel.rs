@@ -56,7 +56,9 @@ pub(super) struct Channel {
     reader: LogReader,
     /// As which job, once it is known.
     accepted: Option<JobId>,
-    /// The log's end was said.
+    /// The log's end was said; output before it may still be on its way.
+    end: Option<Cursor>,
+    /// The log's end was reached.
     ended: bool,
     /// The number under which output comes, when it is not the channel's own.
     follow: Option<u32>,
@@ -81,6 +83,11 @@ impl Opening {
             Self::Submit(submit) => submit.follow,
             Self::Follow { .. } => true,
         }
+    }
+
+    /// Whether no output at all may be what was asked for.
+    fn is_of_nothing(&self) -> bool {
+        matches!(self, Self::Follow { tail: Some(0), .. })
     }
 
     fn message(&self, request: u32) -> FromClient {
@@ -109,6 +116,7 @@ impl Channel {
             events,
             reader: LogReader::new(start),
             accepted: None,
+            end: None,
             ended: false,
             follow: None,
             deferred: None,
@@ -142,7 +150,7 @@ impl Channel {
     /// The link is new: what is to be said again. Output of a job that was accepted comes under `alias` from here on, if
     /// the second value says so.
     pub(super) fn resume(&mut self, request: u32, alias: u32) -> (Vec<FromClient>, bool) {
-        (self.follow, self.held, self.deferred) = (None, None, None);
+        (self.follow, self.held, self.end, self.deferred) = (None, None, None, None);
         let (Opening::Submit(submit), Some(job)) = (&self.opening, self.accepted) else {
             let again = self.opening_again(request);
             return (self.now_or_later(again).into_iter().collect(), false);
@@ -165,8 +173,15 @@ impl Channel {
         content: Bytes,
         outbox: &mut VecDeque<Outgoing>,
     ) -> Step {
+        let before = self.reader.attempt();
         match self.reader.take(position, content) {
-            Ok(output) => self.tell(JobEvent::Output(output)),
+            Ok(output) => {
+                if before.is_some_and(|before| before != output.attempt) {
+                    self.tell(JobEvent::Attempt(output.attempt));
+                }
+                let step = self.tell(JobEvent::Output(output));
+                self.settle(step)
+            }
             Err(misbehaviour) => {
                 outbox.push_back(FromClient::Unfollow { request: number }.into());
                 self.fail(ClientError::Misbehaved(misbehaviour))
@@ -224,12 +239,12 @@ impl Channel {
         match message {
             ToClient::Accepted { job, reattached, .. } => self.on_accepted(job, reattached),
             ToClient::Progress { progress, .. } => self.tell_if_it_reads(JobEvent::Progress(progress)),
-            ToClient::Attempt { attempt, .. } => {
-                self.ended = false;
-                self.reader.begin(attempt);
-                self.tell(JobEvent::Attempt(attempt))
+            // The chunks say it too, and in their own order.
+            ToClient::Attempt { .. } => Step::GoOn,
+            ToClient::End { cursor, .. } => {
+                self.end = Some(cursor);
+                self.settle(Step::GoOn)
             }
-            ToClient::End { cursor, .. } => self.on_end(cursor),
             ToClient::Job { result, .. } if result.state != JobState::Done => {
                 outbox.push_back(poll(request, &result.job_id).into());
                 Step::GoOn
@@ -270,9 +285,14 @@ impl Channel {
         }
     }
 
-    fn on_end(&mut self, cursor: Cursor) -> Step {
+    /// Ends the log once everything before its end is here: messages may overtake output.
+    fn settle(&mut self, step: Step) -> Step {
+        let Some(end) = self.end.take_if(|end| self.reader.has_reached(*end, self.opening.is_of_nothing()))
+        else {
+            return step;
+        };
         self.ended = true;
-        let step = self.tell(JobEvent::End(cursor));
+        let step = self.tell(JobEvent::End(end));
         match &self.opening {
             Opening::Follow { .. } => Step::Over,
             Opening::Submit(submit) if !submit.wait => Step::Over,
@@ -280,14 +300,10 @@ impl Channel {
         }
     }
 
+    /// The result is the last event: it waits for the log that is followed beside it.
     fn on_complete(&mut self, result: Box<JobResult>) -> Step {
-        if self.follow.is_some() && !self.ended {
-            self.held = Some(result);
-            return Step::GoOn;
-        }
-        self.tell(JobEvent::Complete(result));
-        self.ended = true;
-        Step::Over
+        self.held = Some(result);
+        if self.opening.follows() && !self.ended { Step::GoOn } else { self.release(Step::GoOn) }
     }
 
     fn release(&mut self, step: Step) -> Step {

@@ -4,7 +4,7 @@ use super::endpoint::{Endpoint, PoolUrl};
 use super::error::{ClientError, Misbehaviour};
 use super::tls;
 use buildpool_protocol::client_link::{FromClient, PATH, Role, ToClient};
-use buildpool_protocol::error::ErrorCode;
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{decode_control, encode_control};
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use buildpool_protocol::version::VersionRange;
@@ -145,6 +145,10 @@ fn of_handshake(endpoint: &Endpoint, error: WsError) -> ClientError {
     match error {
         WsError::Http(response) => match response.status() {
             StatusCode::UNAUTHORIZED => unauthorized(endpoint),
+            StatusCode::FORBIDDEN => match said(response.body().as_deref()) {
+                Some(error) => ClientError::Refused(error),
+                None => ClientError::NotAPool { url, status: Some(403) },
+            },
             status if is_on_its_way(status) => {
                 unreachable(&url, io::Error::other(format!("HTTP status {}", status.as_u16())))
             }
@@ -165,6 +169,11 @@ fn of_handshake(endpoint: &Endpoint, error: WsError) -> ClientError {
         | WsError::Url(_)
         | WsError::HttpFormat(_) => ClientError::NotAPool { url, status: None },
     }
+}
+
+/// A coordinator's own words beside an HTTP status.
+fn said(body: Option<&[u8]>) -> Option<LinkError> {
+    decode_control(std::str::from_utf8(body?).ok()?).ok()
 }
 
 /// What a proxy says while the coordinator behind it restarts.

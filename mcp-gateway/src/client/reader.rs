@@ -84,10 +84,15 @@ impl LogReader {
         self.place.map(|place| place.attempt)
     }
 
-    /// An attempt's log begins.
-    pub(super) fn begin(&mut self, attempt: u32) {
-        if self.attempt() != Some(attempt) {
-            self.place = Some(Place { attempt, position: 0, sequence: Some(0), taken: 0 });
+    /// Whether everything before this end has come; `from_anywhere` when the log may begin at its end.
+    pub(super) fn has_reached(&self, end: Cursor, from_anywhere: bool) -> bool {
+        match (&self.place, &self.start) {
+            (Some(place), _) if place.attempt == end.attempt => place.position >= end.position,
+            (Some(place), _) if place.attempt > end.attempt => true,
+            (None, Some(start)) if start.attempt == end.attempt => start.position >= end.position,
+            (None, None) if from_anywhere => true,
+            // An attempt that wrote nothing.
+            _ => end.position == 0,
         }
     }
 
@@ -209,14 +214,21 @@ mod tests {
     fn a_later_attempt_begins_at_its_start() {
         let mut reader = LogReader::new(None);
         take(&mut reader, 0, chunk(1, 0, b"ab")).unwrap();
-        reader.begin(2);
-        assert_eq!(reader.cursor(), Some(Cursor { attempt: 2, position: 0, within: 0 }));
         assert!(take(&mut reader.clone(), 50, chunk(2, 0, b"x")).is_err());
         take(&mut reader, 0, chunk(2, 0, b"x")).unwrap();
-        // Also without the word.
-        assert!(take(&mut reader.clone(), 7, chunk(3, 0, b"x")).is_err());
-        take(&mut reader, 0, chunk(3, 0, b"x")).unwrap();
-        assert_eq!(reader.attempt(), Some(3));
+        assert_eq!(reader.cursor(), Some(Cursor { attempt: 2, position: 49, within: 0 }));
+    }
+
+    #[test]
+    fn an_end_is_reached_when_everything_before_it_came() {
+        let at = |attempt, position| Cursor { attempt, position, within: 0 };
+        let mut reader = LogReader::new(None);
+        assert!(reader.has_reached(at(0, 0), false) && reader.has_reached(at(1, 0), false));
+        assert!(!reader.has_reached(at(1, 51), false) && reader.has_reached(at(1, 51), true));
+        assert!(LogReader::new(Some(at(1, 51))).has_reached(at(1, 51), false));
+        take(&mut reader, 0, chunk(1, 0, b"ab")).unwrap();
+        assert!(reader.has_reached(at(1, 50), false) && !reader.has_reached(at(1, 51), false));
+        assert!(reader.has_reached(at(2, 0), false) && !reader.has_reached(at(2, 49), false));
     }
 
     #[test]
