@@ -1,0 +1,521 @@
+//! Tokens: who may do what. They lie in a database of their own, `auth.db`, which works with and without a running
+//! coordinator; what one process changes the others see within [`REFRESH_EVERY`].
+//!
+//! A token is `bp_<id>_<secret>`, with `_<fingerprint>` after it where the coordinator has a certificate of its own
+//! making. The id is 32 hexadecimal digits and no secret; of the secret only a hash is stored. It has 192 random bits, so a
+//! fast hash is as good as a slow one.
+
+use crate::store::limits::AUDIT_ROWS_MAX;
+use crate::store::{AUTH, Disk, StoreError, make_directory, migrate, now_ms, open_database, setup_lock};
+use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
+use buildpool_protocol::spec::{SpecError, check_name};
+use buildpool_protocol::{ErrorCode, LinkError, TokenId};
+use rusqlite::{Connection, TransactionBehavior, params};
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+
+/// How old the picture of the tokens may be: a revocation is seen after this long at the latest.
+pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
+const PREFIX: &str = "bp_";
+const SECRET_BYTES: usize = 24;
+const FINGERPRINT_DIGITS: usize = 64;
+
+/// Who speaks, and what it may do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Principal {
+    /// Its token.
+    pub token: TokenId,
+    /// The token's name, for people.
+    pub name: String,
+    /// What the token allows.
+    pub role: Role,
+}
+
+impl Principal {
+    /// Whether it may do what this role may. An admin may do everything; the other roles only their own.
+    pub fn may(&self, role: Role) -> bool {
+        self.role == Role::Admin || self.role == role
+    }
+
+    /// Refuses what [`Principal::may`] does not allow.
+    ///
+    /// # Errors
+    /// [`AuthError::Forbidden`].
+    pub fn require(&self, role: Role) -> Result<(), AuthError> {
+        if self.may(role) { Ok(()) } else { Err(AuthError::Forbidden { have: self.role, need: role }) }
+    }
+}
+
+/// Why somebody is not let in, or a token can't be managed.
+#[derive(Debug)]
+pub enum AuthError {
+    /// No token was given.
+    Missing,
+    /// What was given is not in the form of a token.
+    Malformed,
+    /// No such token, or another secret.
+    Unknown,
+    /// Its time is over.
+    Expired,
+    /// It was revoked.
+    Revoked,
+    /// It is for something else.
+    Forbidden {
+        /// What it is for.
+        have: Role,
+        /// What it would have to be for.
+        need: Role,
+    },
+    /// No token has this id or name.
+    NoSuchToken {
+        /// As asked for.
+        token: String,
+    },
+    /// A name that no token can have.
+    Name(SpecError),
+    /// The operating system gave no random bytes.
+    Random(getrandom::Error),
+    /// The tokens can't be read or written.
+    Store(StoreError),
+}
+
+impl AuthError {
+    /// For a peer.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::Missing | Self::Malformed | Self::Unknown | Self::Expired | Self::Revoked => {
+                ErrorCode::Unauthorized
+            }
+            Self::Forbidden { .. } => ErrorCode::Forbidden,
+            Self::NoSuchToken { .. } => ErrorCode::NotFound,
+            Self::Name(_) => ErrorCode::Invalid,
+            Self::Random(_) => ErrorCode::Internal,
+            Self::Store(_) => ErrorCode::Unavailable,
+        }
+    }
+}
+
+impl From<&AuthError> for LinkError {
+    fn from(error: &AuthError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<StoreError> for AuthError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl fmt::Display for AuthError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("no token was given; pass one with --token or in BUILDPOOL_TOKEN"),
+            Self::Malformed => {
+                f.write_str("this is no token: one begins with `bp_` and has an id and a secret")
+            }
+            Self::Unknown => f.write_str("the token is not known here"),
+            Self::Expired => f.write_str("the token has expired; ask for a new one"),
+            Self::Revoked => f.write_str("the token was revoked; ask for a new one"),
+            Self::Forbidden { have, need } => {
+                write!(f, "the token has role `{}`; this needs `{}`", have.name(), need.name())
+            }
+            Self::NoSuchToken { token } => {
+                write!(f, "no token that is in force has the id or name `{token}`")
+            }
+            Self::Name(error) => error.fmt(f),
+            Self::Random(_) => f.write_str("the system gave no random bytes"),
+            Self::Store(_) => f.write_str("tokens can't be read or written"),
+        }
+    }
+}
+
+impl std::error::Error for AuthError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Random(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// A line of the audit log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuditEntry {
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    /// Who: a token's name, `local`, or `data directory` for one who has access to the files.
+    pub actor: String,
+    /// What, as in `token_create`, `cancel`, `drain`, `refused`.
+    pub action: String,
+    /// On what.
+    pub subject: String,
+    /// Anything else worth knowing; never a secret.
+    pub detail: String,
+}
+
+/// The tokens of a data directory. Cheap to clone.
+#[derive(Clone)]
+pub struct Tokens {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    connection: Mutex<Connection>,
+    picture: RwLock<Picture>,
+}
+
+/// What is known of the tokens.
+struct Picture {
+    tokens: HashMap<TokenId, Stored>,
+    /// SQLite's number of what other processes committed.
+    version: Option<i64>,
+    checked: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct Stored {
+    principal: Principal,
+    hash: [u8; 32],
+    created_at_ms: i64,
+    expires_at_ms: Option<i64>,
+    revoked_at_ms: Option<i64>,
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tokens")
+    }
+}
+
+impl Tokens {
+    /// Opens the tokens of a data directory, and makes both when they are not there. Works beside a running coordinator.
+    ///
+    /// # Errors
+    /// [`StoreError::Newer`], [`StoreError::File`], [`StoreError::Database`].
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        make_directory(directory)?;
+        let _setup = setup_lock(directory)?;
+        let path = directory.join("auth.db");
+        let mut connection = open_database(&path, &Disk::default())?;
+        migrate(&mut connection, &path, &AUTH)?;
+        let picture = Picture { tokens: HashMap::new(), version: None, checked: Instant::now() };
+        let tokens = Self {
+            inner: Arc::new(Inner { connection: Mutex::new(connection), picture: RwLock::new(picture) }),
+        };
+        tokens.refresh()?;
+        Ok(tokens)
+    }
+
+    /// Makes a token. Names may repeat: a token is replaced without a gap by making one of the same name, handing it out,
+    /// and revoking the old one by its id.
+    ///
+    /// # Errors
+    /// [`AuthError::Name`], [`AuthError::Store`], [`AuthError::Random`].
+    pub fn create(
+        &self,
+        role: Role,
+        name: &str,
+        expires: Option<Duration>,
+        fingerprint: Option<&str>,
+        by: &str,
+    ) -> Result<TokenCreated, AuthError> {
+        check_name("name", name).map_err(AuthError::Name)?;
+        let mut secret = [0; SECRET_BYTES];
+        getrandom::fill(&mut secret).map_err(AuthError::Random)?;
+        let id = TokenId::from_uuid(Uuid::now_v7());
+        let created_at_ms = now_ms();
+        let expires_at_ms = expires
+            .map(|after| created_at_ms.saturating_add(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)));
+        let secret = hex(&secret);
+        self.change("write a token", |connection| {
+            connection.execute(
+                "INSERT INTO tokens(id, name, role, hash, created_at_ms, expires_at_ms) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+                params![
+                    id.as_uuid().as_bytes(),
+                    name,
+                    role.name(),
+                    hash(id, &secret),
+                    created_at_ms,
+                    expires_at_ms
+                ],
+            )?;
+            audit(connection, by, "token_create", name, &format!("{} {id}", role.name()))
+        })?;
+        let suffix = fingerprint.map(|fingerprint| format!("_{fingerprint}")).unwrap_or_default();
+        let token = format!("{PREFIX}{}_{secret}{suffix}", id.as_uuid().as_simple());
+        Ok(TokenCreated { token, id, role, name: name.to_owned() })
+    }
+
+    /// All tokens, by creation.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub fn list(&self) -> Result<Vec<TokenSummary>, StoreError> {
+        self.refresh()?;
+        let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens: Vec<&Stored> = picture.tokens.values().collect();
+        tokens.sort_by_key(|token| (token.created_at_ms, token.principal.token));
+        Ok(tokens
+            .into_iter()
+            .map(|token| TokenSummary {
+                id: token.principal.token,
+                role: token.principal.role,
+                name: token.principal.name.clone(),
+                created_at: rfc3339(token.created_at_ms),
+                expires_at: token.expires_at_ms.map(rfc3339),
+                revoked_at: token.revoked_at_ms.map(rfc3339),
+            })
+            .collect())
+    }
+
+    /// Ends the token of this id, or all of this name. Says which.
+    ///
+    /// # Errors
+    /// [`AuthError::NoSuchToken`] when none is in force; [`AuthError::Store`].
+    pub fn revoke(&self, id_or_name: &str, by: &str) -> Result<Vec<TokenId>, AuthError> {
+        self.refresh()?;
+        let wanted: Option<TokenId> = id_or_name.parse().ok();
+        let ids: Vec<TokenId> = {
+            let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);
+            let fits = |token: &&Stored| {
+                token.revoked_at_ms.is_none()
+                    && (token.principal.name == id_or_name || Some(token.principal.token) == wanted)
+            };
+            picture.tokens.values().filter(fits).map(|token| token.principal.token).collect()
+        };
+        if ids.is_empty() {
+            return Err(AuthError::NoSuchToken { token: id_or_name.to_owned() });
+        }
+        let now = now_ms();
+        self.change("revoke a token", |connection| {
+            for id in &ids {
+                connection.execute(
+                    "UPDATE tokens SET revoked_at_ms = ?2 WHERE id = ?1",
+                    params![id.as_uuid().as_bytes(), now],
+                )?;
+                audit(connection, by, "token_revoke", id_or_name, &id.to_string())?;
+            }
+            Ok(())
+        })?;
+        Ok(ids)
+    }
+
+    /// Who bears this token. Costs a look into memory; every [`REFRESH_EVERY`] one into the database.
+    ///
+    /// # Errors
+    /// [`AuthError`]; that a token has expired or was revoked is said only to one who has its secret.
+    pub fn verify(&self, bearer: &str) -> Result<Principal, AuthError> {
+        let (id, secret) = parse(bearer)?;
+        self.refresh_if_old()?;
+        let known = match self.stored(id) {
+            Some(stored) => Some(stored),
+            // It may have been made a moment ago by another process.
+            None => {
+                self.refresh()?;
+                self.stored(id)
+            }
+        };
+        let expected = known.as_ref().map_or([0; 32], |stored| stored.hash);
+        let agrees: bool = expected.ct_eq(&hash(id, secret)).into();
+        match known {
+            Some(stored) if agrees => stored.in_force(now_ms()),
+            _ => Err(AuthError::Unknown),
+        }
+    }
+
+    /// Whether a token that was verified before is still in force; for connections that stay open.
+    ///
+    /// # Errors
+    /// As [`Tokens::verify`].
+    pub fn check(&self, token: TokenId) -> Result<Principal, AuthError> {
+        self.refresh_if_old()?;
+        self.stored(token).ok_or(AuthError::Unknown)?.in_force(now_ms())
+    }
+
+    /// Adds a line to the audit log. The oldest lines go when there are too many.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn audit(&self, actor: &str, action: &str, subject: &str, detail: &str) -> Result<(), StoreError> {
+        audit(&self.connection(), actor, action, subject, detail)
+            .map_err(StoreError::database("write the audit log"))
+    }
+
+    /// The last lines of the audit log, the newest first.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn audit_tail(&self, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        let connection = self.connection();
+        let read = || {
+            connection
+                .prepare_cached(
+                    "SELECT at_ms, actor, action, subject, detail FROM audit ORDER BY seq DESC LIMIT ?1",
+                )?
+                .query_map(params![limit], |row| {
+                    Ok(AuditEntry {
+                        at_ms: row.get(0)?,
+                        actor: row.get(1)?,
+                        action: row.get(2)?,
+                        subject: row.get(3)?,
+                        detail: row.get(4)?,
+                    })
+                })?
+                .collect::<rusqlite::Result<_>>()
+        };
+        read().map_err(StoreError::database("read the audit log"))
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stored(&self, id: TokenId) -> Option<Stored> {
+        self.inner.picture.read().unwrap_or_else(PoisonError::into_inner).tokens.get(&id).cloned()
+    }
+
+    fn change(
+        &self,
+        doing: &'static str,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<(), StoreError> {
+        {
+            let mut connection = self.connection();
+            let transaction = connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(StoreError::database(doing))?;
+            write(&transaction).map_err(StoreError::database(doing))?;
+            transaction.commit().map_err(StoreError::database(doing))?;
+            // SQLite's number tells of other processes' commits only.
+            self.inner.picture.write().unwrap_or_else(PoisonError::into_inner).version = None;
+        }
+        self.refresh()
+    }
+
+    fn refresh_if_old(&self) -> Result<(), StoreError> {
+        let age = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner).checked.elapsed();
+        if age >= REFRESH_EVERY { self.refresh() } else { Ok(()) }
+    }
+
+    /// Reads the tokens again if somebody changed them.
+    fn refresh(&self) -> Result<(), StoreError> {
+        let connection = self.connection();
+        let checked = Instant::now();
+        let doing = "read tokens";
+        let version = connection
+            .pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0))
+            .map_err(StoreError::database(doing))?;
+        let same = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner).version == Some(version);
+        let tokens = if same { None } else { Some(read(&connection).map_err(StoreError::database(doing))?) };
+        let mut picture = self.inner.picture.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tokens) = tokens {
+            picture.tokens = tokens;
+            picture.version = Some(version);
+        }
+        picture.checked = checked;
+        Ok(())
+    }
+}
+
+impl Stored {
+    fn in_force(self, now_ms: i64) -> Result<Principal, AuthError> {
+        if self.revoked_at_ms.is_some() {
+            return Err(AuthError::Revoked);
+        }
+        if self.expires_at_ms.is_some_and(|expires| expires <= now_ms) {
+            return Err(AuthError::Expired);
+        }
+        Ok(self.principal)
+    }
+}
+
+fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId, Stored>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms FROM tokens",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let token = TokenId::from_uuid(Uuid::from_bytes(row.get(0)?));
+        let role: String = row.get(2)?;
+        let Some(role) =
+            [Role::Worker, Role::Submit, Role::Admin].into_iter().find(|known| known.name() == role)
+        else {
+            return Ok(None);
+        };
+        let stored = Stored {
+            principal: Principal { token, name: row.get(1)?, role },
+            hash: row.get(3)?,
+            created_at_ms: row.get(4)?,
+            expires_at_ms: row.get(5)?,
+            revoked_at_ms: row.get(6)?,
+        };
+        Ok(Some((token, stored)))
+    })?;
+    rows.filter_map(Result::transpose).collect()
+}
+
+fn audit(
+    connection: &Connection,
+    actor: &str,
+    action: &str,
+    subject: &str,
+    detail: &str,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO audit(at_ms, actor, action, subject, detail) VALUES(?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![now_ms(), actor, action, subject, detail])?;
+    let seq = connection.last_insert_rowid();
+    if seq % 256 == 0 {
+        let kept = i64::try_from(AUDIT_ROWS_MAX).unwrap_or(i64::MAX);
+        connection.execute("DELETE FROM audit WHERE seq <= ?1", params![seq - kept])?;
+    }
+    Ok(())
+}
+
+/// The certificate fingerprint that a token carries.
+pub fn fingerprint_of(token: &str) -> Option<&str> {
+    let (_, fingerprint) = token.strip_prefix(PREFIX)?.split_once('_')?.1.split_once('_')?;
+    is_hex(fingerprint, FINGERPRINT_DIGITS).then_some(fingerprint)
+}
+
+fn parse(bearer: &str) -> Result<(TokenId, &str), AuthError> {
+    if bearer.is_empty() {
+        return Err(AuthError::Missing);
+    }
+    let rest = bearer.strip_prefix(PREFIX).ok_or(AuthError::Malformed)?;
+    let mut parts = rest.split('_');
+    let (Some(id), Some(secret)) = (parts.next(), parts.next()) else {
+        return Err(AuthError::Malformed);
+    };
+    let suffix_fits = parts.next().is_none_or(|fingerprint| is_hex(fingerprint, FINGERPRINT_DIGITS));
+    if !suffix_fits || parts.next().is_some() || !is_hex(id, 32) || !is_hex(secret, SECRET_BYTES * 2) {
+        return Err(AuthError::Malformed);
+    }
+    Ok((id.parse().map_err(|_| AuthError::Malformed)?, secret))
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn hash(id: TokenId, secret: &str) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("buildpool 2026 token secret at rest");
+    hasher.update(id.as_uuid().as_bytes()).update(secret.as_bytes());
+    *hasher.finalize().as_bytes()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn rfc3339(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).map_or_else(|_| String::from("?"), |time| time.to_string())
+}

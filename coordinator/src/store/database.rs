@@ -1,0 +1,188 @@
+//! Opening a database: pragmas, format version, migrations, integrity.
+
+use super::disk::Disk;
+use super::error::StoreError;
+use super::limits;
+use rusqlite::{Connection, OpenFlags};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// A kind of database: what tells it from other files, and how each format became the next.
+pub(crate) struct Format {
+    /// SQLite's `application_id`.
+    pub(crate) application_id: i32,
+    /// Statements that lead from format `n` to `n + 1`. Entries are never changed, only added.
+    pub(crate) migrations: &'static [&'static str],
+}
+
+impl Format {
+    /// The newest format that this build knows.
+    pub(crate) fn newest(&self) -> u32 {
+        u32::try_from(self.migrations.len()).expect("there are fewer than 2^32 migrations")
+    }
+}
+
+/// Job records.
+pub(crate) const RECORDS: Format = Format { application_id: 0x6270_6c31, migrations: &[RECORDS_1] };
+
+const RECORDS_1: &str = "
+CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE jobs(
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL UNIQUE,
+    created_at_ms INTEGER NOT NULL,
+    finished_at_ms INTEGER,
+    principal TEXT NOT NULL,
+    request TEXT,
+    build BLOB,
+    body TEXT
+);
+CREATE INDEX jobs_created ON jobs(created_at_ms);
+CREATE INDEX jobs_live ON jobs(seq) WHERE finished_at_ms IS NULL;
+CREATE INDEX jobs_finished ON jobs(finished_at_ms) WHERE body IS NOT NULL AND finished_at_ms IS NOT NULL;
+CREATE INDEX jobs_request ON jobs(principal, request) WHERE request IS NOT NULL;
+CREATE INDEX jobs_build ON jobs(build) WHERE build IS NOT NULL;
+CREATE TABLE specs(seq INTEGER PRIMARY KEY, spec TEXT NOT NULL);
+CREATE TABLE logs(
+    job BLOB NOT NULL,
+    attempt INTEGER NOT NULL,
+    stored_at_ms INTEGER NOT NULL,
+    bytes BLOB NOT NULL,
+    PRIMARY KEY(job, attempt)
+);
+CREATE TABLE evicted(
+    job BLOB NOT NULL,
+    attempt INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    PRIMARY KEY(job, attempt)
+) WITHOUT ROWID;
+CREATE TABLE workers(id BLOB PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE passing(seq INTEGER PRIMARY KEY, key BLOB NOT NULL, body TEXT NOT NULL);
+CREATE INDEX passing_key ON passing(key, seq);
+";
+
+/// Tokens and the audit log ([`crate::auth`]).
+pub(crate) const AUTH: Format = Format { application_id: 0x6270_6c32, migrations: &[AUTH_1] };
+
+const AUTH_1: &str = "
+CREATE TABLE tokens(
+    id BLOB PRIMARY KEY,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER,
+    revoked_at_ms INTEGER
+) WITHOUT ROWID;
+CREATE TABLE audit(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    at_ms INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    action TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    detail TEXT NOT NULL
+);
+";
+
+/// Opens a database to write, and makes it when it is not there.
+pub(crate) fn open(path: &Path, disk: &Disk) -> Result<Connection, StoreError> {
+    disk.before(super::disk::Operation::Create, path).map_err(StoreError::file("make", path))?;
+    // Made here, so that nobody else may read it: SQLite gives its side files the same permissions.
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(StoreError::file("make", path))?;
+    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+}
+
+/// Opens a database that is there, to read.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    // Not SQLITE_OPEN_READ_ONLY: a reader of a write-ahead log needs its index file, and may be the first to make it.
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection
+        .pragma_update(None, "query_only", true)
+        .map_err(StoreError::database("set up the database"))?;
+    Ok(connection)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(StoreError::database("open the database"))?;
+    let set_up = || -> rusqlite::Result<()> {
+        connection.busy_timeout(limits::BUSY_TIMEOUT)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "temp_store", "memory")?;
+        connection.pragma_update(None, "trusted_schema", false)?;
+        connection.pragma_update(None, "wal_autocheckpoint", limits::CHECKPOINT_PAGES)
+    };
+    set_up().map_err(StoreError::database("set up the database"))?;
+    Ok(connection)
+}
+
+/// The format of a database; 0 when it is empty.
+pub(crate) fn version(connection: &Connection) -> Result<u32, StoreError> {
+    connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(StoreError::database("read the database's format"))
+}
+
+/// Brings a database to the newest format, in one transaction.
+///
+/// # Errors
+/// [`StoreError::Newer`] when it is ahead of this build; [`StoreError::Corrupt`] when it is another program's.
+pub(crate) fn migrate(connection: &mut Connection, path: &Path, format: &Format) -> Result<(), StoreError> {
+    let doing = "bring the database to the newest format";
+    let known = format.newest();
+    if version(connection)? == known {
+        return Ok(());
+    }
+    let transaction = connection
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .map_err(StoreError::database(doing))?;
+    let found = version(&transaction)?;
+    if found > known {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known });
+    }
+    let application: i32 = transaction
+        .pragma_query_value(None, "application_id", |row| row.get(0))
+        .map_err(StoreError::database(doing))?;
+    if found > 0 && application != format.application_id {
+        return Err(StoreError::Corrupt {
+            path: path.to_owned(),
+            detail: "it is a database of another program".into(),
+        });
+    }
+    for migration in format.migrations.iter().skip(found as usize) {
+        transaction.execute_batch(migration).map_err(StoreError::database(doing))?;
+    }
+    transaction
+        .pragma_update(None, "application_id", format.application_id)
+        .map_err(StoreError::database(doing))?;
+    transaction.pragma_update(None, "user_version", known).map_err(StoreError::database(doing))?;
+    transaction.commit().map_err(StoreError::database(doing))
+}
+
+/// Asks SQLite whether the database is whole.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] with the first complaint.
+pub(crate) fn quick_check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let answer: String = connection
+        .pragma_query_value(None, "quick_check", |row| row.get(0))
+        .map_err(StoreError::database("check the database"))?;
+    if answer == "ok" { Ok(()) } else { Err(StoreError::Corrupt { path: path.to_owned(), detail: answer }) }
+}
+
+/// Moves as much of the write-ahead log into the database as can be without waiting for anybody.
+pub(crate) fn checkpoint(connection: &Connection) -> Result<(), StoreError> {
+    let doing = "move the write-ahead log into the database";
+    connection.pragma_update(None, "query_only", false).map_err(StoreError::database(doing))?;
+    connection
+        .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+        .map_err(StoreError::database(doing))
+}

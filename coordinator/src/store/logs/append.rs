@@ -1,0 +1,458 @@
+//! Appending to a log: what was there is dropped, what leaves a hole is asked for again, the rest is written as it
+//! came.
+
+use super::error::{LogError, SealError};
+use super::layout::{Layout, Place, Raw};
+use super::read::{LogReader, Progress};
+use super::registry::Logs;
+use crate::store::disk::Disk;
+use crate::store::limits::{INLINE_BYTES_MAX, READ_BYTES_MAX, SEGMENT_BYTES};
+use buildpool_protocol::AttemptId;
+use buildpool_protocol::limits::LOG_BYTES_MAX;
+use buildpool_protocol::outcome::Seal;
+use buildpool_protocol::output::{ChunkHeader, ChunkKind, LogState, Stream};
+use bytes::Bytes;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// One log that somebody writes or reads.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) attempt: AttemptId,
+    pub(super) place: Place,
+    pub(super) disk: Disk,
+    /// Taken for a moment only; never while a file is used. After `appender` where both are.
+    layout: Mutex<Layout>,
+    appender: Mutex<Appender>,
+    progress: watch::Sender<Progress>,
+    /// Held while segments are compressed, or thrown away.
+    packing: Mutex<()>,
+    /// Which writer is the newest.
+    newest_writer: AtomicU64,
+    /// Whether it waits to be compressed.
+    pub(super) queued: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Appender {
+    opened: bool,
+    state: LogState,
+    /// Over each stream's bytes; none when a part was written before this process began, and has to be read again.
+    hashers: Option<[blake3::Hasher; 2]>,
+    sealed: bool,
+    broken: bool,
+    directory_dirty: bool,
+}
+
+impl Shared {
+    pub(super) fn new(attempt: AttemptId, place: Place, disk: Disk) -> Self {
+        Self {
+            attempt,
+            place,
+            disk,
+            layout: Mutex::new(Layout::default()),
+            appender: Mutex::new(Appender::default()),
+            progress: watch::Sender::new(Progress::default()),
+            packing: Mutex::new(()),
+            newest_writer: AtomicU64::new(0),
+            queued: AtomicBool::new(false),
+        }
+    }
+
+    /// Finds what is on disk, once.
+    pub(super) fn open(&self, write: bool) -> Result<(), LogError> {
+        let mut appender = self.appender();
+        if appender.opened {
+            return Ok(());
+        }
+        let (layout, state) = Layout::recover(&self.place, self.attempt, &self.disk, write)?;
+        appender.hashers = (state.position == 0).then(Default::default);
+        appender.state = state;
+        appender.opened = true;
+        *self.layout() = layout;
+        self.progress.send_replace(Progress { position: state.position, ended: false });
+        Ok(())
+    }
+
+    pub(super) fn layout(&self) -> MutexGuard<'_, Layout> {
+        self.layout.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn packing(&self) -> MutexGuard<'_, ()> {
+        self.packing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn appender(&self) -> MutexGuard<'_, Appender> {
+        self.appender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    pub(super) fn ended(&self) -> bool {
+        self.progress.borrow().ended
+    }
+
+    pub(super) fn end(&self) {
+        self.progress.send_modify(|progress| progress.ended = true);
+    }
+
+    /// Gives a log that is still only in memory its file. Nothing happens when it is sealed or has one.
+    pub(super) fn spill(&self) -> Result<(), LogError> {
+        let mut appender = self.appender();
+        if appender.sealed || appender.broken || self.layout().head.is_empty() {
+            return Ok(());
+        }
+        self.write(&mut appender, &[])
+    }
+
+    /// Writes bytes at the end of the log, those of the head before them.
+    fn write(&self, appender: &mut Appender, bytes: &[u8]) -> Result<(), LogError> {
+        let (head, growing) = {
+            let layout = self.layout();
+            (layout.head.clone(), layout.raws.back().filter(|raw| !raw.full).cloned())
+        };
+        let position = appender.state.position;
+        let raw = match growing {
+            Some(raw) => raw,
+            None => self.new_segment(appender, head.is_empty())?,
+        };
+        let end = position + bytes.len() as u64;
+        let place = position - head.len() as u64 - raw.start.position;
+        if head.is_empty() {
+            self.disk.write_at(&raw.file, &raw.path, bytes, place)
+        } else {
+            self.disk.write_at(&raw.file, &raw.path, &[&head, bytes].concat(), place)
+        }
+        .map_err(LogError::file("write", &raw.path))?;
+        let mut layout = self.layout();
+        layout.head = Vec::new();
+        let full = end - raw.start.position >= SEGMENT_BYTES;
+        match layout.raws.back_mut().filter(|last| last.start.position == raw.start.position) {
+            Some(last) => {
+                last.end = end;
+                last.full = full;
+            }
+            None => layout.raws.push_back(Raw { end, full, ..raw }),
+        }
+        Ok(())
+    }
+
+    fn new_segment(&self, appender: &mut Appender, at_end: bool) -> Result<Raw, LogError> {
+        let start = if at_end { appender.state } else { LogState::default() };
+        let directory = &self.place.directory;
+        if !directory.is_dir() {
+            self.disk.create_directory(directory).map_err(LogError::file("make", directory))?;
+            if let Some(parent) = directory.parent() {
+                self.disk.sync_directory(parent).map_err(LogError::file("sync", parent))?;
+            }
+        }
+        let path = self.place.raw(start.position);
+        let file = self.disk.create(&path).map_err(LogError::file("make", &path))?;
+        appender.directory_dirty = true;
+        let synced = start.position;
+        Ok(Raw { path, file: Arc::new(file), start, end: start.position, full: false, synced })
+    }
+
+    /// Makes all segments last that are not compressed yet.
+    fn sync(&self, appender: &mut Appender) -> Result<(), LogError> {
+        let raws: Vec<Raw> = self.layout().raws.iter().filter(|raw| raw.synced < raw.end).cloned().collect();
+        for raw in raws {
+            if let Err(source) = self.disk.sync(&raw.file, &raw.path) {
+                // The kernel may have dropped the pages and forgotten about it: what is on disk is unknown from here on.
+                appender.broken = true;
+                return Err(LogError::File { doing: "sync", path: raw.path, source });
+            }
+            let mut layout = self.layout();
+            if let Some(same) = layout.raws.iter_mut().find(|same| same.start.position == raw.start.position)
+            {
+                same.synced = raw.end;
+            }
+        }
+        if appender.directory_dirty {
+            let directory = &self.place.directory;
+            self.disk.sync_directory(directory).map_err(LogError::file("sync", directory))?;
+            appender.directory_dirty = false;
+        }
+        Ok(())
+    }
+}
+
+/// Appends chunks to the log of one attempt. The newest writer of a log is the only one that may.
+#[derive(Debug)]
+pub struct LogWriter {
+    shared: Arc<Shared>,
+    ticket: u64,
+    logs: Logs,
+}
+
+/// What became of appended chunks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Appended {
+    /// All of them are stored, up to this position.
+    Stored {
+        /// Where the log ends now.
+        position: u64,
+    },
+    /// They begin beyond the end: send again from here.
+    Rewind {
+        /// Where the log ends.
+        position: u64,
+    },
+}
+
+/// A complete log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sealed {
+    /// Whose.
+    pub attempt: AttemptId,
+    /// Length and sequence at the end.
+    pub state: LogState,
+    /// The whole log when it has no file: it belongs into the same commit as the end of its job, as
+    /// [`crate::store::Record::Log`]. The writer must be kept until that commit is done.
+    pub inline: Option<Bytes>,
+}
+
+impl LogWriter {
+    pub(super) fn new(shared: Arc<Shared>, logs: Logs) -> Self {
+        let ticket = shared.newest_writer.fetch_add(1, Ordering::AcqRel) + 1;
+        Self { shared, ticket, logs }
+    }
+
+    /// Whose log this is.
+    pub fn attempt(&self) -> AttemptId {
+        self.shared.attempt
+    }
+
+    /// Where the log stands: what the next chunk must say.
+    pub fn state(&self) -> LogState {
+        self.shared.appender().state
+    }
+
+    /// Appends the content of an output frame: whole chunks, of which the first begins at `position`. Those that are
+    /// there already are dropped. When this returns the bytes survive the end of this process, or the first second of a
+    /// short log apart; only [`LogWriter::seal`] makes them survive power loss.
+    ///
+    /// # Errors
+    /// [`LogError::is_senders_fault`] tells whose fault it is. After an error nothing of the content counts as stored,
+    /// and the same may be sent again.
+    pub fn append(&mut self, position: u64, content: &[u8]) -> Result<Appended, LogError> {
+        let mut appender = self.check()?;
+        let end = appender.state.position;
+        if position > end {
+            return Ok(Appended::Rewind { position: end });
+        }
+        if position + content.len() as u64 <= end && position < end {
+            // A repeat as a whole. Its chunks were checked when they came first.
+            return Ok(Appended::Stored { position: end });
+        }
+        let (known, state) = follow(self.shared.attempt, appender.state, position, content)?;
+        if state.position > LOG_BYTES_MAX {
+            return Err(LogError::TooLong { limit: LOG_BYTES_MAX });
+        }
+        let new = &content[known..];
+        if new.is_empty() {
+            return Ok(Appended::Stored { position: end });
+        }
+        if appender.sealed {
+            return Err(LogError::Sealed);
+        }
+        let short = {
+            let mut layout = self.shared.layout();
+            let short = !layout.has_files() && layout.head.len() + new.len() <= INLINE_BYTES_MAX;
+            if short {
+                layout.head.extend_from_slice(new);
+            }
+            short
+        };
+        if !short {
+            self.shared.write(&mut appender, new)?;
+        }
+        if let Some(hashers) = &mut appender.hashers {
+            hash(hashers, new);
+        }
+        appender.state = state;
+        drop(appender);
+        self.shared.progress.send_modify(|progress| progress.position = state.position);
+        if short && end == 0 {
+            self.logs.inner.keeper.spill_later(&self.shared);
+        } else if self.shared.layout().raws.front().is_some_and(|raw| raw.full) {
+            self.logs.inner.keeper.pack(&self.shared);
+        }
+        Ok(Appended::Stored { position: state.position })
+    }
+
+    /// Makes what is stored so far survive power loss. Blocks.
+    ///
+    /// # Errors
+    /// [`LogError::File`]; afterwards the log is [`LogError::Broken`] and must [`LogWriter::restart`].
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        let mut appender = self.check()?;
+        self.shared.sync(&mut appender)
+    }
+
+    /// Declares the log complete, if it agrees with what the worker says of it. When this returns it lasts, or is in
+    /// [`Sealed::inline`]. Sealing twice is fine. Blocks; longer when a part of the log was written before this process
+    /// began, since that is read again.
+    ///
+    /// # Errors
+    /// [`SealError`] says what to ask of the worker.
+    pub fn seal(&mut self, seals: &[Seal; 2], log_length: u64) -> Result<Sealed, SealError> {
+        let mut appender = self.check()?;
+        let stored = appender.state.position;
+        if stored < log_length {
+            return Err(SealError::Missing { position: stored });
+        }
+        if stored > log_length {
+            return Err(SealError::Longer { stored, declared: log_length });
+        }
+        let hashers = match &appender.hashers {
+            Some(hashers) => hashers.clone(),
+            None => self.hash_again()?,
+        };
+        for stream in Stream::ALL {
+            let (seal, hasher) = (&seals[stream.index()], &hashers[stream.index()]);
+            let agrees = appender.state.stream_lengths[stream.index()] == seal.length
+                && blake3::Hash::from_hex(&seal.blake3).is_ok_and(|declared| declared == hasher.finalize());
+            if !agrees {
+                return Err(SealError::Mismatch { attempt: self.shared.attempt, stream });
+            }
+        }
+        appender.hashers = Some(hashers);
+        self.shared.sync(&mut appender)?;
+        let inline = {
+            let layout = self.shared.layout();
+            (!layout.head.is_empty()).then(|| Bytes::copy_from_slice(&layout.head))
+        };
+        appender.sealed = true;
+        let state = appender.state;
+        drop(appender);
+        self.shared.end();
+        self.finished();
+        Ok(Sealed { attempt: self.shared.attempt, state, inline })
+    }
+
+    /// Declares that no more will come although the log is not complete: its worker is lost. Blocks for a moment.
+    ///
+    /// # Errors
+    /// [`LogError::File`] when what is in memory can't be written.
+    pub fn abandon(&mut self) -> Result<(), LogError> {
+        drop(self.check()?);
+        self.shared.spill()?;
+        let mut appender = self.check()?;
+        self.shared.sync(&mut appender)?;
+        appender.sealed = true;
+        drop(appender);
+        self.shared.end();
+        self.finished();
+        Ok(())
+    }
+
+    /// Throws away what is stored, to begin again at position 0. For a log that disagrees with its worker's.
+    ///
+    /// # Errors
+    /// [`LogError::File`] when files can't be removed, [`LogError::Sealed`] when it is complete.
+    pub fn restart(&mut self) -> Result<(), LogError> {
+        let shared = &self.shared;
+        let _packing = shared.packing();
+        let mut appender = shared.appender();
+        if shared.newest_writer.load(Ordering::Acquire) != self.ticket {
+            return Err(LogError::Superseded);
+        }
+        if appender.sealed {
+            return Err(LogError::Sealed);
+        }
+        *shared.layout() = Layout::default();
+        shared.place.remove_all(&shared.disk)?;
+        *appender = Appender { opened: true, hashers: Some(Default::default()), ..Appender::default() };
+        drop(appender);
+        shared.progress.send_replace(Progress::default());
+        Ok(())
+    }
+
+    /// A reader of this log.
+    pub fn reader(&self) -> LogReader {
+        LogReader::live(Arc::clone(&self.shared))
+    }
+
+    fn finished(&self) {
+        if self.shared.layout().has_files() {
+            self.logs.inner.keeper.finished(&self.shared, &self.logs);
+        } else {
+            self.logs.remember(&self.shared);
+        }
+    }
+
+    fn check(&self) -> Result<MutexGuard<'_, Appender>, LogError> {
+        let appender = self.shared.appender();
+        if self.shared.newest_writer.load(Ordering::Acquire) != self.ticket {
+            return Err(LogError::Superseded);
+        }
+        if appender.broken {
+            return Err(LogError::Broken);
+        }
+        Ok(appender)
+    }
+
+    fn hash_again(&self) -> Result<[blake3::Hasher; 2], LogError> {
+        let mut hashers: [blake3::Hasher; 2] = Default::default();
+        let mut reader = self.reader();
+        let mut position = 0;
+        loop {
+            let chunks = reader.read(position, READ_BYTES_MAX)?;
+            if chunks.is_empty() {
+                return Ok(hashers);
+            }
+            hash(&mut hashers, &chunks);
+            position += chunks.len() as u64;
+        }
+    }
+}
+
+/// Follows chunks from `position`, which is not beyond the end of `state`: how many bytes are known already, and the state
+/// after the rest.
+fn follow(
+    attempt: AttemptId,
+    mut state: LogState,
+    position: u64,
+    content: &[u8],
+) -> Result<(usize, LogState), LogError> {
+    let end = state.position;
+    let mut at = 0;
+    let mut known = 0;
+    while at < content.len() {
+        let here = position + at as u64;
+        let malformed = |reason| LogError::Malformed { position: here, reason };
+        let (header, payload) = ChunkHeader::decode(&content[at..])
+            .map_err(|_| malformed("not a whole chunk of a known kind"))?;
+        if header.attempt != attempt {
+            return Err(malformed("it belongs to another attempt"));
+        }
+        let size = usize::try_from(header.size()).map_err(|_| malformed("it is too long"))?;
+        match here.cmp(&end) {
+            std::cmp::Ordering::Less => {
+                if here + header.size() > end || header.sequence >= state.next_sequence {
+                    return Err(LogError::Diverged { position: here });
+                }
+                known = at + size;
+            }
+            std::cmp::Ordering::Equal | std::cmp::Ordering::Greater => {
+                state.append(&header, payload).map_err(|_| LogError::Diverged { position: here })?;
+            }
+        }
+        at += size;
+    }
+    Ok((known, state))
+}
+
+fn hash(hashers: &mut [blake3::Hasher; 2], chunks: &[u8]) {
+    let _: ControlFlow<()> = super::read::each_chunk(chunks, |_, header, payload| {
+        if header.kind == ChunkKind::Data {
+            hashers[header.stream.index()].update(payload);
+        }
+        ControlFlow::Continue(())
+    });
+}

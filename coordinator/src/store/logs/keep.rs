@@ -1,0 +1,184 @@
+//! The keeper's thread: what a log needs that nobody should wait for. Compresses full segments, gives a short log its
+//! file when it stays open, fills the ring, moves the write-ahead log into the database.
+
+use super::append::Shared;
+use super::error::LogError;
+use super::layout::Raw;
+use super::pack::Growth;
+use super::registry::Logs;
+use crate::store::database;
+use crate::store::limits::{INLINE_FOR, PACK_BYTES_MIN};
+use buildpool_protocol::AttemptId;
+use std::collections::VecDeque;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+enum Task {
+    Spill(Arc<Shared>, Instant),
+    Pack(Arc<Shared>),
+    Finished(Arc<Shared>, Logs),
+    Warm(Vec<AttemptId>, Logs),
+    Checkpoint,
+    Stop,
+}
+
+/// Hands work to the keeper's thread. The queue needs no bound of its own: a log is in it at most once for each kind.
+#[derive(Clone, Debug)]
+pub(super) struct Keeper {
+    tasks: Sender<Task>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl Keeper {
+    pub(super) fn start(database: PathBuf) -> std::io::Result<Self> {
+        let (tasks, queue) = channel();
+        let thread =
+            std::thread::Builder::new().name("store-keeper".into()).spawn(move || run(&queue, &database))?;
+        Ok(Self { tasks, thread: Arc::new(Mutex::new(Some(thread))) })
+    }
+
+    /// Ends the thread when its queue is worked off.
+    pub(super) fn stop(&self) {
+        self.send(Task::Stop);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+            && thread.join().is_err()
+        {
+            tracing::error!("the store's keeper ended by a panic");
+        }
+    }
+
+    pub(super) fn spill_later(&self, shared: &Arc<Shared>) {
+        self.send(Task::Spill(Arc::clone(shared), Instant::now() + INLINE_FOR));
+    }
+
+    pub(super) fn pack(&self, shared: &Arc<Shared>) {
+        if !shared.queued.swap(true, Ordering::AcqRel) {
+            self.send(Task::Pack(Arc::clone(shared)));
+        }
+    }
+
+    pub(super) fn finished(&self, shared: &Arc<Shared>, logs: &Logs) {
+        self.send(Task::Finished(Arc::clone(shared), logs.clone()));
+    }
+
+    pub(super) fn warm(&self, attempts: Vec<AttemptId>, logs: &Logs) {
+        self.send(Task::Warm(attempts, logs.clone()));
+    }
+
+    pub(super) fn checkpoint(&self) {
+        self.send(Task::Checkpoint);
+    }
+
+    fn send(&self, task: Task) {
+        // The thread is gone only when the store is closed; what is left undone then is done after the next start.
+        drop(self.tasks.send(task));
+    }
+}
+
+fn run(queue: &Receiver<Task>, database: &Path) {
+    let mut young: VecDeque<(Instant, Arc<Shared>)> = VecDeque::new();
+    loop {
+        let task = match young.front() {
+            Some((due, _)) => match queue.recv_timeout(due.saturating_duration_since(Instant::now())) {
+                Ok(task) => task,
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some((_, shared)) = young.pop_front() {
+                        spill(&shared);
+                    }
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            },
+            None => match queue.recv() {
+                Ok(task) => task,
+                Err(_) => break,
+            },
+        };
+        match task {
+            Task::Spill(shared, due) => young.push_back((due, shared)),
+            Task::Pack(shared) => pack(&shared),
+            Task::Finished(shared, logs) => {
+                logs.remember(&shared);
+                pack(&shared);
+            }
+            Task::Warm(attempts, logs) => logs.fill_ring(&attempts),
+            Task::Checkpoint => checkpoint(database),
+            Task::Stop => break,
+        }
+    }
+    for (_, shared) in young {
+        spill(&shared);
+    }
+}
+
+fn spill(shared: &Shared) {
+    if let Err(error) = shared.spill() {
+        tracing::warn!(attempt = %shared.attempt, error = &error as &dyn std::error::Error, "a log stays in memory");
+    }
+}
+
+fn checkpoint(path: &Path) {
+    let moved = database::open_reader(path).and_then(|connection| database::checkpoint(&connection));
+    if let Err(error) = moved {
+        tracing::warn!(error = &error as &dyn std::error::Error, "the write-ahead log was not moved");
+    }
+}
+
+fn pack(shared: &Shared) {
+    shared.queued.store(false, Ordering::Release);
+    if let Err(error) = pack_segments(shared) {
+        // What is not compressed stays as it is, and is as good.
+        tracing::warn!(attempt = %shared.attempt, error = &error as &dyn std::error::Error, "a log was not compressed");
+    }
+}
+
+/// Compresses the segments that nothing is added to any more.
+pub(super) fn pack_segments(shared: &Shared) -> Result<(), LogError> {
+    let _packing = shared.packing();
+    loop {
+        let (raw, growth) = {
+            let layout = shared.layout();
+            let Some(raw) = layout.raws.front().cloned() else { return Ok(()) };
+            let worthwhile = layout.pack.is_some() || raw.end - raw.start.position >= PACK_BYTES_MIN;
+            if !(raw.full || shared.ended() && worthwhile) {
+                return Ok(());
+            }
+            (raw, layout.pack.as_ref().map(super::pack::Pack::growth))
+        };
+        pack_segment(shared, &raw, growth)?;
+    }
+}
+
+fn pack_segment(shared: &Shared, raw: &Raw, growth: Option<Growth>) -> Result<(), LogError> {
+    let disk = &shared.disk;
+    let is_new = growth.is_none();
+    let mut growth = match growth {
+        Some(growth) => growth,
+        None => Growth::create(&shared.place.pack(), disk)?,
+    };
+    let length =
+        usize::try_from(raw.end - raw.start.position).expect("a segment fits into memory: SEGMENT_BYTES");
+    let mut chunks = vec![0; length];
+    raw.file.read_exact_at(&mut chunks, 0).map_err(LogError::file("read", &raw.path))?;
+    growth.append(&chunks, disk)?;
+    growth.sync(disk)?;
+    if is_new {
+        let directory = &shared.place.directory;
+        disk.sync_directory(directory).map_err(LogError::file("sync", directory))?;
+    }
+    let mut layout = shared.layout();
+    match &mut layout.pack {
+        Some(pack) => pack.take(growth),
+        None => layout.pack = Some(growth.into_pack()),
+    }
+    layout.raws.pop_front();
+    drop(layout);
+    disk.remove(&raw.path).map_err(LogError::file("remove", &raw.path))
+}

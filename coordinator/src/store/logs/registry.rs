@@ -1,0 +1,236 @@
+//! All logs of a data directory.
+
+use super::append::{LogWriter, Shared};
+use super::error::LogError;
+use super::keep::Keeper;
+use super::layout::Place;
+use super::read::LogReader;
+use crate::store::disk::Disk;
+use crate::store::limits::{READ_BYTES_MAX, RING_LOG_BYTES_MAX};
+use crate::store::reader::{Lookup, Reader};
+use crate::store::ring::{CompletedLog, Ring};
+use buildpool_protocol::{AttemptId, JobId};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// All logs of a data directory. Cheap to clone.
+#[derive(Clone)]
+pub struct Logs {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) root: PathBuf,
+    pub(super) disk: Disk,
+    pub(super) reader: Reader,
+    registry: Mutex<Registry>,
+    ring: Ring,
+    pub(super) keeper: Keeper,
+}
+
+#[derive(Default)]
+struct Registry {
+    open: HashMap<AttemptId, Weak<Shared>>,
+    /// Being removed at this moment: nobody may open them.
+    evicting: HashSet<AttemptId>,
+    /// Entries at which those of closed logs are dropped.
+    sweep_at: usize,
+}
+
+impl fmt::Debug for Logs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logs").field("root", &self.inner.root).finish()
+    }
+}
+
+impl Logs {
+    pub(in crate::store) fn new(
+        root: PathBuf,
+        database: PathBuf,
+        disk: Disk,
+        reader: Reader,
+    ) -> std::io::Result<Self> {
+        let inner = Inner {
+            root,
+            disk,
+            reader,
+            registry: Mutex::default(),
+            ring: Ring::default(),
+            keeper: Keeper::start(database)?,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The log of an attempt, to append to. The newest writer fences those before it. Reads what is on disk of the log;
+    /// nothing is made before the first bytes come.
+    ///
+    /// # Errors
+    /// [`LogError::File`] when what is there can't be read.
+    pub fn open(&self, attempt: AttemptId) -> Result<LogWriter, LogError> {
+        let shared = self.share(attempt)?;
+        Ok(LogWriter::new(shared, self.clone()))
+    }
+
+    /// The log of an attempt, to read. Of an attempt that is not over it may be followed while it grows, even before its
+    /// first byte.
+    ///
+    /// # Errors
+    /// [`LogError::Unknown`] and [`LogError::Evicted`]; [`LogError::File`], [`LogError::Store`].
+    pub fn reader(&self, attempt: AttemptId) -> Result<LogReader, LogError> {
+        if let Some(log) =
+            self.inner.ring.get(attempt.job).filter(|log| log.attempt() == attempt && log.start() == 0)
+        {
+            return Ok(LogReader::whole(log));
+        }
+        if let Some(shared) = self.registry().open.get(&attempt).and_then(Weak::upgrade) {
+            shared.open(true)?;
+            return Ok(LogReader::live(shared));
+        }
+        if let Some(oldest) = self.inner.reader.evicted(attempt)? {
+            return Err(LogError::Evicted { oldest });
+        }
+        if let Some(bytes) = self.inner.reader.inline_log(attempt)? {
+            return Ok(LogReader::whole(Arc::new(CompletedLog::new(attempt, 0, bytes))));
+        }
+        let record = match self.inner.reader.job(attempt.job)? {
+            Lookup::Found(record) => record,
+            Lookup::Evicted => return Err(LogError::Evicted { oldest: 0 }),
+            Lookup::Unknown => return Err(LogError::Unknown),
+        };
+        let known =
+            record.attempts.iter().find(|known| known.number == attempt.number).ok_or(LogError::Unknown)?;
+        let shared = self.share(attempt)?;
+        let reader = LogReader::live(Arc::clone(&shared));
+        if record.done.is_some() || known.ended.is_some() {
+            shared.end();
+            let length = known.ended.as_ref().map_or(0, |end| end.log_length);
+            if reader.length() == 0 && length > 0 {
+                return Err(LogError::Evicted { oldest: length });
+            }
+        }
+        Ok(reader)
+    }
+
+    /// The last completed logs.
+    pub fn ring(&self) -> &Ring {
+        &self.inner.ring
+    }
+
+    /// Waits until everything is compressed and written that was asked for, and ends the keeper. Whatever is left undone is
+    /// done after the next start.
+    pub(in crate::store) fn close(&self) {
+        self.inner.keeper.stop();
+    }
+
+    pub(in crate::store) fn keep_checkpoint(&self) {
+        self.inner.keeper.checkpoint();
+    }
+
+    /// Reads these logs into the ring, the oldest first, behind the caller's back.
+    pub(in crate::store) fn warm_ring(&self, attempts: Vec<AttemptId>) {
+        if !attempts.is_empty() {
+            self.inner.keeper.warm(attempts, self);
+        }
+    }
+
+    pub(super) fn fill_ring(&self, attempts: &[AttemptId]) {
+        for attempt in attempts {
+            if self.inner.ring.get(attempt.job).is_some() {
+                continue;
+            }
+            match self.reader(*attempt).and_then(read_end) {
+                Ok(log) => self.inner.ring.insert_oldest(log),
+                Err(LogError::Evicted { .. } | LogError::Unknown) => {}
+                Err(error) => {
+                    tracing::warn!(%attempt, error = &error as &dyn std::error::Error, "a log can't be read");
+                }
+            }
+        }
+    }
+
+    /// Puts a log that has just ended into the ring.
+    pub(super) fn remember(&self, shared: &Arc<Shared>) {
+        match read_end(LogReader::live(Arc::clone(shared))) {
+            Ok(log) => self.inner.ring.insert(log),
+            Err(error) => tracing::warn!(
+                attempt = %shared.attempt,
+                error = &error as &dyn std::error::Error,
+                "a log can't be read"
+            ),
+        }
+    }
+
+    fn share(&self, attempt: AttemptId) -> Result<Arc<Shared>, LogError> {
+        let shared = {
+            let mut registry = self.registry();
+            if registry.evicting.contains(&attempt) {
+                return Err(LogError::Evicted { oldest: 0 });
+            }
+            match registry.open.get(&attempt).and_then(Weak::upgrade) {
+                Some(shared) => shared,
+                None => {
+                    let place = Place::new(&self.inner.root, attempt);
+                    let shared = Arc::new(Shared::new(attempt, place, self.inner.disk.clone()));
+                    registry.insert(attempt, &shared);
+                    shared
+                }
+            }
+        };
+        shared.open(true)?;
+        Ok(shared)
+    }
+
+    /// Marks those of these logs that nobody uses: they can't be opened until [`Logs::evicted`].
+    pub(super) fn begin_eviction(&self, attempts: &mut Vec<AttemptId>) {
+        let mut registry = self.registry();
+        attempts.retain(|attempt| registry.open.get(attempt).is_none_or(|open| open.strong_count() == 0));
+        registry.evicting.extend(attempts.iter().copied());
+    }
+
+    pub(super) fn end_eviction(&self, attempts: &[AttemptId]) {
+        let mut registry = self.registry();
+        for attempt in attempts {
+            registry.evicting.remove(attempt);
+        }
+        drop(registry);
+        let jobs: HashSet<JobId> = attempts.iter().map(|attempt| attempt.job).collect();
+        self.inner.ring.remove_jobs(&jobs);
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.inner.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.inner.root
+    }
+}
+
+impl Registry {
+    fn insert(&mut self, attempt: AttemptId, shared: &Arc<Shared>) {
+        if self.open.len() >= self.sweep_at {
+            self.open.retain(|_, open| open.strong_count() > 0);
+            self.sweep_at = (self.open.len() * 2).max(64);
+        }
+        self.open.insert(attempt, Arc::downgrade(shared));
+    }
+}
+
+/// The last [`RING_LOG_BYTES_MAX`] of a log, from a chunk's beginning on.
+fn read_end(mut reader: LogReader) -> Result<CompletedLog, LogError> {
+    let end = reader.length();
+    let start = reader.start_within(RING_LOG_BYTES_MAX as u64)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(end - start).unwrap_or(0));
+    let mut position = start;
+    while position < end {
+        let chunks = reader.read(position, READ_BYTES_MAX)?;
+        if chunks.is_empty() {
+            break;
+        }
+        position += chunks.len() as u64;
+        bytes.extend_from_slice(&chunks);
+    }
+    Ok(CompletedLog::new(reader.attempt(), start, bytes.into()))
+}

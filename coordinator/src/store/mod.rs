@@ -1,0 +1,42 @@
+//! What lies on disk: job records in SQLite, logs in files, and who may run on them.
+//!
+//! The data directory has `records.db` (jobs, workers, history, short logs), `logs/` (segments and packs), `lock` (held
+//! by the coordinator that runs) and what [`crate::auth`] and [`crate::tls`] keep. Everything is for this user only.
+
+mod database;
+mod disk;
+mod error;
+pub mod limits;
+mod logs;
+mod open;
+mod reader;
+mod records;
+mod ring;
+mod writer;
+
+pub(crate) use database::{AUTH, migrate, open as open_database};
+pub use disk::{Disk, Hook, Operation};
+pub use error::StoreError;
+pub use logs::{
+    Appended, LogError, LogReader, LogWriter, Logs, Progress, Retained, Retention, SealError, Sealed,
+};
+pub use open::Store;
+pub(crate) use open::{make_directory, setup_lock};
+pub use reader::{Lookup, Reader, ResolveError};
+pub use records::{
+    AttemptEnd, AttemptEnding, AttemptRecord, CancelRecord, DoneRecord, HistoryKey, JobFilter, JobRecord,
+    PassingRun, Record, WorkerRecord,
+};
+pub use ring::{CompletedLog, Ring};
+pub use writer::Writer;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970; 0 when the clock is before that.
+pub(crate) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

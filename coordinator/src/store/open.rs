@@ -1,0 +1,204 @@
+//! Opening a data directory: one coordinator at a time, a format that this build knows, a database that is whole.
+
+use super::database;
+use super::disk::Disk;
+use super::error::StoreError;
+use super::logs::Logs;
+use super::reader::Reader;
+use super::writer::Writer;
+use buildpool_protocol::limits::RING_JOBS;
+use buildpool_protocol::{AttemptId, JobId};
+use rusqlite::{Connection, params};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+
+/// A coordinator's data directory, held by this process.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+    disk: Disk,
+    reader: Reader,
+    logs: Logs,
+    start: u64,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the data directory, and makes it when it is not there.
+    ///
+    /// # Errors
+    /// [`StoreError::InUse`] when another coordinator runs on it, [`StoreError::Newer`] when a newer version wrote it,
+    /// [`StoreError::Corrupt`] when the database is damaged.
+    pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        Self::open_on(directory, Disk::default())
+    }
+
+    /// Opens the data directory on a disk that may have a hook.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_on(directory: &Path, disk: Disk) -> Result<Self, StoreError> {
+        make_directory(directory)?;
+        let lock = lock(directory)?;
+        let path = records_path(directory);
+        let mut connection = database::open(&path, &disk)?;
+        database::migrate(&mut connection, &path, &database::RECORDS)?;
+        let start = begin(&mut connection, &path)?;
+        let root = directory.join("logs");
+        make_directory(&root)?;
+        let reader = Reader::new(path.clone());
+        let logs = Logs::new(root.clone(), path, disk.clone(), reader.clone())
+            .map_err(StoreError::file("start the keeper of", root))?;
+        logs.warm_ring(last_completed(&connection)?);
+        Ok(Self { directory: directory.to_owned(), disk, reader, logs, start, _lock: lock })
+    }
+
+    /// The writer of records. There is one runtime, and it should have one of these.
+    ///
+    /// # Errors
+    /// When the database can't be opened again.
+    pub fn writer(&self) -> Result<Writer, StoreError> {
+        let path = records_path(&self.directory);
+        let connection = database::open(&path, &self.disk)?;
+        Ok(Writer::new(connection, path, self.disk.clone(), self.logs.clone()))
+    }
+
+    /// Reads records; cheap to clone.
+    pub fn reader(&self) -> Reader {
+        self.reader.clone()
+    }
+
+    /// The logs; cheap to clone.
+    pub fn logs(&self) -> Logs {
+        self.logs.clone()
+    }
+
+    /// The data directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Grows with every start, also over the restoration of an old backup, as long as the clock is not set back behind it.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Every epoch that this start grants is above this, and above all that earlier ones granted.
+    pub fn epoch_base(&self) -> u64 {
+        self.start << 24
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.logs.close();
+        let marked = database::open(&records_path(&self.directory), &self.disk).and_then(|connection| {
+            connection
+                .execute("INSERT OR REPLACE INTO meta(key, value) VALUES('clean', 1)", [])
+                .map_err(StoreError::database("write that all is well"))
+        });
+        if let Err(error) = marked {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the next start will check the database"
+            );
+        }
+    }
+}
+
+pub(super) fn records_path(directory: &Path) -> PathBuf {
+    directory.join("records.db")
+}
+
+pub(crate) fn make_directory(directory: &Path) -> Result<(), StoreError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(StoreError::file("make the directory", directory))
+}
+
+/// Held while something is made on first use that two processes must not make at once. Waits for the other one.
+pub(crate) fn setup_lock(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join("setup.lock");
+    let failed = |source| StoreError::File { doing: "lock", path: path.clone(), source };
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
+fn lock(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join("lock");
+    let failed = |source| StoreError::File { doing: "lock", path: path.clone(), source };
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            // The other process may not have written its number yet; then the message does without.
+            let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(StoreError::InUse { directory: directory.to_owned(), pid });
+        }
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    let write = |file: &mut File| {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    write(&mut file).map_err(failed)?;
+    Ok(file)
+}
+
+/// Checks the database unless it was closed well, and counts this start.
+fn begin(connection: &mut Connection, path: &Path) -> Result<u64, StoreError> {
+    let doing = "count this start";
+    let value = |connection: &Connection, key: &str| -> Result<i64, StoreError> {
+        use rusqlite::OptionalExtension;
+        connection
+            .query_row("SELECT value FROM meta WHERE key = ?1", params![key], |row| row.get(0))
+            .optional()
+            .map(Option::unwrap_or_default)
+            .map_err(StoreError::database(doing))
+    };
+    if value(connection, "clean")? == 0 {
+        database::quick_check(connection, path)?;
+    }
+    let start = (value(connection, "start")? + 1).max(super::now_ms() / 1000);
+    let write = |connection: &mut Connection| {
+        let transaction = connection.transaction()?;
+        transaction.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('clean', 0)", [])?;
+        transaction.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('start', ?1)", params![start])?;
+        transaction.commit()
+    };
+    write(connection).map_err(StoreError::database(doing))?;
+    Ok(u64::try_from(start).expect("it is at least 1"))
+}
+
+/// The attempts that count of the last jobs that are over, the newest first.
+fn last_completed(connection: &Connection) -> Result<Vec<AttemptId>, StoreError> {
+    let read = || {
+        connection
+            .prepare(
+                "SELECT id, json_extract(body, '$.done.attempt') FROM jobs
+                 WHERE body IS NOT NULL AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms DESC LIMIT ?1",
+            )?
+            .query_map(params![RING_JOBS as i64], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<Vec<([u8; 16], Option<u32>)>>>()
+    };
+    let rows = read().map_err(StoreError::database("read job records"))?;
+    let attempt = |(id, number): ([u8; 16], Option<u32>)| {
+        number.map(|number| AttemptId { job: JobId::from_uuid(Uuid::from_bytes(id)), number })
+    };
+    Ok(rows.into_iter().filter_map(attempt).collect())
+}

@@ -1,0 +1,346 @@
+//! Reading records, beside the one that writes.
+
+use super::database;
+use super::error::StoreError;
+use super::limits;
+use super::records::{Body, HistoryKey, JobFilter, JobRecord, PassingRun, WorkerRecord};
+use buildpool_protocol::{AttemptId, JobId};
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use uuid::Uuid;
+
+/// Reads records. Cheap to clone; many threads may read at once, and see what was committed before they asked.
+#[derive(Clone)]
+pub struct Reader {
+    pool: Arc<ConnectionPool>,
+}
+
+struct ConnectionPool {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("path", &self.pool.path).finish()
+    }
+}
+
+/// Why a text names no job.
+#[derive(Debug)]
+pub enum ResolveError {
+    /// No job is known whose id begins like this.
+    Unknown,
+    /// The text can't be the beginning of an id.
+    NotAnId,
+    /// Several do; some of them, newest first.
+    Ambiguous(Vec<JobId>),
+    /// The records could not be read.
+    Store(StoreError),
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("no job is known by this id"),
+            Self::NotAnId => f.write_str("a job id has hexadecimal digits and hyphens only"),
+            Self::Ambiguous(ids) => {
+                f.write_str("the id is not complete, and several jobs begin like it:")?;
+                ids.iter().try_for_each(|id| write!(f, " {id}"))
+            }
+            Self::Store(_) => f.write_str("job records can't be read"),
+        }
+    }
+}
+
+impl std::error::Error for ResolveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Unknown | Self::NotAnId | Self::Ambiguous(_) => None,
+        }
+    }
+}
+
+/// What is known under an id.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Lookup {
+    /// The job.
+    Found(Box<JobRecord>),
+    /// There was such a job; its record is not kept any more.
+    Evicted,
+    /// There never was.
+    Unknown,
+}
+
+impl Reader {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { pool: Arc::new(ConnectionPool { path, idle: Mutex::new(Vec::new()) }) }
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let idle = self.pool.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => database::open_reader(&self.pool.path)?,
+        };
+        let result = read(&connection);
+        let mut idle = self.pool.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if idle.len() < limits::READERS_KEPT {
+            idle.push(connection);
+        }
+        result
+    }
+
+    /// What is known under this id.
+    ///
+    /// # Errors
+    /// When the database can't be read, or the record does not parse.
+    pub fn job(&self, job: JobId) -> Result<Lookup, StoreError> {
+        self.with(|connection| lookup(connection, job))
+    }
+
+    /// Jobs, newest first.
+    ///
+    /// # Errors
+    /// When the database can't be read, or a record does not parse.
+    pub fn jobs(&self, filter: &JobFilter, limit: usize) -> Result<Vec<JobRecord>, StoreError> {
+        self.with(|connection| {
+            let sql = format!(
+                "{SELECT_JOB} WHERE j.body IS NOT NULL AND (?1 IS NULL OR (j.finished_at_ms IS NOT NULL) = ?1)
+                 AND (?2 IS NULL OR j.build = ?2) AND (?3 IS NULL OR j.created_at_ms < ?3)
+                 ORDER BY j.created_at_ms DESC, j.seq DESC LIMIT ?4"
+            );
+            let build = filter.build.map(|build| *build.as_uuid().as_bytes());
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            rows(connection, &sql, params![filter.done, build, filter.before_ms, limit])
+        })
+    }
+
+    /// The job whose id is this text or begins with it; hyphens and case do not count.
+    ///
+    /// # Errors
+    /// [`ResolveError`].
+    pub fn resolve_prefix(&self, text: &str) -> Result<JobId, ResolveError> {
+        let (low, high) = prefix_range(text).ok_or(ResolveError::NotAnId)?;
+        let limit = limits::AMBIGUOUS_SHOWN as i64;
+        let mut ids: Vec<JobId> = self
+            .with(|connection| {
+                let read = || {
+                    connection
+                        .prepare_cached(
+                            "SELECT id FROM jobs WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT ?3",
+                        )?
+                        .query_map(params![low, high, limit], |row| row.get(0).map(job_id))?
+                        .collect::<rusqlite::Result<_>>()
+                };
+                read().map_err(StoreError::database("read job records"))
+            })
+            .map_err(ResolveError::Store)?;
+        match ids.len() {
+            0 => Err(ResolveError::Unknown),
+            1 => Ok(ids.remove(0)),
+            _ => Err(ResolveError::Ambiguous(ids)),
+        }
+    }
+
+    /// The newest job of this principal with this request id.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn by_client_request(&self, principal: &str, request: &str) -> Result<Option<JobId>, StoreError> {
+        self.with(|connection| {
+            let read = || {
+                connection
+                    .prepare_cached(
+                        "SELECT id FROM jobs WHERE principal = ?1 AND request = ?2 ORDER BY seq DESC LIMIT 1",
+                    )?
+                    .query_row(params![principal, request], |row| row.get(0).map(job_id))
+                    .optional()
+            };
+            read().map_err(StoreError::database("read job records"))
+        })
+    }
+
+    /// What is remembered of passing runs of the same command in the same project, newest first.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn history(&self, key: HistoryKey) -> Result<Vec<PassingRun>, StoreError> {
+        self.with(|connection| {
+            let read = || {
+                connection
+                    .prepare_cached("SELECT body FROM passing WHERE key = ?1 ORDER BY seq DESC")?
+                    .query_map(params![key.0], |row| row.get::<_, String>(0))?
+                    .collect::<rusqlite::Result<Vec<_>>>()
+            };
+            let bodies = read().map_err(StoreError::database("read the history"))?;
+            // One that does not parse is of no use for a comparison, and no reason to refuse the others.
+            Ok(bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect())
+        })
+    }
+
+    /// Workers as they were last seen, by name.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
+        self.with(workers)
+    }
+
+    /// The whole log of an attempt that is too short for a file.
+    pub(super) fn inline_log(&self, attempt: AttemptId) -> Result<Option<Bytes>, StoreError> {
+        self.with(|connection| {
+            let read = || {
+                connection
+                    .prepare_cached("SELECT bytes FROM logs WHERE job = ?1 AND attempt = ?2")?
+                    .query_row(params![attempt.job.as_uuid().as_bytes(), attempt.number], |row| {
+                        row.get::<_, Vec<u8>>(0)
+                    })
+                    .optional()
+            };
+            Ok(read().map_err(StoreError::database("read a log"))?.map(Bytes::from))
+        })
+    }
+
+    /// The length of a log that is not kept any more.
+    pub(super) fn evicted(&self, attempt: AttemptId) -> Result<Option<u64>, StoreError> {
+        self.with(|connection| {
+            let read = || {
+                connection
+                    .prepare_cached("SELECT length FROM evicted WHERE job = ?1 AND attempt = ?2")?
+                    .query_row(params![attempt.job.as_uuid().as_bytes(), attempt.number], |row| {
+                        row.get::<_, i64>(0)
+                    })
+                    .optional()
+            };
+            let length = read().map_err(StoreError::database("read what was evicted"))?;
+            Ok(length.map(|length| u64::try_from(length).unwrap_or(0)))
+        })
+    }
+
+    /// A connection that may write: for retention, which runs beside the writer.
+    pub(super) fn writing(&self) -> Result<Connection, StoreError> {
+        database::open(&self.pool.path, &super::disk::Disk::default())
+    }
+
+    /// Ids of jobs that are not over.
+    pub(super) fn live_ids(&self) -> Result<std::collections::HashSet<JobId>, StoreError> {
+        self.with(|connection| {
+            let read = || {
+                connection
+                    .prepare_cached("SELECT id FROM jobs WHERE finished_at_ms IS NULL")?
+                    .query_map([], |row| row.get(0).map(job_id))?
+                    .collect::<rusqlite::Result<_>>()
+            };
+            read().map_err(StoreError::database("read job records"))
+        })
+    }
+}
+
+const SELECT_JOB: &str = "SELECT j.id, s.spec, j.principal, j.request, j.created_at_ms, j.body
+                          FROM jobs j JOIN specs s ON s.seq = j.seq";
+
+fn job_id(bytes: [u8; 16]) -> JobId {
+    JobId::from_uuid(Uuid::from_bytes(bytes))
+}
+
+pub(super) fn live_jobs(connection: &Connection) -> Result<Vec<JobRecord>, StoreError> {
+    rows(connection, &format!("{SELECT_JOB} WHERE j.finished_at_ms IS NULL ORDER BY j.seq"), params![])
+}
+
+pub(super) fn workers(connection: &Connection) -> Result<Vec<WorkerRecord>, StoreError> {
+    let read = || {
+        connection
+            .prepare_cached("SELECT body FROM workers")?
+            .query_map([], |row| row.get::<_, String>(0))?
+            .collect::<rusqlite::Result<Vec<_>>>()
+    };
+    let bodies = read().map_err(StoreError::database("read worker records"))?;
+    // A worker says anew who it is when it comes back, so a record that does not parse costs nothing.
+    let mut workers: Vec<WorkerRecord> =
+        bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect();
+    workers.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(workers)
+}
+
+fn lookup(connection: &Connection, job: JobId) -> Result<Lookup, StoreError> {
+    let id = job.as_uuid().as_bytes();
+    let sql = format!("{SELECT_JOB} WHERE j.id = ?1 AND j.body IS NOT NULL");
+    if let Some(record) = rows(connection, &sql, params![id])?.pop() {
+        return Ok(Lookup::Found(Box::new(record)));
+    }
+    let known = connection
+        .prepare_cached("SELECT 1 FROM jobs WHERE id = ?1")
+        .and_then(|mut statement| statement.exists(params![id]))
+        .map_err(StoreError::database("read job records"))?;
+    Ok(if known { Lookup::Evicted } else { Lookup::Unknown })
+}
+
+fn rows(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+) -> Result<Vec<JobRecord>, StoreError> {
+    let doing = "read job records";
+    let mut statement = connection.prepare_cached(sql).map_err(StoreError::database(doing))?;
+    let mut found = statement.query(parameters).map_err(StoreError::database(doing))?;
+    let mut records = Vec::new();
+    while let Some(row) = found.next().map_err(StoreError::database(doing))? {
+        records.push(record(row)?);
+    }
+    Ok(records)
+}
+
+fn record(row: &Row<'_>) -> Result<JobRecord, StoreError> {
+    let columns = || -> rusqlite::Result<_> {
+        Ok((
+            job_id(row.get(0)?),
+            row.get::<_, String>(1)?,
+            row.get(2)?,
+            row.get(3)?,
+            row.get(4)?,
+            row.get::<_, String>(5)?,
+        ))
+    };
+    let (job, spec, principal, client_request_id, created_at_ms, body) =
+        columns().map_err(StoreError::database("read job records"))?;
+    let broken = |source| StoreError::Record { job, source };
+    let body: Body = serde_json::from_str(&body).map_err(broken)?;
+    Ok(JobRecord {
+        job,
+        spec: Arc::new(serde_json::from_str(&spec).map_err(broken)?),
+        submitter: body.submitter,
+        principal,
+        client_request_id,
+        created_at_ms,
+        attempts: body.attempts,
+        cancel: body.cancel,
+        snapshot: body.snapshot,
+        done: body.done,
+    })
+}
+
+/// First and last id that begin with these hexadecimal digits.
+fn prefix_range(text: &str) -> Option<([u8; 16], [u8; 16])> {
+    let digits: Vec<u8> = text
+        .chars()
+        .filter(|c| *c != '-')
+        .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+        .collect::<Option<_>>()?;
+    if digits.is_empty() || digits.len() > 32 {
+        return None;
+    }
+    let fill = |rest: u8| {
+        let mut bytes = [0; 16];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            let digit = |at: usize| digits.get(at).copied().unwrap_or(rest);
+            *byte = digit(index * 2) << 4 | digit(index * 2 + 1);
+        }
+        bytes
+    };
+    Some((fill(0), fill(0xf)))
+}

@@ -1,0 +1,5 @@
+//! What a store must do, from outside its parts.
+
+mod logs;
+mod records;
+mod support;

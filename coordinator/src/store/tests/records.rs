@@ -1,0 +1,137 @@
+use super::support::{done, granted, job};
+use crate::store::{HistoryKey, JobFilter, Lookup, PassingRun, Record, ResolveError, Store, StoreError};
+use buildpool_protocol::report::Verdict;
+
+#[test]
+fn records_are_read_back_as_they_were_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let mut writer = store.writer().unwrap();
+    let mut first = job(1_000);
+    first.client_request_id = Some("r1".into());
+    let second = job(2_000);
+    writer.commit(&[Record::Job(Box::new(first.clone())), Record::Job(Box::new(second.clone()))]).unwrap();
+    assert_eq!(writer.live_jobs().unwrap(), [first.clone(), second.clone()]);
+
+    let first = granted(first);
+    writer.commit(&[Record::Job(Box::new(first.clone()))]).unwrap();
+    let first = done(first, Verdict::Passed, 0);
+    writer.commit(&[Record::Job(Box::new(first.clone()))]).unwrap();
+
+    let reader = store.reader();
+    assert_eq!(reader.job(first.job).unwrap(), Lookup::Found(Box::new(first.clone())));
+    assert_eq!(reader.job(job(0).job).unwrap(), Lookup::Unknown);
+    assert_eq!(writer.live_jobs().unwrap(), std::slice::from_ref(&second));
+    assert_eq!(reader.jobs(&JobFilter::default(), 10).unwrap(), [second.clone(), first.clone()]);
+    let over = JobFilter { done: Some(true), ..JobFilter::default() };
+    assert_eq!(reader.jobs(&over, 10).unwrap(), std::slice::from_ref(&first));
+    assert_eq!(reader.by_client_request("token-1", "r1").unwrap(), Some(first.job));
+    assert_eq!(reader.by_client_request("token-2", "r1").unwrap(), None);
+}
+
+#[test]
+fn a_job_that_is_over_does_not_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let mut writer = store.writer().unwrap();
+    let passed = done(granted(job(1)), Verdict::Passed, 0);
+    let mut failed = passed.clone();
+    failed.done.as_mut().unwrap().verdict = Verdict::Failed;
+    writer.commit(&[Record::Job(Box::new(passed.clone()))]).unwrap();
+    writer.commit(&[Record::Job(Box::new(failed))]).unwrap();
+    assert_eq!(store.reader().job(passed.job).unwrap(), Lookup::Found(Box::new(passed)));
+}
+
+#[test]
+fn a_prefix_names_a_job_when_it_is_unique() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let mut writer = store.writer().unwrap();
+    let mut one = job(1);
+    one.job = "01980000-0000-7000-8000-000000000001".parse().unwrap();
+    let mut two = job(2);
+    two.job = "01980000-0000-7000-8000-0000000000f2".parse().unwrap();
+    writer.commit(&[Record::Job(Box::new(one.clone())), Record::Job(Box::new(two.clone()))]).unwrap();
+    let reader = store.reader();
+    assert_eq!(reader.resolve_prefix(&one.job.to_string()).unwrap(), one.job);
+    assert_eq!(reader.resolve_prefix("0198000000007000800000000000000").unwrap(), one.job);
+    assert_eq!(reader.resolve_prefix("01980000-0000-7000-8000-0000000000F").unwrap(), two.job);
+    assert!(
+        matches!(reader.resolve_prefix("0198"), Err(ResolveError::Ambiguous(ids)) if ids == [two.job, one.job])
+    );
+    assert!(matches!(reader.resolve_prefix("0199"), Err(ResolveError::Unknown)));
+    for text in ["", "-", "xyz", "01980000-0000-7000-8000-000000000001-0"] {
+        assert!(matches!(reader.resolve_prefix(text), Err(ResolveError::NotAnId)), "{text}");
+    }
+}
+
+#[test]
+fn the_history_keeps_the_last_passing_runs_of_a_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    let mut writer = store.writer().unwrap();
+    let job = job(1);
+    let key = HistoryKey::of(&job.spec);
+    let run = |finished_at_ms| PassingRun {
+        key,
+        job: job.job,
+        finished_at_ms,
+        duration_ms: 3,
+        tests_total: Some(12),
+        findings: vec!["warning: unused".into()],
+    };
+    for at in 0..30 {
+        writer.commit(&[Record::Passed(Box::new(run(at)))]).unwrap();
+    }
+    let history = store.reader().history(key).unwrap();
+    assert_eq!(history.len(), 20);
+    assert_eq!(history[0], run(29));
+    assert_eq!(store.reader().history(HistoryKey([0; 16])).unwrap(), []);
+}
+
+#[test]
+fn a_second_coordinator_on_the_same_directory_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    match Store::open(directory.path()) {
+        Err(StoreError::InUse { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
+        other => panic!("{other:?}"),
+    }
+    let start = store.start();
+    drop(store);
+    let again = Store::open(directory.path()).unwrap();
+    assert!(again.start() > start);
+    assert!(again.epoch_base() > start << 24);
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Store::open(directory.path()).unwrap());
+    let path = directory.path().join("records.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 999).unwrap();
+    match Store::open(directory.path()) {
+        Err(error @ StoreError::Newer { found: 999, .. }) => {
+            assert!(error.to_string().contains("run the newer version"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn everything_is_for_this_user_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let store = Store::open(&data).unwrap();
+    let mut writer = store.writer().unwrap();
+    writer.commit(&[Record::Job(Box::new(job(1)))]).unwrap();
+    drop(crate::auth::Tokens::open(&data).unwrap());
+    assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+    for entry in std::fs::read_dir(&data).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o077;
+        assert_eq!(mode, 0, "{:?} is open to others", entry.path());
+    }
+}

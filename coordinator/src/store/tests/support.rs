@@ -1,0 +1,145 @@
+//! What the tests of the store share.
+
+use crate::store::records::{AttemptEnd, AttemptEnding, AttemptRecord, DoneRecord, JobRecord};
+use buildpool_protocol::outcome::{CrashType, Seal};
+use buildpool_protocol::output::{ChunkHeader, ChunkKind, LogState, Stream};
+use buildpool_protocol::report::Verdict;
+use buildpool_protocol::spec::{Command, JobSpec, Source};
+use buildpool_protocol::{AttemptId, JobId, WorkerId};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A job that was accepted at this time.
+pub(super) fn job(created_at_ms: i64) -> JobRecord {
+    JobRecord {
+        job: JobId::from_uuid(Uuid::now_v7()),
+        spec: Arc::new(JobSpec::new(Command::Shell("make test".into()), Source::Empty)),
+        submitter: "ada".into(),
+        principal: "token-1".into(),
+        client_request_id: None,
+        created_at_ms,
+        attempts: Vec::new(),
+        cancel: None,
+        snapshot: None,
+        done: None,
+    }
+}
+
+/// The job with its first attempt granted.
+pub(super) fn granted(mut job: JobRecord) -> JobRecord {
+    job.attempts.push(AttemptRecord {
+        number: 1,
+        epoch: 7,
+        worker: WorkerId::from_uuid(Uuid::from_u128(9)),
+        worker_name: "mini".into(),
+        granted_at_ms: job.created_at_ms + 1,
+        started_at_ms: None,
+        ended: None,
+    });
+    job
+}
+
+/// The granted job, over.
+pub(super) fn done(mut job: JobRecord, verdict: Verdict, log_length: u64) -> JobRecord {
+    let finished_at_ms = job.created_at_ms + 10;
+    if let Some(attempt) = job.attempts.last_mut() {
+        attempt.ended = Some(AttemptEnd { at_ms: finished_at_ms, how: AttemptEnding::Completed, log_length });
+    }
+    job.done = Some(DoneRecord {
+        finished_at_ms,
+        attempt: job.attempts.last().map(|attempt| attempt.number),
+        verdict,
+        exit_code: Some(0),
+        crash_type: CrashType::None,
+        cause: None,
+        outcome: None,
+        duration_ms: Some(5),
+        tests: None,
+        headline: None,
+    });
+    job
+}
+
+pub(super) fn first(job: &JobRecord) -> AttemptId {
+    AttemptId { job: job.job, number: 1 }
+}
+
+/// A log as a keeper writes it.
+#[derive(Clone, Debug)]
+pub(super) struct Produced {
+    pub(super) attempt: AttemptId,
+    pub(super) bytes: Vec<u8>,
+    /// Where each chunk begins, and the end.
+    pub(super) edges: Vec<usize>,
+    pub(super) state: LogState,
+    hashers: [blake3::Hasher; 2],
+}
+
+impl Produced {
+    pub(super) fn new(attempt: AttemptId) -> Self {
+        Self {
+            attempt,
+            bytes: Vec::new(),
+            edges: vec![0],
+            state: LogState::default(),
+            hashers: Default::default(),
+        }
+    }
+
+    pub(super) fn write(&mut self, stream: Stream, payload: &[u8]) {
+        self.chunk(stream, ChunkKind::Data, payload);
+        self.hashers[stream.index()].update(payload);
+    }
+
+    pub(super) fn gap(&mut self, stream: Stream, missing_bytes: u64) {
+        let gap = buildpool_protocol::output::Gap { missing_bytes, reason: "full".into() };
+        self.chunk(stream, ChunkKind::Gap, &serde_json::to_vec(&gap).unwrap());
+    }
+
+    fn chunk(&mut self, stream: Stream, kind: ChunkKind, payload: &[u8]) {
+        let header = ChunkHeader {
+            attempt: self.attempt,
+            stream,
+            kind,
+            length: u32::try_from(payload.len()).unwrap(),
+            elapsed_ms: 5,
+            sequence: self.state.next_sequence,
+            offset: self.state.stream_lengths[stream.index()],
+        };
+        self.state.append(&header, payload).unwrap();
+        self.bytes.extend_from_slice(&header.encode());
+        self.bytes.extend_from_slice(payload);
+        self.edges.push(self.bytes.len());
+    }
+
+    /// Build-like lines of this many bytes in all, in chunks of this size.
+    pub(super) fn lines(attempt: AttemptId, bytes: usize, chunk: usize) -> Self {
+        let mut log = Self::new(attempt);
+        let mut text = Vec::with_capacity(bytes + 128);
+        let mut number = 0_u64;
+        while text.len() < bytes {
+            let noise = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+            text.extend_from_slice(
+                format!("[{number}] Compiling Module{} (/src/module/file{noise:x}.swift)\n", number % 97)
+                    .as_bytes(),
+            );
+            number += 1;
+        }
+        text.truncate(bytes);
+        for (index, part) in text.chunks(chunk).enumerate() {
+            log.write(if index % 5 == 4 { Stream::Stderr } else { Stream::Stdout }, part);
+        }
+        log
+    }
+
+    pub(super) fn seals(&self) -> [Seal; 2] {
+        Stream::ALL.map(|stream| Seal {
+            length: self.state.stream_lengths[stream.index()],
+            blake3: self.hashers[stream.index()].finalize().to_hex().to_string(),
+        })
+    }
+
+    pub(super) fn length(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}

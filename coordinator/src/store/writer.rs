@@ -1,0 +1,157 @@
+//! The one that writes records: it belongs to the runtime's thread.
+
+use super::disk::{Disk, Operation};
+use super::error::StoreError;
+use super::limits;
+use super::logs::Logs;
+use super::reader;
+use super::records::{BodyRef, JobRecord, PassingRun, Record, WorkerRecord};
+use buildpool_protocol::AttemptId;
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use std::path::PathBuf;
+
+/// Writes records, each batch in one transaction.
+#[derive(Debug)]
+pub struct Writer {
+    connection: Connection,
+    path: PathBuf,
+    disk: Disk,
+    logs: Logs,
+    commits: u32,
+}
+
+impl Writer {
+    pub(super) fn new(connection: Connection, path: PathBuf, disk: Disk, logs: Logs) -> Self {
+        Self { connection, path, disk, logs, commits: 0 }
+    }
+
+    /// Puts a batch on disk, all of it or nothing. When this returns it lasts, power loss included.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`], with nothing changed; [`StoreError::is_disk_full`] tells whether room would help.
+    pub fn commit(&mut self, batch: &[Record]) -> Result<(), StoreError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let doing = "write records";
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(StoreError::database(doing))?;
+        for record in batch {
+            write(&transaction, record).map_err(StoreError::database(doing))?;
+        }
+        self.disk.before(Operation::Commit, &self.path).map_err(StoreError::file("write", &self.path))?;
+        transaction.commit().map_err(StoreError::database(doing))?;
+        self.commits += 1;
+        if self.commits >= limits::CHECKPOINT_COMMITS {
+            self.commits = 0;
+            self.logs.keep_checkpoint();
+        }
+        Ok(())
+    }
+
+    /// Jobs that are not over, in the order in which they were accepted.
+    ///
+    /// # Errors
+    /// When the database can't be read, or a record does not parse.
+    pub fn live_jobs(&self) -> Result<Vec<JobRecord>, StoreError> {
+        reader::live_jobs(&self.connection)
+    }
+
+    /// Workers as they were last seen, by name.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
+        reader::workers(&self.connection)
+    }
+}
+
+fn write(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<()> {
+    match record {
+        Record::Job(job) => write_job(transaction, job),
+        Record::Log { attempt, bytes } => write_log(transaction, *attempt, bytes),
+        Record::Worker(worker) => transaction
+            .prepare_cached(
+                "INSERT INTO workers(id, body) VALUES(?1, ?2) ON CONFLICT(id) DO UPDATE SET body = ?2",
+            )?
+            .execute(params![worker.worker.as_uuid().as_bytes(), json(worker)])
+            .map(drop),
+        Record::WorkerForgotten(worker) => transaction
+            .prepare_cached("DELETE FROM workers WHERE id = ?1")?
+            .execute(params![worker.as_uuid().as_bytes()])
+            .map(drop),
+        Record::Passed(run) => write_passing(transaction, run),
+    }
+}
+
+fn write_job(transaction: &Transaction<'_>, job: &JobRecord) -> rusqlite::Result<()> {
+    let id = job.job.as_uuid().as_bytes();
+    let body = json(&BodyRef::from(job));
+    let finished_at_ms = job.done.as_ref().map(|done| done.finished_at_ms);
+    // A job that is over stays as it is: terminal states never change.
+    let changed = transaction
+        .prepare_cached(
+            "UPDATE jobs SET body = ?2, finished_at_ms = ?3 WHERE id = ?1 AND finished_at_ms IS NULL",
+        )?
+        .execute(params![id, body, finished_at_ms])?;
+    if changed > 0 {
+        return Ok(());
+    }
+    let inserted = transaction
+        .prepare_cached(
+            "INSERT INTO jobs(id, created_at_ms, finished_at_ms, principal, request, build, body)
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(id) DO NOTHING",
+        )?
+        .execute(params![
+            id,
+            job.created_at_ms,
+            finished_at_ms,
+            job.principal,
+            job.client_request_id,
+            job.spec.build.as_ref().map(|build| build.as_uuid().as_bytes()),
+            body
+        ])?;
+    if inserted == 0 {
+        tracing::warn!(job = %job.job, "a change of a job that is over was not recorded");
+        return Ok(());
+    }
+    transaction
+        .prepare_cached("INSERT INTO specs(seq, spec) VALUES(?1, ?2)")?
+        .execute(params![transaction.last_insert_rowid(), json(&job.spec)])
+        .map(drop)
+}
+
+fn write_log(transaction: &Transaction<'_>, attempt: AttemptId, bytes: &[u8]) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO logs(job, attempt, stored_at_ms, bytes) VALUES(?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![attempt.job.as_uuid().as_bytes(), attempt.number, super::now_ms(), bytes])
+        .map(drop)
+}
+
+fn write_passing(transaction: &Transaction<'_>, run: &PassingRun) -> rusqlite::Result<()> {
+    let body = if run.findings.len() > limits::HISTORY_FINDINGS {
+        let mut shorter = run.clone();
+        shorter.findings.truncate(limits::HISTORY_FINDINGS);
+        json(&shorter)
+    } else {
+        json(run)
+    };
+    transaction
+        .prepare_cached("INSERT INTO passing(key, body) VALUES(?1, ?2)")?
+        .execute(params![run.key.0, body])?;
+    transaction
+        .prepare_cached(
+            "DELETE FROM passing WHERE key = ?1 AND seq <=
+             (SELECT seq FROM passing WHERE key = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+        )?
+        .execute(params![run.key.0, limits::HISTORY_RUNS])
+        .map(drop)
+}
+
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("records serialize: string keys, no fallible serializers")
+}
