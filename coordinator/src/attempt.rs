@@ -1,0 +1,160 @@
+//! A running attempt, as the coordinator sees it: its log growing, and the digest that follows the log at its own pace.
+
+use crate::digesting;
+use crate::store::{Appended, LogError, LogReader, LogWriter, Logs, SealError, Sealed};
+use buildpool_digest::{Digester, Live};
+use buildpool_pool::Session;
+use buildpool_protocol::ids::Lease;
+use buildpool_protocol::outcome::Outcome;
+use buildpool_protocol::spec::JobSpec;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::task::JoinHandle;
+
+/// Log bytes that the digester takes at a time.
+const DIGEST_STEP_BYTES: usize = 256 << 10;
+
+pub(crate) struct LiveAttempt {
+    pub(crate) lease: Lease,
+    pub(crate) spec: Arc<JobSpec>,
+    /// The connection that may write; 0 for none.
+    session: AtomicU64,
+    log: Mutex<Log>,
+    live: Arc<Mutex<Live>>,
+    completing: AtomicBool,
+}
+
+#[derive(Default)]
+struct Log {
+    writer: Option<LogWriter>,
+    digesting: Option<JoinHandle<Result<Digester, LogError>>>,
+}
+
+impl LiveAttempt {
+    pub(crate) fn new(lease: Lease, spec: Arc<JobSpec>) -> Self {
+        Self {
+            lease,
+            spec,
+            session: AtomicU64::new(0),
+            log: Mutex::default(),
+            live: Arc::default(),
+            completing: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on this connection writes, and no other.
+    pub(crate) fn belongs_to(&self, session: Session) {
+        self.session.store(session.0, Ordering::Release);
+    }
+
+    pub(crate) fn is_of(&self, session: Session) -> bool {
+        self.session.load(Ordering::Acquire) == session.0
+    }
+
+    /// What the digest has seen so far.
+    pub(crate) fn live(&self) -> Live {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where the stored log ends.
+    pub(crate) fn position(&self, logs: &Logs) -> Result<u64, LogError> {
+        let mut log = self.lock();
+        Ok(self.writer(&mut log, logs)?.state().position)
+    }
+
+    /// Appends chunks that begin at `position`; begins to digest with the first. Blocks for as long as the disk takes.
+    pub(crate) fn append(&self, logs: &Logs, position: u64, chunks: &[u8]) -> Result<Appended, LogError> {
+        let mut log = self.lock();
+        let appended = self.writer(&mut log, logs)?.append(position, chunks)?;
+        self.begin_digesting(&mut log);
+        Ok(appended)
+    }
+
+    /// Throws away what is stored, to be sent again from position 0.
+    pub(crate) fn restart(&self, logs: &Logs) -> Result<(), LogError> {
+        let mut log = self.lock();
+        if let Some(digesting) = log.digesting.take() {
+            digesting.abort();
+        }
+        self.writer(&mut log, logs)?.restart()
+    }
+
+    /// Checks the log against what the worker declares, and makes it last. Blocks.
+    pub(crate) fn seal(&self, logs: &Logs, outcome: &Outcome) -> Result<Sealed, SealError> {
+        let mut log = self.lock();
+        let sealed = self.writer(&mut log, logs)?.seal(&outcome.seals, outcome.log_length)?;
+        if sealed.state.position > 0 {
+            self.begin_digesting(&mut log);
+        }
+        Ok(sealed)
+    }
+
+    /// The digester, when it has seen all of a sealed log.
+    pub(crate) async fn digester(&self) -> Result<Digester, LogError> {
+        let digesting = self.lock().digesting.take();
+        match digesting {
+            None => Ok(Digester::new(digesting::options(&self.spec, self.lease.attempt.job))),
+            Some(task) => match task.await {
+                Ok(digested) => digested,
+                Err(_aborted) => Err(LogError::Broken),
+            },
+        }
+    }
+
+    /// No more will come.
+    pub(crate) fn abandon(&self, logs: &Logs) -> Result<(), LogError> {
+        let mut log = self.lock();
+        if let Some(digesting) = log.digesting.take() {
+            digesting.abort();
+        }
+        self.writer(&mut log, logs)?.abandon()
+    }
+
+    /// True for the first caller; later ones leave it to them until [`LiveAttempt::completing_failed`].
+    pub(crate) fn begin_completing(&self) -> bool {
+        !self.completing.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn completing_failed(&self) {
+        self.completing.store(false, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer<'a>(&self, log: &'a mut Log, logs: &Logs) -> Result<&'a mut LogWriter, LogError> {
+        match &mut log.writer {
+            Some(_) => {}
+            empty => *empty = Some(logs.open(self.lease.attempt)?),
+        }
+        log.writer.as_mut().ok_or(LogError::Unknown)
+    }
+
+    fn begin_digesting(&self, log: &mut Log) {
+        if log.digesting.is_none()
+            && let Some(writer) = &log.writer
+        {
+            let digester = Digester::new(digesting::options(&self.spec, self.lease.attempt.job));
+            log.digesting = Some(tokio::spawn(digest(writer.reader(), digester, self.live.clone())));
+        }
+    }
+}
+
+/// Feeds a log to a digester until nothing will follow.
+async fn digest(mut reader: LogReader, mut digester: Digester, live: Arc<Mutex<Live>>) -> Result<Digester, LogError> {
+    let mut position = 0;
+    loop {
+        let progress = reader.grown(position).await;
+        let chunks = tokio::task::block_in_place(|| {
+            let chunks = reader.read(position, DIGEST_STEP_BYTES)?;
+            digesting::push(&mut digester, &chunks);
+            Ok::<_, LogError>(chunks)
+        })?;
+        if chunks.is_empty() && progress.ended {
+            return Ok(digester);
+        }
+        position += chunks.len() as u64;
+        *live.lock().unwrap_or_else(PoisonError::into_inner) = digester.live();
+    }
+}

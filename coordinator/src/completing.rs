@@ -1,0 +1,59 @@
+//! From a worker's `complete` to the pool's decision: the log is sealed, the digest finished, the verdict made.
+
+use crate::attempt::LiveAttempt;
+use crate::digesting;
+use crate::hub::WorkerOut;
+use crate::runtime::{Command, Ending};
+use crate::shared::Shared;
+use crate::store::SealError;
+use buildpool_pool::{Completed, Session};
+use buildpool_protocol::outcome::Outcome;
+use buildpool_protocol::worker_link::ToWorker;
+use std::sync::Arc;
+
+/// Seals and digests an attempt, or asks its worker for what is missing.
+pub(crate) async fn complete(shared: Arc<Shared>, session: Session, attempt: Arc<LiveAttempt>, outcome: Box<Outcome>) {
+    let lease = attempt.lease;
+    let sealed = match tokio::task::block_in_place(|| attempt.seal(&shared.logs, &outcome)) {
+        Ok(sealed) => sealed,
+        Err(error) => {
+            let position = send_again_from(&shared, &attempt, error);
+            attempt.completing_failed();
+            let message = Box::new(ToWorker::Position { lease, position });
+            return shared.hub.to_worker(session, WorkerOut::Message(message));
+        }
+    };
+    let digester = match attempt.digester().await {
+        Ok(digester) => Ok(digester),
+        Err(error) => {
+            tracing::warn!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "the digest lost its log; reading it again");
+            tokio::task::block_in_place(|| digesting::from_log(&shared.logs, &attempt))
+        }
+    };
+    let digester = match digester {
+        Ok(digester) => digester,
+        Err(error) => {
+            tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a sealed log can't be read");
+            attempt.completing_failed();
+            return;
+        }
+    };
+    let digest = tokio::task::block_in_place(|| {
+        let history = shared.history(&attempt.spec);
+        digester.finish(&digesting::facts(&outcome, history))
+    });
+    let completed = Completed { lease, verdict: digest.verdict, cause: digest.cause.clone(), outcome };
+    let ending = Ending { completed, sealed, digest: Arc::new(digest), attempt };
+    shared.runtime.send(Command::Completed(Box::new(ending))).await;
+}
+
+/// Where the worker should begin to send again.
+fn send_again_from(shared: &Shared, attempt: &LiveAttempt, error: SealError) -> u64 {
+    if let SealError::Missing { position } = error {
+        return position;
+    }
+    tracing::error!(attempt = %attempt.lease.attempt, error = &error as &dyn std::error::Error, "a log is not as its worker declares it; it is sent again");
+    tokio::task::block_in_place(|| {
+        attempt.restart(&shared.logs).and_then(|()| attempt.position(&shared.logs)).unwrap_or_default()
+    })
+}

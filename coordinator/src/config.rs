@@ -1,0 +1,162 @@
+//! What an operator may choose.
+
+use buildpool_protocol::limits;
+use serde::Deserialize;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A coordinator's configuration.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where records and logs are.
+    pub data_dir: PathBuf,
+    /// Certificate and key, both PEM; without them a certificate is made where TLS is needed.
+    pub protection: Protection,
+    /// Without contact for this long an attempt may be granted again.
+    pub lost_after: Duration,
+    /// How long a job waits for a busy worker with a warm workspace.
+    pub warm_wait: Duration,
+    /// Jobs may run in place: coordinator, worker and clients share a machine.
+    pub local: bool,
+    /// Logs older than this are removed.
+    pub retention_age: Duration,
+    /// Logs are removed, oldest first, beyond this many bytes.
+    pub retention_bytes: u64,
+}
+
+/// How connections are protected.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Protection {
+    /// TLS with a certificate of its own making beyond loopback, plain on loopback.
+    #[default]
+    Automatic,
+    /// TLS with these files.
+    Files {
+        /// PEM.
+        certificate: PathBuf,
+        /// PEM.
+        key: PathBuf,
+    },
+    /// Plain, wherever it listens: said in as many words, for use behind a proxy that ends TLS.
+    Off,
+}
+
+impl Config {
+    /// Defaults for a data directory.
+    pub fn new(data_dir: PathBuf) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            data_dir,
+            protection: Protection::default(),
+            lost_after: limits::LOST_AFTER,
+            warm_wait: Duration::from_secs(5),
+            local: false,
+            retention_age: limits::RETENTION_AGE,
+            retention_bytes: limits::RETENTION_BYTES,
+        }
+    }
+
+    /// Reads a TOML file on top of these values.
+    ///
+    /// # Errors
+    /// The file, the key and what is valid.
+    pub fn read(self, path: &Path) -> Result<Self, ConfigError> {
+        let wrong = |reason: String| ConfigError { path: path.to_owned(), reason };
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        self.merge(&text).map_err(wrong)
+    }
+
+    fn merge(mut self, text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        if let Some(listen) = file.listen {
+            self.listen = listen;
+        }
+        if let Some(data_dir) = file.data_dir {
+            self.data_dir = data_dir;
+        }
+        self.protection = match (file.tls_cert, file.tls_key, file.insecure_plain_text) {
+            (None, None, None | Some(false)) => self.protection,
+            (None, None, Some(true)) => Protection::Off,
+            (Some(certificate), Some(key), None | Some(false)) => Protection::Files { certificate, key },
+            (Some(_), Some(_), Some(true)) => return Err("insecure_plain_text: not together with tls_cert".to_owned()),
+            (Some(_), None, _) => return Err("tls_key: missing beside tls_cert".to_owned()),
+            (None, Some(_), _) => return Err("tls_cert: missing beside tls_key".to_owned()),
+        };
+        if let Some(secs) = file.lost_after_secs {
+            let least = limits::SILENCE_MAX + limits::SELF_FENCE_MARGIN;
+            if secs <= least.as_secs() {
+                return Err(format!("lost_after_secs: {secs} is too short; valid is more than {}", least.as_secs()));
+            }
+            self.lost_after = Duration::from_secs(secs);
+        }
+        if let Some(secs) = file.warm_wait_secs {
+            self.warm_wait = Duration::from_secs(secs);
+        }
+        if let Some(days) = file.retention_days {
+            self.retention_age = Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+        }
+        if let Some(bytes) = file.retention_bytes {
+            self.retention_bytes = bytes;
+        }
+        Ok(self)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    listen: Option<SocketAddr>,
+    data_dir: Option<PathBuf>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    insecure_plain_text: Option<bool>,
+    lost_after_secs: Option<u64>,
+    warm_wait_secs: Option<u64>,
+    retention_days: Option<u32>,
+    retention_bytes: Option<u64>,
+}
+
+/// A configuration file that can't be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ConfigError {
+    /// Which file.
+    pub path: PathBuf,
+    /// Key and reason.
+    pub reason: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.reason)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Config, Protection};
+    use std::time::Duration;
+
+    #[test]
+    fn a_file_is_laid_over_the_defaults_and_bad_values_name_their_key() {
+        let base = || Config::new("/data".into());
+        let merged = base().merge("listen = \"0.0.0.0:1\"\nlost_after_secs = 600\ninsecure_plain_text = true").expect("valid");
+        assert_eq!(merged.listen.port(), 1);
+        assert_eq!(merged.lost_after, Duration::from_secs(600));
+        assert_eq!(merged.protection, Protection::Off);
+        for (text, key) in [
+            ("lost_after_secs = 5", "lost_after_secs"),
+            ("tls_cert = \"a\"", "tls_key"),
+            ("tls_key = \"a\"", "tls_cert"),
+            ("colour = \"red\"", "colour"),
+        ] {
+            let reason = base().merge(text).expect_err(text);
+            assert!(reason.contains(key), "{text}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Starting and ending.
+
+use crate::auth::Tokens;
+use crate::config::{Config, Protection};
+use crate::finished::FinishedRing;
+use crate::hub::Hub;
+use crate::net::listen::{Acceptor, Listener};
+use crate::net::router::router;
+use crate::runtime::{Parts, Runtime};
+use crate::shared::Shared;
+use crate::shared::wall_ms;
+use crate::store::{Logs, Retention, Store, StoreError};
+use crate::tls::{Tls, TlsError, TlsSource};
+use buildpool_pool::{Input, Pool};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::TlsAcceptor;
+
+/// How often old logs are removed.
+const RETAIN_EVERY: Duration = Duration::from_secs(600);
+/// How often the certificate's files are looked at.
+const RELOAD_EVERY: Duration = Duration::from_secs(10);
+
+/// A coordinator that listens.
+pub struct Coordinator {
+    shared: Arc<Shared>,
+    listener: Listener,
+    thread: std::thread::JoinHandle<()>,
+    tls: Option<Arc<Tls>>,
+    store: Store,
+    is_protected: bool,
+}
+
+/// Why a coordinator can't start or go on.
+#[derive(Debug)]
+pub enum CoordinatorError {
+    /// The data directory can't be used.
+    Store(StoreError),
+    /// The certificate can't be used.
+    Tls(TlsError),
+    /// It can't listen there.
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Serving ended.
+    Serve(io::Error),
+}
+
+impl fmt::Display for CoordinatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(_) => f.write_str("the data directory can't be used"),
+            Self::Tls(_) => f.write_str("the TLS certificate can't be used"),
+            Self::Listen { address, .. } => write!(f, "can't listen on {address}"),
+            Self::Serve(_) => f.write_str("serving ended"),
+        }
+    }
+}
+
+impl std::error::Error for CoordinatorError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Tls(error) => Some(error),
+            Self::Listen { source, .. } | Self::Serve(source) => Some(source),
+        }
+    }
+}
+
+impl From<StoreError> for CoordinatorError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<TlsError> for CoordinatorError {
+    fn from(error: TlsError) -> Self {
+        Self::Tls(error)
+    }
+}
+
+/// Runs a coordinator until `shutdown`.
+///
+/// # Errors
+/// [`CoordinatorError`].
+pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<(), CoordinatorError> {
+    let coordinator = Coordinator::start(config).await?;
+    tracing::info!(url = %coordinator.url(), "coordinator listens");
+    coordinator.serve(shutdown).await
+}
+
+impl Coordinator {
+    /// Opens the store, restores the pool, and listens. Nothing is served before [`Coordinator::serve`].
+    ///
+    /// # Errors
+    /// [`CoordinatorError`], with the path or address and the reason.
+    pub async fn start(config: Config) -> Result<Self, CoordinatorError> {
+        let store = Store::open(&config.data_dir)?;
+        let tokens = Tokens::open(&config.data_dir)?;
+        let tls = tls(&config)?.map(Arc::new);
+        let fingerprint = tls.as_ref().and_then(|tls| tls.token_fingerprint());
+        let is_protected = tls.is_some();
+        let listener = Listener::bind(config.listen, acceptor(tls.clone()))
+            .await
+            .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
+        let hub = Arc::new(Hub::default());
+        let finished = Arc::new(FinishedRing::default());
+        let pool_config = buildpool_pool::Config {
+            lost_after: config.lost_after,
+            warm_wait: config.warm_wait,
+            local: config.local,
+            ..buildpool_pool::Config::default()
+        };
+        let (runtime, thread) = Runtime::start(Parts {
+            pool: Pool::new(pool_config, store.epoch_base()),
+            writer: store.writer()?,
+            hub: hub.clone(),
+            logs: store.logs(),
+            finished: finished.clone(),
+        })?;
+        let (reader, logs) = (store.reader(), store.logs());
+        let shared = Arc::new(Shared { config, hub, runtime, reader, logs, finished, tokens, fingerprint });
+        Ok(Self { shared, listener, thread, tls, store, is_protected })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    /// As `--coordinator` takes it.
+    pub fn url(&self) -> String {
+        let scheme = if self.is_protected { "wss" } else { "ws" };
+        format!("{scheme}://{}", self.address())
+    }
+
+    /// What a token carries so that its holder knows this coordinator: set when the certificate is self-signed.
+    pub fn fingerprint(&self) -> Option<&str> {
+        self.shared.fingerprint.as_deref()
+    }
+
+    /// Its tokens.
+    pub fn tokens(&self) -> &Tokens {
+        &self.shared.tokens
+    }
+
+    /// How busy it is; may be asked while it serves.
+    pub fn activity(&self) -> Activity {
+        Activity { shared: self.shared.clone() }
+    }
+
+    /// Serves until `shutdown`, then grants nothing more and ends. Running jobs go on with their workers.
+    ///
+    /// # Errors
+    /// [`CoordinatorError::Serve`].
+    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<(), CoordinatorError> {
+        let router = router(self.shared.clone());
+        let retention = Retention { age: self.shared.config.retention_age, bytes: self.shared.config.retention_bytes };
+        let mut upkeep = tokio::task::JoinSet::new();
+        upkeep.spawn(retain(self.store.logs(), retention));
+        if let Some(tls) = self.tls {
+            upkeep.spawn(reload(tls));
+        }
+        let served = tokio::select! {
+            served = async { axum::serve(self.listener, router).await } => served.map_err(CoordinatorError::Serve),
+            () = shutdown => Ok(()),
+        };
+        drop(upkeep);
+        self.shared.runtime.input(Input::DrainPool { draining: true }).await;
+        // The thread ends when the last connection has let go of it; what is on disk is whole at any moment.
+        drop(self.thread);
+        served
+    }
+}
+
+/// How busy a coordinator is.
+#[derive(Clone)]
+pub struct Activity {
+    shared: Arc<Shared>,
+}
+
+impl Activity {
+    /// Jobs that wait or run.
+    pub async fn live_jobs(&self) -> usize {
+        let (queued, granted) = self.shared.runtime.load().await;
+        queued + granted
+    }
+
+    /// Connected clients.
+    pub fn clients(&self) -> usize {
+        self.shared.hub.clients()
+    }
+
+    /// Connected workers.
+    pub fn workers(&self) -> usize {
+        self.shared.hub.workers()
+    }
+}
+
+/// Decides between plain text and TLS: beyond loopback nothing is plain unless it was said in as many words.
+fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
+    let source = match &config.protection {
+        Protection::Off => return Ok(None),
+        Protection::Automatic if config.listen.ip().is_loopback() => return Ok(None),
+        Protection::Automatic => {
+            TlsSource::SelfSigned { directory: config.data_dir.clone(), names: vec![config.listen.ip().to_string()] }
+        }
+        Protection::Files { certificate, key } => {
+            TlsSource::Files { certificate: certificate.clone(), key: key.clone() }
+        }
+    };
+    Tls::open(&source).map(Some)
+}
+
+fn acceptor(tls: Option<Arc<Tls>>) -> Acceptor {
+    Box::new(move || tls.as_ref().map(|tls| TlsAcceptor::from(tls.server_config())))
+}
+
+/// Removes old logs from time to time.
+async fn retain(logs: Logs, retention: Retention) {
+    loop {
+        tokio::time::sleep(RETAIN_EVERY).await;
+        let (logs, retention) = (logs.clone(), retention);
+        let done = tokio::task::spawn_blocking(move || logs.retain(&retention, wall_ms())).await;
+        if let Ok(Err(error)) = done {
+            tracing::warn!(error = &error as &dyn std::error::Error, "old logs can't be removed");
+        }
+    }
+}
+
+/// Takes a renewed certificate into use without a restart.
+async fn reload(tls: Arc<Tls>) {
+    loop {
+        tokio::time::sleep(RELOAD_EVERY).await;
+        match tls.reload() {
+            Ok(true) => tracing::info!("the TLS certificate was renewed"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the renewed TLS certificate can't be used; the old one stays");
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Feeding the digester: from chunks, outcomes and history.
+
+use crate::attempt::LiveAttempt;
+use crate::store::{JobRecord, LogError, LogReader, Logs, PassingRun};
+use buildpool_digest::{Digest, Digester, Facts, History, Options};
+use buildpool_protocol::ids::{AttemptId, JobId};
+use buildpool_protocol::outcome::Outcome;
+use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap};
+use buildpool_protocol::spec::{JobSpec, Source, TemplateSpec};
+
+/// Log bytes that are read at a time.
+const STEP_BYTES: usize = 1 << 20;
+
+pub(crate) fn options(spec: &JobSpec, job: JobId) -> Options {
+    let roots = match &spec.source {
+        Source::InPlace { directory } => vec![spec.project.clone(), directory.clone()],
+        Source::Snapshot { .. } | Source::Empty => Vec::new(),
+    };
+    Options {
+        template: spec.template.clone(),
+        roots: roots.into_iter().filter(|root| root.starts_with('/')).collect(),
+        command: spec.command.to_string(),
+        job: job.to_string(),
+    }
+}
+
+/// Feeds whole chunks.
+pub(crate) fn push(digester: &mut Digester, mut chunks: &[u8]) {
+    while let Ok((header, payload)) = ChunkHeader::decode(chunks) {
+        match header.kind {
+            ChunkKind::Data => digester.push(header.stream, header.elapsed_ms, payload),
+            ChunkKind::Gap => {
+                if let Ok(gap) = serde_json::from_slice::<Gap>(payload) {
+                    digester.gap(header.stream, gap.missing_bytes, &gap.reason);
+                }
+            }
+        }
+        chunks = &chunks[usize::try_from(header.size()).unwrap_or(chunks.len()).min(chunks.len())..];
+    }
+}
+
+/// What the digester needs beside the log.
+pub(crate) fn facts(outcome: &Outcome, history: Vec<PassingRun>) -> Facts {
+    let history = History {
+        last_good_tests: history.iter().find_map(|run| run.tests_total),
+        passing_signatures: history.into_iter().flat_map(|run| run.findings).collect(),
+    };
+    Facts::of_outcome(outcome, history)
+}
+
+/// Digests the stored log of a finished job again, with another template if one is given. Blocks.
+pub(crate) fn again(
+    logs: &Logs,
+    record: &JobRecord,
+    history: Vec<PassingRun>,
+    template: Option<TemplateSpec>,
+) -> Result<Option<Digest>, LogError> {
+    let Some((attempt, outcome)) =
+        record.done.as_ref().and_then(|done| Some((done.attempt?, done.outcome.as_deref()?)))
+    else {
+        return Ok(None);
+    };
+    let mut options = options(&record.spec, record.job);
+    if template.is_some() {
+        options.template = template;
+    }
+    let mut digester = Digester::new(options);
+    if outcome.log_length > 0 {
+        let mut reader = logs.reader(AttemptId { job: record.job, number: attempt })?;
+        feed(&mut digester, &mut reader)?;
+    }
+    Ok(Some(digester.finish(&facts(outcome, history))))
+}
+
+/// The digester of a running attempt, from its stored log. Blocks.
+pub(crate) fn from_log(logs: &Logs, attempt: &LiveAttempt) -> Result<Digester, LogError> {
+    let mut digester = Digester::new(options(&attempt.spec, attempt.lease.attempt.job));
+    feed(&mut digester, &mut logs.reader(attempt.lease.attempt)?)?;
+    Ok(digester)
+}
+
+fn feed(digester: &mut Digester, reader: &mut LogReader) -> Result<(), LogError> {
+    let mut position = 0;
+    loop {
+        let chunks = reader.read(position, STEP_BYTES)?;
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        push(digester, &chunks);
+        position += chunks.len() as u64;
+    }
+}

@@ -1,0 +1,46 @@
+//! Jobs that ended lately, in memory: their records and digests, by id.
+
+use crate::store::JobRecord;
+use buildpool_digest::Digest;
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::limits::RING_JOBS;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A job that is over.
+pub(crate) struct Finished {
+    pub(crate) record: Arc<JobRecord>,
+    /// None when no attempt gave a result.
+    pub(crate) digest: Option<Arc<Digest>>,
+}
+
+/// The last [`RING_JOBS`] jobs.
+#[derive(Default)]
+pub(crate) struct FinishedRing {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    order: VecDeque<JobId>,
+    jobs: HashMap<JobId, Arc<Finished>>,
+}
+
+impl FinishedRing {
+    pub(crate) fn push(&self, finished: Arc<Finished>) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = finished.record.job;
+        if inner.jobs.insert(job, finished).is_none() {
+            inner.order.push_back(job);
+        }
+        if inner.order.len() > RING_JOBS
+            && let Some(oldest) = inner.order.pop_front()
+        {
+            inner.jobs.remove(&oldest);
+        }
+    }
+
+    pub(crate) fn get(&self, job: JobId) -> Option<Arc<Finished>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).jobs.get(&job).cloned()
+    }
+}

@@ -1,0 +1,152 @@
+//! Who is connected and who watches what. Written by the runtime and the connections, decided on by neither.
+
+use crate::attempt::LiveAttempt;
+use crate::finished::Finished;
+use buildpool_pool::{ClientRef, Session, Wish};
+use buildpool_protocol::error::LinkError;
+use buildpool_protocol::ids::{AttemptId, JobId};
+use buildpool_protocol::worker_link::ToWorker;
+use dashmap::DashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Control messages that wait for one connection. State is repeated, so a peer that lets this fill up loses nothing by
+/// being disconnected.
+pub(crate) const OUTBOX_MESSAGES_MAX: usize = 1024;
+
+/// What happened to a job that somebody watches.
+#[derive(Clone)]
+pub(crate) enum JobEvent {
+    /// Something changed; ask for the rest.
+    Changed,
+    /// It is over.
+    Done(Arc<Finished>),
+}
+
+/// The end of a connection, or something to say on it.
+pub(crate) enum WorkerOut {
+    Welcome { lost_after: Duration, wishes: Vec<Wish> },
+    Desire { wishes: Vec<Wish> },
+    Message(Box<ToWorker>),
+    Close(LinkError),
+}
+
+/// An answer of the pool to one request.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Accepted { request: u32, job: JobId, reattached: bool },
+    Acknowledged { request: u32, job: Option<JobId> },
+    Refused { request: u32, error: LinkError },
+}
+
+#[derive(Default)]
+pub(crate) struct Hub {
+    workers: DashMap<Session, mpsc::Sender<WorkerOut>>,
+    clients: DashMap<u64, mpsc::Sender<Reply>>,
+    jobs: DashMap<JobId, watch::Sender<JobEvent>>,
+    attempts: DashMap<AttemptId, Arc<LiveAttempt>>,
+    numbers: AtomicU64,
+    degraded: AtomicBool,
+    why_degraded: RwLock<String>,
+}
+
+impl Hub {
+    /// A number for a connection; they only grow.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn add_worker(&self, session: Session) -> mpsc::Receiver<WorkerOut> {
+        let (sender, receiver) = mpsc::channel(OUTBOX_MESSAGES_MAX);
+        self.workers.insert(session, sender);
+        receiver
+    }
+
+    pub(crate) fn remove_worker(&self, session: Session) {
+        self.workers.remove(&session);
+    }
+
+    pub(crate) fn to_worker(&self, session: Session, out: WorkerOut) {
+        let is_slow = self.workers.get(&session).is_some_and(|outbox| outbox.try_send(out).is_err());
+        if is_slow {
+            // Dropping the sender ends the connection; the worker comes back and is told anew.
+            self.workers.remove(&session);
+        }
+    }
+
+    pub(crate) fn add_client(&self, connection: u64) -> mpsc::Receiver<Reply> {
+        let (sender, receiver) = mpsc::channel(OUTBOX_MESSAGES_MAX);
+        self.clients.insert(connection, sender);
+        receiver
+    }
+
+    pub(crate) fn remove_client(&self, connection: u64) {
+        self.clients.remove(&connection);
+    }
+
+    pub(crate) fn to_client(&self, client: ClientRef, reply: Reply) {
+        let is_slow = self.clients.get(&client.connection).is_some_and(|outbox| outbox.try_send(reply).is_err());
+        if is_slow {
+            self.clients.remove(&client.connection);
+        }
+    }
+
+    /// How many clients are connected.
+    pub(crate) fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// How many workers are connected.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Watches a job. Call it before asking how the job stands, so that nothing falls between.
+    pub(crate) fn watch(&self, job: JobId) -> watch::Receiver<JobEvent> {
+        self.jobs.entry(job).or_insert_with(|| watch::channel(JobEvent::Changed).0).subscribe()
+    }
+
+    pub(crate) fn changed(&self, job: JobId) {
+        let is_unwatched = self.jobs.get(&job).is_some_and(|watch| watch.send(JobEvent::Changed).is_err());
+        if is_unwatched {
+            self.jobs.remove_if(&job, |_, watch| watch.receiver_count() == 0);
+        }
+    }
+
+    pub(crate) fn done(&self, job: JobId, finished: Arc<Finished>) {
+        if let Some((_, watch)) = self.jobs.remove(&job) {
+            watch.send_replace(JobEvent::Done(finished));
+        }
+    }
+
+    /// Forgets a watch that nobody holds any more.
+    pub(crate) fn unwatch(&self, job: JobId) {
+        self.jobs.remove_if(&job, |_, watch| watch.receiver_count() == 0);
+    }
+
+    pub(crate) fn attempt(&self, attempt: AttemptId) -> Option<Arc<LiveAttempt>> {
+        self.attempts.get(&attempt).map(|live| live.clone())
+    }
+
+    pub(crate) fn attempt_or(&self, attempt: AttemptId, make: impl FnOnce() -> LiveAttempt) -> Arc<LiveAttempt> {
+        self.attempts.entry(attempt).or_insert_with(|| Arc::new(make())).clone()
+    }
+
+    pub(crate) fn remove_attempt(&self, attempt: AttemptId) -> Option<Arc<LiveAttempt>> {
+        self.attempts.remove(&attempt).map(|(_, live)| live)
+    }
+
+    /// Why nothing new is accepted, while the disk refuses writes.
+    pub(crate) fn degraded(&self) -> Option<String> {
+        self.degraded
+            .load(Ordering::Acquire)
+            .then(|| self.why_degraded.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    pub(crate) fn set_degraded(&self, why: Option<String>) {
+        self.degraded.store(why.is_some(), Ordering::Release);
+        *self.why_degraded.write().unwrap_or_else(PoisonError::into_inner) = why.unwrap_or_default();
+    }
+}

@@ -1,0 +1,253 @@
+//! The connection of one client: its requests, each in a task of its own, and what goes back, control before bulk.
+
+use super::{follow, requests};
+use crate::auth::Principal;
+use crate::hub::Reply;
+use crate::shared::{Shared, VERSION};
+use axum::extract::ws::{Message, WebSocket};
+use buildpool_protocol::client_link::{FromClient, ToClient};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::frame;
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::limits::REGISTER_WITHIN;
+use buildpool_protocol::version::VersionRange;
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+/// Requests of one connection that are served at a time, followed logs included.
+const REQUESTS_MAX: usize = 1024;
+/// Control messages that wait to be sent; tasks wait when it is full.
+const CONTROL_MAX: usize = 256;
+/// Bulk frames that wait to be sent.
+const BULK_MAX: usize = 4;
+
+/// What a request's task has at hand.
+#[derive(Clone)]
+pub(crate) struct Back {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) principal: Principal,
+    pub(crate) connection: u64,
+    control: mpsc::Sender<ToClient>,
+    bulk: mpsc::Sender<Bytes>,
+}
+
+impl Back {
+    /// Says something. A client that is gone hears nothing.
+    pub(crate) async fn say(&self, message: ToClient) {
+        let _gone = self.control.send(message).await;
+    }
+
+    pub(crate) async fn refuse(&self, request: u32, error: LinkError) {
+        self.say(ToClient::Error { request: Some(request), error }).await;
+    }
+
+    /// Sends a bulk frame; false when the client is gone.
+    pub(crate) async fn bulk(&self, frame: Bytes) -> bool {
+        self.bulk.send(frame).await.is_ok()
+    }
+}
+
+/// A submit that waits for the pool's word.
+pub(crate) struct Submitted {
+    pub(crate) job: JobId,
+    /// It is an earlier job, which may be over.
+    pub(crate) reattached: bool,
+    pub(crate) wait: bool,
+    pub(crate) follow: bool,
+    pub(crate) progress: bool,
+    pub(crate) view: buildpool_protocol::client_link::View,
+    pub(crate) watch: watch::Receiver<crate::hub::JobEvent>,
+}
+
+pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal) {
+    if let Err(error) = register(&mut socket, &shared, &principal).await {
+        let text = frame::encode_control(&ToClient::Error { request: None, error });
+        // Gone or not, the connection ends here.
+        let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
+            socket.send(Message::Text(text.into())).await?;
+            socket.send(Message::Close(None)).await
+        })
+        .await;
+        return;
+    }
+    let connection = shared.hub.number();
+    let replies = shared.hub.add_client(connection);
+    let (control, control_out) = mpsc::channel(CONTROL_MAX);
+    let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
+    let (sink, stream) = socket.split();
+    let back = Back { shared: shared.clone(), principal, connection, control, bulk };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(write(sink, control_out, bulk_out));
+    Connection { back, replies, tasks, submitted: HashMap::new(), follows: HashMap::new() }.run(stream).await;
+    shared.hub.remove_client(connection);
+}
+
+async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal) -> Result<(), LinkError> {
+    let malformed = |text: &str| LinkError::new(ErrorCode::Malformed, text);
+    let first = match tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await {
+        Ok(Some(Ok(Message::Text(text)))) => text,
+        Ok(_) => return Err(malformed("the first message must be `register`")),
+        Err(_) => return Err(malformed("no `register` came in time")),
+    };
+    let FromClient::Register { protocol, .. } = frame::decode_control(&first)? else {
+        return Err(malformed("the first message must be `register`"));
+    };
+    let Some(protocol) = VersionRange::ours().agree(protocol) else {
+        let text = format!("no protocol version in common: this coordinator speaks {:?}", VersionRange::ours());
+        return Err(LinkError::new(ErrorCode::VersionMismatch, text));
+    };
+    let answer = ToClient::Registered {
+        protocol,
+        version: VERSION.to_owned(),
+        local: shared.config.local,
+        role: principal.role,
+    };
+    let sent = socket.send(Message::Text(frame::encode_control(&answer).into())).await;
+    sent.map_err(|_| malformed("the client went away"))
+}
+
+/// Writes until both queues end or the client stops taking. Control goes first.
+async fn write(
+    mut sink: futures_util::stream::SplitSink<WebSocket, Message>,
+    mut control: mpsc::Receiver<ToClient>,
+    mut bulk: mpsc::Receiver<Bytes>,
+) {
+    loop {
+        let message = tokio::select! {
+            biased;
+            Some(message) = control.recv() => Message::Text(frame::encode_control(&message).into()),
+            Some(bytes) = bulk.recv() => Message::Binary(bytes),
+            else => break,
+        };
+        if sink.send(message).await.is_err() {
+            return;
+        }
+    }
+    // The socket may be gone already.
+    let _gone = sink.send(Message::Close(None)).await;
+}
+
+struct Connection {
+    back: Back,
+    replies: mpsc::Receiver<Reply>,
+    tasks: JoinSet<()>,
+    submitted: HashMap<u32, Submitted>,
+    /// How far each followed log has been taken.
+    follows: HashMap<u32, watch::Sender<Option<u64>>>,
+}
+
+impl Connection {
+    async fn run(&mut self, mut stream: futures_util::stream::SplitStream<WebSocket>) {
+        let Back { shared, principal, .. } = self.back.clone();
+        let revoked = shared.revoked(&principal);
+        tokio::pin!(revoked);
+        loop {
+            tokio::select! {
+                reply = self.replies.recv() => match reply {
+                    Some(reply) => self.reply(reply).await,
+                    None => return,
+                },
+                error = &mut revoked => return self.back.say(ToClient::Error { request: None, error }).await,
+                Some(_) = self.tasks.join_next(), if self.tasks.len() > 1 => {}
+                received = stream.next() => match received {
+                    Some(Ok(Message::Text(text))) => match frame::decode_control(&text) {
+                        Ok(message) => self.request(message).await,
+                        Err(error) => return self.back.say(ToClient::Error { request: None, error }).await,
+                    },
+                    Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                },
+            }
+        }
+    }
+
+    async fn reply(&mut self, reply: Reply) {
+        match reply {
+            Reply::Accepted { request, job, reattached } => {
+                self.back.say(ToClient::Accepted { request, job, reattached }).await;
+                if let Some(submitted) = self.submitted.remove(&request) {
+                    self.accepted(request, job, Submitted { reattached, ..submitted });
+                }
+            }
+            Reply::Refused { request, error } => {
+                if let Some(submitted) = self.submitted.remove(&request) {
+                    drop(submitted.watch);
+                    self.back.shared.hub.unwatch(submitted.job);
+                }
+                self.back.refuse(request, error).await;
+            }
+            Reply::Acknowledged { request, job } => {
+                let back = self.back.clone();
+                self.tasks.spawn(async move {
+                    match job {
+                        Some(job) => requests::job_now(&back, request, job).await,
+                        None => requests::workers(&back, request).await,
+                    }
+                });
+            }
+        }
+    }
+
+    fn accepted(&mut self, request: u32, job: JobId, mut submitted: Submitted) {
+        if submitted.job != job {
+            submitted.watch = self.back.shared.hub.watch(job);
+            submitted.job = job;
+        }
+        if submitted.follow {
+            let (taken, window) = watch::channel(None);
+            self.follows.insert(request, taken);
+            let plan = follow::Plan { request, job: submitted.job, from: follow::From::Start, to_end: false };
+            self.tasks.spawn(follow::follow(self.back.clone(), plan, window));
+        }
+        if submitted.wait {
+            self.tasks.spawn(requests::wait(self.back.clone(), request, submitted));
+        }
+    }
+
+    async fn request(&mut self, message: FromClient) {
+        if self.tasks.len() > REQUESTS_MAX {
+            let text = format!("{REQUESTS_MAX} requests of this connection are being served; wait for answers");
+            let error = LinkError::new(ErrorCode::Exhausted, text);
+            return self.back.say(ToClient::Error { request: requests::number(&message), error }).await;
+        }
+        match message {
+            FromClient::Register { .. } => {}
+            FromClient::Submit { request, submit } => {
+                match requests::submit(&self.back, request, *submit).await {
+                    Ok(submitted) => drop(self.submitted.insert(request, submitted)),
+                    Err(error) => self.back.refuse(request, error).await,
+                }
+            }
+            FromClient::Follow { request, job, cursor, attempt, to_end, tail } => {
+                let (taken, window) = watch::channel(None);
+                self.follows.insert(request, taken);
+                let back = self.back.clone();
+                self.tasks.spawn(async move {
+                    match back.shared.resolve(&job) {
+                        Ok(job) => {
+                            let from = follow::From::of(cursor, attempt, tail);
+                            follow::follow(back, follow::Plan { request, job, from, to_end }, window).await;
+                        }
+                        Err(error) => back.refuse(request, error).await,
+                    }
+                });
+            }
+            FromClient::Taken { request, position } => {
+                if let Some(taken) = self.follows.get(&request) {
+                    taken.send_replace(Some(position));
+                }
+            }
+            // Dropping the sender ends the follower.
+            FromClient::Unfollow { request } => drop(self.follows.remove(&request)),
+            other => drop(self.tasks.spawn(requests::serve(self.back.clone(), other))),
+        }
+        // A follower that has ended does not need its window any more.
+        if self.follows.len() > REQUESTS_MAX {
+            self.follows.retain(|_, taken| taken.receiver_count() > 0);
+        }
+    }
+}

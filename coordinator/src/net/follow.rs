@@ -1,0 +1,187 @@
+//! Sending a log to a reader from a position on, as it grows, and across attempts.
+
+use super::client_conn::Back;
+use crate::shared::internal_log;
+use crate::store::{LogError, LogReader};
+use buildpool_protocol::client_link::{Cursor, ToClient};
+use buildpool_protocol::error::LinkError;
+use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
+use buildpool_protocol::ids::{AttemptId, JobId};
+use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
+use bytes::{Bytes, BytesMut};
+use tokio::sync::watch;
+
+/// Log bytes in one frame.
+const FRAME_BYTES: usize = 256 << 10;
+
+/// Where a reader begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum From {
+    /// At the start of the newest attempt.
+    Start,
+    /// At the start of this attempt.
+    Attempt(u32),
+    /// At this place.
+    Cursor(Cursor),
+    /// So that about this many of the last lines come, of this attempt or the newest.
+    Tail(Option<u32>, u64),
+}
+
+impl From {
+    pub(crate) fn of(cursor: Option<Cursor>, attempt: Option<u32>, tail: Option<u64>) -> Self {
+        match (cursor, attempt, tail) {
+            (Some(cursor), _, _) => Self::Cursor(cursor),
+            (None, attempt, Some(lines)) => Self::Tail(attempt, lines),
+            (None, Some(attempt), None) => Self::Attempt(attempt),
+            (None, None, None) => Self::Start,
+        }
+    }
+
+    fn attempt(self) -> Option<u32> {
+        match self {
+            Self::Start => None,
+            Self::Attempt(attempt) => Some(attempt),
+            Self::Cursor(cursor) => Some(cursor.attempt),
+            Self::Tail(attempt, _) => attempt,
+        }
+    }
+}
+
+/// What a reader wants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) request: u32,
+    pub(crate) job: JobId,
+    pub(crate) from: From,
+    pub(crate) to_end: bool,
+}
+
+/// Why following ended early.
+enum Stop {
+    /// The reader is gone or does not want more.
+    Reader,
+    /// It can't be served.
+    Refused(LinkError),
+}
+
+impl std::convert::From<LogError> for Stop {
+    fn from(error: LogError) -> Self {
+        Self::Refused(internal_log(&error))
+    }
+}
+
+pub(crate) async fn follow(back: Back, plan: Plan, window: watch::Receiver<Option<u64>>) {
+    let mut follower = Follower { back, plan, window };
+    match follower.run().await {
+        Ok(cursor) => follower.back.say(ToClient::End { request: plan.request, cursor }).await,
+        Err(Stop::Reader) => {}
+        Err(Stop::Refused(error)) => follower.back.refuse(plan.request, error).await,
+    }
+}
+
+struct Follower {
+    back: Back,
+    plan: Plan,
+    window: watch::Receiver<Option<u64>>,
+}
+
+impl Follower {
+    /// Sends attempt after attempt until the job is over and its last log is sent.
+    async fn run(&mut self) -> Result<Cursor, Stop> {
+        let job = self.plan.job;
+        let fixed = self.plan.from.attempt().is_some();
+        let mut watch = self.back.shared.hub.watch(job);
+        let mut sent: Option<Cursor> = None;
+        loop {
+            let (newest, is_over) = self.newest_attempt().await?;
+            let wanted = match (sent, self.plan.from.attempt()) {
+                (None, Some(attempt)) => Some(attempt),
+                (None, None) => newest,
+                (Some(sent), _) => newest.filter(|newest| *newest > sent.attempt && !(fixed && self.plan.to_end)),
+            };
+            match wanted {
+                Some(attempt) => {
+                    if sent.is_some() {
+                        self.back.say(ToClient::Attempt { request: self.plan.request, attempt }).await;
+                    }
+                    let from = if sent.is_none() { self.plan.from } else { From::Attempt(attempt) };
+                    sent = Some(self.send(attempt, from).await?);
+                    if self.plan.to_end {
+                        break;
+                    }
+                }
+                None if is_over || self.plan.to_end => break,
+                // The watch ends with the job, and then there is no waiting.
+                None => tokio::select! {
+                    changed = watch.changed() => if changed.is_err() { watch = self.back.shared.hub.watch(job) },
+                    ended = self.window.changed() => if ended.is_err() { return Err(Stop::Reader) },
+                },
+            }
+        }
+        drop(watch);
+        self.back.shared.hub.unwatch(job);
+        Ok(sent.unwrap_or_default())
+    }
+
+    /// The newest attempt's number, and whether the job is over.
+    async fn newest_attempt(&self) -> Result<(Option<u32>, bool), Stop> {
+        let shared = &self.back.shared;
+        if let Some(live) = shared.runtime.live(self.plan.job).await {
+            return Ok((live.attempts.last().map(|attempt| attempt.number), false));
+        }
+        let finished = shared.finished(self.plan.job).map_err(Stop::Refused)?;
+        Ok((finished.record.attempts.last().map(|attempt| attempt.number), true))
+    }
+
+    /// Sends one attempt's log until nothing will follow.
+    async fn send(&mut self, number: u32, from: From) -> Result<Cursor, Stop> {
+        let attempt = AttemptId { job: self.plan.job, number };
+        let mut reader = tokio::task::block_in_place(|| self.back.shared.logs.reader(attempt))?;
+        let mut position = match from {
+            From::Start | From::Attempt(_) => 0,
+            From::Cursor(cursor) => cursor.position,
+            From::Tail(_, lines) => tokio::task::block_in_place(|| reader.tail(lines, None))?,
+        };
+        let begun_at = position;
+        loop {
+            let chunks = tokio::task::block_in_place(|| reader.read(position, FRAME_BYTES))?;
+            if !chunks.is_empty() {
+                self.wait_for_window(begun_at, position).await?;
+                let frame = frame(self.plan.request, position, &chunks);
+                position += chunks.len() as u64;
+                if !self.back.bulk(frame).await {
+                    return Err(Stop::Reader);
+                }
+                continue;
+            }
+            let progress = reader.progress();
+            if position >= progress.position && (progress.ended || self.plan.to_end) {
+                return Ok(Cursor { attempt: number, position, within: 0 });
+            }
+            self.grown(&mut reader, position).await?;
+        }
+    }
+
+    async fn grown(&mut self, reader: &mut LogReader, position: u64) -> Result<(), Stop> {
+        loop {
+            tokio::select! {
+                _ = reader.grown(position) => return Ok(()),
+                changed = self.window.changed() => if changed.is_err() { return Err(Stop::Reader) },
+            }
+        }
+    }
+
+    /// Waits until the reader has taken enough of what is on its way.
+    async fn wait_for_window(&mut self, begun_at: u64, position: u64) -> Result<(), Stop> {
+        let fits = |taken: &Option<u64>| position.saturating_sub(taken.unwrap_or(begun_at)) < FOLLOW_WINDOW_BYTES;
+        self.window.wait_for(fits).await.map(drop).map_err(|_| Stop::Reader)
+    }
+}
+
+fn frame(channel: u32, position: u64, chunks: &[u8]) -> Bytes {
+    let header = BinaryHeader { kind: BinaryKind::Follow, channel, position };
+    let mut frame = BytesMut::with_capacity(BINARY_HEADER_BYTES + chunks.len());
+    frame.extend_from_slice(&header.encode());
+    frame.extend_from_slice(chunks);
+    frame.freeze()
+}

@@ -1,0 +1,103 @@
+//! Listening, plain or by TLS. Handshakes run beside each other, so that a slow one holds up nobody.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+
+/// Handshakes that are done and wait to be served.
+const ACCEPTED_MAX: usize = 64;
+/// Longest handshake.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+/// Wait after a failed accept: the process may be out of descriptors.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// A connection, protected or not.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// Gives connections to axum.
+pub(crate) struct Listener {
+    address: SocketAddr,
+    accepted: mpsc::Receiver<(Box<dyn Stream>, SocketAddr)>,
+}
+
+/// Finds the TLS settings of the next connection; none for plain text.
+pub(crate) type Acceptor = Box<dyn Fn() -> Option<TlsAcceptor> + Send>;
+
+impl Listener {
+    pub(crate) async fn bind(address: SocketAddr, acceptor: Acceptor) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let (sender, accepted) = mpsc::channel(ACCEPTED_MAX);
+        tokio::spawn(accept(listener, acceptor, sender));
+        Ok(Self { address, accepted })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+async fn accept(listener: TcpListener, acceptor: Acceptor, sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = sender.closed() => return,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                tokio::spawn(handshake(stream, peer, acceptor(), sender.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection can't be accepted");
+                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+            }
+        }
+    }
+}
+
+async fn handshake(
+    stream: TcpStream,
+    peer: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%peer, %error, "the connection ended before it began");
+        return;
+    }
+    let stream: Box<dyn Stream> = match acceptor {
+        None => Box::new(stream),
+        Some(acceptor) => match tokio::time::timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => Box::new(stream),
+            Ok(Err(error)) => {
+                tracing::debug!(%peer, %error, "no TLS handshake");
+                return;
+            }
+            Err(_) => return,
+        },
+    };
+    // Refused only when the coordinator ends.
+    let _ended = sender.send((stream, peer)).await;
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = Box<dyn Stream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        match self.accepted.recv().await {
+            Some(accepted) => accepted,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        Ok(self.address)
+    }
+}

@@ -1,0 +1,367 @@
+//! Requests of clients, each answered by a task of its own.
+
+use super::client_conn::{Back, Submitted};
+use crate::digesting;
+use crate::finished::Finished;
+use crate::hub::JobEvent;
+use crate::logtext;
+use crate::result;
+use crate::runtime::Command;
+use crate::shared::{internal, internal_log, rfc3339, wall_ms};
+use crate::store::{JobFilter, LogError, Lookup};
+use buildpool_digest::Digest;
+use buildpool_pool::{ClientRef, Input, Submit, Submitter};
+use buildpool_protocol::client_link::{
+    FromClient, JobSummary, Role, SubmitMessage, ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
+};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::{BuildId, JobId};
+use buildpool_protocol::limits::JOBS_PAGE_MAX;
+use buildpool_protocol::report::{JobResult, JobState};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often somebody who waits hears how it goes.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+/// The request's number, for an error that comes before it is looked at.
+pub(crate) fn number(message: &FromClient) -> Option<u32> {
+    match message {
+        FromClient::Register { .. } => None,
+        FromClient::Submit { request, .. }
+        | FromClient::Job { request, .. }
+        | FromClient::Follow { request, .. }
+        | FromClient::Taken { request, .. }
+        | FromClient::Unfollow { request }
+        | FromClient::Logs { request, .. }
+        | FromClient::Finding { request, .. }
+        | FromClient::Explain { request, .. }
+        | FromClient::Jobs { request, .. }
+        | FromClient::Cancel { request, .. }
+        | FromClient::Workers { request }
+        | FromClient::Drain { request, .. }
+        | FromClient::TokenCreate { request, .. }
+        | FromClient::TokenList { request }
+        | FromClient::TokenRevoke { request, .. } => Some(*request),
+    }
+}
+
+/// Serves everything that is not bound to the connection's own state.
+pub(crate) async fn serve(back: Back, message: FromClient) {
+    let Some(request) = number(&message) else { return };
+    let answer = match message {
+        FromClient::Job { job, view, wait, .. } => job_after(&back, &job, &view, wait).await.map(|result| {
+            Some(ToClient::Job { request, result: Box::new(result) })
+        }),
+        FromClient::Logs { query, .. } => {
+            logtext::answer(&back.shared, &query).await.map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) }))
+        }
+        FromClient::Finding { job, finding, .. } => finding_of(&back, &job, &finding)
+            .await
+            .map(|finding| Some(ToClient::Finding { request, finding: Box::new(finding) })),
+        FromClient::Explain { job, .. } => {
+            explain(&back, &job).await.map(|text| Some(ToClient::Explain { request, text }))
+        }
+        FromClient::Jobs { state, build, limit, .. } => {
+            jobs(&back, state, build, limit).await.map(|jobs| Some(ToClient::Jobs { request, jobs }))
+        }
+        FromClient::Workers { .. } => {
+            workers(&back, request).await;
+            Ok(None)
+        }
+        FromClient::Cancel { job, reason, .. } => cancel(&back, request, &job, reason).await.map(|()| None),
+        FromClient::Drain { worker, draining, deadline, .. } => {
+            let client = ClientRef { connection: back.connection, request };
+            let input = Input::Drain { client, worker, draining, deadline };
+            match admin(&back, "draining a worker") {
+                Ok(()) => {
+                    back.shared.runtime.input(input).await;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
+        }
+        FromClient::TokenCreate { role, name, expires, .. } => {
+            token_create(&back, role, &name, expires).map(|created| Some(ToClient::Token { request, created }))
+        }
+        FromClient::TokenList { .. } => token_list(&back).map(|tokens| Some(ToClient::Tokens { request, tokens })),
+        FromClient::TokenRevoke { token, .. } => {
+            token_revoke(&back, &token).map(|tokens| Some(ToClient::Tokens { request, tokens }))
+        }
+        FromClient::Register { .. }
+        | FromClient::Submit { .. }
+        | FromClient::Follow { .. }
+        | FromClient::Taken { .. }
+        | FromClient::Unfollow { .. } => Ok(None),
+    };
+    match answer {
+        Ok(Some(message)) => back.say(message).await,
+        Ok(None) => {}
+        Err(error) => back.refuse(request, error).await,
+    }
+}
+
+/// Hands a submit to the pool. The watch begins before, so that no end is missed.
+pub(crate) async fn submit(back: &Back, request: u32, message: SubmitMessage) -> Result<Submitted, LinkError> {
+    let shared = &back.shared;
+    if let Some(why) = shared.hub.degraded() {
+        let text = format!("nothing new is accepted while the coordinator can't write its records ({why}); try again");
+        return Err(LinkError::new(ErrorCode::Unavailable, text));
+    }
+    let finished = earlier(back, &message)?;
+    let submitted = Submitted {
+        job: message.job,
+        reattached: false,
+        wait: message.wait,
+        follow: message.follow,
+        progress: message.progress,
+        view: View::default(),
+        watch: shared.hub.watch(message.job),
+    };
+    let submit = Submit {
+        job: message.job,
+        spec: Arc::new(message.spec),
+        submitter: submitter(back),
+        client_request_id: message.client_request_id,
+        attach: message.attach,
+        secrets: message.secrets,
+        snapshot: message.snapshot,
+        finished,
+    };
+    let client = ClientRef { connection: back.connection, request };
+    shared.runtime.input(Input::Submit { client, submit: Box::new(submit) }).await;
+    Ok(submitted)
+}
+
+/// A finished job that this submit repeats.
+fn earlier(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, LinkError> {
+    let reader = &back.shared.reader;
+    if let Lookup::Found(record) = reader.job(message.job).map_err(internal)? {
+        if record.principal != back.principal.name {
+            return Err(LinkError::new(ErrorCode::Conflict, format!("job id {} is in use", message.job)));
+        }
+        return Ok(record.done.is_some().then_some(message.job));
+    }
+    let Some(text) = &message.client_request_id else { return Ok(None) };
+    let Some(job) = reader.by_client_request(&back.principal.name, text).map_err(internal)? else { return Ok(None) };
+    match reader.job(job).map_err(internal)? {
+        Lookup::Found(record) => Ok(record.done.is_some().then_some(job)),
+        Lookup::Evicted | Lookup::Unknown => Ok(None),
+    }
+}
+
+fn submitter(back: &Back) -> Submitter {
+    Submitter { name: back.principal.name.clone(), admin: back.principal.role == Role::Admin }
+}
+
+/// Says `complete` when the job is over, and how it goes until then.
+pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
+    let job = submitted.job;
+    let is_over = submitted.reattached && back.shared.runtime.live(job).await.is_none();
+    let outcome = loop {
+        if is_over {
+            break back.shared.finished(job);
+        }
+        let event = submitted.watch.borrow_and_update().clone();
+        if let JobEvent::Done(finished) = event {
+            break Ok(finished);
+        }
+        if submitted.progress && say_progress(&back, request, job).await.is_none() {
+            break back.shared.finished(job);
+        }
+        let changed = if submitted.progress {
+            tokio::time::timeout(PROGRESS_EVERY, submitted.watch.changed()).await.unwrap_or(Ok(()))
+        } else {
+            submitted.watch.changed().await
+        };
+        if changed.is_err() {
+            break back.shared.finished(job);
+        }
+    };
+    match outcome {
+        Ok(finished) => {
+            let result = render(&back, &finished, &submitted.view).await;
+            back.say(ToClient::Complete { request, result: Box::new(result) }).await;
+            back.shared.runtime.input(Input::Delivered { job }).await;
+        }
+        Err(error) => back.refuse(request, error).await,
+    }
+}
+
+async fn say_progress(back: &Back, request: u32, job: JobId) -> Option<()> {
+    let live = back.shared.runtime.live(job).await?;
+    let progress = result::progress(&live, &back.shared.hub);
+    back.say(ToClient::Progress { request, progress }).await;
+    Some(())
+}
+
+/// How a job is at this moment.
+pub(crate) async fn job_now(back: &Back, request: u32, job: JobId) {
+    match job_after(back, &job.to_string(), &View::default(), Duration::ZERO).await {
+        Ok(result) => back.say(ToClient::Job { request, result: Box::new(result) }).await,
+        Err(error) => back.refuse(request, error).await,
+    }
+}
+
+/// How a job is, when it is over or when `wait` is.
+async fn job_after(back: &Back, text: &str, view: &View, wait: Duration) -> Result<JobResult, LinkError> {
+    let shared = &back.shared;
+    let job = shared.resolve(text)?;
+    let until = Instant::now() + wait;
+    let mut watch = shared.hub.watch(job);
+    let result = loop {
+        let Some(live) = shared.runtime.live(job).await else {
+            let finished = shared.finished(job)?;
+            break render(back, &finished, view).await;
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break result::of_live(&live, wall_ms());
+        }
+        // Whatever ends the wait, the job is looked at again.
+        let _ended = tokio::time::timeout(left, watch.wait_for(|event| matches!(event, JobEvent::Done(_)))).await;
+    };
+    drop(watch);
+    shared.hub.unwatch(job);
+    Ok(result)
+}
+
+/// Renders a finished job, from its digest or, where that is not in memory or not by this template, from its log.
+async fn render(back: &Back, finished: &Arc<Finished>, view: &View) -> JobResult {
+    let is_at_hand = finished.digest.is_some() && view.template.as_ref().is_none_or(|wanted| Some(wanted) == finished.record.spec.template.as_ref());
+    if is_at_hand || finished.record.done.as_ref().is_none_or(|done| done.outcome.is_none()) {
+        return result::of_finished(finished, finished.digest.as_deref(), view);
+    }
+    match digest_of(back, finished, view).await {
+        Ok(digest) => result::of_finished(finished, digest.as_ref(), view),
+        Err(error) => {
+            let mut result = result::of_finished(finished, None, view);
+            result.warnings.count += 1;
+            result.warnings.shown.push(error.message);
+            result
+        }
+    }
+}
+
+async fn digest_of(back: &Back, finished: &Arc<Finished>, view: &View) -> Result<Option<Digest>, LinkError> {
+    let (shared, finished, template) = (back.shared.clone(), finished.clone(), view.template.clone());
+    tokio::task::spawn_blocking(move || {
+        let history = shared.history(&finished.record.spec);
+        digesting::again(&shared.logs, &finished.record, history, template)
+    })
+    .await
+    .unwrap_or(Err(LogError::Broken))
+    .map_err(|error| internal_log(&error))
+}
+
+async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T) -> Result<T, LinkError> {
+    let shared = &back.shared;
+    let job = shared.resolve(text)?;
+    if shared.runtime.live(job).await.is_some() {
+        return Err(LinkError::new(ErrorCode::NotFound, format!("job {job} is not over yet; ask again when it is")));
+    }
+    let finished = shared.finished(job)?;
+    if let Some(digest) = &finished.digest {
+        return Ok(read(digest));
+    }
+    let digest = digest_of(back, &finished, &View::default()).await?;
+    let none = || LinkError::new(ErrorCode::NotFound, format!("job {job} never ran to an end, so there is nothing to digest"));
+    digest.as_ref().map(read).ok_or_else(none)
+}
+
+async fn finding_of(back: &Back, job: &str, finding: &str) -> Result<buildpool_protocol::Finding, LinkError> {
+    with_digest(back, job, |digest| digest.finding(finding)).await?.ok_or_else(|| {
+        LinkError::new(ErrorCode::NotFound, format!("job {job} has no finding `{finding}`; `buildpool job {job}` lists them"))
+    })
+}
+
+async fn explain(back: &Back, job: &str) -> Result<String, LinkError> {
+    with_digest(back, job, Digest::explain).await
+}
+
+async fn jobs(
+    back: &Back,
+    state: Option<JobState>,
+    build: Option<BuildId>,
+    limit: u32,
+) -> Result<Vec<JobSummary>, LinkError> {
+    let limit = (limit as usize).clamp(1, JOBS_PAGE_MAX);
+    let now = wall_ms();
+    let mut found: Vec<(i64, JobSummary)> = back
+        .shared
+        .runtime
+        .all_live()
+        .await
+        .iter()
+        .filter(|live| state.is_none_or(|state| state == live.state))
+        .filter(|live| build.is_none_or(|build| live.record.spec.build == Some(build)))
+        .map(|live| (live.record.created_at_ms, result::summary_of_live(live, now)))
+        .collect();
+    if state.is_none_or(|state| state == JobState::Done) {
+        let filter = JobFilter { done: Some(true), build, before_ms: None };
+        let records = back.shared.reader.jobs(&filter, limit).map_err(internal)?;
+        found.extend(records.iter().map(|record| (record.created_at_ms, result::summary_of_record(record))));
+    }
+    found.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| right.job_id.cmp(&left.job_id)));
+    found.dedup_by(|(_, left), (_, right)| left.job_id == right.job_id);
+    Ok(found.into_iter().take(limit).map(|(_, summary)| summary).collect())
+}
+
+pub(crate) async fn workers(back: &Back, request: u32) {
+    let workers = back
+        .shared
+        .runtime
+        .workers()
+        .await
+        .into_iter()
+        .map(|worker| WorkerSummary {
+            name: worker.record.name,
+            worker_id: worker.record.worker.to_string(),
+            connected: worker.connected,
+            draining: worker.draining,
+            quarantined: worker.quarantined,
+            slots: worker.record.slots,
+            busy: u32::try_from(worker.jobs.len()).unwrap_or(u32::MAX),
+            labels: worker.record.labels,
+            resources: worker.record.resources,
+            jobs: worker.jobs.iter().map(ToString::to_string).collect(),
+            last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { worker.record.last_seen_ms })),
+            version: worker.record.version,
+        })
+        .collect();
+    back.say(ToClient::Workers { request, workers }).await;
+}
+
+async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result<(), LinkError> {
+    let job = back.shared.resolve(text)?;
+    let client = ClientRef { connection: back.connection, request };
+    back.shared.runtime.send(Command::Input(Input::Cancel { client, job, by: submitter(back), reason })).await;
+    Ok(())
+}
+
+fn admin(back: &Back, what: &str) -> Result<(), LinkError> {
+    if back.principal.role == Role::Admin {
+        return Ok(());
+    }
+    let text = format!("{what} needs an admin token; `{}` has role {}", back.principal.name, back.principal.role.name());
+    Err(LinkError::new(ErrorCode::Forbidden, text))
+}
+
+fn token_create(back: &Back, role: Role, name: &str, expires: Option<Duration>) -> Result<TokenCreated, LinkError> {
+    admin(back, "making a token")?;
+    let shared = &back.shared;
+    let created = shared.tokens.create(role, name, expires, shared.fingerprint.as_deref(), &back.principal.name);
+    created.map_err(|error| LinkError::new(ErrorCode::Invalid, error.to_string()))
+}
+
+fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {
+    admin(back, "listing tokens")?;
+    back.shared.tokens.list().map_err(internal)
+}
+
+fn token_revoke(back: &Back, token: &str) -> Result<Vec<TokenSummary>, LinkError> {
+    admin(back, "revoking a token")?;
+    let revoked = back.shared.tokens.revoke(token, &back.principal.name);
+    revoked.map_err(|error| LinkError::new(ErrorCode::NotFound, error.to_string()))?;
+    token_list(back)
+}

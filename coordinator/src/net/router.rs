@@ -1,0 +1,101 @@
+//! Paths, and who may use them.
+
+use super::{client_conn, worker_conn};
+use crate::auth::Principal;
+use crate::shared::Shared;
+use axum::Router;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use buildpool_protocol::client_link::{self, Role};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
+use buildpool_protocol::{frame, worker_link};
+use std::sync::Arc;
+
+/// A small read buffer: an idle connection costs little, and a busy one loses at most a fifth of its speed.
+const READ_BUFFER_BYTES: usize = 8 << 10;
+
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route(worker_link::PATH, get(worker))
+        .route(client_link::PATH, get(client))
+        .route("/health", get(|| async { "ok\n" }))
+        .route("/ready", get(ready))
+        .layer(from_fn(refuse_browsers))
+        .with_state(shared)
+}
+
+/// A page in a browser must not reach a pool on this machine: no link is ever opened by one.
+async fn refuse_browsers(request: Request, next: Next) -> Response {
+    let is_link = request.uri().path().starts_with("/v1/");
+    if is_link && request.headers().contains_key(header::ORIGIN) {
+        return refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden, "links are not for browsers (an Origin header was sent)");
+    }
+    next.run(request).await
+}
+
+async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.hub.degraded() {
+        None => "ready\n".into_response(),
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("records can't be written: {why}\n")).into_response(),
+    }
+}
+
+async fn worker(State(shared): State<Arc<Shared>>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+    match authenticate(&shared, &headers, &[Role::Worker, Role::Admin]) {
+        Ok(principal) => limited(upgrade).on_upgrade(move |socket| worker_conn::serve(socket, shared, principal)),
+        Err(response) => response,
+    }
+}
+
+async fn client(State(shared): State<Arc<Shared>>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+    match authenticate(&shared, &headers, &[Role::Submit, Role::Admin]) {
+        Ok(principal) => limited(upgrade).on_upgrade(move |socket| client_conn::serve(socket, shared, principal)),
+        Err(response) => response,
+    }
+}
+
+fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
+    let most = CONTROL_MESSAGE_BYTES_MAX.max(BINARY_FRAME_BYTES_MAX);
+    upgrade
+        .max_message_size(most)
+        .max_frame_size(most)
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0)
+        .max_write_buffer_size(most * 2)
+}
+
+#[expect(clippy::result_large_err, reason = "the error is the response that is sent, once a connection")]
+fn authenticate(shared: &Shared, headers: &HeaderMap, roles: &[Role]) -> Result<Principal, Response> {
+    let bearer = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "))
+        .map(str::trim);
+    let Some(bearer) = bearer else {
+        return Err(refuse(
+            StatusCode::UNAUTHORIZED,
+            ErrorCode::Unauthorized,
+            "no token was given; make one with `buildpool token create` on the coordinator's machine and pass it by --token or BUILDPOOL_TOKEN",
+        ));
+    };
+    let principal = shared
+        .tokens
+        .verify(bearer)
+        .map_err(|error| refuse(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, &error.to_string()))?;
+    if !roles.contains(&principal.role) {
+        let wanted: Vec<_> = roles.iter().map(|role| role.name()).collect();
+        let text = format!("the token `{}` has role {}; this needs {}", principal.name, principal.role.name(), wanted.join(" or "));
+        return Err(refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden, &text));
+    }
+    Ok(principal)
+}
+
+fn refuse(status: StatusCode, code: ErrorCode, text: &str) -> Response {
+    let body = frame::encode_control(&LinkError::new(code, text));
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

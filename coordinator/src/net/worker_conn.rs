@@ -1,0 +1,244 @@
+//! The connection of one worker: messages to the pool, output to the store.
+
+use crate::attempt::LiveAttempt;
+use crate::auth::Principal;
+use crate::completing;
+use crate::hub::WorkerOut;
+use crate::shared::Shared;
+use crate::store::Appended;
+use axum::extract::ws::{Message, WebSocket};
+use buildpool_pool::{Input, Session, Wish};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::frame::{self, BinaryHeader, BinaryKind};
+use buildpool_protocol::ids::{AttemptId, Lease};
+use buildpool_protocol::limits::{REGISTER_WITHIN, REPORT_EVERY, SILENCE_MAX};
+use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader};
+use buildpool_protocol::version::VersionRange;
+use buildpool_protocol::worker_link::{Desired, FromWorker, Register, ToWorker};
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Output is acknowledged after this many bytes at the latest.
+const ACKNOWLEDGE_BYTES: u64 = 1 << 20;
+/// A worker whose output the disk refused is asked again after this long.
+const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal) {
+    let register = match registration(&mut socket).await {
+        Ok(Some(register)) => register,
+        Ok(None) => return,
+        Err(error) => return refuse(&mut socket, error).await,
+    };
+    let Some(protocol) = VersionRange::ours().agree(register.protocol) else {
+        let text = format!("no protocol version in common: this coordinator speaks {:?}", VersionRange::ours());
+        return refuse(&mut socket, LinkError::new(ErrorCode::VersionMismatch, text)).await;
+    };
+    let session = Session(shared.hub.number());
+    tracing::info!(worker = %register.name, session = session.0, token = %principal.name, "worker connected");
+    let name = register.name.clone();
+    let mut outbox = shared.hub.add_worker(session);
+    shared.runtime.input(Input::Registered { session, register }).await;
+    let mut connection = Connection { socket, shared: shared.clone(), session, protocol, unacknowledged: HashMap::new() };
+    let end = connection.run(&mut outbox, &principal).await;
+    shared.hub.remove_worker(session);
+    shared.runtime.input(Input::Gone { session }).await;
+    match end {
+        Ok(()) => tracing::info!(worker = %name, session = session.0, "worker gone"),
+        Err(error) => {
+            tracing::warn!(worker = %name, session = session.0, error = %error.message, "worker refused");
+            refuse(&mut connection.socket, error).await;
+        }
+    }
+}
+
+async fn registration(socket: &mut WebSocket) -> Result<Option<Box<Register>>, LinkError> {
+    let first = match tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await {
+        Ok(Some(Ok(Message::Text(text)))) => text,
+        Ok(Some(Ok(_))) => return Err(LinkError::new(ErrorCode::Malformed, "the first message must be `register`")),
+        Ok(Some(Err(_)) | None) => return Ok(None),
+        Err(_) => {
+            let text = format!("no `register` within {} s", REGISTER_WITHIN.as_secs());
+            return Err(LinkError::new(ErrorCode::Malformed, text));
+        }
+    };
+    match frame::decode_control(&first)? {
+        FromWorker::Register(register) => Ok(Some(register)),
+        FromWorker::Report { .. } | FromWorker::Complete { .. } | FromWorker::Decline { .. } => {
+            Err(LinkError::new(ErrorCode::Malformed, "the first message must be `register`"))
+        }
+    }
+}
+
+async fn refuse(socket: &mut WebSocket, error: LinkError) {
+    let text = frame::encode_control(&ToWorker::Refused { error });
+    // The worker may be gone already; it learns the reason at its next attempt.
+    let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
+        socket.send(Message::Text(text.into())).await?;
+        socket.send(Message::Close(None)).await
+    })
+    .await;
+}
+
+struct Connection {
+    socket: WebSocket,
+    shared: Arc<Shared>,
+    session: Session,
+    protocol: u16,
+    /// Stored bytes of each attempt that the worker has not been told of.
+    unacknowledged: HashMap<AttemptId, u64>,
+}
+
+impl Connection {
+    async fn run(&mut self, outbox: &mut tokio::sync::mpsc::Receiver<WorkerOut>, principal: &Principal) -> Result<(), LinkError> {
+        let shared = self.shared.clone();
+        let revoked = shared.revoked(principal);
+        tokio::pin!(revoked);
+        loop {
+            tokio::select! {
+                biased;
+                out = outbox.recv() => match out {
+                    Some(out) => if !self.say(out).await? { return Ok(()) },
+                    None => return Ok(()),
+                },
+                error = &mut revoked => return Err(error),
+                received = tokio::time::timeout(SILENCE_MAX, self.socket.recv()) => match received {
+                    Ok(Some(Ok(message))) => if !self.take(message).await? { return Ok(()) },
+                    Ok(Some(Err(_)) | None) | Err(_) => return Ok(()),
+                },
+            }
+        }
+    }
+
+    async fn say(&mut self, out: WorkerOut) -> Result<bool, LinkError> {
+        let message = match out {
+            WorkerOut::Welcome { lost_after, wishes } => ToWorker::Registered {
+                protocol: self.protocol,
+                session: self.session.0,
+                report_every: REPORT_EVERY,
+                lost_after,
+                desired: self.desired(wishes),
+            },
+            WorkerOut::Desire { wishes } => ToWorker::Desired { desired: self.desired(wishes) },
+            WorkerOut::Message(message) => *message,
+            WorkerOut::Close(error) => return Err(error),
+        };
+        Ok(self.send(&message).await)
+    }
+
+    async fn send(&mut self, message: &ToWorker) -> bool {
+        let text = frame::encode_control(message);
+        matches!(tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Text(text.into()))).await, Ok(Ok(())))
+    }
+
+    /// Adds to each wish how much of the log there is.
+    fn desired(&mut self, wishes: Vec<Wish>) -> Vec<Desired> {
+        wishes
+            .into_iter()
+            .map(|wish| match wish {
+                Wish::Continue(lease) => Desired::Continue { lease, position: self.position(lease) },
+                Wish::Cancel { lease, by, reason } => Desired::Cancel { lease, by, reason },
+                Wish::Fenced(lease) => Desired::Fenced { lease },
+                Wish::Forget(lease) => Desired::Forget { lease },
+            })
+            .collect()
+    }
+
+    fn position(&mut self, lease: Lease) -> u64 {
+        let Some(attempt) = self.shared.hub.attempt(lease.attempt) else { return 0 };
+        self.unacknowledged.remove(&lease.attempt);
+        tokio::task::block_in_place(|| attempt.position(&self.shared.logs)).unwrap_or_else(|error| {
+            tracing::warn!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a log can't be opened");
+            0
+        })
+    }
+
+    async fn take(&mut self, message: Message) -> Result<bool, LinkError> {
+        match message {
+            Message::Text(text) => {
+                self.control(frame::decode_control(&text)?).await;
+                Ok(true)
+            }
+            Message::Binary(bytes) => self.output(bytes).await,
+            Message::Close(_) => Ok(false),
+            Message::Ping(_) | Message::Pong(_) => Ok(true),
+        }
+    }
+
+    async fn control(&mut self, message: FromWorker) {
+        let session = self.session;
+        let runtime = &self.shared.runtime;
+        match message {
+            // A second one on the same connection says nothing new.
+            FromWorker::Register(_) => {}
+            FromWorker::Report { held, condition } => runtime.input(Input::Reported { session, held, condition }).await,
+            FromWorker::Decline { lease, reason } => runtime.input(Input::Declined { session, lease, reason }).await,
+            FromWorker::Complete { lease, outcome } => {
+                let attempt = self.shared.hub.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
+                match attempt.filter(|attempt| attempt.is_of(session)) {
+                    Some(attempt) if attempt.begin_completing() => {
+                        tokio::spawn(completing::complete(self.shared.clone(), session, attempt, outcome));
+                    }
+                    // Being completed already; or over or granted anew, as the answer to the next report says.
+                    Some(_) | None => {}
+                }
+            }
+        }
+    }
+
+    async fn output(&mut self, bytes: Bytes) -> Result<bool, LinkError> {
+        let (header, content) = BinaryHeader::decode(&bytes)?;
+        if header.kind != BinaryKind::Output {
+            return Err(LinkError::new(ErrorCode::Malformed, "only output frames are expected from a worker here"));
+        }
+        let malformed = |error: &dyn std::fmt::Display| LinkError::new(ErrorCode::Malformed, format!("output frame: {error}"));
+        let first = content
+            .first_chunk::<CHUNK_HEADER_BYTES>()
+            .ok_or_else(|| malformed(&"shorter than a chunk"))
+            .and_then(|first| ChunkHeader::decode_header(first).map_err(|error| malformed(&error)))?;
+        // Output of an attempt that is over or was granted anew: dropped, as the next answer to a report will say.
+        let Some(attempt) = self.shared.hub.attempt(first.attempt).filter(|attempt| attempt.is_of(self.session)) else {
+            return Ok(true);
+        };
+        let appended = tokio::task::block_in_place(|| attempt.append(&self.shared.logs, header.position, content));
+        match appended {
+            Ok(Appended::Stored { position }) => Ok(self.acknowledge(&attempt, position, content.len() as u64).await),
+            Ok(Appended::Rewind { position }) => Ok(self.send(&ToWorker::Position { lease: attempt.lease, position }).await),
+            Err(error) if error.is_senders_fault() => Err(malformed(&error)),
+            Err(error) => {
+                tracing::error!(attempt = %first.attempt, error = &error as &dyn std::error::Error, "output can't be stored");
+                self.ask_again_later(attempt, error.needs_restart());
+                Ok(true)
+            }
+        }
+    }
+
+    async fn acknowledge(&mut self, attempt: &LiveAttempt, position: u64, grown: u64) -> bool {
+        let pending = self.unacknowledged.entry(attempt.lease.attempt).or_default();
+        *pending += grown;
+        if *pending < ACKNOWLEDGE_BYTES {
+            return true;
+        }
+        self.unacknowledged.remove(&attempt.lease.attempt);
+        self.send(&ToWorker::Position { lease: attempt.lease, position }).await
+    }
+
+    /// The disk refused output: nothing is lost, the worker has it. It is asked to send again from what there is.
+    fn ask_again_later(&self, attempt: Arc<LiveAttempt>, restart: bool) {
+        let (shared, session) = (self.shared.clone(), self.session);
+        tokio::spawn(async move {
+            tokio::time::sleep(WRITE_AGAIN_AFTER).await;
+            let position = tokio::task::block_in_place(|| {
+                if restart {
+                    attempt.restart(&shared.logs)?;
+                }
+                attempt.position(&shared.logs)
+            });
+            if let Ok(position) = position {
+                let message = ToWorker::Position { lease: attempt.lease, position };
+                shared.hub.to_worker(session, WorkerOut::Message(Box::new(message)));
+            }
+        });
+    }
+}

@@ -1,0 +1,189 @@
+//! The answer about a job, made of its record, the pool's present, and its digest.
+
+use crate::finished::Finished;
+use crate::hub::Hub;
+use crate::shared::rfc3339;
+use crate::store::JobRecord;
+use buildpool_digest::Digest;
+use buildpool_pool::LiveJob;
+use buildpool_protocol::client_link::{JobSummary, Progress, View};
+use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::outcome::ProcessState;
+use buildpool_protocol::report::{JobResult, JobState, Verdict, Waiting};
+use buildpool_protocol::spec::JobSpec;
+
+/// The answer about a job that is over. The digest fills what it knows; the record's verdict stands.
+pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &View) -> JobResult {
+    let record = &finished.record;
+    let spec = &record.spec;
+    let mut result = JobResult {
+        job_id: record.job.to_string(),
+        command: spec.command.to_string(),
+        state: JobState::Done,
+        connected: true,
+        created_at: Some(rfc3339(record.created_at_ms)),
+        submitter: Some(record.submitter.clone()),
+        labels: spec.selectors.iter().map(ToString::to_string).collect(),
+        snapshot: record.snapshot.clone(),
+        ..JobResult::default()
+    };
+    if let Some(digest) = digest {
+        digest.render(view.verbosity.unwrap_or(spec.verbosity), view.template.as_ref(), view.characters_max, &mut result);
+    }
+    let Some(done) = &record.done else { return result };
+    result.finished_at = Some(rfc3339(done.finished_at_ms));
+    result.verdict = Some(done.verdict);
+    result.success = done.verdict == Verdict::Passed;
+    if done.cause.is_some() {
+        result.cause.clone_from(&done.cause);
+    }
+    if digest.is_none() {
+        result.exit_code = done.exit_code;
+        result.crash_type = done.crash_type;
+        result.tests.clone_from(&done.tests);
+        result.next = next_without_result(record, done.verdict);
+    }
+    if let Some(outcome) = &done.outcome {
+        result.duration_secs = Some(outcome.duration.as_secs_f64());
+        result.started_at = outcome.started_at_ms.map(rfc3339);
+        result.process_state = ProcessState::from(&outcome.ending);
+        result.process_crashed = result.process_state.signaled && outcome.acted.is_none();
+        result.usage = Some(outcome.usage);
+        result.survivors.clone_from(&outcome.survivors);
+        result.gaps.clone_from(&outcome.gaps);
+        result.artifacts.clone_from(&outcome.artifacts);
+    }
+    let attempt = match done.attempt {
+        Some(number) => record.attempts.iter().find(|attempt| attempt.number == number),
+        None => record.attempts.last(),
+    };
+    if let Some(attempt) = attempt {
+        result.attempt = attempt.number;
+        result.worker = Some(attempt.worker_name.clone());
+        result.queued_secs = secs_between(record.created_at_ms, attempt.granted_at_ms);
+        result.started_at = result.started_at.or_else(|| attempt.started_at_ms.map(rfc3339));
+    } else {
+        result.queued_secs = secs_between(record.created_at_ms, done.finished_at_ms);
+    }
+    result
+}
+
+fn next_without_result(record: &JobRecord, verdict: Verdict) -> Vec<String> {
+    let job = record.job;
+    match verdict {
+        Verdict::Rejected => vec![
+            "`buildpool workers` lists the workers and their labels".to_owned(),
+            "submit with `--wait-for-worker DURATION` to wait for a worker that has not joined yet".to_owned(),
+        ],
+        Verdict::Lost => vec![
+            format!("`buildpool logs {job}` shows what had arrived"),
+            "`buildpool workers` shows which workers are there; submit again when one is".to_owned(),
+        ],
+        Verdict::Cancelled => vec![format!("`buildpool logs {job}` shows what it had written")],
+        Verdict::Passed | Verdict::Failed | Verdict::Crashed | Verdict::TimedOut | Verdict::Inconclusive => Vec::new(),
+    }
+}
+
+/// The answer about a job that is not over.
+pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
+    let record = &live.record;
+    let spec: &JobSpec = &record.spec;
+    let attempt = live.attempts.last().filter(|_| live.state != JobState::Queued);
+    let started = attempt.and_then(|attempt| attempt.started_at_ms);
+    let id = record.job;
+    let mut next = vec![
+        format!("`buildpool job {id}` asks again"),
+        format!("`buildpool logs {id} -f` follows its output"),
+        format!("`buildpool cancel {id}` ends it"),
+    ];
+    if live.cancelling {
+        next.pop();
+    }
+    JobResult {
+        job_id: id.to_string(),
+        attempt: attempt.map_or(0, |attempt| attempt.number),
+        worker: attempt.map(|attempt| attempt.worker_name.clone()),
+        command: spec.command.to_string(),
+        duration_secs: started.and_then(|started| secs_between(started, now_ms)),
+        queued_secs: secs_between(record.created_at_ms, attempt.map_or(now_ms, |attempt| attempt.granted_at_ms)),
+        state: live.state,
+        connected: live.connected,
+        waiting: waiting(live),
+        created_at: Some(rfc3339(record.created_at_ms)),
+        started_at: started.map(rfc3339),
+        submitter: Some(record.submitter.clone()),
+        labels: spec.selectors.iter().map(ToString::to_string).collect(),
+        snapshot: record.snapshot.clone(),
+        next,
+        ..JobResult::default()
+    }
+}
+
+fn waiting(live: &LiveJob) -> Option<Waiting> {
+    live.waiting.as_ref().map(|(reason, position, since)| Waiting {
+        reason: reason.clone(),
+        position: Some(*position),
+        since: rfc3339(*since),
+        estimate_secs: None,
+    })
+}
+
+/// A line of `jobs` for a live job.
+pub(crate) fn summary_of_live(live: &LiveJob, now_ms: i64) -> JobSummary {
+    let result = of_live(live, now_ms);
+    JobSummary {
+        job_id: result.job_id,
+        command: result.command,
+        state: result.state,
+        verdict: None,
+        exit_code: None,
+        worker: result.worker,
+        submitter: live.record.submitter.clone(),
+        created_at: rfc3339(live.record.created_at_ms),
+        duration_secs: result.duration_secs,
+        waiting: result.waiting,
+    }
+}
+
+/// A line of `jobs` for a job that is over.
+pub(crate) fn summary_of_record(record: &JobRecord) -> JobSummary {
+    let done = record.done.as_ref();
+    JobSummary {
+        job_id: record.job.to_string(),
+        command: record.spec.command.to_string(),
+        state: JobState::Done,
+        verdict: done.map(|done| done.verdict),
+        exit_code: done.and_then(|done| done.exit_code),
+        worker: record.attempts.last().map(|attempt| attempt.worker_name.clone()),
+        submitter: record.submitter.clone(),
+        created_at: rfc3339(record.created_at_ms),
+        duration_secs: done
+            .and_then(|done| done.duration_ms)
+            .map(|ms| std::time::Duration::from_millis(ms).as_secs_f64()),
+        waiting: None,
+    }
+}
+
+/// A live view for somebody who waits.
+pub(crate) fn progress(live: &LiveJob, hub: &Hub) -> Progress {
+    let attempt = live.attempts.last().filter(|_| live.state != JobState::Queued);
+    let seen = attempt
+        .and_then(|attempt| hub.attempt(AttemptId { job: live.record.job, number: attempt.number }))
+        .map(|attempt| attempt.live())
+        .unwrap_or_default();
+    Progress {
+        state: live.state,
+        waiting: waiting(live),
+        connected: live.connected,
+        worker: attempt.map(|attempt| attempt.worker_name.clone()),
+        lines: seen.lines,
+        errors: seen.errors,
+        tests_done: seen.tests_done,
+        tests_total: seen.tests_total,
+        text: seen.text,
+    }
+}
+
+fn secs_between(from_ms: i64, to_ms: i64) -> Option<f64> {
+    u64::try_from(to_ms.saturating_sub(from_ms)).ok().map(|ms| std::time::Duration::from_millis(ms).as_secs_f64())
+}

@@ -1,0 +1,80 @@
+//! Carrying effects out: to connections, to those who wait, to logs.
+
+use super::Runtime;
+use crate::attempt::LiveAttempt;
+use crate::finished::Finished;
+use crate::hub::{Reply, WorkerOut};
+use buildpool_pool::Effect;
+use buildpool_protocol::ids::{AttemptId, JobId, Lease};
+use buildpool_protocol::worker_link::ToWorker;
+use std::sync::Arc;
+
+impl Runtime {
+    pub(super) fn carry_out(&mut self, effect: Effect) {
+        let hub = &self.parts.hub;
+        match effect {
+            Effect::Persist(_) => {}
+            Effect::Accepted { client, job, reattached } => {
+                hub.to_client(client, Reply::Accepted { request: client.request, job, reattached });
+            }
+            Effect::Acknowledged { client, job } => {
+                hub.to_client(client, Reply::Acknowledged { request: client.request, job });
+            }
+            Effect::Refused { client, error } => {
+                hub.to_client(client, Reply::Refused { request: client.request, error });
+            }
+            Effect::Welcome { session, lost_after, wishes } => {
+                hub.to_worker(session, WorkerOut::Welcome { lost_after, wishes });
+            }
+            Effect::Desire { session, wishes } => hub.to_worker(session, WorkerOut::Desire { wishes }),
+            Effect::OpenLog { session, lease } => {
+                self.close_older(lease);
+                if let Some(job) = self.mirror.job(lease.attempt.job) {
+                    let attempt = hub.attempt_or(lease.attempt, || LiveAttempt::new(lease, job.spec.clone()));
+                    attempt.belongs_to(session);
+                }
+            }
+            Effect::Grant { session, grant } => {
+                hub.to_worker(session, WorkerOut::Message(Box::new(ToWorker::Grant(grant))));
+            }
+            Effect::Send { session, message } => hub.to_worker(session, WorkerOut::Message(message)),
+            Effect::Close { session, error } => hub.to_worker(session, WorkerOut::Close(error)),
+            Effect::Changed { job } => hub.changed(job),
+            Effect::Done { job, .. } => self.done(job),
+            Effect::Abandon(lost) => self.abandon(lost.lease.attempt),
+        }
+    }
+
+    fn done(&mut self, job: JobId) {
+        let Some((record, digest)) = self.mirror.take_ended(job) else { return };
+        let counts = record.done.as_ref().and_then(|done| done.attempt);
+        for attempt in &record.attempts {
+            let id = AttemptId { job, number: attempt.number };
+            if counts == Some(attempt.number) {
+                self.parts.hub.remove_attempt(id);
+            } else {
+                self.abandon(id);
+            }
+        }
+        let finished = Arc::new(Finished { record: Arc::new(record), digest });
+        self.parts.finished.push(finished.clone());
+        self.parts.hub.done(job, finished);
+    }
+
+    /// Attempts before a newer grant will not be heard of again.
+    fn close_older(&self, lease: Lease) {
+        let AttemptId { job, number } = lease.attempt;
+        let older = self.mirror.job(job).map(|job| job.attempts.len()).unwrap_or_default();
+        for number in (1..number).rev().take(older) {
+            self.abandon(AttemptId { job, number });
+        }
+    }
+
+    fn abandon(&self, attempt: AttemptId) {
+        if let Some(live) = self.parts.hub.remove_attempt(attempt)
+            && let Err(error) = live.abandon(&self.parts.logs)
+        {
+            tracing::warn!(%attempt, error = &error as &dyn std::error::Error, "the rest of a lost attempt's log can't be written");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The one thread that owns the pool and the store's writer.
+//!
+//! It takes what came in, lets the pool decide, writes all that must be on disk in one transaction, and only then carries
+//! the other effects out, in order. While the disk refuses writes it holds everything back and tries again: nothing
+//! that was not written is ever said.
+
+mod carry;
+mod records;
+
+use crate::attempt::LiveAttempt;
+use crate::finished::FinishedRing;
+use crate::hub::Hub;
+use crate::store::{Logs, Record, Sealed, StoreError, Writer};
+use buildpool_digest::Digest;
+use buildpool_pool::{Completed, Effect, Input, LiveJob, Now, Pool, WorkerView};
+use buildpool_protocol::ids::JobId;
+use records::Mirror;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{mpsc, oneshot};
+
+/// Commands that wait for the runtime; senders wait when it is full.
+const COMMANDS_MAX: usize = 4_096;
+/// Commands that share one transaction.
+const BATCH_MAX: usize = 256;
+/// How long a refused write waits before it is tried again.
+const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// Something for the runtime to do.
+pub(crate) enum Command {
+    /// For the pool.
+    Input(Input),
+    /// An attempt is over: its log is sealed and digested.
+    Completed(Box<Ending>),
+    /// How does a live job stand?
+    Live { job: JobId, reply: oneshot::Sender<Option<LiveJob>> },
+    /// How do all live jobs stand?
+    AllLive { reply: oneshot::Sender<Vec<LiveJob>> },
+    /// Which workers are there?
+    Workers { reply: oneshot::Sender<Vec<WorkerView>> },
+    /// How many jobs wait, and how many are granted?
+    Load { reply: oneshot::Sender<(usize, usize)> },
+}
+
+/// What the end of an attempt brings along for the records.
+pub(crate) struct Ending {
+    pub(crate) completed: Completed,
+    pub(crate) sealed: Sealed,
+    pub(crate) digest: Arc<Digest>,
+    /// Held until all is on disk: it holds the log's writer.
+    pub(crate) attempt: Arc<LiveAttempt>,
+}
+
+/// Reaches the runtime from any task.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    commands: mpsc::Sender<Command>,
+}
+
+impl Handle {
+    /// Hands over a command; waits while the runtime is behind. Lost only when the coordinator ends.
+    pub(crate) async fn send(&self, command: Command) {
+        // An error means that the runtime has ended, and with it everything that could still be told.
+        let _ended = self.commands.send(command).await;
+    }
+
+    pub(crate) async fn input(&self, input: Input) {
+        self.send(Command::Input(input)).await;
+    }
+
+    pub(crate) async fn live(&self, job: JobId) -> Option<LiveJob> {
+        self.ask(|reply| Command::Live { job, reply }).await.flatten()
+    }
+
+    pub(crate) async fn all_live(&self) -> Vec<LiveJob> {
+        self.ask(|reply| Command::AllLive { reply }).await.unwrap_or_default()
+    }
+
+    pub(crate) async fn workers(&self) -> Vec<WorkerView> {
+        self.ask(|reply| Command::Workers { reply }).await.unwrap_or_default()
+    }
+
+    pub(crate) async fn load(&self) -> (usize, usize) {
+        self.ask(|reply| Command::Load { reply }).await.unwrap_or_default()
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.send(command(reply)).await;
+        answer.await.ok()
+    }
+}
+
+/// What the runtime works with.
+pub(crate) struct Parts {
+    pub(crate) pool: Pool,
+    pub(crate) writer: Writer,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) logs: Logs,
+    pub(crate) finished: Arc<FinishedRing>,
+}
+
+pub(crate) struct Runtime {
+    parts: Parts,
+    mirror: Mirror,
+    started: Instant,
+    records: Vec<Record>,
+    effects: Vec<Effect>,
+    /// Log writers that must outlive the next commit.
+    held: Vec<Arc<LiveAttempt>>,
+}
+
+impl Runtime {
+    /// Restores what the store has and starts the thread.
+    ///
+    /// # Errors
+    /// When the records can't be read or the thread can't be started.
+    pub(crate) fn start(parts: Parts) -> Result<(Handle, std::thread::JoinHandle<()>), StoreError> {
+        let (sender, commands) = mpsc::channel(COMMANDS_MAX);
+        let mut runtime = Self {
+            parts,
+            mirror: Mirror::default(),
+            started: Instant::now(),
+            records: Vec::new(),
+            effects: Vec::new(),
+            held: Vec::new(),
+        };
+        runtime.restore()?;
+        let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let executor = executor.map_err(StoreError::thread)?;
+        let thread = std::thread::Builder::new()
+            .name("pool".to_owned())
+            .spawn(move || executor.block_on(runtime.run(commands)))
+            .map_err(StoreError::thread)?;
+        Ok((Handle { commands: sender }, thread))
+    }
+
+    fn restore(&mut self) -> Result<(), StoreError> {
+        let now = self.now();
+        for worker in self.parts.writer.workers()? {
+            self.mirror.restore_worker(&worker);
+            self.parts.pool.restore_worker(now, records::to_pool_worker(worker));
+        }
+        let mut jobs = self.parts.writer.live_jobs()?;
+        jobs.sort_by_key(|job| (job.created_at_ms, job.job));
+        for (order, job) in (1..).zip(jobs) {
+            let attempts = job.attempts.iter().map(records::to_pool_attempt).collect();
+            let cancel = job.cancel.clone().map(|cancel| (cancel.by, cancel.reason));
+            self.parts.pool.restore_job(now, Arc::new(records::to_pool_job(&job, order)), attempts, cancel);
+            self.mirror.restore_job(job);
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Now {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Now { clock: self.started.elapsed(), wall_ms: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX) }
+    }
+
+    async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        loop {
+            let deadline = self.parts.pool.next_deadline();
+            let wait = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_sub(self.started.elapsed()));
+            tokio::select! {
+                biased;
+                taken = commands.recv_many(&mut batch, BATCH_MAX) => if taken == 0 { return },
+                () = tokio::time::sleep(wait) => self.handle(Input::Tick),
+            }
+            for command in batch.drain(..) {
+                self.take(command);
+            }
+            self.commit().await;
+            for effect in std::mem::take(&mut self.effects) {
+                self.carry_out(effect);
+            }
+            self.held.clear();
+        }
+    }
+
+    fn take(&mut self, command: Command) {
+        let now = self.now();
+        let pool = &self.parts.pool;
+        // A receiver that is gone does not want the answer any more.
+        match command {
+            Command::Input(input) => self.handle(input),
+            Command::Completed(ending) => self.completed(*ending),
+            Command::Live { job, reply } => drop(reply.send(pool.live_job(now, job))),
+            Command::AllLive { reply } => {
+                drop(reply.send(pool.live_ids().filter_map(|job| pool.live_job(now, job)).collect()));
+            }
+            Command::Workers { reply } => drop(reply.send(pool.workers())),
+            Command::Load { reply } => drop(reply.send(pool.load())),
+        }
+    }
+
+    fn completed(&mut self, ending: Ending) {
+        self.mirror.note_ending(&ending);
+        self.held.push(ending.attempt);
+        self.handle(Input::Completed(Box::new(ending.completed)));
+    }
+
+    fn handle(&mut self, input: Input) {
+        let now = self.now();
+        self.parts.pool.handle(now, input);
+        while let Some(effect) = self.parts.pool.poll_effect() {
+            match effect {
+                Effect::Persist(change) => self.mirror.apply(now, change, &mut self.records),
+                other => self.effects.push(other),
+            }
+        }
+    }
+
+    async fn commit(&mut self) {
+        if self.records.is_empty() {
+            return;
+        }
+        let mut is_degraded = false;
+        while let Err(error) = self.parts.writer.commit(&self.records) {
+            if !is_degraded {
+                tracing::error!(error = &error as &dyn std::error::Error, "records can't be written; trying again");
+                self.parts.hub.set_degraded(Some(error.to_string()));
+                is_degraded = true;
+            }
+            tokio::time::sleep(WRITE_AGAIN_AFTER).await;
+        }
+        if is_degraded {
+            tracing::info!("records can be written again");
+            self.parts.hub.set_degraded(None);
+        }
+        self.records.clear();
+    }
+}

@@ -1,0 +1,219 @@
+//! Between the pool's changes and the store's records. The mirror holds the whole record of each live job, so that a
+//! change can be written as the record that it makes.
+
+use super::Ending;
+use crate::store::{
+    AttemptEnd, AttemptEnding, AttemptRecord, CancelRecord, DoneRecord, HistoryKey, JobRecord, PassingRun, Record,
+    WorkerRecord,
+};
+use buildpool_digest::Digest;
+use buildpool_pool as pool;
+use buildpool_pool::{Change, Now};
+use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
+use buildpool_protocol::report::Verdict;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(super) struct Mirror {
+    jobs: BTreeMap<JobId, JobRecord>,
+    /// What came with the end of an attempt, until the pool has decided on it.
+    endings: BTreeMap<AttemptId, (Option<bytes::Bytes>, u64, Arc<Digest>)>,
+    first_seen: BTreeMap<WorkerId, i64>,
+    /// Jobs that ended and are about to be handed to those who wait.
+    ended: BTreeMap<JobId, (JobRecord, Option<Arc<Digest>>)>,
+}
+
+impl Mirror {
+    pub(super) fn restore_job(&mut self, job: JobRecord) {
+        self.jobs.insert(job.job, job);
+    }
+
+    pub(super) fn restore_worker(&mut self, worker: &WorkerRecord) {
+        self.first_seen.insert(worker.worker, worker.first_seen_ms);
+    }
+
+    pub(super) fn job(&self, job: JobId) -> Option<&JobRecord> {
+        self.jobs.get(&job)
+    }
+
+    pub(super) fn note_ending(&mut self, ending: &Ending) {
+        let attempt = ending.completed.lease.attempt;
+        let length = ending.sealed.state.position;
+        self.endings.insert(attempt, (ending.sealed.inline.clone(), length, ending.digest.clone()));
+    }
+
+    /// The record of a job that has just ended, once.
+    pub(super) fn take_ended(&mut self, job: JobId) -> Option<(JobRecord, Option<Arc<Digest>>)> {
+        self.ended.remove(&job)
+    }
+
+    pub(super) fn apply(&mut self, now: Now, change: Change, records: &mut Vec<Record>) {
+        match change {
+            Change::Submitted(job) => {
+                let record = JobRecord {
+                    job: job.job,
+                    spec: job.spec.clone(),
+                    submitter: job.submitter.clone(),
+                    principal: job.submitter.clone(),
+                    client_request_id: job.client_request_id.clone(),
+                    created_at_ms: job.created_at_ms,
+                    attempts: Vec::new(),
+                    cancel: None,
+                    snapshot: job.snapshot.clone(),
+                    done: None,
+                };
+                records.push(Record::Job(Box::new(record.clone())));
+                self.jobs.insert(job.job, record);
+            }
+            Change::Attempt { job, attempt } => self.attempt(now, job, attempt, records),
+            Change::CancelAsked { job, by, reason } => {
+                if let Some(record) = self.jobs.get_mut(&job) {
+                    record.cancel = Some(CancelRecord { by, reason, at_ms: now.wall_ms });
+                    records.push(Record::Job(Box::new(record.clone())));
+                }
+            }
+            Change::Done { job, record } => self.done(job, &record, records),
+            Change::Worker(worker) => {
+                let first_seen_ms = *self.first_seen.entry(worker.worker).or_insert(now.wall_ms);
+                records.push(Record::Worker(Box::new(to_store_worker(worker, first_seen_ms))));
+            }
+        }
+    }
+
+    fn attempt(&mut self, now: Now, job: JobId, attempt: pool::AttemptRecord, records: &mut Vec<Record>) {
+        let ending = self.endings.remove(&AttemptId { job, number: attempt.number });
+        let Some(record) = self.jobs.get_mut(&job) else { return };
+        let number = attempt.number;
+        let log_length = ending.as_ref().map_or(0, |(_, length, _)| *length);
+        let ended = attempt.lost.map(|reason| AttemptEnd {
+            at_ms: now.wall_ms,
+            how: if attempt.counted { AttemptEnding::Lost { reason } } else { AttemptEnding::Declined { reason } },
+            log_length,
+        });
+        let attempt = AttemptRecord {
+            number,
+            epoch: attempt.epoch,
+            worker: attempt.worker,
+            worker_name: attempt.worker_name,
+            granted_at_ms: attempt.granted_at_ms,
+            started_at_ms: attempt.started_at_ms,
+            ended,
+        };
+        match record.attempts.iter_mut().find(|known| known.number == number) {
+            Some(known) => *known = attempt,
+            None => record.attempts.push(attempt),
+        }
+        if let Some((Some(bytes), ..)) = ending {
+            records.push(Record::Log { attempt: AttemptId { job, number }, bytes });
+        }
+        records.push(Record::Job(Box::new(record.clone())));
+    }
+
+    fn done(&mut self, job: JobId, done: &pool::DoneRecord, records: &mut Vec<Record>) {
+        let ending = self.endings.remove(&AttemptId { job, number: done.attempt });
+        let Some(mut record) = self.jobs.remove(&job) else { return };
+        let digest = ending.as_ref().map(|(_, _, digest)| digest.clone());
+        let outcome = done.outcome.as_deref();
+        if let Some((inline, length, _)) = ending {
+            if let Some(attempt) = record.attempts.iter_mut().find(|attempt| attempt.number == done.attempt) {
+                attempt.started_at_ms = outcome.and_then(|outcome| outcome.started_at_ms).or(attempt.started_at_ms);
+                attempt.ended =
+                    Some(AttemptEnd { at_ms: done.finished_at_ms, how: AttemptEnding::Completed, log_length: length });
+            }
+            if let Some(bytes) = inline {
+                records.push(Record::Log { attempt: AttemptId { job, number: done.attempt }, bytes });
+            }
+        }
+        record.done = Some(DoneRecord {
+            finished_at_ms: done.finished_at_ms,
+            attempt: (done.attempt > 0).then_some(done.attempt),
+            verdict: done.verdict,
+            exit_code: digest.as_ref().and_then(|digest| digest.exit_code),
+            crash_type: digest.as_ref().map(|digest| digest.crash_type).unwrap_or_default(),
+            cause: done.cause.clone(),
+            outcome: done.outcome.clone(),
+            duration_ms: outcome.map(|outcome| u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX)),
+            tests: digest.as_ref().and_then(|digest| digest.tests.clone()),
+            headline: digest.as_ref().and_then(|digest| digest.findings.first()).map(|finding| {
+                finding.message.lines().next().unwrap_or_default().chars().take(HEADLINE_CHARS_MAX).collect()
+            }),
+        });
+        records.push(Record::Job(Box::new(record.clone())));
+        if done.verdict == Verdict::Passed
+            && let Some(digest) = &digest
+        {
+            records.push(Record::Passed(Box::new(PassingRun {
+                key: HistoryKey::of(&record.spec),
+                job,
+                finished_at_ms: done.finished_at_ms,
+                duration_ms: outcome.map_or(0, |outcome| u64::try_from(outcome.duration.as_millis()).unwrap_or(0)),
+                tests_total: digest.tests.as_ref().map(|tests| tests.total),
+                findings: digest.signatures(),
+            })));
+        }
+        self.ended.insert(job, (record, digest));
+    }
+}
+
+/// Length of a job's headline in lists.
+const HEADLINE_CHARS_MAX: usize = 200;
+
+pub(super) fn to_pool_job(job: &JobRecord, order: u64) -> pool::JobRecord {
+    pool::JobRecord {
+        job: job.job,
+        spec: job.spec.clone(),
+        submitter: job.submitter.clone(),
+        created_at_ms: job.created_at_ms,
+        order,
+        client_request_id: job.client_request_id.clone(),
+        snapshot: job.snapshot.clone(),
+    }
+}
+
+pub(super) fn to_pool_attempt(attempt: &AttemptRecord) -> pool::AttemptRecord {
+    let (lost, counted) = match attempt.ended.as_ref().map(|ended| &ended.how) {
+        None | Some(AttemptEnding::Completed) => (None, false),
+        Some(AttemptEnding::Lost { reason }) => (Some(reason.clone()), true),
+        Some(AttemptEnding::Declined { reason }) => (Some(reason.clone()), false),
+        Some(AttemptEnding::Withdrawn) => (Some("withdrawn".to_owned()), false),
+    };
+    pool::AttemptRecord {
+        number: attempt.number,
+        epoch: attempt.epoch,
+        worker: attempt.worker,
+        worker_name: attempt.worker_name.clone(),
+        granted_at_ms: attempt.granted_at_ms,
+        started_at_ms: attempt.started_at_ms,
+        lost,
+        counted,
+    }
+}
+
+pub(super) fn to_pool_worker(worker: WorkerRecord) -> pool::WorkerRecord {
+    pool::WorkerRecord {
+        worker: worker.worker,
+        name: worker.name,
+        slots: worker.slots,
+        labels: worker.labels,
+        resources: worker.resources,
+        draining: worker.draining,
+        last_seen_ms: worker.last_seen_ms,
+        version: worker.version,
+    }
+}
+
+fn to_store_worker(worker: pool::WorkerRecord, first_seen_ms: i64) -> WorkerRecord {
+    WorkerRecord {
+        worker: worker.worker,
+        name: worker.name,
+        version: worker.version,
+        slots: worker.slots,
+        labels: worker.labels,
+        resources: worker.resources,
+        draining: worker.draining,
+        quarantined: None,
+        first_seen_ms,
+        last_seen_ms: worker.last_seen_ms,
+    }
+}

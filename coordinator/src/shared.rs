@@ -1,0 +1,127 @@
+//! What every connection works with.
+
+use crate::auth::{Principal, Tokens};
+use crate::config::Config;
+use crate::finished::{Finished, FinishedRing};
+use crate::hub::Hub;
+use crate::runtime::Handle;
+use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::spec::JobSpec;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) runtime: Handle,
+    pub(crate) reader: Reader,
+    pub(crate) logs: Logs,
+    pub(crate) finished: Arc<FinishedRing>,
+    pub(crate) tokens: Tokens,
+    /// Goes into new tokens when the certificate is self-signed.
+    pub(crate) fingerprint: Option<String>,
+}
+
+/// How often a connection asks whether its token still holds.
+const TOKEN_CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// The version of this software.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+impl Shared {
+    /// The job that a text names: an id, or the beginning of one.
+    pub(crate) fn resolve(&self, text: &str) -> Result<JobId, LinkError> {
+        if let Ok(job) = text.parse() {
+            return Ok(job);
+        }
+        self.reader.resolve_prefix(text).map_err(|error| {
+            let code = match &error {
+                ResolveError::Unknown => ErrorCode::UnknownJob,
+                ResolveError::NotAnId => ErrorCode::Invalid,
+                ResolveError::Ambiguous(_) => ErrorCode::Ambiguous,
+                ResolveError::Store(_) => ErrorCode::Internal,
+            };
+            LinkError::new(code, format!("job `{text}`: {error}"))
+        })
+    }
+
+    /// A job that is over.
+    pub(crate) fn finished(&self, job: JobId) -> Result<Arc<Finished>, LinkError> {
+        if let Some(finished) = self.finished.get(job) {
+            return Ok(finished);
+        }
+        match self.reader.job(job).map_err(internal)? {
+            Lookup::Found(record) => Ok(Arc::new(Finished { record: Arc::new(*record), digest: None })),
+            Lookup::Evicted => Err(LinkError::new(
+                ErrorCode::Evicted,
+                format!("job {job} was here; its record and log were removed by retention"),
+            )),
+            Lookup::Unknown => Err(LinkError::new(
+                ErrorCode::UnknownJob,
+                format!("no job {job} is known here; `buildpool jobs` lists those that are"),
+            )),
+        }
+    }
+
+    /// Returns when the token does not hold any more, with the reason.
+    pub(crate) async fn revoked(&self, principal: &Principal) -> LinkError {
+        loop {
+            tokio::time::sleep(TOKEN_CHECK_EVERY).await;
+            if let Err(error) = self.tokens.check(principal.token) {
+                return LinkError::new(ErrorCode::Unauthorized, error.to_string());
+            }
+        }
+    }
+
+    pub(crate) fn history(&self, spec: &JobSpec) -> Vec<PassingRun> {
+        self.reader.history(HistoryKey::of(spec)).unwrap_or_else(|error| {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the history of a command can't be read");
+            Vec::new()
+        })
+    }
+}
+
+pub(crate) fn internal(error: StoreError) -> LinkError {
+    tracing::error!(error = &error as &dyn std::error::Error, "records can't be read");
+    LinkError::new(ErrorCode::Internal, "the coordinator can't read its records; its log says why")
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn wall_ms() -> i64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// RFC 3339, in UTC.
+pub(crate) fn rfc3339(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).map_or_else(
+        |_| "1970-01-01T00:00:00+00:00".to_owned(),
+        |at| at.display_with_offset(jiff::tz::Offset::UTC).to_string(),
+    )
+}
+
+/// What a reader is told when a log can't be read.
+pub(crate) fn internal_log(error: &LogError) -> LinkError {
+    match error {
+        LogError::Evicted { oldest } => LinkError::new(
+            ErrorCode::Evicted,
+            format!("the log was here and is not kept any more; the oldest position that can be read is {oldest}"),
+        ),
+        LogError::NotAPosition { .. } => LinkError::new(ErrorCode::Invalid, format!("cursor: {error}")),
+        LogError::Unknown => LinkError::new(ErrorCode::NotFound, "the job has no such attempt"),
+        LogError::File { .. }
+        | LogError::Malformed { .. }
+        | LogError::Diverged { .. }
+        | LogError::TooLong { .. }
+        | LogError::Sealed
+        | LogError::Superseded
+        | LogError::Broken
+        | LogError::Corrupt { .. }
+        | LogError::Store(_) => {
+            tracing::error!(error = error as &dyn std::error::Error, "a log can't be read");
+            LinkError::new(ErrorCode::Internal, format!("the log can't be read: {error}"))
+        }
+    }
+}
