@@ -142,7 +142,11 @@ impl LiveAttempt {
 }
 
 /// Feeds a log to a digester until nothing will follow.
-async fn digest(mut reader: LogReader, mut digester: Digester, live: Arc<Mutex<Live>>) -> Result<Digester, LogError> {
+async fn digest(
+    mut reader: LogReader,
+    mut digester: Digester,
+    live: Arc<Mutex<Live>>,
+) -> Result<Digester, LogError> {
     let mut position = 0;
     loop {
         let progress = reader.grown(position).await;

@@ -12,7 +12,12 @@ use buildpool_protocol::worker_link::ToWorker;
 use std::sync::Arc;
 
 /// Seals and digests an attempt, or asks its worker for what is missing.
-pub(crate) async fn complete(shared: Arc<Shared>, session: Session, attempt: Arc<LiveAttempt>, outcome: Box<Outcome>) {
+pub(crate) async fn complete(
+    shared: Arc<Shared>,
+    session: Session,
+    attempt: Arc<LiveAttempt>,
+    outcome: Box<Outcome>,
+) {
     let lease = attempt.lease;
     let sealed = match tokio::task::block_in_place(|| attempt.seal(&shared.logs, &outcome)) {
         Ok(sealed) => sealed,

@@ -82,14 +82,19 @@ impl Config {
             (None, None, None | Some(false)) => self.protection,
             (None, None, Some(true)) => Protection::Off,
             (Some(certificate), Some(key), None | Some(false)) => Protection::Files { certificate, key },
-            (Some(_), Some(_), Some(true)) => return Err("insecure_plain_text: not together with tls_cert".to_owned()),
+            (Some(_), Some(_), Some(true)) => {
+                return Err("insecure_plain_text: not together with tls_cert".to_owned());
+            }
             (Some(_), None, _) => return Err("tls_key: missing beside tls_cert".to_owned()),
             (None, Some(_), _) => return Err("tls_cert: missing beside tls_key".to_owned()),
         };
         if let Some(secs) = file.lost_after_secs {
             let least = limits::SILENCE_MAX + limits::SELF_FENCE_MARGIN;
             if secs <= least.as_secs() {
-                return Err(format!("lost_after_secs: {secs} is too short; valid is more than {}", least.as_secs()));
+                return Err(format!(
+                    "lost_after_secs: {secs} is too short; valid is more than {}",
+                    least.as_secs()
+                ));
             }
             self.lost_after = Duration::from_secs(secs);
         }
@@ -145,7 +150,9 @@ mod tests {
     #[test]
     fn a_file_is_laid_over_the_defaults_and_bad_values_name_their_key() {
         let base = || Config::new("/data".into());
-        let merged = base().merge("listen = \"0.0.0.0:1\"\nlost_after_secs = 600\ninsecure_plain_text = true").expect("valid");
+        let merged = base()
+            .merge("listen = \"0.0.0.0:1\"\nlost_after_secs = 600\ninsecure_plain_text = true")
+            .expect("valid");
         assert_eq!(merged.listen.port(), 1);
         assert_eq!(merged.lost_after, Duration::from_secs(600));
         assert_eq!(merged.protection, Protection::Off);

@@ -6,7 +6,7 @@ use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::router::router;
-use crate::runtime::{Parts, Runtime};
+use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
 use crate::shared::wall_ms;
 use crate::store::{Logs, Retention, Store, StoreError};
@@ -42,6 +42,8 @@ pub enum CoordinatorError {
     Store(StoreError),
     /// The certificate can't be used.
     Tls(TlsError),
+    /// No thread can be had for the pool.
+    Thread(io::Error),
     /// It can't listen there.
     Listen {
         /// Where.
@@ -58,6 +60,7 @@ impl fmt::Display for CoordinatorError {
         match self {
             Self::Store(_) => f.write_str("the data directory can't be used"),
             Self::Tls(_) => f.write_str("the TLS certificate can't be used"),
+            Self::Thread(_) => f.write_str("no thread can be had for the pool"),
             Self::Listen { address, .. } => write!(f, "can't listen on {address}"),
             Self::Serve(_) => f.write_str("serving ended"),
         }
@@ -69,7 +72,7 @@ impl std::error::Error for CoordinatorError {
         match self {
             Self::Store(error) => Some(error),
             Self::Tls(error) => Some(error),
-            Self::Listen { source, .. } | Self::Serve(source) => Some(source),
+            Self::Listen { source, .. } | Self::Serve(source) | Self::Thread(source) => Some(source),
         }
     }
 }
@@ -77,6 +80,15 @@ impl std::error::Error for CoordinatorError {
 impl From<StoreError> for CoordinatorError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<StartError> for CoordinatorError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Store(error) => Self::Store(error),
+            StartError::Thread(error) => Self::Thread(error),
+        }
     }
 }
 
@@ -90,7 +102,10 @@ impl From<TlsError> for CoordinatorError {
 ///
 /// # Errors
 /// [`CoordinatorError`].
-pub async fn run(config: Config, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<(), CoordinatorError> {
+pub async fn run(
+    config: Config,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), CoordinatorError> {
     let coordinator = Coordinator::start(config).await?;
     tracing::info!(url = %coordinator.url(), "coordinator listens");
     coordinator.serve(shutdown).await
@@ -160,9 +175,16 @@ impl Coordinator {
     ///
     /// # Errors
     /// [`CoordinatorError::Serve`].
-    pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<(), CoordinatorError> {
+    pub async fn serve(
+        self,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), CoordinatorError> {
         let router = router(self.shared.clone());
-        let retention = Retention { age: self.shared.config.retention_age, bytes: self.shared.config.retention_bytes };
+        let retention = Retention {
+            log_age: self.shared.config.retention_age,
+            log_bytes: self.shared.config.retention_bytes,
+            ..Retention::default()
+        };
         let mut upkeep = tokio::task::JoinSet::new();
         upkeep.spawn(retain(self.store.logs(), retention));
         if let Some(tls) = self.tls {
@@ -209,9 +231,10 @@ fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
     let source = match &config.protection {
         Protection::Off => return Ok(None),
         Protection::Automatic if config.listen.ip().is_loopback() => return Ok(None),
-        Protection::Automatic => {
-            TlsSource::SelfSigned { directory: config.data_dir.clone(), names: vec![config.listen.ip().to_string()] }
-        }
+        Protection::Automatic => TlsSource::SelfSigned {
+            directory: config.data_dir.clone(),
+            names: vec![config.listen.ip().to_string()],
+        },
         Protection::Files { certificate, key } => {
             TlsSource::Files { certificate: certificate.clone(), key: key.clone() }
         }
@@ -243,7 +266,10 @@ async fn reload(tls: Arc<Tls>) {
             Ok(true) => tracing::info!("the TLS certificate was renewed"),
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the renewed TLS certificate can't be used; the old one stays");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the renewed TLS certificate can't be used; the old one stays"
+                );
             }
         }
     }

@@ -21,6 +21,7 @@ pub(crate) fn options(spec: &JobSpec, job: JobId) -> Options {
         roots: roots.into_iter().filter(|root| root.starts_with('/')).collect(),
         command: spec.command.to_string(),
         job: job.to_string(),
+        ..Options::default()
     }
 }
 

@@ -87,7 +87,8 @@ impl Hub {
     }
 
     pub(crate) fn to_client(&self, client: ClientRef, reply: Reply) {
-        let is_slow = self.clients.get(&client.connection).is_some_and(|outbox| outbox.try_send(reply).is_err());
+        let is_slow =
+            self.clients.get(&client.connection).is_some_and(|outbox| outbox.try_send(reply).is_err());
         if is_slow {
             self.clients.remove(&client.connection);
         }
@@ -130,7 +131,11 @@ impl Hub {
         self.attempts.get(&attempt).map(|live| live.clone())
     }
 
-    pub(crate) fn attempt_or(&self, attempt: AttemptId, make: impl FnOnce() -> LiveAttempt) -> Arc<LiveAttempt> {
+    pub(crate) fn attempt_or(
+        &self,
+        attempt: AttemptId,
+        make: impl FnOnce() -> LiveAttempt,
+    ) -> Arc<LiveAttempt> {
         self.attempts.entry(attempt).or_insert_with(|| Arc::new(make())).clone()
     }
 

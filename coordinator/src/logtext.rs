@@ -83,17 +83,27 @@ impl Plan {
     fn new(query: &LogQuery) -> Result<Self, LinkError> {
         let choice = match (&query.grep, query.cursor, query.offset, query.limit, query.tail) {
             (Some(pattern), ..) => Choice::Matching {
-                pattern: RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build().map_err(|error| {
-                    LinkError::new(ErrorCode::Invalid, format!("grep: `{pattern}` is no valid pattern: {error}"))
-                })?,
+                pattern: RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build().map_err(
+                    |error| {
+                        LinkError::new(
+                            ErrorCode::Invalid,
+                            format!("grep: `{pattern}` is no valid pattern: {error}"),
+                        )
+                    },
+                )?,
                 context: query.context.min(CONTEXT_LINES_MAX) as usize,
             },
             (None, Some(cursor), ..) => Choice::From(cursor),
-            (None, None, Some(offset), limit, _) => Choice::Range { offset, limit: limit.unwrap_or(u64::MAX) },
+            (None, None, Some(offset), limit, _) => {
+                Choice::Range { offset, limit: limit.unwrap_or(u64::MAX) }
+            }
             (None, None, None, Some(limit), None) => Choice::Range { offset: 0, limit },
             (None, None, None, _, tail) => Choice::Tail(tail),
         };
-        Ok(Self { choice, characters: query.characters_max.unwrap_or(LOG_ANSWER_CHARS).min(LOG_ANSWER_CHARS) })
+        Ok(Self {
+            choice,
+            characters: query.characters_max.unwrap_or(LOG_ANSWER_CHARS).min(LOG_ANSWER_CHARS),
+        })
     }
 
     fn start(&self, reader: &mut LogReader) -> Result<u64, LogError> {
@@ -160,7 +170,11 @@ fn read(
     answer.next_cursor = (!is_whole || state != JobState::Done).then_some(cursor);
     let [first, second] = texts;
     for (text, shown, what) in [
-        (first, if is_interleaved { &mut answer.interleaved } else { &mut answer.stdout }, if is_interleaved { "interleaved" } else { "stdout" }),
+        (
+            first,
+            if is_interleaved { &mut answer.interleaved } else { &mut answer.stdout },
+            if is_interleaved { "interleaved" } else { "stdout" },
+        ),
         (second, &mut answer.stderr, "stderr"),
     ] {
         if let Some(shown) = shown {
@@ -256,7 +270,10 @@ impl<'a> Collector<'a> {
                 }
             }
             Choice::Range { offset, limit } => {
-                if number < *offset || number - offset >= *limit || self.size + line.len() > self.plan.characters {
+                if number < *offset
+                    || number - offset >= *limit
+                    || self.size + line.len() > self.plan.characters
+                {
                     self.omit(&line);
                 } else {
                     self.show(line);

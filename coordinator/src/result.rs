@@ -28,7 +28,12 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
         ..JobResult::default()
     };
     if let Some(digest) = digest {
-        digest.render(view.verbosity.unwrap_or(spec.verbosity), view.template.as_ref(), view.characters_max, &mut result);
+        digest.render(
+            view.verbosity.unwrap_or(spec.verbosity),
+            view.template.as_ref(),
+            view.characters_max,
+            &mut result,
+        );
     }
     let Some(done) = &record.done else { return result };
     result.finished_at = Some(rfc3339(done.finished_at_ms));
@@ -73,14 +78,17 @@ fn next_without_result(record: &JobRecord, verdict: Verdict) -> Vec<String> {
     match verdict {
         Verdict::Rejected => vec![
             "`buildpool workers` lists the workers and their labels".to_owned(),
-            "submit with `--wait-for-worker DURATION` to wait for a worker that has not joined yet".to_owned(),
+            "submit with `--wait-for-worker DURATION` to wait for a worker that has not joined yet"
+                .to_owned(),
         ],
         Verdict::Lost => vec![
             format!("`buildpool logs {job}` shows what had arrived"),
             "`buildpool workers` shows which workers are there; submit again when one is".to_owned(),
         ],
         Verdict::Cancelled => vec![format!("`buildpool logs {job}` shows what it had written")],
-        Verdict::Passed | Verdict::Failed | Verdict::Crashed | Verdict::TimedOut | Verdict::Inconclusive => Vec::new(),
+        Verdict::Passed | Verdict::Failed | Verdict::Crashed | Verdict::TimedOut | Verdict::Inconclusive => {
+            Vec::new()
+        }
     }
 }
 
@@ -105,7 +113,10 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
         worker: attempt.map(|attempt| attempt.worker_name.clone()),
         command: spec.command.to_string(),
         duration_secs: started.and_then(|started| secs_between(started, now_ms)),
-        queued_secs: secs_between(record.created_at_ms, attempt.map_or(now_ms, |attempt| attempt.granted_at_ms)),
+        queued_secs: secs_between(
+            record.created_at_ms,
+            attempt.map_or(now_ms, |attempt| attempt.granted_at_ms),
+        ),
         state: live.state,
         connected: live.connected,
         waiting: waiting(live),
@@ -180,10 +191,12 @@ pub(crate) fn progress(live: &LiveJob, hub: &Hub) -> Progress {
         errors: seen.errors,
         tests_done: seen.tests_done,
         tests_total: seen.tests_total,
-        text: seen.text,
+        text: seen.last_line,
     }
 }
 
 fn secs_between(from_ms: i64, to_ms: i64) -> Option<f64> {
-    u64::try_from(to_ms.saturating_sub(from_ms)).ok().map(|ms| std::time::Duration::from_millis(ms).as_secs_f64())
+    u64::try_from(to_ms.saturating_sub(from_ms))
+        .ok()
+        .map(|ms| std::time::Duration::from_millis(ms).as_secs_f64())
 }

@@ -77,7 +77,10 @@ impl Shared {
 
     pub(crate) fn history(&self, spec: &JobSpec) -> Vec<PassingRun> {
         self.reader.history(HistoryKey::of(spec)).unwrap_or_else(|error| {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the history of a command can't be read");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the history of a command can't be read"
+            );
             Vec::new()
         })
     }
@@ -107,7 +110,9 @@ pub(crate) fn internal_log(error: &LogError) -> LinkError {
     match error {
         LogError::Evicted { oldest } => LinkError::new(
             ErrorCode::Evicted,
-            format!("the log was here and is not kept any more; the oldest position that can be read is {oldest}"),
+            format!(
+                "the log was here and is not kept any more; the oldest position that can be read is {oldest}"
+            ),
         ),
         LogError::NotAPosition { .. } => LinkError::new(ErrorCode::Invalid, format!("cursor: {error}")),
         LogError::Unknown => LinkError::new(ErrorCode::NotFound, "the job has no such attempt"),

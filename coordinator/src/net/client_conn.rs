@@ -97,7 +97,8 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
         return Err(malformed("the first message must be `register`"));
     };
     let Some(protocol) = VersionRange::ours().agree(protocol) else {
-        let text = format!("no protocol version in common: this coordinator speaks {:?}", VersionRange::ours());
+        let text =
+            format!("no protocol version in common: this coordinator speaks {:?}", VersionRange::ours());
         return Err(LinkError::new(ErrorCode::VersionMismatch, text));
     };
     let answer = ToClient::Registered {
@@ -210,7 +211,8 @@ impl Connection {
 
     async fn request(&mut self, message: FromClient) {
         if self.tasks.len() > REQUESTS_MAX {
-            let text = format!("{REQUESTS_MAX} requests of this connection are being served; wait for answers");
+            let text =
+                format!("{REQUESTS_MAX} requests of this connection are being served; wait for answers");
             let error = LinkError::new(ErrorCode::Exhausted, text);
             return self.back.say(ToClient::Error { request: requests::number(&message), error }).await;
         }

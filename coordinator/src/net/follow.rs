@@ -97,7 +97,9 @@ impl Follower {
             let wanted = match (sent, self.plan.from.attempt()) {
                 (None, Some(attempt)) => Some(attempt),
                 (None, None) => newest,
-                (Some(sent), _) => newest.filter(|newest| *newest > sent.attempt && !(fixed && self.plan.to_end)),
+                (Some(sent), _) => {
+                    newest.filter(|newest| *newest > sent.attempt && !(fixed && self.plan.to_end))
+                }
             };
             match wanted {
                 Some(attempt) => {
@@ -173,7 +175,8 @@ impl Follower {
 
     /// Waits until the reader has taken enough of what is on its way.
     async fn wait_for_window(&mut self, begun_at: u64, position: u64) -> Result<(), Stop> {
-        let fits = |taken: &Option<u64>| position.saturating_sub(taken.unwrap_or(begun_at)) < FOLLOW_WINDOW_BYTES;
+        let fits =
+            |taken: &Option<u64>| position.saturating_sub(taken.unwrap_or(begun_at)) < FOLLOW_WINDOW_BYTES;
         self.window.wait_for(fits).await.map(drop).map_err(|_| Stop::Reader)
     }
 }

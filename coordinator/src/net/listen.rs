@@ -43,7 +43,11 @@ impl Listener {
     }
 }
 
-async fn accept(listener: TcpListener, acceptor: Acceptor, sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>) {
+async fn accept(
+    listener: TcpListener,
+    acceptor: Acceptor,
+    sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>,
+) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

@@ -27,7 +27,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// The request's number, for an error that comes before it is looked at.
 pub(crate) fn number(message: &FromClient) -> Option<u32> {
     match message {
-        FromClient::Register { .. } => None,
+        FromClient::Register { .. } | FromClient::Transfer(_) => None,
         FromClient::Submit { request, .. }
         | FromClient::Job { request, .. }
         | FromClient::Follow { request, .. }
@@ -50,12 +50,12 @@ pub(crate) fn number(message: &FromClient) -> Option<u32> {
 pub(crate) async fn serve(back: Back, message: FromClient) {
     let Some(request) = number(&message) else { return };
     let answer = match message {
-        FromClient::Job { job, view, wait, .. } => job_after(&back, &job, &view, wait).await.map(|result| {
-            Some(ToClient::Job { request, result: Box::new(result) })
-        }),
-        FromClient::Logs { query, .. } => {
-            logtext::answer(&back.shared, &query).await.map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) }))
-        }
+        FromClient::Job { job, view, wait, .. } => job_after(&back, &job, &view, wait)
+            .await
+            .map(|result| Some(ToClient::Job { request, result: Box::new(result) })),
+        FromClient::Logs { query, .. } => logtext::answer(&back.shared, &query)
+            .await
+            .map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) })),
         FromClient::Finding { job, finding, .. } => finding_of(&back, &job, &finding)
             .await
             .map(|finding| Some(ToClient::Finding { request, finding: Box::new(finding) })),
@@ -81,10 +81,11 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
                 Err(error) => Err(error),
             }
         }
-        FromClient::TokenCreate { role, name, expires, .. } => {
-            token_create(&back, role, &name, expires).map(|created| Some(ToClient::Token { request, created }))
+        FromClient::TokenCreate { role, name, expires, .. } => token_create(&back, role, &name, expires)
+            .map(|created| Some(ToClient::Token { request, created })),
+        FromClient::TokenList { .. } => {
+            token_list(&back).map(|tokens| Some(ToClient::Tokens { request, tokens }))
         }
-        FromClient::TokenList { .. } => token_list(&back).map(|tokens| Some(ToClient::Tokens { request, tokens })),
         FromClient::TokenRevoke { token, .. } => {
             token_revoke(&back, &token).map(|tokens| Some(ToClient::Tokens { request, tokens }))
         }
@@ -92,7 +93,8 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         | FromClient::Submit { .. }
         | FromClient::Follow { .. }
         | FromClient::Taken { .. }
-        | FromClient::Unfollow { .. } => Ok(None),
+        | FromClient::Unfollow { .. }
+        | FromClient::Transfer(_) => Ok(None),
     };
     match answer {
         Ok(Some(message)) => back.say(message).await,
@@ -102,10 +104,16 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
 }
 
 /// Hands a submit to the pool. The watch begins before, so that no end is missed.
-pub(crate) async fn submit(back: &Back, request: u32, message: SubmitMessage) -> Result<Submitted, LinkError> {
+pub(crate) async fn submit(
+    back: &Back,
+    request: u32,
+    message: SubmitMessage,
+) -> Result<Submitted, LinkError> {
     let shared = &back.shared;
     if let Some(why) = shared.hub.degraded() {
-        let text = format!("nothing new is accepted while the coordinator can't write its records ({why}); try again");
+        let text = format!(
+            "nothing new is accepted while the coordinator can't write its records ({why}); try again"
+        );
         return Err(LinkError::new(ErrorCode::Unavailable, text));
     }
     let finished = earlier(back, &message)?;
@@ -143,7 +151,9 @@ fn earlier(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, LinkEr
         return Ok(record.done.is_some().then_some(message.job));
     }
     let Some(text) = &message.client_request_id else { return Ok(None) };
-    let Some(job) = reader.by_client_request(&back.principal.name, text).map_err(internal)? else { return Ok(None) };
+    let Some(job) = reader.by_client_request(&back.principal.name, text).map_err(internal)? else {
+        return Ok(None);
+    };
     match reader.job(job).map_err(internal)? {
         Lookup::Found(record) => Ok(record.done.is_some().then_some(job)),
         Lookup::Evicted | Lookup::Unknown => Ok(None),
@@ -219,7 +229,8 @@ async fn job_after(back: &Back, text: &str, view: &View, wait: Duration) -> Resu
             break result::of_live(&live, wall_ms());
         }
         // Whatever ends the wait, the job is looked at again.
-        let _ended = tokio::time::timeout(left, watch.wait_for(|event| matches!(event, JobEvent::Done(_)))).await;
+        let _ended =
+            tokio::time::timeout(left, watch.wait_for(|event| matches!(event, JobEvent::Done(_)))).await;
     };
     drop(watch);
     shared.hub.unwatch(job);
@@ -228,7 +239,8 @@ async fn job_after(back: &Back, text: &str, view: &View, wait: Duration) -> Resu
 
 /// Renders a finished job, from its digest or, where that is not in memory or not by this template, from its log.
 async fn render(back: &Back, finished: &Arc<Finished>, view: &View) -> JobResult {
-    let is_at_hand = finished.digest.is_some() && view.template.as_ref().is_none_or(|wanted| Some(wanted) == finished.record.spec.template.as_ref());
+    let is_at_hand = finished.digest.is_some()
+        && view.template.as_ref().is_none_or(|wanted| Some(wanted) == finished.record.spec.template.as_ref());
     if is_at_hand || finished.record.done.as_ref().is_none_or(|done| done.outcome.is_none()) {
         return result::of_finished(finished, finished.digest.as_deref(), view);
     }
@@ -258,20 +270,31 @@ async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T
     let shared = &back.shared;
     let job = shared.resolve(text)?;
     if shared.runtime.live(job).await.is_some() {
-        return Err(LinkError::new(ErrorCode::NotFound, format!("job {job} is not over yet; ask again when it is")));
+        return Err(LinkError::new(
+            ErrorCode::NotFound,
+            format!("job {job} is not over yet; ask again when it is"),
+        ));
     }
     let finished = shared.finished(job)?;
     if let Some(digest) = &finished.digest {
         return Ok(read(digest));
     }
     let digest = digest_of(back, &finished, &View::default()).await?;
-    let none = || LinkError::new(ErrorCode::NotFound, format!("job {job} never ran to an end, so there is nothing to digest"));
+    let none = || {
+        LinkError::new(
+            ErrorCode::NotFound,
+            format!("job {job} never ran to an end, so there is nothing to digest"),
+        )
+    };
     digest.as_ref().map(read).ok_or_else(none)
 }
 
 async fn finding_of(back: &Back, job: &str, finding: &str) -> Result<buildpool_protocol::Finding, LinkError> {
     with_digest(back, job, |digest| digest.finding(finding)).await?.ok_or_else(|| {
-        LinkError::new(ErrorCode::NotFound, format!("job {job} has no finding `{finding}`; `buildpool job {job}` lists them"))
+        LinkError::new(
+            ErrorCode::NotFound,
+            format!("job {job} has no finding `{finding}`; `buildpool job {job}` lists them"),
+        )
     })
 }
 
@@ -335,7 +358,10 @@ pub(crate) async fn workers(back: &Back, request: u32) {
 async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result<(), LinkError> {
     let job = back.shared.resolve(text)?;
     let client = ClientRef { connection: back.connection, request };
-    back.shared.runtime.send(Command::Input(Input::Cancel { client, job, by: submitter(back), reason })).await;
+    back.shared
+        .runtime
+        .send(Command::Input(Input::Cancel { client, job, by: submitter(back), reason }))
+        .await;
     Ok(())
 }
 
@@ -343,14 +369,24 @@ fn admin(back: &Back, what: &str) -> Result<(), LinkError> {
     if back.principal.role == Role::Admin {
         return Ok(());
     }
-    let text = format!("{what} needs an admin token; `{}` has role {}", back.principal.name, back.principal.role.name());
+    let text = format!(
+        "{what} needs an admin token; `{}` has role {}",
+        back.principal.name,
+        back.principal.role.name()
+    );
     Err(LinkError::new(ErrorCode::Forbidden, text))
 }
 
-fn token_create(back: &Back, role: Role, name: &str, expires: Option<Duration>) -> Result<TokenCreated, LinkError> {
+fn token_create(
+    back: &Back,
+    role: Role,
+    name: &str,
+    expires: Option<Duration>,
+) -> Result<TokenCreated, LinkError> {
     admin(back, "making a token")?;
     let shared = &back.shared;
-    let created = shared.tokens.create(role, name, expires, shared.fingerprint.as_deref(), &back.principal.name);
+    let created =
+        shared.tokens.create(role, name, expires, shared.fingerprint.as_deref(), &back.principal.name);
     created.map_err(|error| LinkError::new(ErrorCode::Invalid, error.to_string()))
 }
 

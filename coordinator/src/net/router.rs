@@ -33,7 +33,11 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 async fn refuse_browsers(request: Request, next: Next) -> Response {
     let is_link = request.uri().path().starts_with("/v1/");
     if is_link && request.headers().contains_key(header::ORIGIN) {
-        return refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden, "links are not for browsers (an Origin header was sent)");
+        return refuse(
+            StatusCode::FORBIDDEN,
+            ErrorCode::Forbidden,
+            "links are not for browsers (an Origin header was sent)",
+        );
     }
     next.run(request).await
 }
@@ -41,20 +45,34 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     match shared.hub.degraded() {
         None => "ready\n".into_response(),
-        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("records can't be written: {why}\n")).into_response(),
+        Some(why) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("records can't be written: {why}\n")).into_response()
+        }
     }
 }
 
-async fn worker(State(shared): State<Arc<Shared>>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+async fn worker(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
     match authenticate(&shared, &headers, &[Role::Worker, Role::Admin]) {
-        Ok(principal) => limited(upgrade).on_upgrade(move |socket| worker_conn::serve(socket, shared, principal)),
+        Ok(principal) => {
+            limited(upgrade).on_upgrade(move |socket| worker_conn::serve(socket, shared, principal))
+        }
         Err(response) => response,
     }
 }
 
-async fn client(State(shared): State<Arc<Shared>>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+async fn client(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
     match authenticate(&shared, &headers, &[Role::Submit, Role::Admin]) {
-        Ok(principal) => limited(upgrade).on_upgrade(move |socket| client_conn::serve(socket, shared, principal)),
+        Ok(principal) => {
+            limited(upgrade).on_upgrade(move |socket| client_conn::serve(socket, shared, principal))
+        }
         Err(response) => response,
     }
 }
@@ -89,7 +107,12 @@ fn authenticate(shared: &Shared, headers: &HeaderMap, roles: &[Role]) -> Result<
         .map_err(|error| refuse(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, &error.to_string()))?;
     if !roles.contains(&principal.role) {
         let wanted: Vec<_> = roles.iter().map(|role| role.name()).collect();
-        let text = format!("the token `{}` has role {}; this needs {}", principal.name, principal.role.name(), wanted.join(" or "));
+        let text = format!(
+            "the token `{}` has role {}; this needs {}",
+            principal.name,
+            principal.role.name(),
+            wanted.join(" or ")
+        );
         return Err(refuse(StatusCode::FORBIDDEN, ErrorCode::Forbidden, &text));
     }
     Ok(principal)

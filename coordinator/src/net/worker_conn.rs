@@ -5,7 +5,7 @@ use crate::auth::Principal;
 use crate::completing;
 use crate::hub::WorkerOut;
 use crate::shared::Shared;
-use crate::store::Appended;
+use crate::store::{Appended, LogError};
 use axum::extract::ws::{Message, WebSocket};
 use buildpool_pool::{Input, Session, Wish};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -32,7 +32,8 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         Err(error) => return refuse(&mut socket, error).await,
     };
     let Some(protocol) = VersionRange::ours().agree(register.protocol) else {
-        let text = format!("no protocol version in common: this coordinator speaks {:?}", VersionRange::ours());
+        let text =
+            format!("no protocol version in common: this coordinator speaks {:?}", VersionRange::ours());
         return refuse(&mut socket, LinkError::new(ErrorCode::VersionMismatch, text)).await;
     };
     let session = Session(shared.hub.number());
@@ -40,7 +41,8 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let name = register.name.clone();
     let mut outbox = shared.hub.add_worker(session);
     shared.runtime.input(Input::Registered { session, register }).await;
-    let mut connection = Connection { socket, shared: shared.clone(), session, protocol, unacknowledged: HashMap::new() };
+    let mut connection =
+        Connection { socket, shared: shared.clone(), session, protocol, unacknowledged: HashMap::new() };
     let end = connection.run(&mut outbox, &principal).await;
     shared.hub.remove_worker(session);
     shared.runtime.input(Input::Gone { session }).await;
@@ -56,7 +58,9 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
 async fn registration(socket: &mut WebSocket) -> Result<Option<Box<Register>>, LinkError> {
     let first = match tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await {
         Ok(Some(Ok(Message::Text(text)))) => text,
-        Ok(Some(Ok(_))) => return Err(LinkError::new(ErrorCode::Malformed, "the first message must be `register`")),
+        Ok(Some(Ok(_))) => {
+            return Err(LinkError::new(ErrorCode::Malformed, "the first message must be `register`"));
+        }
         Ok(Some(Err(_)) | None) => return Ok(None),
         Err(_) => {
             let text = format!("no `register` within {} s", REGISTER_WITHIN.as_secs());
@@ -65,7 +69,10 @@ async fn registration(socket: &mut WebSocket) -> Result<Option<Box<Register>>, L
     };
     match frame::decode_control(&first)? {
         FromWorker::Register(register) => Ok(Some(register)),
-        FromWorker::Report { .. } | FromWorker::Complete { .. } | FromWorker::Decline { .. } => {
+        FromWorker::Report { .. }
+        | FromWorker::Complete { .. }
+        | FromWorker::Decline { .. }
+        | FromWorker::Transfer(_) => {
             Err(LinkError::new(ErrorCode::Malformed, "the first message must be `register`"))
         }
     }
@@ -91,7 +98,11 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(&mut self, outbox: &mut tokio::sync::mpsc::Receiver<WorkerOut>, principal: &Principal) -> Result<(), LinkError> {
+    async fn run(
+        &mut self,
+        outbox: &mut tokio::sync::mpsc::Receiver<WorkerOut>,
+        principal: &Principal,
+    ) -> Result<(), LinkError> {
         let shared = self.shared.clone();
         let revoked = shared.revoked(principal);
         tokio::pin!(revoked);
@@ -129,7 +140,10 @@ impl Connection {
 
     async fn send(&mut self, message: &ToWorker) -> bool {
         let text = frame::encode_control(message);
-        matches!(tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Text(text.into()))).await, Ok(Ok(())))
+        matches!(
+            tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Text(text.into()))).await,
+            Ok(Ok(()))
+        )
     }
 
     /// Adds to each wish how much of the log there is.
@@ -172,8 +186,13 @@ impl Connection {
         match message {
             // A second one on the same connection says nothing new.
             FromWorker::Register(_) => {}
-            FromWorker::Report { held, condition } => runtime.input(Input::Reported { session, held, condition }).await,
-            FromWorker::Decline { lease, reason } => runtime.input(Input::Declined { session, lease, reason }).await,
+            FromWorker::Transfer(_) => {}
+            FromWorker::Report { held, condition } => {
+                runtime.input(Input::Reported { session, held, condition }).await
+            }
+            FromWorker::Decline { lease, reason } => {
+                runtime.input(Input::Declined { session, lease, reason }).await
+            }
             FromWorker::Complete { lease, outcome } => {
                 let attempt = self.shared.hub.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
                 match attempt.filter(|attempt| attempt.is_of(session)) {
@@ -190,25 +209,37 @@ impl Connection {
     async fn output(&mut self, bytes: Bytes) -> Result<bool, LinkError> {
         let (header, content) = BinaryHeader::decode(&bytes)?;
         if header.kind != BinaryKind::Output {
-            return Err(LinkError::new(ErrorCode::Malformed, "only output frames are expected from a worker here"));
+            return Err(LinkError::new(
+                ErrorCode::Malformed,
+                "only output frames are expected from a worker here",
+            ));
         }
-        let malformed = |error: &dyn std::fmt::Display| LinkError::new(ErrorCode::Malformed, format!("output frame: {error}"));
+        let malformed = |error: &dyn std::fmt::Display| {
+            LinkError::new(ErrorCode::Malformed, format!("output frame: {error}"))
+        };
         let first = content
             .first_chunk::<CHUNK_HEADER_BYTES>()
             .ok_or_else(|| malformed(&"shorter than a chunk"))
             .and_then(|first| ChunkHeader::decode_header(first).map_err(|error| malformed(&error)))?;
         // Output of an attempt that is over or was granted anew: dropped, as the next answer to a report will say.
-        let Some(attempt) = self.shared.hub.attempt(first.attempt).filter(|attempt| attempt.is_of(self.session)) else {
+        let Some(attempt) =
+            self.shared.hub.attempt(first.attempt).filter(|attempt| attempt.is_of(self.session))
+        else {
             return Ok(true);
         };
-        let appended = tokio::task::block_in_place(|| attempt.append(&self.shared.logs, header.position, content));
+        let appended =
+            tokio::task::block_in_place(|| attempt.append(&self.shared.logs, header.position, content));
         match appended {
-            Ok(Appended::Stored { position }) => Ok(self.acknowledge(&attempt, position, content.len() as u64).await),
-            Ok(Appended::Rewind { position }) => Ok(self.send(&ToWorker::Position { lease: attempt.lease, position }).await),
+            Ok(Appended::Stored { position }) => {
+                Ok(self.acknowledge(&attempt, position, content.len() as u64).await)
+            }
+            Ok(Appended::Rewind { position }) => {
+                Ok(self.send(&ToWorker::Position { lease: attempt.lease, position }).await)
+            }
             Err(error) if error.is_senders_fault() => Err(malformed(&error)),
             Err(error) => {
                 tracing::error!(attempt = %first.attempt, error = &error as &dyn std::error::Error, "output can't be stored");
-                self.ask_again_later(attempt, error.needs_restart());
+                self.ask_again_later(attempt, matches!(error, LogError::Broken | LogError::Diverged { .. }));
                 Ok(true)
             }
         }

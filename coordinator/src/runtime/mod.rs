@@ -91,6 +91,21 @@ impl Handle {
     }
 }
 
+/// Why the runtime can't start.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    /// The records can't be read.
+    Store(StoreError),
+    /// No thread can be had.
+    Thread(std::io::Error),
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
 /// What the runtime works with.
 pub(crate) struct Parts {
     pub(crate) pool: Pool,
@@ -115,7 +130,7 @@ impl Runtime {
     ///
     /// # Errors
     /// When the records can't be read or the thread can't be started.
-    pub(crate) fn start(parts: Parts) -> Result<(Handle, std::thread::JoinHandle<()>), StoreError> {
+    pub(crate) fn start(parts: Parts) -> Result<(Handle, std::thread::JoinHandle<()>), StartError> {
         let (sender, commands) = mpsc::channel(COMMANDS_MAX);
         let mut runtime = Self {
             parts,
@@ -127,11 +142,11 @@ impl Runtime {
         };
         runtime.restore()?;
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let executor = executor.map_err(StoreError::thread)?;
+        let executor = executor.map_err(StartError::Thread)?;
         let thread = std::thread::Builder::new()
             .name("pool".to_owned())
             .spawn(move || executor.block_on(runtime.run(commands)))
-            .map_err(StoreError::thread)?;
+            .map_err(StartError::Thread)?;
         Ok((Handle { commands: sender }, thread))
     }
 
@@ -161,7 +176,8 @@ impl Runtime {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         loop {
             let deadline = self.parts.pool.next_deadline();
-            let wait = deadline.map_or(Duration::from_secs(3600), |at| at.saturating_sub(self.started.elapsed()));
+            let wait =
+                deadline.map_or(Duration::from_secs(3600), |at| at.saturating_sub(self.started.elapsed()));
             tokio::select! {
                 biased;
                 taken = commands.recv_many(&mut batch, BATCH_MAX) => if taken == 0 { return },
@@ -218,7 +234,10 @@ impl Runtime {
         let mut is_degraded = false;
         while let Err(error) = self.parts.writer.commit(&self.records) {
             if !is_degraded {
-                tracing::error!(error = &error as &dyn std::error::Error, "records can't be written; trying again");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "records can't be written; trying again"
+                );
                 self.parts.hub.set_degraded(Some(error.to_string()));
                 is_degraded = true;
             }

@@ -3,8 +3,8 @@
 
 use super::Ending;
 use crate::store::{
-    AttemptEnd, AttemptEnding, AttemptRecord, CancelRecord, DoneRecord, HistoryKey, JobRecord, PassingRun, Record,
-    WorkerRecord,
+    AttemptEnd, AttemptEnding, AttemptRecord, CancelRecord, DoneRecord, HistoryKey, JobRecord, PassingRun,
+    Record, WorkerRecord,
 };
 use buildpool_digest::Digest;
 use buildpool_pool as pool;
@@ -88,7 +88,11 @@ impl Mirror {
         let log_length = ending.as_ref().map_or(0, |(_, length, _)| *length);
         let ended = attempt.lost.map(|reason| AttemptEnd {
             at_ms: now.wall_ms,
-            how: if attempt.counted { AttemptEnding::Lost { reason } } else { AttemptEnding::Declined { reason } },
+            how: if attempt.counted {
+                AttemptEnding::Lost { reason }
+            } else {
+                AttemptEnding::Declined { reason }
+            },
             log_length,
         });
         let attempt = AttemptRecord {
@@ -117,9 +121,13 @@ impl Mirror {
         let outcome = done.outcome.as_deref();
         if let Some((inline, length, _)) = ending {
             if let Some(attempt) = record.attempts.iter_mut().find(|attempt| attempt.number == done.attempt) {
-                attempt.started_at_ms = outcome.and_then(|outcome| outcome.started_at_ms).or(attempt.started_at_ms);
-                attempt.ended =
-                    Some(AttemptEnd { at_ms: done.finished_at_ms, how: AttemptEnding::Completed, log_length: length });
+                attempt.started_at_ms =
+                    outcome.and_then(|outcome| outcome.started_at_ms).or(attempt.started_at_ms);
+                attempt.ended = Some(AttemptEnd {
+                    at_ms: done.finished_at_ms,
+                    how: AttemptEnding::Completed,
+                    log_length: length,
+                });
             }
             if let Some(bytes) = inline {
                 records.push(Record::Log { attempt: AttemptId { job, number: done.attempt }, bytes });
@@ -133,7 +141,8 @@ impl Mirror {
             crash_type: digest.as_ref().map(|digest| digest.crash_type).unwrap_or_default(),
             cause: done.cause.clone(),
             outcome: done.outcome.clone(),
-            duration_ms: outcome.map(|outcome| u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX)),
+            duration_ms: outcome
+                .map(|outcome| u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX)),
             tests: digest.as_ref().and_then(|digest| digest.tests.clone()),
             headline: digest.as_ref().and_then(|digest| digest.findings.first()).map(|finding| {
                 finding.message.lines().next().unwrap_or_default().chars().take(HEADLINE_CHARS_MAX).collect()
@@ -147,7 +156,8 @@ impl Mirror {
                 key: HistoryKey::of(&record.spec),
                 job,
                 finished_at_ms: done.finished_at_ms,
-                duration_ms: outcome.map_or(0, |outcome| u64::try_from(outcome.duration.as_millis()).unwrap_or(0)),
+                duration_ms: outcome
+                    .map_or(0, |outcome| u64::try_from(outcome.duration.as_millis()).unwrap_or(0)),
                 tests_total: digest.tests.as_ref().map(|tests| tests.total),
                 findings: digest.signatures(),
             })));

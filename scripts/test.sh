@@ -1,0 +1,32 @@
+#!/bin/sh
+# Sets up what the tests need and passes them all: formatting, lints, documentation, tests, and the check for macOS.
+set -eu
+cd "$(dirname "$0")/.."
+
+need() {
+    command -v "$1" >/dev/null && return
+    if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends "$2" >/dev/null
+    else
+        echo "test.sh: $1 is missing; install $2" >&2
+        exit 1
+    fi
+}
+command -v cargo >/dev/null || { echo "test.sh: cargo is missing; install Rust (https://rustup.rs)" >&2; exit 1; }
+need cc gcc
+need git git
+need python3 python3
+need make make
+
+step() { printf '\n== %s\n' "$*"; }
+
+step formatting
+cargo fmt --all --check
+step lints
+cargo clippy --locked --workspace --all-targets -- -D warnings
+step documentation
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+step macOS
+sh scripts/check-macos.sh
+step tests
+cargo test --locked --workspace
