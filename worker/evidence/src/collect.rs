@@ -1,0 +1,345 @@
+//! Collecting everything about one attempt.
+
+use crate::core_file;
+use crate::crash::matching::{JobFacts, devices_in};
+use crate::crash::search::{CrashQuery, CrashSearch, Progress};
+use crate::files;
+use crate::find;
+use crate::limits::{CASES_MAX, CRASH_REPORTS_MAX, EVIDENCE_BYTES_MAX, ISSUES_MAX, NOTES_MAX, REPORTS_MAX};
+use crate::memory::cgroup::MemoryCounters;
+use crate::memory::{self, MemoryQuery, kernel_log};
+use crate::merge::{self, Weighed};
+use crate::read::{ReadReport, read_at};
+use crate::text;
+use crate::xcresult::command::result_bundle_in;
+use buildpool_protocol::evidence::{Evidence, TestReport, TestStatus};
+use buildpool_protocol::outcome::Ending;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Reports written earlier than this before the start are left over from another run.
+const STALE_SLACK_MS: i64 = 2_000;
+
+/// What is known about the attempt whose evidence is collected.
+#[derive(Clone, Debug)]
+pub struct Context<'a> {
+    /// The command's directory.
+    pub directory: &'a Path,
+    /// What was executed.
+    pub command: &'a [String],
+    /// Paths and globs of reports, relative to the directory.
+    pub report_patterns: &'a [String],
+    /// A result bundle that the worker added to the command.
+    pub result_bundle: Option<PathBuf>,
+    /// Milliseconds since 1970.
+    pub started_at_ms: i64,
+    /// Milliseconds since 1970.
+    pub finished_at_ms: i64,
+    /// Every process id that was seen in the job.
+    pub pids: Vec<i32>,
+    /// The kernel's word on the command's own process.
+    pub ending: &'a Ending,
+    /// The pool itself ended the process, so that a signal suggests nothing.
+    pub ended_by_pool: bool,
+    /// Something in the log suggests a crash.
+    pub crash_suspected: bool,
+    /// Where the system writes crash files: see [`default_crash_directories`].
+    pub crash_directories: Vec<PathBuf>,
+    /// Directories outside the command's whose programs only this job runs, such as its own DerivedData.
+    pub program_directories: Vec<PathBuf>,
+    /// The control group of the job.
+    pub memory_cgroup: Option<PathBuf>,
+    /// Its counters when the job began.
+    pub memory_before: Option<MemoryCounters>,
+    /// The control group was made for this job alone.
+    pub memory_exclusive: bool,
+    /// Seconds from boot to the job's start.
+    pub started_since_boot_secs: Option<f64>,
+}
+
+impl<'a> Context<'a> {
+    /// A context in which nothing but the command is known.
+    pub fn new(directory: &'a Path, command: &'a [String], ending: &'a Ending) -> Self {
+        Self {
+            directory,
+            command,
+            report_patterns: &[],
+            result_bundle: None,
+            started_at_ms: 0,
+            finished_at_ms: i64::MAX,
+            pids: Vec::new(),
+            ending,
+            ended_by_pool: false,
+            crash_suspected: false,
+            crash_directories: Vec::new(),
+            program_directories: Vec::new(),
+            memory_cgroup: None,
+            memory_before: None,
+            memory_exclusive: false,
+            started_since_boot_secs: None,
+        }
+    }
+}
+
+/// Where macOS writes crash files of a user and of the system; nowhere on Linux.
+pub fn default_crash_directories(home: Option<&Path>) -> Vec<PathBuf> {
+    if !cfg!(target_os = "macos") {
+        return Vec::new();
+    }
+    let own = home.map(|home| home.join("Library/Logs/DiagnosticReports"));
+    own.into_iter().chain([PathBuf::from("/Library/Logs/DiagnosticReports")]).collect()
+}
+
+/// Collects at once, looking only once for crash files.
+pub fn collect(context: &Context<'_>) -> Evidence {
+    let mut collection = Collection::begin(context, context.finished_at_ms);
+    collection.poll(context.finished_at_ms);
+    collection.finish()
+}
+
+/// A collection that can wait for late crash files: begin, poll until done, finish. Nothing in it sleeps or reads a clock.
+#[derive(Debug)]
+pub struct Collection {
+    evidence: Evidence,
+    search: CrashSearch,
+}
+
+impl Collection {
+    /// Reads reports, memory and core files, and begins to look for crash files.
+    pub fn begin(context: &Context<'_>, now_ms: i64) -> Self {
+        let mut evidence = Evidence::default();
+        let devices = reports(context, &mut evidence);
+        evidence.memory = memory(context);
+        core(context, &mut evidence);
+        let crashed_tests = evidence.test_reports.iter().any(hints_at_crash);
+        let query = CrashQuery {
+            directories: context.crash_directories.clone(),
+            job: JobFacts {
+                pids: context.pids.clone(),
+                started_at_ms: context.started_at_ms,
+                finished_at_ms: context.finished_at_ms,
+                devices: devices_in(context.command).into_iter().chain(devices).collect(),
+                directories: [context.directory.to_owned()]
+                    .into_iter()
+                    .chain(context.program_directories.clone())
+                    .collect(),
+            },
+            suspected: context.crash_suspected || crashed_tests || died_by_itself(context),
+            killed_from_outside: !context.ended_by_pool && is_killed(context.ending),
+        };
+        Self { evidence, search: CrashSearch::new(query, now_ms) }
+    }
+
+    /// Looks for crash files; `now_ms` is milliseconds since 1970.
+    pub fn poll(&mut self, now_ms: i64) -> Progress {
+        self.search.poll(now_ms)
+    }
+
+    /// Everything that was found.
+    pub fn finish(self) -> Evidence {
+        let mut evidence = self.evidence;
+        let found = self.search.finish();
+        let known = !evidence.crash_reports.is_empty();
+        evidence.crash_reports.splice(0..0, found.reports);
+        evidence.crash_reports.truncate(CRASH_REPORTS_MAX);
+        evidence.crash_report_absence = found.absence.filter(|_| !known).or(evidence.crash_report_absence);
+        evidence.notes.extend(found.notes);
+        bounded(evidence)
+    }
+}
+
+fn is_killed(ending: &Ending) -> bool {
+    matches!(ending, Ending::Signaled { name, .. } if matches!(name.as_str(), "SIGKILL" | "SIGTERM" | "SIGINT" | "SIGHUP"))
+}
+
+fn died_by_itself(context: &Context<'_>) -> bool {
+    !context.ended_by_pool && matches!(context.ending, Ending::Signaled { .. }) && !is_killed(context.ending)
+}
+
+fn hints_at_crash(report: &TestReport) -> bool {
+    let told = |message: &String| {
+        message.starts_with("Crash:")
+            || message.contains("crashed with signal")
+            || message.contains("Test crashed")
+    };
+    !report.unfinished.is_empty() || report.cases.iter().any(|case| case.messages.iter().any(told))
+}
+
+/// Reads all reports into the evidence and hands back the devices on which tests ran.
+fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let mut weighed = Vec::new();
+    let mut devices = Vec::new();
+    let root = std::fs::canonicalize(context.directory).unwrap_or_else(|_| context.directory.to_owned());
+    let added = context.result_bundle.iter().map(|path| path.display().to_string());
+    let own = result_bundle_in(context.command).map(|path| path.display().to_string());
+    let patterns = added.chain(own).map(|path| (path, true));
+    let asked = context.report_patterns.iter().map(|pattern| (pattern.clone(), false));
+    for (pattern, implied) in patterns.chain(asked) {
+        let found = find::expand(&root, &pattern);
+        // A bundle that nobody asked for and that was not written is no news: xcodebuild writes none on a usage error.
+        if !implied {
+            evidence.notes.extend(found.notes);
+        }
+        let mut of_pattern: Vec<Weighed> = Vec::new();
+        for path in found.files {
+            if seen.len() >= REPORTS_MAX || !seen.insert(path.clone()) {
+                continue;
+            }
+            let shown = text::relative(&path.display().to_string(), Some(&root));
+            if is_stale(&path, context.started_at_ms) {
+                evidence
+                    .notes
+                    .push(format!("report {shown}: written before the command started; not believed"));
+                continue;
+            }
+            match read_at(&path, &shown, Some(&root)) {
+                Ok(read) => take(read, evidence, &mut of_pattern, &mut devices),
+                Err(error) => evidence.notes.push(error.to_note()),
+            }
+        }
+        weighed.extend(joined(of_pattern, &pattern));
+    }
+    let (reports, notes) = merge::weigh(weighed);
+    evidence.test_reports = reports;
+    evidence.notes.extend(notes);
+    devices
+}
+
+fn take(read: ReadReport, evidence: &mut Evidence, weighed: &mut Vec<Weighed>, devices: &mut Vec<String>) {
+    let mut found = read.evidence;
+    evidence.crash_reports.append(&mut found.crash_reports);
+    evidence.issues.append(&mut found.issues);
+    evidence.notes.append(&mut found.notes);
+    devices.extend(read.devices);
+    let mut statuses = Some(read.statuses);
+    for report in found.test_reports {
+        weighed.push(Weighed { report, statuses: statuses.take().unwrap_or_default() });
+    }
+}
+
+/// A bundle is as old as the newest of the files that tell when it was closed.
+fn is_stale(path: &Path, started_at_ms: i64) -> bool {
+    let parts = [path.to_owned(), path.join("database.sqlite3"), path.join("Info.plist")];
+    let newest = parts.iter().filter_map(|part| files::modified_at_ms(part).ok()).max();
+    newest.is_some_and(|newest| newest.saturating_add(STALE_SLACK_MS) < started_at_ms)
+}
+
+/// Surefire and others write a file a class: what one pattern matches is one report.
+fn joined(reports: Vec<Weighed>, pattern: &str) -> Vec<Weighed> {
+    let mut out: Vec<Weighed> = Vec::new();
+    let mut files: Vec<u64> = Vec::new();
+    for next in reports {
+        let same = out
+            .iter()
+            .position(|known| known.report.format == next.report.format && next.report.format != "xcresult");
+        match same {
+            Some(at) => {
+                files[at] += 1;
+                absorb(&mut out[at], next);
+            }
+            None => {
+                files.push(1);
+                out.push(next);
+            }
+        }
+    }
+    for (weighed, files) in out.iter_mut().zip(files).filter(|(_, files)| *files > 1) {
+        weighed.report.path = format!("{} ({files} files)", text::name(pattern));
+    }
+    out
+}
+
+fn absorb(into: &mut Weighed, next: Weighed) {
+    let (report, other) = (&mut into.report, next.report);
+    report.passed += other.passed;
+    report.failed += other.failed;
+    report.skipped += other.skipped;
+    report.expected_failures += other.expected_failures;
+    report.flaky += other.flaky;
+    report.runs += other.runs;
+    report.cases_omitted += other.cases_omitted;
+    report.cases.extend(other.cases);
+    report.cases.sort_by_key(|case| (case.status != TestStatus::Failed, !case.flaky));
+    report.cases_omitted += report.cases.len().saturating_sub(CASES_MAX) as u64;
+    report.cases.truncate(CASES_MAX);
+    report.unfinished.extend(other.unfinished);
+    report.unfinished.truncate(crate::limits::UNFINISHED_MAX);
+    into.statuses.extend(next.statuses);
+}
+
+fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryEvidence> {
+    let killed = matches!(context.ending, Ending::Signaled { name, .. } if name == "SIGKILL");
+    let failed = !matches!(context.ending, Ending::Exited { code: 0 });
+    // The kernel's log is read only when something went wrong: a compiler killed below `make` makes `make` fail.
+    let log = (killed || failed).then(kernel_log::read).flatten();
+    memory::evidence(&MemoryQuery {
+        cgroup: context.memory_cgroup.as_deref(),
+        before: context.memory_before,
+        exclusive: context.memory_exclusive,
+        pids: &context.pids,
+        started_since_boot_secs: context.started_since_boot_secs,
+        kernel_log: log.as_deref(),
+    })
+}
+
+fn core(context: &Context<'_>, evidence: &mut Evidence) {
+    if !cfg!(target_os = "linux") || !matches!(context.ending, Ending::Signaled { core_dump: true, .. }) {
+        return;
+    }
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    match core_file::find(context.directory, &pattern, &context.pids, context.started_at_ms) {
+        Some(core) => match core_file::explain(&core) {
+            Ok(report) => evidence.crash_reports.push(report),
+            Err(reason) => evidence.notes.push(format!("core file {}: {reason}", core.display())),
+        },
+        None => {
+            let where_to = core_file::piped_to(&pattern);
+            evidence.crash_report_absence = Some(
+                where_to
+                    .unwrap_or_else(|| "a core was dumped and is not in the command's directory".to_owned()),
+            );
+        }
+    }
+}
+
+/// Everything goes into one message with the outcome, so its size is bounded; counts stay.
+fn bounded(mut evidence: Evidence) -> Evidence {
+    cut(&mut evidence.issues, ISSUES_MAX, "problems", &mut evidence.notes);
+    for note in &mut evidence.notes {
+        *note = text::message(note);
+    }
+    let dropped = evidence.notes.len().saturating_sub(NOTES_MAX);
+    evidence.notes.truncate(NOTES_MAX);
+    if dropped > 0 {
+        evidence.notes.push(format!("{dropped} more remarks were left out"));
+    }
+    let size = |evidence: &Evidence| serde_json::to_vec(evidence).map_or(0, |json| json.len());
+    for _ in 0..32 {
+        if size(&evidence) <= EVIDENCE_BYTES_MAX {
+            break;
+        }
+        for report in &mut evidence.test_reports {
+            let keep = report.cases.len() / 2;
+            report.cases_omitted += (report.cases.len() - keep) as u64;
+            report.cases.truncate(keep);
+            report.unfinished.truncate(report.unfinished.len() / 2);
+        }
+        let keep = evidence.issues.len() / 2;
+        cut(&mut evidence.issues, keep, "problems", &mut evidence.notes);
+        // Far fewer reports than this fit no size limit; the believed ones come first.
+        let keep = (evidence.test_reports.len() / 2).max(1);
+        if evidence.test_reports.iter().all(|report| report.cases.is_empty()) {
+            cut(&mut evidence.test_reports, keep, "test reports", &mut evidence.notes);
+        }
+    }
+    evidence
+}
+
+fn cut<T>(list: &mut Vec<T>, keep: usize, what: &str, notes: &mut Vec<String>) {
+    let dropped = list.len().saturating_sub(keep);
+    if dropped > 0 {
+        list.truncate(keep);
+        notes.push(format!("{dropped} {what} were left out: too many for one answer"));
+    }
+}

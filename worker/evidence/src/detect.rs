@@ -1,0 +1,111 @@
+//! What a report is, by its content. Names say little: a JUnit report is called anything, a crash file may be renamed.
+
+use crate::sanitizer;
+
+/// Kinds of reports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReportKind {
+    /// A result bundle of Xcode, or its database alone.
+    ResultBundle,
+    /// What `xcresulttool get test-results tests` printed.
+    ResultJson,
+    /// JUnit XML.
+    Junit,
+    /// `go test -json`.
+    GoJson,
+    /// libtest JSON and cargo's compiler messages.
+    CargoJson,
+    /// The Test Anything Protocol.
+    Tap,
+    /// `.ips` or `.crash`.
+    Crash,
+    /// A sanitizer's report.
+    Sanitizer,
+}
+
+/// The kind of a file from its first bytes.
+pub(crate) fn kind_of(head: &[u8]) -> Option<ReportKind> {
+    if head.starts_with(b"SQLite format 3\0") {
+        return Some(ReportKind::ResultBundle);
+    }
+    let content = crate::text::lossy(head);
+    let trimmed = content.trim_start();
+    if trimmed.starts_with('<') {
+        let suite = trimmed.contains("<testsuite");
+        return (suite || trimmed.starts_with("<?xml")).then_some(ReportKind::Junit);
+    }
+    if trimmed.starts_with('{')
+        && let Some(kind) = whole_json(trimmed)
+    {
+        return Some(kind);
+    }
+    content.lines().take(200).find_map(line_kind).or_else(|| {
+        let crash = content.contains("\nException Type:") || content.contains("\nTermination Reason:");
+        if crash && content.lines().any(|line| line.starts_with("Process:")) {
+            return Some(ReportKind::Crash);
+        }
+        sanitizer::looks_like(&content).then_some(ReportKind::Sanitizer)
+    })
+}
+
+fn whole_json(trimmed: &str) -> Option<ReportKind> {
+    let first = trimmed.lines().next().unwrap_or(trimmed);
+    if first.contains("\"bug_type\"") {
+        return Some(ReportKind::Crash);
+    }
+    let multi_line = first.trim() == "{";
+    if trimmed.contains("\"testNodes\"") || (multi_line && trimmed.contains("\"testPlanConfigurations\"")) {
+        return Some(ReportKind::ResultJson);
+    }
+    let keys = ["\"devices\"", "\"nodeType\""];
+    keys.iter().all(|key| trimmed.contains(key)).then_some(ReportKind::ResultJson)
+}
+
+fn line_kind(line: &str) -> Option<ReportKind> {
+    let line = line.trim_end();
+    if line.starts_with('{') {
+        let has = |key: &str| line.contains(key);
+        return if has("\"Action\":") {
+            Some(ReportKind::GoJson)
+        } else if has("\"reason\"") || (has("\"type\"") && has("\"event\"")) {
+            Some(ReportKind::CargoJson)
+        } else {
+            None
+        };
+    }
+    let plan = line.strip_prefix("1..").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let point = ["ok ", "not ok "].iter().any(|start| line.strip_prefix(start).is_some_and(is_point));
+    (plan || point || line.starts_with("TAP version ")).then_some(ReportKind::Tap)
+}
+
+/// `1 - description`; a Go log has `ok  \tpackage`, which is none.
+fn is_point(rest: &str) -> bool {
+    rest.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_tells() {
+        let kind = |text: &str| kind_of(text.as_bytes());
+        assert_eq!(kind("\u{feff}<?xml version=\"1.0\"?>\n<testsuites>"), Some(ReportKind::Junit));
+        assert_eq!(
+            kind("# pkg\nx.go:1: bad\n{\"Time\":\"t\",\"Action\":\"run\",\"Test\":\"T\"}"),
+            Some(ReportKind::GoJson)
+        );
+        assert_eq!(kind("{ \"type\": \"suite\", \"event\": \"started\" }"), Some(ReportKind::CargoJson));
+        assert_eq!(kind("{\"reason\":\"compiler-artifact\"}"), Some(ReportKind::CargoJson));
+        assert_eq!(kind("TAP version 14\n"), Some(ReportKind::Tap));
+        assert_eq!(kind("ok 1 - x\n"), Some(ReportKind::Tap));
+        assert_eq!(kind("ok  \tpkg\t0.1s\n"), None);
+        assert_eq!(kind("{\"app_name\":\"x\",\"bug_type\":\"309\"}\n{"), Some(ReportKind::Crash));
+        assert_eq!(kind("Process: a [1]\nException Type: EXC_CRASH\n"), Some(ReportKind::Crash));
+        assert_eq!(kind("{\"devices\":[],\"testNodes\":[]}"), Some(ReportKind::ResultJson));
+        assert_eq!(kind("==1==ERROR: AddressSanitizer: SEGV on unknown"), Some(ReportKind::Sanitizer));
+        assert_eq!(kind_of(b"SQLite format 3\0xx"), Some(ReportKind::ResultBundle));
+        assert_eq!(kind("hello"), None);
+        assert_eq!(kind(""), None);
+    }
+}

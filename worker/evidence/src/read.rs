@@ -1,0 +1,217 @@
+//! Reading one report, whatever it is.
+
+use crate::crash;
+use crate::detect::{self, ReportKind};
+use crate::error::EvidenceError;
+use crate::files;
+use crate::formats::{cargo_json, go_json, junit, tap};
+use crate::infrastructure;
+use crate::limits::{CRASH_FILE_BYTES_MAX, REPORT_BYTES_MAX, RESULT_TOOL_TIME_MAX};
+use crate::run_tool;
+use crate::sanitizer;
+use crate::tally::Parsed;
+use crate::text;
+use crate::xcresult::tool::{self, Question};
+use crate::xcresult::{self, Bundle, database};
+use buildpool_protocol::evidence::{Evidence, ReportIssue, TestStatus};
+use buildpool_protocol::report::CrashReport;
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// How much of a file is looked at to see what it is.
+const HEAD_BYTES: usize = 16 << 10;
+
+/// A report that was read.
+#[derive(Clone, Debug)]
+pub struct ReadReport {
+    /// What it was.
+    pub kind: ReportKind,
+    /// What it says: a test report, crash reports, problems, remarks.
+    pub evidence: Evidence,
+    /// Devices and simulators on which tests ran, by UDID.
+    pub devices: Vec<String>,
+    /// Every test's result, to compare reports with each other.
+    pub(crate) statuses: HashMap<String, TestStatus>,
+}
+
+/// Reads a report, or a result bundle, that somebody named: `buildpool digest --report FILE`.
+///
+/// # Errors
+///
+/// When it is not there, too large, of no known kind, or malformed.
+pub fn read_report(path: &Path) -> Result<ReadReport, EvidenceError> {
+    // The name was given by a person, so it may be a link; nothing below it may.
+    let real = std::fs::canonicalize(path).map_err(|error| EvidenceError::io(path, error))?;
+    read_at(&real, &path.display().to_string(), None)
+}
+
+/// Reads a report at a path that is known to be no link; `shown` is its name in the answer.
+pub(crate) fn read_at(path: &Path, shown: &str, root: Option<&Path>) -> Result<ReadReport, EvidenceError> {
+    let metadata = std::fs::symlink_metadata(path).map_err(|error| EvidenceError::io(path, error))?;
+    if metadata.is_dir() {
+        return read_bundle(path, shown, root);
+    }
+    let head = files::read_head(path, HEAD_BYTES)?;
+    let kind = detect::kind_of(&head).ok_or_else(|| EvidenceError::Unrecognised { path: path.to_owned() })?;
+    match kind {
+        ReportKind::ResultBundle => Ok(from_bundle(database::read(path)?, shown, root, Vec::new())),
+        ReportKind::Crash => {
+            let mut crash = crash::parse(&files::read_bounded(path, CRASH_FILE_BYTES_MAX)?, path)?;
+            crash.report.matched_by = Some("named".to_owned());
+            let evidence = Evidence { crash_reports: vec![crash.report], ..Evidence::default() };
+            Ok(ReadReport {
+                kind,
+                evidence,
+                devices: crash.device.into_iter().collect(),
+                statuses: HashMap::new(),
+            })
+        }
+        ReportKind::Sanitizer => {
+            let bytes = files::read_bounded(path, REPORT_BYTES_MAX)?;
+            let evidence = sanitizer::parse(&text::lossy(&bytes), path, root);
+            Ok(ReadReport {
+                kind,
+                evidence: named(evidence, shown),
+                devices: Vec::new(),
+                statuses: HashMap::new(),
+            })
+        }
+        ReportKind::ResultJson => {
+            let bytes = files::read_bounded(path, REPORT_BYTES_MAX)?;
+            let bundle = tool::parse_tests(&bytes)
+                .map_err(|error| EvidenceError::malformed(path, "xcresulttool JSON", error.to_string()))?;
+            Ok(from_bundle(bundle, shown, root, Vec::new()))
+        }
+        ReportKind::Junit | ReportKind::GoJson | ReportKind::CargoJson | ReportKind::Tap => {
+            let bytes = files::read_bounded(path, REPORT_BYTES_MAX)?;
+            parse_text(kind, &bytes, path, shown, root)
+        }
+    }
+}
+
+fn parse_text(
+    kind: ReportKind,
+    bytes: &[u8],
+    path: &Path,
+    shown: &str,
+    root: Option<&Path>,
+) -> Result<ReadReport, EvidenceError> {
+    let (parsed, issues) = match kind {
+        ReportKind::Junit => {
+            junit::parse(bytes, root).map_err(|reason| EvidenceError::malformed(path, "JUnit XML", reason))?
+        }
+        ReportKind::GoJson => go_json::parse(bytes),
+        ReportKind::CargoJson => cargo_json::parse(bytes),
+        _ => tap::parse(bytes),
+    };
+    Ok(report(kind, parsed, issues, shown))
+}
+
+fn report(kind: ReportKind, parsed: Parsed, mut issues: Vec<ReportIssue>, shown: &str) -> ReadReport {
+    issues.iter_mut().for_each(infrastructure::label);
+    let notes = parsed.notes.iter().map(|note| format!("{shown}: {note}")).collect();
+    let evidence = Evidence { test_reports: vec![parsed.report], issues, notes, ..Evidence::default() };
+    ReadReport { kind, evidence: named(evidence, shown), devices: Vec::new(), statuses: parsed.statuses }
+}
+
+/// Puts the name into everything that carries one.
+fn named(mut evidence: Evidence, shown: &str) -> Evidence {
+    let shown = text::name(shown);
+    evidence.test_reports.iter_mut().for_each(|report| report.path.clone_from(&shown));
+    evidence.issues.iter_mut().for_each(|issue| issue.path.clone_from(&shown));
+    evidence
+}
+
+fn read_bundle(path: &Path, shown: &str, root: Option<&Path>) -> Result<ReadReport, EvidenceError> {
+    let database = path.join("database.sqlite3");
+    if std::fs::symlink_metadata(&database).is_ok() {
+        let bundle = database::read(&database)?;
+        let crashes = attached_crashes(path, &bundle);
+        return Ok(from_bundle(bundle, shown, root, crashes));
+    }
+    if !path.join("Info.plist").is_file() || !path.join("Data").is_dir() {
+        return Err(EvidenceError::NotAReport {
+            path: path.to_owned(),
+            what: "a directory that is no result bundle",
+        });
+    }
+    if !cfg!(target_os = "macos") {
+        return Err(EvidenceError::NeedsXcode { path: path.to_owned(), tried: None });
+    }
+    let bundle = ask_tool(path)?;
+    Ok(from_bundle(bundle, shown, root, Vec::new()))
+}
+
+/// The current subcommands first; the legacy one only for a bundle that they do not take.
+fn ask_tool(path: &Path) -> Result<Bundle, EvidenceError> {
+    let bytes = usize::try_from(REPORT_BYTES_MAX).unwrap_or(usize::MAX);
+    let ask = |question| run_tool::output(&tool::command(question, path), RESULT_TOOL_TIME_MAX, bytes);
+    let failed = |tried: String| EvidenceError::NeedsXcode { path: path.to_owned(), tried: Some(tried) };
+    let tests =
+        ask(Question::Tests).and_then(|json| tool::parse_tests(&json).map_err(|error| error.to_string()));
+    let build =
+        ask(Question::Build).and_then(|json| tool::parse_build(&json).map_err(|error| error.to_string()));
+    match (tests, build) {
+        (Ok(mut bundle), build) => {
+            bundle.issues = build.unwrap_or_default();
+            Ok(bundle)
+        }
+        (Err(_), Ok(issues)) if !issues.is_empty() => Ok(Bundle { issues, ..Bundle::default() }),
+        (Err(_), _) => {
+            let json = ask(Question::Legacy).map_err(failed)?;
+            tool::parse_legacy(&json).map_err(|error| failed(error.to_string()))
+        }
+    }
+}
+
+fn from_bundle(bundle: Bundle, shown: &str, root: Option<&Path>, crashes: Vec<CrashReport>) -> ReadReport {
+    let devices =
+        bundle.destinations.iter().map(|place| place.device_id.clone()).filter(|id| !id.is_empty()).collect();
+    let (parsed, issues) = xcresult::to_parsed(bundle, root);
+    let nothing_ran = parsed.statuses.is_empty() && parsed.report.unfinished.is_empty();
+    let mut read = report(ReportKind::ResultBundle, parsed, issues, shown);
+    if nothing_ran && !read.evidence.issues.is_empty() {
+        // A build that failed leaves no tests; a report of nought would look like a run without any.
+        read.evidence.test_reports.clear();
+    }
+    read.evidence.crash_reports = crashes;
+    read.devices = devices;
+    read
+}
+
+/// Crash files that Xcode attached to failing tests; contents are zstd frames in `Data`.
+fn attached_crashes(bundle_path: &Path, bundle: &Bundle) -> Vec<CrashReport> {
+    let attachments = bundle.tests.iter().flat_map(|test| &test.runs).flat_map(|run| &run.attachments);
+    let is_crash =
+        |name: &str| Path::new(name).extension().is_some_and(|kind| kind == "ips" || kind == "crash");
+    attachments
+        .filter(|attachment| is_crash(&attachment.name))
+        .filter_map(|attachment| {
+            let path = payload_path(bundle_path, attachment.payload_id.as_deref()?)?;
+            let mut crash = crash::parse(&payload(&path)?, Path::new(&attachment.name)).ok()?;
+            crash.report.matched_by = Some("attached".to_owned());
+            crash.report.file_path = text::name(&format!("{}/{}", bundle_path.display(), attachment.name));
+            Some(crash.report)
+        })
+        .take(crate::limits::CRASH_REPORTS_MAX)
+        .collect()
+}
+
+/// An id is a file name; a hostile one could be a path, or `Data` a link out of the bundle.
+fn payload_path(bundle: &Path, id: &str) -> Option<PathBuf> {
+    let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"~_-=".contains(&byte));
+    let data = std::fs::canonicalize(bundle.join("Data")).ok()?;
+    let inside = data.starts_with(std::fs::canonicalize(bundle).ok()?);
+    (plain && inside && id.len() < 200).then(|| data.join(format!("data.{id}")))
+}
+
+fn payload(path: &Path) -> Option<Vec<u8>> {
+    let stored = files::read_bounded(path, CRASH_FILE_BYTES_MAX).ok()?;
+    if !stored.starts_with(b"\x28\xB5\x2F\xFD") {
+        return Some(stored);
+    }
+    let mut content = Vec::new();
+    zstd::Decoder::new(stored.as_slice()).ok()?.take(CRASH_FILE_BYTES_MAX).read_to_end(&mut content).ok()?;
+    Some(content)
+}

@@ -1,0 +1,77 @@
+//! Running a tool of the system within a time bound: the debugger, `xcresulttool`.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Standard output of a command that ended well in time, at most so many bytes; else why not, in words.
+pub(crate) fn output(command: &[OsString], time: Duration, bytes: usize) -> Result<Vec<u8>, String> {
+    let (program, arguments) = command.split_first().ok_or("no program was named")?;
+    let name = program.to_string_lossy();
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("{name} cannot be started: {error}"))?;
+    let (send, receive) = mpsc::sync_channel(1);
+    if let Some(stdout) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut content = Vec::new();
+            let read = stdout.take(bytes as u64).read_to_end(&mut content);
+            // Nobody listens any more when the time was over.
+            let _ = send.send(read.map(|_| content));
+        });
+    }
+    let deadline = Instant::now() + time;
+    let content = receive.recv_timeout(time);
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if content.is_ok() && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(5))
+            }
+            Ok(None) | Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+        }
+    };
+    match (content, status) {
+        (Ok(Ok(content)), Some(status)) if status.success() => Ok(content),
+        (Ok(Ok(_)), Some(status)) => Err(format!("{name} ended with {status}")),
+        (Ok(Err(error)), _) => Err(format!("output of {name} cannot be read: {error}")),
+        (Ok(Ok(_)) | Err(_), _) => Err(format!("{name} took longer than {} s", time.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Vec<OsString> {
+        ["sh", "-c", script].map(OsString::from).to_vec()
+    }
+
+    #[test]
+    fn output_is_bounded_in_time_and_size() {
+        let long = Duration::from_secs(30);
+        assert_eq!(output(&sh("echo hello"), long, 100), Ok(b"hello\n".to_vec()));
+        assert!(output(&sh("exit 3"), long, 100).expect_err("it failed").contains("3"));
+        let started = Instant::now();
+        assert!(
+            output(&sh("exec sleep 600"), Duration::from_millis(50), 100)
+                .expect_err("too long")
+                .contains("longer")
+        );
+        assert!(started.elapsed() < long);
+        assert!(
+            output(&["/no/such/tool".into()], long, 100).expect_err("none").contains("cannot be started")
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! Counting tests: each once, with its last result, however often it ran.
+
+use crate::limits::{ARGUMENTS_MAX, ATTACHMENTS_MAX, CASES_MAX, MESSAGES_MAX, TESTS_MAX, UNFINISHED_MAX};
+use crate::text;
+use buildpool_protocol::evidence::{TestArguments, TestCase, TestReport, TestStatus};
+use buildpool_protocol::report::Location;
+use std::collections::HashMap;
+
+/// One run of one test.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TestRun {
+    pub(crate) name: String,
+    pub(crate) display_name: Option<String>,
+    pub(crate) status: TestStatus,
+    pub(crate) duration_secs: Option<f64>,
+    pub(crate) messages: Vec<String>,
+    pub(crate) location: Option<Location>,
+    pub(crate) arguments: Option<String>,
+    /// Runs that belong together although they are not retries of each other: a device, a configuration.
+    pub(crate) place: u64,
+    pub(crate) attachments: Vec<String>,
+}
+
+/// The last result of one set of arguments at one place.
+#[derive(Clone, Debug)]
+struct Variant {
+    arguments: Option<String>,
+    place: u64,
+    status: TestStatus,
+    runs: u32,
+    failed_before: bool,
+    messages: Vec<String>,
+    location: Option<Location>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    display_name: Option<String>,
+    duration_secs: Option<f64>,
+    variants: Vec<Variant>,
+    variant_of: HashMap<(Option<String>, u64), usize>,
+    attachments: Vec<String>,
+    /// The tool's own word on the whole test, where it has one.
+    rolled_up: Option<TestStatus>,
+}
+
+/// A parsed report, and the result of every test in it for comparing reports.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parsed {
+    pub(crate) report: TestReport,
+    pub(crate) statuses: HashMap<String, TestStatus>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Collects runs of tests.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    names: Vec<String>,
+    entries: Vec<Entry>,
+    index: HashMap<String, usize>,
+    runs: u64,
+    over: u64,
+    unfinished: Vec<String>,
+    unfinished_omitted: usize,
+}
+
+impl Tally {
+    fn entry(&mut self, name: &str) -> Option<&mut Entry> {
+        let at = match self.index.get(name) {
+            Some(at) => *at,
+            None if self.names.len() >= TESTS_MAX => {
+                self.over += 1;
+                return None;
+            }
+            None => {
+                self.names.push(name.to_owned());
+                self.entries.push(Entry::default());
+                self.index.insert(name.to_owned(), self.names.len() - 1);
+                self.names.len() - 1
+            }
+        };
+        self.entries.get_mut(at)
+    }
+
+    /// Adds a run; runs of a test come in the order in which they happened.
+    pub(crate) fn record(&mut self, run: TestRun) {
+        let name = text::name(&run.name);
+        self.runs += 1;
+        let Some(entry) = self.entry(&name) else { return };
+        if entry.display_name.is_none() {
+            entry.display_name =
+                run.display_name.map(|shown| text::name(&shown)).filter(|shown| *shown != name);
+        }
+        entry.duration_secs = run.duration_secs.filter(|secs| secs.is_finite() && *secs >= 0.0);
+        for attachment in run.attachments {
+            if entry.attachments.len() < ATTACHMENTS_MAX {
+                entry.attachments.push(text::name(&attachment));
+            }
+        }
+        let messages = run.messages.iter().take(MESSAGES_MAX).map(|message| text::message(message)).collect();
+        let fresh = Variant {
+            arguments: run.arguments,
+            place: run.place,
+            status: run.status,
+            runs: 1,
+            failed_before: false,
+            messages,
+            location: run.location,
+        };
+        let key = (fresh.arguments.clone(), fresh.place);
+        match entry.variant_of.get(&key) {
+            Some(at) => entry.variants[*at].run_again(fresh),
+            None => {
+                entry.variant_of.insert(key, entry.variants.len());
+                entry.variants.push(fresh);
+            }
+        }
+    }
+
+    /// The tool's own result of a whole test.
+    pub(crate) fn roll_up(&mut self, name: &str, status: TestStatus) {
+        if let Some(entry) = self.entry(&text::name(name)) {
+            entry.rolled_up = Some(status);
+        }
+    }
+
+    /// A test that started and did not end.
+    pub(crate) fn unfinished(&mut self, name: &str) {
+        if self.unfinished.len() < UNFINISHED_MAX {
+            self.unfinished.push(text::name(name));
+        } else {
+            self.unfinished_omitted += 1;
+        }
+    }
+
+    /// The report; the path is set by the caller.
+    pub(crate) fn finish(self, format: &str) -> Parsed {
+        let mut report = TestReport { format: format.to_owned(), runs: self.runs, ..TestReport::default() };
+        report.unfinished = self.unfinished;
+        let mut notes = Vec::new();
+        if self.unfinished_omitted > 0 {
+            notes.push(format!("{} more tests started and have no result", self.unfinished_omitted));
+        }
+        if self.over > 0 {
+            notes.push(format!("more than {TESTS_MAX} tests; {} runs of others are not counted", self.over));
+        }
+        let mut statuses = HashMap::with_capacity(self.names.len());
+        let mut cases = Vec::new();
+        for (name, entry) in self.names.into_iter().zip(self.entries) {
+            if entry.variants.is_empty() && entry.rolled_up.is_none() {
+                continue;
+            }
+            let status = entry.status();
+            let flaky = status == TestStatus::Passed && entry.flaky();
+            match status {
+                TestStatus::Passed => report.passed += 1,
+                TestStatus::Failed => report.failed += 1,
+                TestStatus::Skipped => report.skipped += 1,
+                TestStatus::ExpectedFailure => report.expected_failures += 1,
+            }
+            report.flaky += u64::from(flaky);
+            if flaky || status != TestStatus::Passed {
+                let case = entry.into_case(name.clone(), status, flaky);
+                if status != TestStatus::Skipped || !case.messages.is_empty() {
+                    cases.push(case);
+                }
+            }
+            statuses.insert(name, status);
+        }
+        cases.sort_by_key(|case| order(case.status, case.flaky));
+        report.cases_omitted = cases.len().saturating_sub(CASES_MAX) as u64;
+        cases.truncate(CASES_MAX);
+        report.cases = cases;
+        Parsed { report, statuses, notes }
+    }
+}
+
+/// Failures are kept first when there are too many.
+const fn order(status: TestStatus, flaky: bool) -> u8 {
+    match status {
+        TestStatus::Failed => 0,
+        TestStatus::Passed if flaky => 1,
+        TestStatus::ExpectedFailure => 2,
+        TestStatus::Skipped => 3,
+        TestStatus::Passed => 4,
+    }
+}
+
+impl Variant {
+    fn run_again(&mut self, next: Self) {
+        self.runs = self.runs.saturating_add(1);
+        self.failed_before |= self.status == TestStatus::Failed;
+        self.status = next.status;
+        // What made a test fail before it passed stays: that is what a flaky test is looked at for.
+        if next.status != TestStatus::Passed || !next.messages.is_empty() {
+            self.messages = next.messages;
+            self.location = next.location.or(self.location.take());
+        }
+    }
+
+    fn flaky(&self) -> bool {
+        self.status == TestStatus::Passed && self.failed_before
+    }
+}
+
+impl Entry {
+    /// Failed if any set of arguments failed at any place; else passed if any passed.
+    fn status(&self) -> TestStatus {
+        if let Some(status) = self.rolled_up {
+            return status;
+        }
+        let any = |status| self.variants.iter().any(|variant| variant.status == status);
+        [TestStatus::Failed, TestStatus::Passed, TestStatus::ExpectedFailure, TestStatus::Skipped]
+            .into_iter()
+            .find(|status| any(*status))
+            .unwrap_or_default()
+    }
+
+    fn flaky(&self) -> bool {
+        self.variants.iter().any(Variant::flaky)
+    }
+
+    fn into_case(self, name: String, status: TestStatus, flaky: bool) -> TestCase {
+        let mut case = TestCase {
+            name,
+            status,
+            duration_secs: self.duration_secs,
+            display_name: self.display_name,
+            flaky,
+            attachments: self.attachments,
+            ..TestCase::default()
+        };
+        for variant in &self.variants {
+            case.runs = case.runs.saturating_add(variant.runs);
+            let telling = if flaky { variant.flaky() } else { variant.status == status };
+            if !telling {
+                continue;
+            }
+            case.location = case.location.or_else(|| variant.location.clone());
+            for message in &variant.messages {
+                if case.messages.len() < MESSAGES_MAX && !case.messages.contains(message) {
+                    case.messages.push(message.clone());
+                }
+            }
+        }
+        case.arguments = self
+            .variants
+            .into_iter()
+            .filter(|variant| variant.status != TestStatus::Passed || variant.flaky())
+            .filter_map(|variant| {
+                Some(TestArguments {
+                    flaky: variant.flaky(),
+                    arguments: text::name(variant.arguments.as_deref()?),
+                    status: variant.status,
+                    runs: variant.runs,
+                    messages: variant.messages,
+                })
+            })
+            .take(ARGUMENTS_MAX)
+            .collect();
+        case
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(name: &str, status: TestStatus, message: &str) -> TestRun {
+        let messages = if message.is_empty() { vec![] } else { vec![message.to_owned()] };
+        TestRun { name: name.into(), status, messages, ..TestRun::default() }
+    }
+
+    #[test]
+    fn a_test_counts_once_with_its_last_result() {
+        let mut tally = Tally::default();
+        for (name, status, message) in [
+            ("flaky", TestStatus::Failed, "first"),
+            ("flaky", TestStatus::Passed, ""),
+            ("bad", TestStatus::Failed, "one"),
+            ("bad", TestStatus::Failed, "two"),
+            ("good", TestStatus::Passed, ""),
+            ("later bad", TestStatus::Passed, ""),
+            ("later bad", TestStatus::Failed, "x"),
+            ("no", TestStatus::Skipped, "no network"),
+            ("silent skip", TestStatus::Skipped, ""),
+        ] {
+            tally.record(run(name, status, message));
+        }
+        let report = tally.finish("junit").report;
+        assert_eq!((report.passed, report.failed, report.skipped, report.flaky), (2, 2, 2, 1));
+        assert_eq!(report.runs, 9);
+        let names: Vec<_> =
+            report.cases.iter().map(|case| (case.name.as_str(), case.runs, case.flaky)).collect();
+        assert_eq!(names, [("bad", 2, false), ("later bad", 2, false), ("flaky", 2, true), ("no", 1, false)]);
+        assert_eq!(report.cases[0].messages, ["two"]);
+        assert_eq!(report.cases[2].messages, ["first"]);
+    }
+
+    #[test]
+    fn one_bad_set_of_arguments_makes_a_test_fail() {
+        let mut tally = Tally::default();
+        for (arguments, status) in
+            [("1", TestStatus::Passed), ("2", TestStatus::Failed), ("1", TestStatus::Passed)]
+        {
+            tally.record(TestRun { arguments: Some(arguments.into()), ..run("t", status, "m") });
+        }
+        let report = tally.finish("xcresult").report;
+        assert_eq!((report.passed, report.failed), (0, 1));
+        assert_eq!(report.cases[0].arguments.len(), 1);
+        assert_eq!(report.cases[0].arguments[0].arguments, "2");
+        assert_eq!(report.cases[0].runs, 3);
+    }
+
+    #[test]
+    fn failures_survive_the_limit() {
+        let mut tally = Tally::default();
+        for number in 0..CASES_MAX {
+            tally.record(run(&format!("skip {number}"), TestStatus::Skipped, "why"));
+        }
+        tally.record(run("bad", TestStatus::Failed, "m"));
+        let report = tally.finish("tap").report;
+        assert_eq!(report.cases.len(), CASES_MAX);
+        assert_eq!(report.cases[0].name, "bad");
+        assert_eq!(report.cases_omitted, 1);
+        assert_eq!(report.skipped, CASES_MAX as u64);
+    }
+}

@@ -1,0 +1,130 @@
+//! Text from untrusted files: cut at a limit, made harmless for a terminal, places found in it.
+
+use crate::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
+use buildpool_protocol::report::Location;
+use std::path::Path;
+
+/// A message as it may be shown: control characters written out, cut at the limit with a mark.
+pub(crate) fn message(text: &str) -> String {
+    clean(text.trim_end(), MESSAGE_BYTES_MAX, true)
+}
+
+/// A name as it may be shown: one line.
+pub(crate) fn name(text: &str) -> String {
+    clean(text, NAME_BYTES_MAX, false)
+}
+
+fn clean(text: &str, limit: usize, lines: bool) -> String {
+    let mut out = String::with_capacity(text.len().min(limit));
+    for character in text.chars() {
+        if out.len() >= limit {
+            out.push('…');
+            break;
+        }
+        match character {
+            '\n' | '\t' if lines => out.push(character),
+            '\r' if lines => {}
+            // Bidirectional overrides can make shown text differ from what is there.
+            '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => out.extend(character.escape_unicode()),
+            control if control.is_control() => out.extend(control.escape_default()),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A path relative to the root if it is inside, else as it is.
+pub(crate) fn relative(path: &str, root: Option<&Path>) -> String {
+    let path = path.strip_prefix("file://").unwrap_or(path);
+    let inside = root.and_then(|root| Path::new(path).strip_prefix(root).ok()).and_then(Path::to_str);
+    name(inside.filter(|inside| !inside.is_empty()).unwrap_or(path))
+}
+
+const FOREIGN: &[&str] = &[
+    "node_modules/",
+    "site-packages/",
+    "dist-packages/",
+    "/rustc/",
+    "<frozen",
+    "node:internal",
+    "/usr/lib/",
+    "/usr/include/",
+];
+
+/// The first place in a text, as compilers, assertions and stack traces write it: `path.ext:line[:column]`, also in
+/// parentheses, or Python's `File "path", line N`. Places in libraries are passed over.
+pub(crate) fn place_in(text: &str, root: Option<&Path>) -> Option<Location> {
+    text.lines().take(400).find_map(|line| {
+        let found = python_place(line)
+            .or_else(|| line.split([' ', '(', ')', '\t', '[', ']', '"', '\'', ',']).find_map(colon_place))?;
+        let (file, line, column) = found;
+        let foreign = FOREIGN.iter().any(|part| file.contains(part));
+        (!foreign).then(|| Location { file: relative(file, root), line: Some(line), column })
+    })
+}
+
+fn python_place(line: &str) -> Option<(&str, u32, Option<u32>)> {
+    let (_, rest) = line.split_once("File \"")?;
+    let (file, rest) = rest.split_once("\", line ")?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    Some((file, digits.parse().ok()?, None))
+}
+
+fn colon_place(word: &str) -> Option<(&str, u32, Option<u32>)> {
+    let word = word.trim_end_matches([':', '.', ';']);
+    let (head, last) = word.rsplit_once(':')?;
+    let last = last.parse::<u32>().ok()?;
+    if let Some((file, middle)) = head.rsplit_once(':')
+        && let Ok(line) = middle.parse::<u32>()
+    {
+        return is_file(file).then_some((file, line, Some(last)));
+    }
+    is_file(head).then_some((head, last, None))
+}
+
+fn is_file(text: &str) -> bool {
+    let base = text.rsplit('/').next().unwrap_or(text);
+    let Some((stem, extension)) = base.rsplit_once('.') else { return false };
+    let address = text.contains("://") || stem.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let host = ["com", "dev", "io", "local", "net", "org"].contains(&extension);
+    !stem.is_empty()
+        && !address
+        && !host
+        && (1..=10).contains(&extension.len())
+        && extension.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+')
+        && extension.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Bytes as text, with what is not UTF-8 replaced.
+pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(text: &str) -> Option<String> {
+        let found = place_in(text, Some(Path::new("/w")))?;
+        Some(format!("{}:{}:{}", found.file, found.line.unwrap_or(0), found.column.unwrap_or(0)))
+    }
+
+    #[test]
+    fn places_are_found_as_tools_write_them() {
+        assert_eq!(place("/w/a b.swift:12: error").as_deref(), Some("b.swift:12:0"));
+        assert_eq!(place("at x (/w/src/a.test.ts:4:9)").as_deref(), Some("src/a.test.ts:4:9"));
+        assert_eq!(place("\tat org.junit.Assert.fail(Assert.java:89)").as_deref(), Some("Assert.java:89:0"));
+        assert_eq!(place("  File \"/w/t.py\", line 7, in f").as_deref(), Some("t.py:7:0"));
+        assert_eq!(place("panicked at src/lib.rs:10:5:\nx").as_deref(), Some("src/lib.rs:10:5"));
+        assert_eq!(place("node_modules/x/y.js:1:2\nsrc/y.js:3:4").as_deref(), Some("src/y.js:3:4"));
+        assert_eq!(place("dial 127.0.0.1:80 or http://a.b/c.d:90 at 12:30, api.x.com:443"), None);
+    }
+
+    #[test]
+    fn shown_text_cannot_steer_a_terminal() {
+        assert_eq!(message("a\x1b[2Jb\r\nc\u{202e}d\0"), "a\\u{1b}[2Jb\nc\\u{202e}d\\u{0}");
+        let long = message(&"ä".repeat(MESSAGE_BYTES_MAX));
+        assert!(long.ends_with('…') && long.len() <= MESSAGE_BYTES_MAX + '…'.len_utf8());
+        assert_eq!(name("one\ntwo"), "one\\ntwo");
+    }
+}
