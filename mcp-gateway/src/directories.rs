@@ -15,6 +15,13 @@ pub fn configuration() -> Option<PathBuf> {
     Some(base("XDG_CONFIG_HOME", ".config")?.join(NAME))
 }
 
+/// For what the product can make again. None when this user has no home directory.
+pub fn caches() -> Option<PathBuf> {
+    let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let below_home = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };
+    Some(named.or_else(|| Some(home()?.join(below_home)))?.join(NAME))
+}
+
 fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
     let named = env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     named.or_else(|| Some(platform_base(&home()?, below_home)))

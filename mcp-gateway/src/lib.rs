@@ -4,3 +4,4 @@ pub mod client;
 pub mod directories;
 pub mod local;
 pub mod project;
+pub mod snapshot;

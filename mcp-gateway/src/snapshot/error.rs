@@ -1,0 +1,162 @@
+//! Why there is no snapshot.
+
+use super::index_file::IndexError;
+use buildpool_objects::GitError;
+use buildpool_protocol::transfer::ObjectId;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why there is no snapshot.
+#[derive(Debug)]
+pub enum SnapshotError {
+    /// git, or the disk beside it.
+    Git(GitError),
+    /// The directory is not there or can't be entered.
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The directory is too much to send: the root of the disk or a home directory, without a repository.
+    TooBroad {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The repository has no working tree here.
+    NoWorkTree {
+        /// Where.
+        path: PathBuf,
+    },
+    /// No such commit.
+    UnknownRef {
+        /// As it was asked for.
+        name: String,
+    },
+    /// A commit was asked for where there is no repository.
+    NoRepository {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The repository's index can't be read.
+    Index {
+        /// Which file.
+        path: PathBuf,
+        /// Where and why.
+        source: IndexError,
+    },
+    /// More would have to be sent than the guard lets pass.
+    TooLarge {
+        /// New or changed files together, in bytes.
+        bytes: u64,
+        /// The guard, in bytes.
+        guard: u64,
+        /// The largest ones, largest first.
+        largest: Vec<(String, u64)>,
+    },
+    /// Too many files.
+    TooManyFiles {
+        /// How many.
+        count: u64,
+    },
+    /// Repositories lie in each other too deeply, or too many of them.
+    Nesting {
+        /// The one that is too much.
+        path: PathBuf,
+    },
+    /// Another call is taking a snapshot of the same tree and does not end.
+    Busy {
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// No directory for caches is known.
+    NoCacheDirectory,
+    /// Objects were dropped from the repository, and the files are not any more what they were.
+    Gone {
+        /// The snapshot that can't be packed any more.
+        tree: ObjectId,
+    },
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Git(error) => write!(f, "no snapshot could be taken: {error}"),
+            Self::Directory { path, .. } => write!(f, "the directory {} can't be used", path.display()),
+            Self::TooBroad { path } => write!(
+                f,
+                "{} is no project: it belongs to no repository and is a home directory or the root; name a directory with --cwd",
+                path.display()
+            ),
+            Self::NoWorkTree { path } => write!(
+                f,
+                "{} is inside a bare repository or a .git directory and has no working tree; name one with --cwd, or a commit with --ref",
+                path.display()
+            ),
+            Self::UnknownRef { name } => {
+                write!(f, "--ref: `{}` names no commit of this repository", name.escape_debug())
+            }
+            Self::NoRepository { path } => {
+                write!(f, "--ref needs a git repository; {} is in none", path.display())
+            }
+            Self::Index { path, .. } => write!(f, "{} can't be read", path.display()),
+            Self::TooLarge { bytes, guard, largest } => {
+                write!(
+                    f,
+                    "{} of new or changed files are more than the {} that are sent unasked; put what the build does not need into .gitignore or .buildpoolignore, or raise the guard. The largest:",
+                    megabytes(*bytes),
+                    megabytes(*guard)
+                )?;
+                largest.iter().try_for_each(|(path, bytes)| write!(f, "\n  {} {path}", megabytes(*bytes)))
+            }
+            Self::TooManyFiles { count } => write!(
+                f,
+                "{count} files are more than a snapshot may have; put what the build does not need into .gitignore or .buildpoolignore"
+            ),
+            Self::Nesting { path } => {
+                write!(f, "repositories are nested too deeply, or there are too many, at {}", path.display())
+            }
+            Self::Busy { waited } => write!(
+                f,
+                "another call has been taking a snapshot of this tree for {} seconds",
+                waited.as_secs()
+            ),
+            Self::Gone { tree } => {
+                write!(f, "objects of the snapshot {tree} are gone from the repository; take another one")
+            }
+            Self::NoCacheDirectory => f.write_str("no cache directory is known: set HOME or XDG_CACHE_HOME"),
+        }
+    }
+}
+
+impl std::error::Error for SnapshotError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Git(source) => std::error::Error::source(source),
+            Self::Directory { source, .. } => Some(source),
+            Self::Index { source, .. } => Some(source),
+            Self::TooBroad { .. }
+            | Self::NoWorkTree { .. }
+            | Self::UnknownRef { .. }
+            | Self::NoRepository { .. }
+            | Self::TooLarge { .. }
+            | Self::TooManyFiles { .. }
+            | Self::Nesting { .. }
+            | Self::Busy { .. }
+            | Self::Gone { .. }
+            | Self::NoCacheDirectory => None,
+        }
+    }
+}
+
+impl From<GitError> for SnapshotError {
+    fn from(error: GitError) -> Self {
+        Self::Git(error)
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}

@@ -1,0 +1,120 @@
+//! Repositories inside the working tree, submodules among them: each is taken like the outer one, and its tree takes its
+//! place in the outer tree.
+
+use super::error::SnapshotError;
+use super::repository::Repository;
+use super::store::{self, Store};
+use super::worktree::{Rules, Taken, WorkTree};
+use buildpool_objects::Git;
+use buildpool_objects::git::GitError;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Repositories in repositories, counted downwards: as far as git follows alternates.
+const DEPTH_MAX: usize = 4;
+/// Repositories in one project.
+const COUNT_MAX: usize = 500;
+
+/// Takes trees with all that is nested in them.
+pub(super) struct Taker<'a> {
+    pub(super) git: &'a Git,
+    pub(super) caches: &'a Path,
+    pub(super) rules: &'a Rules,
+    /// Remarks for the submitter.
+    pub(super) notes: Vec<String>,
+    pub(super) count: usize,
+}
+
+impl Taker<'_> {
+    /// Takes the tree of a repository; gives its store as well, whose lock it holds.
+    pub(super) fn take(
+        &mut self,
+        repository: &Repository,
+        depth: usize,
+    ) -> Result<(Taken, Store), SnapshotError> {
+        self.count += 1;
+        if depth > DEPTH_MAX || self.count > COUNT_MAX {
+            return Err(SnapshotError::Nesting { path: repository.top.clone() });
+        }
+        let store = Store::open(self.caches, repository)?;
+        let mut taken = self.outer(repository, &store)?;
+        let mut inner: Vec<(Vec<u8>, Taken, Store)> = Vec::new();
+        for path in std::mem::take(&mut taken.nested) {
+            if let Some((found, its_store)) = self.inner(repository, &path, depth)? {
+                inner.push((path, found, its_store));
+            }
+        }
+        if !inner.is_empty() {
+            self.graft(repository, &store, &mut taken, &inner)?;
+        }
+        Ok((taken, store))
+    }
+
+    /// The tree without what is nested. When our side is damaged, it is made anew.
+    fn outer(&self, repository: &Repository, store: &Store) -> Result<Taken, SnapshotError> {
+        let tree = WorkTree { git: self.git, repository, store, rules: self.rules };
+        match tree.take() {
+            Err(SnapshotError::Git(GitError::Failed { .. }) | SnapshotError::Index { .. }) => {
+                store.begin_anew(repository)?;
+                tree.take()
+            }
+            result => result,
+        }
+    }
+
+    fn inner(
+        &mut self,
+        outer: &Repository,
+        path: &[u8],
+        depth: usize,
+    ) -> Result<Option<(Taken, Store)>, SnapshotError> {
+        let directory = outer.top.join(OsStr::from_bytes(path));
+        let name = String::from_utf8_lossy(path);
+        if fs::symlink_metadata(directory.join(".git")).is_err() {
+            self.notes
+                .push(format!("the submodule {name} is not checked out here, so its directory is empty"));
+            return Ok(None);
+        }
+        let repository = Repository::find(self.git, &directory)?;
+        let same = repository.top.canonicalize().ok() == directory.canonicalize().ok();
+        if !same || repository.format() != outer.format() {
+            self.notes.push(format!(
+                "the repository in {name} stayed behind: its .git points elsewhere or has another object format"
+            ));
+            return Ok(None);
+        }
+        self.take(&repository, depth + 1).map(Some)
+    }
+
+    fn graft(
+        &self,
+        repository: &Repository,
+        store: &Store,
+        taken: &mut Taken,
+        inner: &[(Vec<u8>, Taken, Store)],
+    ) -> Result<(), SnapshotError> {
+        store.read_also(repository, &inner.iter().map(|(_, _, store)| store).collect::<Vec<_>>())?;
+        let index = store.root().join("grafted-index");
+        fs::copy(store.index(), &index)
+            .or_else(|error| if store.index().exists() { Err(error) } else { Ok(0) })
+            .map_err(GitError::io("copying our index"))?;
+        let place = store.place(index.clone());
+        for (path, found, _) in inner {
+            let mut prefix = std::ffi::OsString::from("--prefix=");
+            prefix.push(OsStr::from_bytes(path));
+            prefix.push("/");
+            let arguments = [OsStr::new("read-tree"), &prefix, OsStr::new(found.tree.as_str())];
+            self.git.run(&place).args(arguments).output()?;
+            taken.files += found.files;
+            taken.bytes += found.bytes;
+            let inside = |inner: &Vec<u8>| [path.as_slice(), b"/", inner.as_slice()].concat();
+            taken.kept_back.extend(found.kept_back.iter().map(inside));
+            taken.changed_meanwhile.extend(found.changed_meanwhile.iter().map(inside));
+        }
+        taken.tree = store::write_tree(self.git, &place)?;
+        fs::remove_file(&index).map_err(GitError::io("removing the grafted index"))?;
+        Ok(())
+    }
+}

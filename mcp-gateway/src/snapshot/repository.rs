@@ -1,0 +1,211 @@
+//! Finding the repository around a directory, and asking it what a snapshot must know. Only asking.
+
+use super::error::SnapshotError;
+use buildpool_objects::git::{GitError, split_nul};
+use buildpool_objects::{Git, Place};
+use buildpool_protocol::transfer::{ObjectFormat, ObjectId};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A project's files and, where there is one, the repository that they belong to.
+#[derive(Clone, Debug)]
+pub(super) struct Repository {
+    /// The top of the files.
+    pub(super) top: PathBuf,
+    /// The repository.
+    pub(super) user: Option<UserSide>,
+}
+
+/// The user's own git directory: read, never written.
+#[derive(Clone, Debug)]
+pub(super) struct UserSide {
+    pub(super) git_dir: PathBuf,
+    pub(super) common_dir: PathBuf,
+    pub(super) index: PathBuf,
+    pub(super) objects: PathBuf,
+    pub(super) format: ObjectFormat,
+    /// What decides how git sees the files, as the user has it.
+    pub(super) settings: Vec<(String, String)>,
+    /// Names of filters that change content on its way into the repository.
+    pub(super) filters: Vec<String>,
+    /// Commit and tree of `HEAD`; none on a branch without commits.
+    pub(super) head: Option<(ObjectId, ObjectId)>,
+    /// The branch; none when detached.
+    pub(super) branch: Option<String>,
+    /// Where `origin` is, if there is one.
+    pub(super) origin: Option<String>,
+}
+
+/// Settings that decide how git sees the files of a tree.
+const SETTINGS: &str = r"^(core\.(filemode|symlinks|ignorecase|precomposeunicode|trustctime|checkstat|excludesfile|attributesfile)|filter\..*\.(clean|process)|remote\.origin\.url)$";
+
+impl Repository {
+    /// Finds it from a directory upwards.
+    pub(super) fn find(git: &Git, directory: &Path) -> Result<Self, SnapshotError> {
+        let place = Place { work_tree: Some(directory.to_owned()), ..Place::default() };
+        let questions = [
+            "rev-parse",
+            "--is-inside-work-tree",
+            "--absolute-git-dir",
+            "--git-common-dir",
+            "--git-path",
+            "index",
+            "--git-path",
+            "objects",
+            "--show-object-format",
+            "--show-toplevel",
+        ];
+        let answer = match git.run_as_user(&place).args(questions).text() {
+            Ok(answer) => answer,
+            Err(GitError::Failed { message, .. }) if message.contains("not a git repository") => {
+                return Self::without_git(directory);
+            }
+            Err(GitError::Failed { message, .. }) if message.contains("must be run in a work tree") => {
+                return Err(SnapshotError::NoWorkTree { path: directory.to_owned() });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let lines: Vec<&str> = answer.split('\n').collect();
+        let [inside, git_dir, common_dir, index, objects, format, top] = lines.as_slice() else {
+            return Err(odd("rev-parse", &answer));
+        };
+        if *inside != "true" {
+            return Err(SnapshotError::NoWorkTree { path: directory.to_owned() });
+        }
+        let format = match *format {
+            "sha1" => ObjectFormat::Sha1,
+            "sha256" => ObjectFormat::Sha256,
+            other => return Err(odd("rev-parse --show-object-format", other)),
+        };
+        let mut user = UserSide {
+            git_dir: directory.join(git_dir),
+            common_dir: directory.join(common_dir),
+            index: directory.join(index),
+            objects: directory.join(objects),
+            format,
+            settings: Vec::new(),
+            filters: Vec::new(),
+            head: None,
+            branch: None,
+            origin: None,
+        };
+        let top = PathBuf::from(top);
+        user.ask(git, &top)?;
+        Ok(Self { top, user: Some(user) })
+    }
+
+    fn without_git(directory: &Path) -> Result<Self, SnapshotError> {
+        let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
+        if directory.parent().is_none() || home.as_deref() == Some(directory) {
+            return Err(SnapshotError::TooBroad { path: directory.to_owned() });
+        }
+        Ok(Self { top: directory.to_owned(), user: None })
+    }
+
+    /// The objects' format; without a repository git's first.
+    pub(super) fn format(&self) -> ObjectFormat {
+        self.user.as_ref().map_or(ObjectFormat::Sha1, |user| user.format)
+    }
+
+    /// What decides which warm workspaces fit: where the repository comes from, else where it lies.
+    pub(super) fn project(&self) -> String {
+        let origin = self.user.as_ref().and_then(|user| user.origin.as_deref());
+        if let Some(project) = origin.and_then(project_of_url) {
+            return project;
+        }
+        let host = nix::unistd::gethostname().unwrap_or_default();
+        let mut project = format!("{}:{}", host.to_string_lossy(), self.top.to_string_lossy());
+        truncate(&mut project);
+        project
+    }
+}
+
+fn truncate(text: &mut String) {
+    let mut end = text.len().min(buildpool_protocol::limits::PROJECT_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
+/// Host and path of a remote's URL, without user, password, port and `.git`; none for a local path.
+fn project_of_url(url: &str) -> Option<String> {
+    let (host, path) = match url.split_once("://") {
+        Some(("file", _)) => return None,
+        Some((_, rest)) => rest.split_once('/')?,
+        // scp form; a colon after a slash is part of a path
+        None => url.split_once(':').filter(|(host, _)| !host.contains('/') && host.len() > 1)?,
+    };
+    let host = host.rsplit('@').next().unwrap_or(host);
+    let host = host.split(':').next().unwrap_or(host).to_ascii_lowercase();
+    let path = path.trim_matches('/').trim_end_matches(".git").trim_end_matches('/');
+    let mut project = format!("{host}/{path}");
+    truncate(&mut project);
+    (!host.is_empty() && !path.is_empty()).then_some(project)
+}
+
+impl UserSide {
+    /// For questions to the user's git.
+    pub(super) fn place(&self, top: &Path) -> Place {
+        Place { git_dir: Some(self.git_dir.clone()), work_tree: Some(top.to_owned()), index: None }
+    }
+
+    fn ask(&mut self, git: &Git, top: &Path) -> Result<(), SnapshotError> {
+        let place = self.place(top);
+        let (settings, head) = std::thread::scope(|scope| {
+            let head = scope
+                .spawn(|| git.run_as_user(&place).args(["rev-parse", "HEAD^{commit}", "HEAD^{tree}"]).text());
+            let settings =
+                git.run_as_user(&place).args(["config", "-z", "--get-regexp", SETTINGS]).output_or_none();
+            (settings, head.join())
+        });
+        for entry in split_nul(&settings?.unwrap_or_default()) {
+            let text = String::from_utf8_lossy(entry);
+            let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
+            match key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) {
+                Some((filter, _)) => self.filters.push(filter.to_owned()),
+                None if key == "remote.origin.url" => self.origin = Some(value.to_owned()),
+                None => self.settings.push((key.to_owned(), value.to_owned())),
+            }
+        }
+        // A failure is a branch without commits; a damaged repository shows itself in the commands that follow.
+        if let Ok(Ok(answer)) = head {
+            let mut ids = answer.lines().filter_map(|line| line.parse().ok());
+            self.head = ids.next().zip(ids.next());
+        }
+        let name = fs::read_to_string(self.git_dir.join("HEAD")).unwrap_or_default();
+        self.branch = name
+            .trim_end()
+            .strip_prefix("ref: refs/heads/")
+            .map(str::to_owned)
+            .filter(|name| name != ".invalid");
+        Ok(())
+    }
+}
+
+/// What git never should have answered.
+pub(super) fn odd(command: &str, what: &str) -> SnapshotError {
+    GitError::Unexpected { command: command.to_owned(), what: what.to_owned() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::project_of_url;
+
+    #[test]
+    fn clones_of_one_origin_are_one_project_and_no_password_gets_out() {
+        for (url, expected) in [
+            ("https://github.com/org/app.git", Some("github.com/org/app")),
+            ("https://user:secret@GitHub.com/org/app", Some("github.com/org/app")),
+            ("git@github.com:org/app.git", Some("github.com/org/app")),
+            ("ssh://git@github.com:22/org/app.git/", Some("github.com/org/app")),
+            ("/srv/git/app.git", None),
+            ("../app", None),
+            ("file:///srv/app.git", None),
+            ("C:/repos/app", None),
+            ("", None),
+        ] {
+            assert_eq!(project_of_url(url).as_deref(), expected, "{url}");
+        }
+    }
+}

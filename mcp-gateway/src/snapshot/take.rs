@@ -1,0 +1,335 @@
+//! Taking a snapshot, and packing it for somebody who has an earlier one.
+
+use super::error::SnapshotError;
+use super::nested::Taker;
+use super::repository::Repository;
+use super::worktree::Rules;
+use super::{head, scan, store};
+use crate::directories;
+use buildpool_objects::git::{GitError, split_nul};
+use buildpool_objects::incoming::checksum;
+use buildpool_objects::pack::{self, PackFile};
+use buildpool_objects::{Git, Place};
+use buildpool_protocol::limits::EXCLUDES_BYTES_MAX;
+use buildpool_protocol::report::SnapshotInfo;
+use buildpool_protocol::spec::Source;
+use buildpool_protocol::transfer::{Manifest, ObjectId};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// New and changed files beyond this many bytes are not sent unasked.
+pub const GUARD_BYTES: u64 = 1 << 30;
+
+/// What to take.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The command's directory; its project is what is taken.
+    pub directory: PathBuf,
+    /// This commit of the repository instead of the files on disk.
+    pub commit: Option<String>,
+    /// Whether files that look like secrets go along.
+    pub allow_secrets: bool,
+    /// New and changed files may have this many bytes.
+    pub guard_bytes: u64,
+    /// Where to keep our side; a directory in the user's cache directory if absent.
+    pub cache: Option<PathBuf>,
+}
+
+impl Options {
+    /// The files around this directory, with defaults.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            commit: None,
+            allow_secrets: false,
+            guard_bytes: GUARD_BYTES,
+            cache: None,
+        }
+    }
+}
+
+/// A working tree at a moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// What it consists of.
+    pub manifest: Manifest,
+    /// The command's directory inside, with `/`; empty for the top.
+    pub directory: String,
+    /// The top of the project on this machine.
+    pub top: PathBuf,
+    /// Files that look like secrets: left out, or sent as they are committed.
+    pub kept_back: Vec<String>,
+    /// Files that changed again and again while they were read.
+    pub changed_meanwhile: Vec<String>,
+    /// Remarks for the submitter.
+    pub notes: Vec<String>,
+    git: Git,
+    /// For reading its objects.
+    place: Place,
+    root: PathBuf,
+    options: Options,
+}
+
+impl Snapshot {
+    /// The tree, as git names it.
+    pub const fn id(&self) -> &ObjectId {
+        &self.manifest.tree
+    }
+
+    /// As a job names it.
+    pub fn source(&self) -> Source {
+        Source::Snapshot {
+            id: self.manifest.tree.to_string(),
+            project: self.manifest.project.clone(),
+            directory: self.directory.clone(),
+            head: self.manifest.head.as_ref().map(|head| head.commit.to_string()),
+        }
+    }
+
+    /// As a result shows it.
+    pub fn info(&self) -> SnapshotInfo {
+        SnapshotInfo {
+            id: self.manifest.tree.to_string(),
+            files: self.manifest.files,
+            kept_back: self.kept_back.clone(),
+            changed_meanwhile: self.changed_meanwhile.clone(),
+        }
+    }
+
+    /// Trees that a pack can build on: what was sent from here before, and what is committed.
+    pub fn bases(&self) -> Vec<ObjectId> {
+        let mut bases = store::sent(&self.root);
+        let committed = self.manifest.head.iter().map(|head| head.tree.clone());
+        bases.extend(committed.filter(|tree| *tree != self.manifest.tree));
+        let mut seen = std::collections::HashSet::new();
+        bases.retain(|tree| seen.insert(tree.clone()));
+        bases
+    }
+
+    /// Packs what somebody lacks who has the tree `base`, and the head or not. The same question gives the same file until
+    /// [`Snapshot::delivered`], so that a transfer can go on after a cut.
+    ///
+    /// # Errors
+    /// When git fails: an object that the snapshot needs is gone from the repository meanwhile.
+    pub fn pack(&self, base: Option<&ObjectId>, head_is_there: bool) -> Result<PackFile, SnapshotError> {
+        let question = format!("{} {base:?} {head_is_there} {:?}", self.manifest.tree, self.manifest.head);
+        let name = checksum(&blake3::hash(question.as_bytes()));
+        let outgoing = self.root.join("outgoing");
+        fs::create_dir_all(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
+        let path = outgoing.join(format!("{}.pack", &name.as_str()[..32]));
+        if let Ok((blake3, length)) = buildpool_objects::incoming::checksum_of(&path) {
+            return Ok(PackFile { path, blake3, length });
+        }
+        match self.write_pack(base, head_is_there, &path) {
+            Err(GitError::Failed { .. }) => {
+                self.read_again()?;
+                Ok(self.write_pack(base, head_is_there, &path)?)
+            }
+            result => Ok(result?),
+        }
+    }
+
+    fn write_pack(
+        &self,
+        base: Option<&ObjectId>,
+        head_is_there: bool,
+        path: &Path,
+    ) -> Result<PackFile, GitError> {
+        let parts = pack::lacking(&self.git, &self.place, &self.manifest, base, head_is_there)?;
+        pack::write(&self.git, &self.place, &parts, base, path)
+    }
+
+    /// The user's repository has dropped objects that our index refers to: lets all files be read anew, into objects of
+    /// our own. They make the same tree, unless they changed meanwhile.
+    fn read_again(&self) -> Result<(), SnapshotError> {
+        let repository = Repository::find(&self.git, &self.options.directory)?;
+        store::Store::open(&self.caches(), &repository)?.begin_anew(&repository)?;
+        let again = take(&self.options)?;
+        if again.id() == self.id() { Ok(()) } else { Err(SnapshotError::Gone { tree: self.id().clone() }) }
+    }
+
+    fn caches(&self) -> PathBuf {
+        self.root.parent().unwrap_or(Path::new("/")).to_owned()
+    }
+
+    /// The receiver has it whole: remembers it as a base for the next one, and removes the packs.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn delivered(&self) -> Result<(), SnapshotError> {
+        store::remember_sent(&self.root, &self.manifest.tree)?;
+        let outgoing = self.root.join("outgoing");
+        for entry in fs::read_dir(&outgoing).into_iter().flatten().flatten() {
+            fs::remove_file(entry.path()).ok();
+        }
+        Ok(())
+    }
+}
+
+/// Takes a snapshot. Blocks: it reads files and waits for git.
+///
+/// # Errors
+/// Every [`SnapshotError`]; nothing of the user's has changed then either.
+pub fn take(options: &Options) -> Result<Snapshot, SnapshotError> {
+    let git = Git::find()?;
+    let directory = fs::canonicalize(&options.directory)
+        .and_then(|path| fs::read_dir(&path).map(|_| path))
+        .map_err(|source| SnapshotError::Directory { path: options.directory.clone(), source })?;
+    let caches = match &options.cache {
+        Some(path) => path.clone(),
+        None => directories::caches().ok_or(SnapshotError::NoCacheDirectory)?.join("snapshots"),
+    };
+    let repository = Repository::find(&git, &directory)?;
+    store::remove_idle(&caches, SystemTime::now());
+    let top = fs::canonicalize(&repository.top)
+        .map_err(|source| SnapshotError::Directory { path: repository.top.clone(), source })?;
+    let inside = directory.strip_prefix(&top).unwrap_or(Path::new("")).to_string_lossy().into_owned();
+    let call = Call { git, repository, caches, inside, top, options: options.clone() };
+    match &options.commit {
+        Some(name) => call.commit(name),
+        None => call.files(&Rules { allow_secrets: options.allow_secrets, guard_bytes: options.guard_bytes }),
+    }
+}
+
+struct Call {
+    git: Git,
+    repository: Repository,
+    caches: PathBuf,
+    inside: String,
+    top: PathBuf,
+    options: Options,
+}
+
+impl Call {
+    fn files(self, rules: &Rules) -> Result<Snapshot, SnapshotError> {
+        let mut taker = Taker { git: &self.git, caches: &self.caches, rules, notes: Vec::new(), count: 0 };
+        let (taken, store) = taker.take(&self.repository, 1)?;
+        let mut notes = taker.notes;
+        let mut memory = store.memory();
+        let head = head::head(&self.git, &self.repository, memory.head.take())?;
+        if head != memory.head {
+            memory.head.clone_from(&head);
+            store.remember(&memory)?;
+        }
+        let manifest = Manifest {
+            project: self.repository.project(),
+            tree: taken.tree,
+            head,
+            excludes: self.excludes(&mut notes),
+            files: taken.files,
+            bytes: taken.bytes,
+        };
+        let text = |paths: Vec<Vec<u8>>| {
+            paths.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
+        };
+        Ok(Snapshot {
+            manifest,
+            directory: self.inside,
+            top: self.top,
+            kept_back: text(taken.kept_back),
+            changed_meanwhile: text(taken.changed_meanwhile),
+            notes,
+            place: store.reading_place(),
+            root: store.root().to_owned(),
+            git: self.git,
+            options: self.options,
+        })
+    }
+
+    fn commit(self, name: &str) -> Result<Snapshot, SnapshotError> {
+        let Some(user) = &self.repository.user else {
+            return Err(SnapshotError::NoRepository { path: self.top });
+        };
+        let unknown = || SnapshotError::UnknownRef { name: name.to_owned() };
+        let id = |kind: &str| {
+            let name = format!("{name}^{{{kind}}}");
+            let call = self.git.run_as_user(&user.place(&self.repository.top));
+            let text = call.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).text();
+            text.ok().and_then(|text| text.parse::<ObjectId>().ok()).ok_or_else(unknown)
+        };
+        let (commit, tree) = (id("commit")?, id("tree")?);
+        let store = store::Store::open(&self.caches, &self.repository)?;
+        let place = store.reading_place();
+        let listed = self.git.run(&place).args(["ls-tree", "-r", "-l", "-z", tree.as_str()]).output()?;
+        let (mut files, mut bytes, mut notes) = (0, 0_u64, Vec::new());
+        for line in split_nul(&listed) {
+            let text = String::from_utf8_lossy(line);
+            let (facts, path) = text.split_once('\t').unwrap_or_default();
+            if facts.starts_with("160000") {
+                notes
+                    .push(format!("the submodule {path} is not part of a commit, so its directory is empty"));
+            } else {
+                files += 1;
+                bytes += facts.rsplit(' ').next().and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
+            }
+        }
+        let head = head::of_commit(&self.git, &self.repository, commit, tree.clone(), None)?;
+        let manifest = Manifest {
+            project: self.repository.project(),
+            tree,
+            head: Some(head),
+            excludes: self.excludes(&mut notes),
+            files,
+            bytes,
+        };
+        Ok(Snapshot {
+            manifest,
+            directory: self.inside,
+            top: self.top,
+            kept_back: Vec::new(),
+            changed_meanwhile: Vec::new(),
+            notes,
+            place: store.reading_place(),
+            root: store.root().to_owned(),
+            git: self.git,
+            options: self.options,
+        })
+    }
+
+    /// Ignore patterns that are not in the tree, so that a workspace keeps as build products what the user ignores here.
+    fn excludes(&self, notes: &mut Vec<String>) -> String {
+        let user = self.repository.user.as_ref();
+        let configured = user.and_then(|user| {
+            user.settings.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case("core.excludesfile"))
+        });
+        let global = match configured {
+            Some((_, path)) => match path.strip_prefix("~/") {
+                Some(rest) => home().map(|home| home.join(rest)),
+                None => Some(self.repository.top.join(path)),
+            },
+            None => std::env::var_os("XDG_CONFIG_HOME")
+                .map(PathBuf::from)
+                .or_else(|| home().map(|home| home.join(".config")))
+                .map(|configuration| configuration.join("git/ignore")),
+        };
+        let files = [
+            global,
+            user.map(|user| user.common_dir.join("info/exclude")),
+            scan::ignore_file(&self.repository),
+        ];
+        let mut text = String::new();
+        for path in files.into_iter().flatten() {
+            let patterns =
+                fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+            let patterns: Vec<&str> =
+                patterns.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).collect();
+            if text.len() + patterns.iter().map(|line| line.len() + 1).sum::<usize>() > EXCLUDES_BYTES_MAX {
+                notes.push(format!(
+                    "{} is too long to travel; what only it ignores is not kept between builds",
+                    path.display()
+                ));
+                continue;
+            }
+            for line in patterns {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
+}

@@ -1,0 +1,207 @@
+//! What is in a snapshot.
+
+use super::*;
+
+#[test]
+fn modified_added_and_deleted_files_links_and_modes_are_as_on_disk() {
+    let project = Project::new();
+    let clean = project.take_as_it_is();
+    assert_eq!(clean.id().as_str(), project.git(&["rev-parse", "HEAD^{tree}"]));
+    project.write("src/main.rs", "fn main() { panic!() }\n");
+    project.write("new/deep/file with space\tand tab.txt", "new");
+    project.write("ünïcode.txt", "x");
+    project.write("binary", [0, 159, 146, 150, 13, 10]);
+    fs::remove_file(project.path("src/lib.rs")).unwrap();
+    symlink("main.rs", project.path("src/link")).unwrap();
+    symlink("/nowhere/at/all", project.path("dangling")).unwrap();
+    fs::set_permissions(project.path("README"), fs::Permissions::from_mode(0o755)).unwrap();
+    let dirty = project.take_as_it_is();
+    assert_eq!((dirty.manifest.files, clean.manifest.files), (7, 3));
+    assert_eq!(project.take_as_it_is().id(), dirty.id());
+
+    project.git(&["add", "-A"]);
+    assert_eq!(project.take_as_it_is().id(), dirty.id(), "what is staged makes no difference");
+    project.git(&["stash", "-q"]);
+    assert_eq!(project.take_as_it_is().id(), clean.id());
+}
+
+#[test]
+fn a_file_becomes_a_directory_and_a_directory_a_link() {
+    let project = Project::new();
+    project.take_as_it_is();
+    fs::remove_file(project.path("README")).unwrap();
+    project.write("README/inside", "x");
+    fs::rename(project.path("src"), project.path("source")).unwrap();
+    symlink("source", project.path("src")).unwrap();
+    project.take_as_it_is();
+    fs::remove_file(project.path("src")).unwrap();
+    project.write("src", "a file now");
+    project.take_as_it_is();
+}
+
+#[test]
+fn ignored_files_stay_whatever_says_so_and_follow_the_rules_as_they_change() {
+    let project = Project::new();
+    project.write(".gitignore", "*.log\n/target/\n!keep.log\n");
+    project.write("a.log", "x");
+    project.write("keep.log", "x");
+    project.write("target/debug/big", "x");
+    fs::write(project.path(".git/info/exclude"), "private\n").unwrap();
+    project.write("private", "x");
+    project.write(".buildpoolignore", "assets/*.mov\nREADME\n");
+    project.write("assets/a.mov", "x");
+    project.write("assets/b.png", "x");
+    let snapshot = project.take();
+    let mut expected = project.on_disk(&["a.log", "target/debug/big", "private", "assets/a.mov", "README"]);
+    assert_eq!(project.contents(&snapshot), expected);
+    assert_eq!(snapshot.manifest.excludes, "private\nassets/*.mov\nREADME\n");
+
+    project.git(&["add", "-f", "a.log"]);
+    project.write(".buildpoolignore", "assets/*.mov\n");
+    let snapshot = project.take();
+    expected = project.on_disk(&["target/debug/big", "private", "assets/a.mov"]);
+    assert_eq!(project.contents(&snapshot), expected, "tracked although it is ignored");
+
+    project.git(&["rm", "-q", "--cached", "a.log"]);
+    project.write(".gitignore", "*.log\n/target/\n*.png\n");
+    let snapshot = project.take();
+    expected = project.on_disk(&[
+        "a.log",
+        "keep.log",
+        "target/debug/big",
+        "private",
+        "assets/a.mov",
+        "assets/b.png",
+    ]);
+    assert_eq!(project.contents(&snapshot), expected, "untracked and newly ignored");
+}
+
+#[test]
+fn a_file_that_changes_without_changing_its_size_or_second_is_seen() {
+    let project = Project::new();
+    for round in 0..20 {
+        project.write("src/main.rs", format!("fn main() {{ {:04} }}\n", round));
+        project.take_as_it_is();
+    }
+}
+
+#[test]
+fn only_a_touched_file_changes_nothing() {
+    let project = Project::new();
+    let first = project.take();
+    let touched = fs::File::options().write(true).open(project.path("README")).unwrap();
+    touched.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(project.take_as_it_is().id(), first.id());
+}
+
+#[test]
+fn no_conversion_of_line_ends_encodings_keywords_or_filters_takes_place() {
+    for autocrlf in ["true", "input", "false"] {
+        let project = Project::empty();
+        project.git(&["init", "-q"]);
+        project.git(&["config", "core.autocrlf", autocrlf]);
+        project.git(&["config", "filter.shout.clean", "tr a-z A-Z"]);
+        project.git(&["config", "filter.lfs.clean", "printf pointer #"]);
+        project.write(
+            ".gitattributes",
+            "*.bat eol=crlf\n*.c ident\n*.u working-tree-encoding=UTF-16LE\n*.loud filter=shout\n*.bin filter=lfs\n* text=auto\n",
+        );
+        project.write("dos.txt", "a\r\nb\r\n");
+        project.write("unix.txt", "a\nb\n");
+        project.write("run.bat", "@echo\r\n");
+        project.write("v.c", "$Id: 1234 $\n");
+        project.write("wide.u", [b'a', 0, b'\n', 0]);
+        project.write("x.loud", "quiet\n");
+        project.write("image.bin", "the whole image");
+        project.commit("converted");
+        assert_eq!(project.git(&["show", "HEAD:image.bin"]), "pointer");
+        project.take_as_it_is();
+        project.write("dos.txt", "a\r\nc\r\n");
+        project.write("x.loud", "other\n");
+        project.take_as_it_is();
+    }
+}
+
+#[test]
+fn the_second_snapshot_packs_as_its_difference_and_a_cut_transfer_finds_the_same_pack() {
+    let project = Project::new();
+    for number in 0..500 {
+        project.write(&format!("src/part{number}.rs"), format!("fn part{number}() {{}}\n").repeat(30));
+    }
+    project.commit("more");
+    let first = project.take();
+    let full = first.pack(None, false).unwrap();
+    first.delivered().unwrap();
+    assert!(!full.path.exists());
+    project.write("src/part7.rs", "fn part7() { changed() }\n".repeat(30));
+    let second = project.take();
+    assert_eq!(second.bases(), vec![first.id().clone()]);
+    let thin = second.pack(Some(first.id()), true).unwrap();
+    assert!(thin.length < 1000, "{}", thin.length);
+    let before = fs::metadata(&thin.path).unwrap().ino();
+    assert_eq!(second.pack(Some(first.id()), true).unwrap(), thin);
+    assert_eq!(fs::metadata(&thin.path).unwrap().ino(), before);
+}
+
+#[test]
+fn a_directory_without_a_repository_is_its_own_project() {
+    let project = Project::empty();
+    project.write("a/b.txt", "b");
+    project.write("c", "c");
+    project.write(".gitignore", "*.o\n");
+    project.write("c.o", "object");
+    let snapshot = project.take();
+    assert_eq!(project.contents(&snapshot), project.on_disk(&["c.o"]));
+    assert_eq!((snapshot.manifest.head.clone(), snapshot.directory.as_str()), (None, ""));
+    assert!(!project.path(".git").exists());
+    fs::remove_file(project.path("c")).unwrap();
+    assert_eq!(project.contents(&project.take()), project.on_disk(&["c.o"]));
+    project.git(&["init", "-q", "--object-format=sha256"]);
+    let snapshot = project.take();
+    assert_eq!(
+        project.contents(&snapshot),
+        project.on_disk(&["c.o"]),
+        "it became a repository of another format"
+    );
+}
+
+#[test]
+fn a_commit_can_be_taken_instead_of_the_files() {
+    let project = Project::new();
+    project.git(&["tag", "v1"]);
+    project.write("README", "changed");
+    project.commit("second");
+    project.write("README", "and uncommitted");
+    let take = |name: &str| take(&Options { commit: Some(name.into()), ..project.options() });
+    let before = fingerprint(&project.top(), false);
+    let old = take("v1").unwrap();
+    assert_eq!(project.contents(&old)["README"].1, b"read me\n");
+    assert_eq!(old.manifest.head.as_ref().unwrap().commit.as_str(), project.git(&["rev-parse", "v1"]));
+    assert_eq!((old.manifest.files, old.manifest.bytes), (3, 35));
+    assert_eq!(project.contents(&take("HEAD").unwrap())["README"].1, b"changed");
+    for wrong in ["v2", "--all", "HEAD:README", ""] {
+        let error = take(wrong).unwrap_err();
+        assert!(matches!(error, SnapshotError::UnknownRef { .. }), "{wrong}: {error}");
+    }
+    assert_same(&before, &fingerprint(&project.top(), false));
+}
+
+#[test]
+fn history_reaches_back_to_the_nearest_tag() {
+    let project = Project::new();
+    assert_eq!(project.take().manifest.head.unwrap().history.len(), 0);
+    project.git(&["tag", "-am", "annotated", "v1.0"]);
+    for number in 0..3 {
+        project.commit(&format!("later {number}"));
+    }
+    project.git(&["tag", "light"]);
+    project.git(&["checkout", "-q", "-b", "side", "HEAD~2"]);
+    project.commit("side");
+    project.git(&["merge", "-q", "--no-edit", "main"]);
+    let head = project.take().manifest.head.unwrap();
+    assert_eq!(head.branch.as_deref(), Some("side"));
+    let names: Vec<_> = head.tags.iter().map(|tag| tag.name.as_str()).collect();
+    assert_eq!(names, ["light", "v1.0"]);
+    assert_eq!(head.history.len(), 5, "three, one on the side and the tagged one");
+    assert_eq!(head.shallow.len(), 0, "the tagged commit is the first one");
+}

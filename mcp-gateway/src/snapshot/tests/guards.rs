@@ -1,0 +1,59 @@
+//! What does not go along.
+
+use super::*;
+
+#[test]
+fn uncommitted_secrets_stay_and_are_named_committed_ones_go_as_committed() {
+    let project = Project::new();
+    project.write("fixtures/test.pem", "committed key");
+    project.write(".env", "COMMITTED=1");
+    project.commit("with secrets");
+    assert_eq!(project.contents(&project.take()), project.on_disk(&[]));
+    project.write(".env", "TOKEN=real");
+    project.write("deploy/.env.production", "x");
+    project.write("id_rsa", "x");
+    project.write("staged.key", "x");
+    project.git(&["add", "staged.key"]);
+    let snapshot = project.take();
+    assert_eq!(snapshot.kept_back, [".env", "deploy/.env.production", "id_rsa", "staged.key"]);
+    assert_eq!(snapshot.info().kept_back, snapshot.kept_back);
+    let mut expected = project.on_disk(&["deploy/.env.production", "id_rsa", "staged.key"]);
+    expected.get_mut(".env").unwrap().1 = b"COMMITTED=1".to_vec();
+    assert_eq!(project.contents(&snapshot), expected);
+    assert_eq!(project.take().kept_back, snapshot.kept_back, "said each time");
+
+    let all = Options { allow_secrets: true, ..project.options() };
+    let snapshot = project.take_with(&all);
+    assert_eq!(project.contents(&snapshot), project.on_disk(&[]));
+    assert!(snapshot.kept_back.is_empty());
+    assert_eq!(project.contents(&project.take()), expected, "and not the next time");
+    project.write(".env", "COMMITTED=1");
+    assert!(!project.take().kept_back.contains(&".env".to_owned()));
+}
+
+#[test]
+fn the_guard_names_the_largest_files_and_nothing_is_read_then() {
+    let project = Project::new();
+    project.write("small", "x");
+    project.write("video.mov", vec![b'x'; 70_000]);
+    project.write("dump.sql", vec![b'x'; 90_000]);
+    let options = Options { guard_bytes: 100_000, ..project.options() };
+    let Err(SnapshotError::TooLarge { bytes, guard, largest }) = take(&options) else { panic!() };
+    assert_eq!((bytes, guard), (160_001, 100_000));
+    assert_eq!(largest[..2], [("dump.sql".to_owned(), 90_000), ("video.mov".to_owned(), 70_000)]);
+    let text = take(&options).unwrap_err().to_string();
+    assert!(text.contains("0.1 MB dump.sql") && text.contains(".buildpoolignore"), "{text}");
+    project.write(".buildpoolignore", "dump.sql\n");
+    assert_eq!(project.contents(&project.take_with(&options)), project.on_disk(&["dump.sql"]));
+    project.write("small", "y");
+    project.take_with(&options);
+}
+
+#[test]
+fn pipes_and_sockets_are_passed_over() {
+    let project = Project::new();
+    nix::unistd::mkfifo(&project.path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(project.path("socket")).unwrap();
+    let snapshot = project.take_with(&project.options());
+    assert_eq!(snapshot.manifest.files, 3);
+}

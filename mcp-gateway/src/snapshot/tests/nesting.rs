@@ -1,0 +1,58 @@
+//! Repositories in repositories.
+
+use super::*;
+
+#[test]
+fn submodules_and_nested_repositories_go_along_as_files() {
+    let library = Project::new();
+    library.write("lib.c", "int x;\n");
+    library.commit("library");
+    let project = Project::new();
+    let url = library.top().to_str().unwrap().to_owned();
+    project.git(&["submodule", "add", "-q", &url, "vendor/library"]);
+    project.commit("with a submodule");
+    project.write("vendor/library/lib.c", "int changed;\n");
+    project.write("vendor/library/untracked", "x");
+    project.git(&["clone", "-q", &url, "tools/clone"]);
+    project.write("tools/clone/inner", "x");
+    git(&project.path("tools/clone"), &["clone", "-q", &url, "deeper"]);
+    let first = project.take_as_it_is();
+    assert_eq!(project.take_as_it_is().id(), first.id());
+    assert_eq!(first.manifest.files, project.on_disk(&[]).len() as u64);
+    project.write("tools/clone/deeper/lib.c", "int other;\n");
+    project.write("vendor/library/.env", "SECRET");
+    let second = project.take();
+    assert_eq!(second.kept_back, ["vendor/library/.env"]);
+    assert_eq!(project.contents(&second), project.on_disk(&["vendor/library/.env"]));
+    let inside =
+        take(&Options { directory: project.path("vendor/library/src"), ..project.options() }).unwrap();
+    assert_eq!(inside.directory, "src", "a command inside a submodule sees the submodule as its project");
+}
+
+#[test]
+fn a_submodule_that_is_not_checked_out_is_said() {
+    let library = Project::new();
+    let origin = Project::new();
+    origin.git(&["submodule", "add", "-q", library.top().to_str().unwrap(), "vendor/library"]);
+    origin.commit("with a submodule");
+    let project = Project::empty();
+    fs::remove_dir(project.top()).unwrap();
+    git(project.root.path(), &["clone", "-q", origin.top().to_str().unwrap(), "project"]);
+    let snapshot = project.take_as_it_is();
+    assert_eq!(
+        snapshot.notes,
+        ["the submodule vendor/library is not checked out here, so its directory is empty"]
+    );
+}
+
+#[test]
+fn a_nested_repository_of_another_format_stays_and_is_said() {
+    let project = Project::new();
+    git(&project.top(), &["init", "-q", "--object-format=sha256", "odd"]);
+    project.write("odd/file", "x");
+    git(&project.path("odd"), &["add", "-A"]);
+    git(&project.path("odd"), &["commit", "-qm", "x"]);
+    let snapshot = project.take();
+    assert!(snapshot.notes[0].contains("repository in odd stayed behind"), "{:?}", snapshot.notes);
+    assert_eq!(project.contents(&snapshot), project.on_disk(&["odd/file"]));
+}

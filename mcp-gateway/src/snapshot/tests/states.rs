@@ -1,0 +1,224 @@
+//! States that a repository can be in.
+
+use super::*;
+
+#[test]
+fn an_unborn_branch() {
+    let project = Project::empty();
+    project.git(&["init", "-q"]);
+    project.take_as_it_is();
+    project.write("a", "a");
+    project.write("b", "b");
+    project.git(&["add", "a"]);
+    assert_eq!(project.take_as_it_is().manifest.head, None);
+}
+
+#[test]
+fn the_middle_of_a_merge_of_a_rebase_of_a_cherry_pick_and_of_a_bisect() {
+    let conflict = || {
+        let project = Project::new();
+        project.git(&["checkout", "-q", "-b", "other"]);
+        project.write("README", "other\n");
+        project.write("theirs", "x");
+        project.commit("other");
+        project.git(&["checkout", "-q", "main"]);
+        project.write("README", "main\n");
+        project.commit("main");
+        project
+    };
+    for arguments in [["merge", "other"], ["rebase", "other"], ["cherry-pick", "other"], ["revert", "HEAD~1"]]
+    {
+        let project = conflict();
+        project.take_as_it_is();
+        let status =
+            git_command(&project.top(), &arguments).env("GIT_EDITOR", "true").output().unwrap().status;
+        assert!(arguments[0] == "revert" || !status.success(), "{arguments:?} should have met a conflict");
+        project.take_as_it_is();
+        let fresh = Options { cache: Some(project.root.path().join("another")), ..project.options() };
+        let snapshot = project.take_with(&fresh);
+        assert_eq!(
+            project.contents(&snapshot),
+            project.on_disk(&[]),
+            "first call in the middle of {arguments:?}"
+        );
+    }
+    let project = conflict();
+    project.git(&["bisect", "start"]);
+    project.git(&["bisect", "bad"]);
+    project.git(&["bisect", "good", "HEAD~1"]);
+    project.take_as_it_is();
+}
+
+#[test]
+fn a_linked_worktree_and_a_detached_head() {
+    let project = Project::new();
+    project.git(&["worktree", "add", "-q", "--detach", "../linked"]);
+    let linked = project.root.path().join("linked");
+    fs::write(linked.join("README"), "in the linked one").unwrap();
+    let before = fingerprint(project.root.path(), false);
+    let options = Options { directory: linked.join("src"), ..project.options() };
+    let snapshot = take(&options).unwrap();
+    let mut after = fingerprint(project.root.path(), false);
+    after.retain(|path, _| !path.starts_with(project.root.path().join("cache")));
+    let mut before = before;
+    for both in [&mut before, &mut after] {
+        both.remove(project.root.path());
+    }
+    assert_same(&before, &after);
+    assert_eq!(project.contents(&snapshot)["README"].1, b"in the linked one");
+    assert_eq!(snapshot.directory, "src");
+    assert_eq!(snapshot.manifest.head.as_ref().unwrap().branch, None);
+}
+
+#[test]
+fn a_sparse_checkout_is_what_is_on_disk_also_with_a_sparse_index() {
+    for sparse_index in ["--no-sparse-index", "--sparse-index"] {
+        let project = Project::new();
+        for directory in ["app", "lib", "docs"] {
+            project.write(&format!("{directory}/deep/file"), directory);
+        }
+        project.commit("directories");
+        let whole = project.take_as_it_is();
+        project.git(&["sparse-checkout", "set", "--cone", sparse_index, "app"]);
+        assert!(!project.path("docs").exists());
+        project.take_as_it_is();
+        let fresh = Options { cache: Some(project.root.path().join("another")), ..project.options() };
+        assert_eq!(project.contents(&project.take_with(&fresh)), project.on_disk(&[]));
+        project.write("app/deep/file", "changed");
+        project.write("lib/new", "outside");
+        project.take_as_it_is();
+        project.git(&["checkout", "-q", "app"]);
+        project.git(&["sparse-checkout", "disable"]);
+        fs::remove_file(project.path("lib/new")).unwrap();
+        assert_eq!(project.take_as_it_is().id(), whole.id());
+    }
+}
+
+#[test]
+fn indexes_of_every_kind_and_version() {
+    for version in ["2", "3", "4"] {
+        let project = Project::new();
+        project.git(&["update-index", "--index-version", version]);
+        project.write("README", "changed");
+        project.take_as_it_is();
+    }
+    let split = Project::new();
+    split.git(&["update-index", "--split-index"]);
+    split.write("more", "x");
+    split.git(&["add", "more"]);
+    split.take_as_it_is();
+    split.write("README", "changed");
+    split.git(&["add", "-A"]);
+    split.take_as_it_is();
+    let caching = Project::new();
+    caching.git(&["update-index", "--untracked-cache"]);
+    caching.git(&["status"]);
+    caching.write("untracked", "x");
+    caching.take_as_it_is();
+    let skipping = Project::new();
+    skipping.git(&["config", "index.skipHash", "true"]);
+    skipping.write("more", "x");
+    skipping.git(&["add", "more"]);
+    skipping.take_as_it_is();
+}
+
+#[test]
+fn flags_that_hide_changes_from_git_hide_nothing_here() {
+    let project = Project::new();
+    project.git(&["update-index", "--assume-unchanged", "README"]);
+    project.git(&["update-index", "--skip-worktree", "src/lib.rs"]);
+    project.write("announced", "x");
+    project.git(&["add", "-N", "announced"]);
+    project.write("README", "changed");
+    project.write("src/lib.rs", "changed too");
+    project.take_as_it_is();
+}
+
+#[test]
+fn sha256_and_files_without_modes() {
+    let project = Project::empty();
+    project.git(&["init", "-q", "--object-format=sha256"]);
+    project.write("a", "a");
+    project.commit("first");
+    project.write("b", "b");
+    let snapshot = project.take_as_it_is();
+    assert_eq!(snapshot.id().as_str().len(), 64);
+
+    let project = Project::new();
+    project.git(&["config", "core.fileMode", "false"]);
+    fs::set_permissions(project.path("README"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(project.contents(&project.take())["README"].0, "100644");
+}
+
+#[test]
+fn a_lock_hooks_and_a_monitor_in_the_repository_do_not_matter() {
+    let project = Project::new();
+    fs::write(project.path(".git/index.lock"), "").unwrap();
+    for hook in ["post-index-change", "pre-commit", "post-checkout", "reference-transaction"] {
+        let path = project.path(&format!(".git/hooks/{hook}"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("#!/bin/sh\ntouch {}/ran\n", project.root.path().display())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::write(project.path("monitor"), format!("#!/bin/sh\ntouch {}/ran\n", project.root.path().display()))
+        .unwrap();
+    fs::set_permissions(project.path("monitor"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(
+        project.path(".git/config"),
+        fs::read_to_string(project.path(".git/config")).unwrap()
+            + &format!(
+                "[core]\n\tfsmonitor = {0}/monitor\n\thooksPath = {0}/.git/hooks\n",
+                project.top().display()
+            ),
+    )
+    .unwrap();
+    project.write("README", "changed");
+    project.take_as_it_is();
+    assert!(!project.root.path().join("ran").exists());
+}
+
+#[test]
+fn objects_that_the_repository_dropped_since_are_read_anew() {
+    let project = Project::new();
+    project.write("staged", "soon gone");
+    project.git(&["add", "staged"]);
+    project.take_as_it_is();
+    project.git(&["rm", "-q", "--cached", "staged"]);
+    project.git(&["prune", "--expire=now"]);
+    project.take_as_it_is();
+}
+
+#[test]
+fn a_shallow_and_a_partial_clone() {
+    let origin = Project::new();
+    origin.commit("second");
+    origin.git(&["config", "uploadpack.allowFilter", "true"]);
+    for depth in [vec!["--depth=1"], vec!["--filter=blob:none"], vec!["--filter=blob:none", "--sparse"]] {
+        let project = Project::empty();
+        fs::remove_dir(project.top()).unwrap();
+        let url = format!("file://{}", origin.top().display());
+        let mut arguments = vec!["clone", "-q"];
+        arguments.extend(depth);
+        arguments.extend([url.as_str(), "project"]);
+        git(project.root.path(), &arguments);
+        project.write("README", "changed");
+        let before = fingerprint(&project.top(), true);
+        let snapshot = take(&project.options());
+        assert_same(&before, &fingerprint(&project.top(), true));
+        assert_eq!(snapshot.unwrap().manifest.files, project.on_disk(&[]).len() as u64, "{arguments:?}");
+    }
+}
+
+#[test]
+fn places_without_a_working_tree_say_so() {
+    let project = Project::new();
+    let inside = take(&Options { directory: project.path(".git"), ..project.options() });
+    assert!(matches!(inside, Err(SnapshotError::NoWorkTree { .. })), "{inside:?}");
+    git(project.root.path(), &["init", "-q", "--bare", "bare"]);
+    let bare = take(&Options { directory: project.root.path().join("bare"), ..project.options() });
+    assert!(matches!(bare, Err(SnapshotError::NoWorkTree { .. })), "{bare:?}");
+    let gone = take(&Options { directory: project.path("gone"), ..project.options() });
+    assert!(matches!(gone, Err(SnapshotError::Directory { .. })), "{gone:?}");
+    let root = take(&Options { directory: "/".into(), ..project.options() });
+    assert!(matches!(root, Err(SnapshotError::TooBroad { .. })), "{root:?}");
+}

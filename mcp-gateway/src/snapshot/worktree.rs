@@ -1,0 +1,498 @@
+//! From the files to a tree: our index is brought to what is on disk, in rounds, until a look finds nothing new.
+
+use super::error::SnapshotError;
+use super::index_file::{self, Entry, GITLINK, IndexFile, SPARSE_DIRECTORY};
+use super::repository::{Repository, odd};
+use super::scan::{self, Scan};
+use super::secrets::is_secret;
+use super::store::{self, Basis, Memory, Store};
+use buildpool_objects::Git;
+use buildpool_objects::git::{GitError, split_nul};
+use buildpool_objects::incoming::checksum;
+use buildpool_protocol::limits::SNAPSHOT_FILES_MAX;
+use buildpool_protocol::transfer::ObjectId;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How often files that keep changing are read again.
+const ROUNDS_MAX: usize = 3;
+/// Files that a refusal by size names.
+const LARGEST_NAMED: usize = 10;
+
+/// What the guard and the denylist let through.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) allow_secrets: bool,
+    pub(super) guard_bytes: u64,
+}
+
+/// A working tree as objects.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub(super) tree: ObjectId,
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    pub(super) kept_back: Vec<Vec<u8>>,
+    pub(super) changed_meanwhile: Vec<Vec<u8>>,
+    /// Directories with repositories of their own: untracked ones and submodules.
+    pub(super) nested: Vec<Vec<u8>>,
+}
+
+/// What has to be done to our index.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Plan {
+    /// To be read from disk, with their sizes.
+    add: Vec<(Vec<u8>, u64)>,
+    /// To be taken out.
+    remove: Vec<Vec<u8>>,
+    /// Secrets as they are committed, instead of as they are on disk: path, mode, object.
+    pin: Vec<(Vec<u8>, u32, String)>,
+    kept_back: Vec<Vec<u8>>,
+    submodules: Vec<Vec<u8>>,
+}
+
+impl Plan {
+    fn is_done(&self) -> bool {
+        self.add.is_empty() && self.remove.is_empty() && self.pin.is_empty()
+    }
+}
+
+pub(super) struct WorkTree<'a> {
+    pub(super) git: &'a Git,
+    pub(super) repository: &'a Repository,
+    pub(super) store: &'a Store,
+    pub(super) rules: &'a Rules,
+}
+
+impl WorkTree<'_> {
+    /// Takes it.
+    pub(super) fn take(&self) -> Result<Taken, SnapshotError> {
+        let mut memory = self.store.memory();
+        let mut round = 0;
+        let (plan, scan, changed_meanwhile) = loop {
+            let stamp = self.copy_users_index()?;
+            if round == 0 && !self.store.index().exists() {
+                self.seed()?;
+            }
+            let scan = scan::scan(self.git, self.store, self.repository)?;
+            let basis = self.basis(stamp, &scan);
+            let nothing_new = scan.changed.is_empty() && scan.deleted.is_empty();
+            if let (true, Some(tree), true) =
+                (nothing_new, &memory.tree, memory.basis.as_ref() == Some(&basis))
+            {
+                return Ok(taken(tree.clone(), &memory, Plan::default(), scan, Vec::new()));
+            }
+            let plan = self.plan(&scan)?;
+            if plan.is_done() {
+                // Only a tree without submodules and secrets can be told again from its basis alone.
+                memory.basis = (plan.kept_back.is_empty() && plan.submodules.is_empty()).then_some(basis);
+                break (plan, scan, Vec::new());
+            }
+            memory.basis = None;
+            if round == ROUNDS_MAX {
+                let paths = plan.add.iter().map(|(path, _)| path).chain(&plan.remove).cloned().collect();
+                break (plan, scan, paths);
+            }
+            self.guard(&plan)?;
+            match self.apply(&plan) {
+                // A file that changes while it is read makes git give up; the next round reads it again.
+                Err(SnapshotError::Git(GitError::Failed { .. })) if round + 1 < ROUNDS_MAX => {}
+                done => done?,
+            }
+            memory.own_bytes += plan.add.iter().map(|(_, size)| size).sum::<u64>();
+            round += 1;
+        };
+        self.finish(memory, plan, scan, changed_meanwhile)
+    }
+
+    fn finish(
+        &self,
+        mut memory: Memory,
+        plan: Plan,
+        scan: Scan,
+        changed_meanwhile: Vec<Vec<u8>>,
+    ) -> Result<Taken, SnapshotError> {
+        let place = self.store.place(self.store.index());
+        let tree = store::write_tree(self.git, &place)?;
+        let ours = self.read_index(&self.store.index())?;
+        memory.files = ours.entries.len() as u64;
+        memory.bytes = ours.entries.iter().map(|entry| u64::from(entry.size)).sum();
+        if memory.files > SNAPSHOT_FILES_MAX {
+            return Err(SnapshotError::TooManyFiles { count: memory.files });
+        }
+        memory.tree = Some(tree.clone());
+        self.store.remember(&memory)?;
+        Ok(taken(tree, &memory, plan, scan, changed_meanwhile))
+    }
+
+    fn basis(&self, users_index: Option<(u64, i64, u64)>, scan: &Scan) -> Basis {
+        let ignores =
+            scan::ignore_file(self.repository).and_then(|path| fs::read(path).ok()).unwrap_or_default();
+        Basis {
+            users_index,
+            others: scan.others_checksum.clone(),
+            ignores: checksum(&blake3::hash(&ignores)),
+            head: self.repository.user.as_ref().and_then(|user| user.head.clone()).map(|(commit, _)| commit),
+            allow_secrets: self.rules.allow_secrets,
+        }
+    }
+
+    /// Copies the user's index, so that everything in one round goes by the same one; its time goes along, because git tells
+    /// by it which entries it can trust. Says which one it was.
+    fn copy_users_index(&self) -> Result<Option<(u64, i64, u64)>, SnapshotError> {
+        let target = self.store.users_index();
+        let Some(user) = &self.repository.user else { return Ok(None) };
+        let Ok(mut source) = File::open(&user.index) else {
+            fs::remove_file(&target).ok();
+            return Ok(None);
+        };
+        let io = |what: &str| GitError::io(format!("{what} {}", user.index.display()));
+        let metadata = source.metadata().map_err(io("measuring"))?;
+        let stamp =
+            (metadata.len(), metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(), metadata.ino());
+        let text = format!("{stamp:?}");
+        let note = self.store.root().join("users-index.stamp");
+        if target.exists() && fs::read_to_string(&note).is_ok_and(|known| known == text) {
+            return Ok(Some(stamp));
+        }
+        let beside = target.with_extension("new");
+        let mut copy = File::create(&beside).map_err(io("copying"))?;
+        std::io::copy(&mut source, &mut copy).map_err(io("copying"))?;
+        copy.set_modified(metadata.modified().map_err(io("measuring"))?).map_err(io("copying"))?;
+        fs::rename(&beside, &target).map_err(io("copying"))?;
+        self.make_plain(user)?;
+        fs::write(&note, text).map_err(io("noting the state of"))?;
+        Ok(Some(stamp))
+    }
+
+    /// Turns a split or sparse index into one that stands alone.
+    fn make_plain(&self, user: &super::repository::UserSide) -> Result<(), SnapshotError> {
+        let path = self.store.users_index();
+        let mut index = self.read_index(&path)?;
+        let place = self.store.place(path.clone());
+        if let Some(shared) = &index.shared {
+            let name = format!("sharedindex.{shared}");
+            let source = [&user.git_dir, &user.common_dir].map(|directory| directory.join(&name));
+            let source = source.iter().find(|path| path.exists()).unwrap_or(&source[0]);
+            // git looks for it in its directory, and newer ones beside the index.
+            for target in [self.store.git_dir(), self.store.root().to_owned()] {
+                fs::copy(source, target.join(&name))
+                    .map_err(GitError::io(format!("copying {}", source.display())))?;
+            }
+            let arguments = ["update-index", "--no-split-index", "--force-write-index"];
+            self.git.run(&place).args(arguments).output()?;
+            index = self.read_index(&path)?;
+        }
+        if index.entries.iter().any(|entry| entry.mode == SPARSE_DIRECTORY) {
+            // git would read and renew the trees that stand for whole directories; none of their files is on disk.
+            let present =
+                index.entries.iter().filter(|entry| entry.mode != SPARSE_DIRECTORY && entry.stage == 0);
+            let lines = present.flat_map(|entry| {
+                [format!("{:o} {}\t", entry.mode, entry.id).as_bytes(), &entry.path, b"\0"].concat()
+            });
+            fs::remove_file(&path).map_err(GitError::io("removing the sparse copy of the index"))?;
+            let call = self.git.run(&place).args(["update-index", "-z", "--index-info"]);
+            call.input(lines.collect()).output()?;
+        }
+        Ok(())
+    }
+
+    fn read_index(&self, path: &Path) -> Result<IndexFile, SnapshotError> {
+        let Ok(bytes) = fs::read(path) else { return Ok(IndexFile::default()) };
+        let hash_bytes = self.repository.format().empty_tree().as_str().len() / 2;
+        index_file::parse(&bytes, hash_bytes)
+            .map_err(|source| SnapshotError::Index { path: path.to_owned(), source })
+    }
+
+    /// Begins our index from the user's, so that a first call need not read every file: all entries that stand for the
+    /// bytes on disk are taken over.
+    fn seed(&self) -> Result<(), SnapshotError> {
+        let users = self.store.users_index();
+        let Ok(metadata) = fs::metadata(&users) else { return Ok(()) };
+        let index = self.read_index(&users)?;
+        let filtered = self.filtered_paths()?;
+        let differing = self.converted_paths(&index)?;
+        let mut doubtful: Vec<u8> = Vec::new();
+        for entry in &index.entries {
+            let odd = entry.mode == GITLINK
+                || entry.stage > 0
+                || entry.assume_valid
+                || entry.skip_worktree
+                || entry.intent_to_add;
+            if odd
+                || filtered.binary_search(&entry.path).is_ok()
+                || differing.binary_search(&entry.path).is_ok()
+            {
+                doubtful.extend_from_slice(&entry.path);
+                doubtful.push(0);
+            }
+        }
+        let beside = self.store.root().join("index.new");
+        let io = || GitError::io("copying the user's index");
+        fs::copy(&users, &beside).map_err(io())?;
+        let copy = File::options().write(true).open(&beside).map_err(io())?;
+        copy.set_modified(metadata.modified().map_err(io())?).map_err(io())?;
+        if !doubtful.is_empty() {
+            self.remove(&beside, doubtful)?;
+        }
+        fs::rename(&beside, self.store.index()).map_err(io())?;
+        Ok(())
+    }
+
+    /// Tracked files whose content a filter of the user's (LFS and the like) changes on its way in.
+    fn filtered_paths(&self) -> Result<Vec<Vec<u8>>, SnapshotError> {
+        let Some(user) = self.repository.user.as_ref().filter(|user| !user.filters.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let place = self.store.attributes_place(self.repository)?;
+        let mut paths = Vec::new();
+        for filter in &user.filters {
+            let pattern = format!(":(attr:filter={filter})");
+            let output = self.git.run(&place).args(["ls-files", "-z", "--", &pattern]).output()?;
+            paths.extend(split_nul(&output).map(<[u8]>::to_vec));
+        }
+        paths.sort_unstable();
+        Ok(paths)
+    }
+
+    /// Tracked files whose blob has another size than the file: line ends or an encoding were converted. Also those whose
+    /// blob is not here (a partial clone).
+    fn converted_paths(&self, index: &IndexFile) -> Result<Vec<Vec<u8>>, SnapshotError> {
+        let plain: Vec<&Entry> = index.entries.iter().filter(|entry| entry.mode != GITLINK).collect();
+        let list = plain.iter().flat_map(|entry| [entry.id.as_bytes(), b"\n"].concat()).collect();
+        let place = self.store.reading_place();
+        let call = self.git.run(&place).args(["cat-file", "--batch-check=%(objectsize)", "--buffer"]);
+        let answer = String::from_utf8_lossy(&call.input(list).output()?).into_owned();
+        let sizes = answer.lines().map(|line| line.parse::<u64>().ok());
+        let mut paths: Vec<Vec<u8>> = plain
+            .iter()
+            .zip(sizes)
+            .filter(|(entry, size)| size.is_none_or(|size| size as u32 != entry.size))
+            .map(|(entry, _)| entry.path.clone())
+            .collect();
+        paths.sort_unstable();
+        Ok(paths)
+    }
+
+    /// Compares what should be in our index with what is.
+    fn plan(&self, scan: &Scan) -> Result<Plan, SnapshotError> {
+        let users = self.read_index(&self.store.users_index())?;
+        let ours = self.read_index(&self.store.index())?;
+        let unwanted = scan::tracked_but_ignored(self.git, self.store, self.repository)?;
+        let mut plan = Plan::default();
+        let mut wanted: Vec<&[u8]> = scan.others.iter().map(Vec::as_slice).collect();
+        for entry in &users.entries {
+            match entry.mode {
+                GITLINK => plan.submodules.push(entry.path.clone()),
+                SPARSE_DIRECTORY => {}
+                _ if unwanted.binary_search(&entry.path).is_ok() => {}
+                _ => wanted.push(&entry.path),
+            }
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut disk = Disk { top: &self.repository.top, directories: HashMap::new() };
+        let pins = if self.rules.allow_secrets {
+            BTreeMap::new()
+        } else {
+            self.hold_back(&mut wanted, &mut disk, &mut plan)?
+        };
+        let present: Vec<&[u8]> = ours.entries.iter().map(|entry| entry.path.as_slice()).collect();
+        let absent = wanted.iter().copied().filter(|path| present.binary_search(path).is_err());
+        let changed =
+            scan.changed.iter().map(Vec::as_slice).filter(|path| wanted.binary_search(path).is_ok());
+        for path in absent.chain(changed) {
+            if let Some(size) = disk.size(path) {
+                plan.add.push((path.to_vec(), size));
+            }
+        }
+        for path in present {
+            if !pins.contains_key(path) && wanted.binary_search(&path).is_err() {
+                plan.remove.push(path.to_vec());
+            }
+        }
+        let deleted = scan.deleted.iter().filter(|path| !pins.contains_key(path.as_slice()));
+        plan.remove.extend(deleted.cloned());
+        plan.remove.sort_unstable();
+        plan.remove.dedup();
+        for (path, (mode, id)) in pins {
+            let same =
+                ours.entries.iter().any(|entry| entry.path == path && entry.mode == mode && entry.id == id);
+            if !same {
+                plan.pin.push((path, mode, id));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Takes what looks like a secret out of `wanted`. What is committed may go, in its committed form.
+    fn hold_back(
+        &self,
+        wanted: &mut Vec<&[u8]>,
+        disk: &mut Disk<'_>,
+        plan: &mut Plan,
+    ) -> Result<BTreeMap<Vec<u8>, (u32, String)>, SnapshotError> {
+        let secrets: Vec<Vec<u8>> = wanted
+            .iter()
+            .filter(|path| is_secret(path) && disk.is_regular(path))
+            .map(|path| path.to_vec())
+            .collect();
+        if secrets.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        wanted.retain(|path| secrets.binary_search_by(|secret| secret.as_slice().cmp(path)).is_err());
+        let mut pins = self.committed(&secrets)?;
+        let on_disk = self.hash_as_they_are(pins.keys())?;
+        for path in &secrets {
+            let same = pins.get(path).is_some_and(|(_, id)| on_disk.get(path) == Some(id));
+            if !same {
+                plan.kept_back.push(path.clone());
+            }
+        }
+        pins.retain(|path, _| secrets.contains(path));
+        Ok(pins)
+    }
+
+    fn committed(&self, paths: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, (u32, String)>, SnapshotError> {
+        let head = self.repository.user.as_ref().and_then(|user| user.head.as_ref());
+        let Some((_, tree)) = head else { return Ok(BTreeMap::new()) };
+        let mut found = BTreeMap::new();
+        for some in paths.chunks(500) {
+            let mut arguments: Vec<&OsStr> =
+                ["--literal-pathspecs", "ls-tree", "-r", "-z", tree.as_str(), "--"].map(OsStr::new).to_vec();
+            arguments.extend(some.iter().map(|path| OsStr::from_bytes(path)));
+            let output = self.git.run(&self.store.reading_place()).args(arguments).output()?;
+            for line in split_nul(&output) {
+                let cut =
+                    line.iter().position(|byte| *byte == b'\t').ok_or_else(|| odd("ls-tree", "no tab"))?;
+                let facts = String::from_utf8_lossy(&line[..cut]).into_owned();
+                let mut facts = facts.split(' ');
+                let mode =
+                    facts.next().and_then(|mode| u32::from_str_radix(mode, 8).ok()).unwrap_or_default();
+                if let Some(id) = facts.nth(1).filter(|_| mode != GITLINK) {
+                    found.insert(line[cut + 1..].to_vec(), (mode, id.to_owned()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn hash_as_they_are<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p Vec<u8>>,
+    ) -> Result<HashMap<Vec<u8>, String>, SnapshotError> {
+        let paths: Vec<&Vec<u8>> = paths.filter(|path| !path.contains(&b'\n')).collect();
+        if paths.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let list = paths.iter().flat_map(|path| [path.as_slice(), b"\n"].concat()).collect();
+        let call = self.git.run(&self.store.place(self.store.index()));
+        let text = call.args(["hash-object", "--no-filters", "--stdin-paths"]).input(list).text()?;
+        Ok(paths.into_iter().cloned().zip(text.lines().map(str::to_owned)).collect())
+    }
+
+    fn guard(&self, plan: &Plan) -> Result<(), SnapshotError> {
+        let bytes: u64 = plan.add.iter().map(|(_, size)| size).sum();
+        if plan.add.len() as u64 > SNAPSHOT_FILES_MAX {
+            return Err(SnapshotError::TooManyFiles { count: plan.add.len() as u64 });
+        }
+        if bytes <= self.rules.guard_bytes {
+            return Ok(());
+        }
+        let mut largest: Vec<_> = plan.add.iter().collect();
+        largest.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let largest = largest
+            .into_iter()
+            .take(LARGEST_NAMED)
+            .map(|(path, size)| (String::from_utf8_lossy(path).into_owned(), *size))
+            .collect();
+        Err(SnapshotError::TooLarge { bytes, guard: self.rules.guard_bytes, largest })
+    }
+
+    fn apply(&self, plan: &Plan) -> Result<(), SnapshotError> {
+        if !plan.remove.is_empty() {
+            let list = plan.remove.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
+            self.remove(&self.store.index(), list)?;
+        }
+        let place = self.store.place(self.store.index());
+        if !plan.pin.is_empty() {
+            let lines = plan.pin.iter().flat_map(|(path, mode, id)| {
+                [format!("{mode:o} {id}\t").as_bytes(), path.as_slice(), b"\0"].concat()
+            });
+            let call = self.git.run(&place).args(["update-index", "-z", "--index-info"]);
+            call.input(lines.collect()).output()?;
+        }
+        if !plan.add.is_empty() {
+            let list = plan.add.iter().flat_map(|(path, _)| [path.as_slice(), b"\0"].concat()).collect();
+            let arguments = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
+            self.git.run(&place).args(arguments).input(list).output()?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, index: &Path, list: Vec<u8>) -> Result<(), SnapshotError> {
+        let place = self.store.place(index.to_owned());
+        self.git
+            .run(&place)
+            .args(["update-index", "-z", "--force-remove", "--stdin"])
+            .input(list)
+            .output()?;
+        Ok(())
+    }
+}
+
+fn taken(tree: ObjectId, memory: &Memory, plan: Plan, scan: Scan, changed_meanwhile: Vec<Vec<u8>>) -> Taken {
+    let mut nested = scan.nested;
+    nested.extend(plan.submodules);
+    nested.sort_unstable();
+    nested.dedup();
+    Taken {
+        tree,
+        files: memory.files,
+        bytes: memory.bytes,
+        kept_back: plan.kept_back,
+        changed_meanwhile,
+        nested,
+    }
+}
+
+/// Looks at files by name, and never through a symbolic link to a directory.
+struct Disk<'a> {
+    top: &'a Path,
+    /// Whether a directory can be reached without a link.
+    directories: HashMap<PathBuf, bool>,
+}
+
+impl Disk<'_> {
+    /// The size of a file or link; none for what is neither, is gone, or lies behind a link.
+    fn size(&mut self, path: &[u8]) -> Option<u64> {
+        let path = Path::new(OsStr::from_bytes(path));
+        if !self.is_real_directory(path.parent()?) {
+            return None;
+        }
+        let metadata = fs::symlink_metadata(self.top.join(path)).ok()?;
+        (metadata.is_file() || metadata.is_symlink()).then_some(metadata.len())
+    }
+
+    fn is_regular(&mut self, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        fs::symlink_metadata(self.top.join(path)).is_ok_and(|metadata| metadata.is_file())
+    }
+
+    fn is_real_directory(&mut self, directory: &Path) -> bool {
+        if directory.as_os_str().is_empty() {
+            return true;
+        }
+        if let Some(known) = self.directories.get(directory) {
+            return *known;
+        }
+        let real = directory.parent().is_none_or(|parent| self.is_real_directory(parent))
+            && fs::symlink_metadata(self.top.join(directory)).is_ok_and(|metadata| metadata.is_dir());
+        self.directories.insert(directory.to_owned(), real);
+        real
+    }
+}
