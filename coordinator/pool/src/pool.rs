@@ -10,7 +10,8 @@ use crate::{AttemptRecord, lifecycle};
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::limits;
 use buildpool_protocol::worker_link::{Condition, HeldState};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,9 @@ pub(crate) struct Share {
     pub(crate) live: usize,
     pub(crate) last_grant: u64,
 }
+
+/// What decides who is next: priority, jobs running, last served, submission; the smallest goes first.
+type Rank = (Reverse<i32>, usize, u64, u64);
 
 impl Pool {
     /// An empty pool. Epochs begin above `epoch_base`, which must be higher than any epoch ever granted from this store.
@@ -220,28 +224,17 @@ impl Pool {
     /// served longest ago, then by submission. So a submitter with one job waits for one turnover at most, whatever
     /// another one has queued.
     fn next_grant(&mut self, now: Now) -> Option<(JobId, WorkerId)> {
-        if self.queue.len() == 0 || !self.roster.iter().any(|(_, worker)| worker.is_open()) {
-            return None;
-        }
-        let mut heads: Vec<_> = self
-            .queue
-            .heads()
-            .map(|head| {
-                let share = self.shares.get(head.submitter).copied().unwrap_or_default();
-                ((head.place.0, share.running, share.last_grant, head.place.1), head.job)
-            })
-            .collect();
-        heads.sort_unstable();
-        let mut wake = None;
+        let mut heads = self.candidates();
+        let mut wake: Option<Duration> = None;
         let mut next = None;
-        for (_, id) in heads {
+        while let Some(Reverse((_, id))) = heads.pop() {
             let Some(job) = self.jobs.get(&id) else { continue };
             match self.obstacle(job, now.clock) {
                 Obstacle::None(worker) => {
                     next = Some((id, worker));
                     break;
                 }
-                Obstacle::Warm { until } => wake = Some(wake.map_or(until, |wake: Duration| wake.min(until))),
+                Obstacle::Warm { until } => wake = Some(wake.map_or(until, |wake| wake.min(until))),
                 Obstacle::PoolDraining
                 | Obstacle::Group(_)
                 | Obstacle::Secrets(_)
@@ -253,6 +246,32 @@ impl Pool {
             self.timers.insert((at, Timer::Dispatch));
         }
         next
+    }
+
+    /// The heads of all lanes that a worker has room for, the first of them on top.
+    fn candidates(&self) -> BinaryHeap<Reverse<(Rank, JobId)>> {
+        let is_closed = self.draining || !self.roster.iter().any(|(_, worker)| worker.is_open());
+        if self.queue.len() == 0 || is_closed {
+            return BinaryHeap::new();
+        }
+        let mut candidates = Vec::new();
+        for lanes in self.queue.heads() {
+            let mut lanes = lanes.peekable();
+            // All jobs of a class have the same wishes: what keeps one of them keeps all.
+            let has_room = lanes.peek().and_then(|head| self.jobs.get(&head.job)).is_some_and(|job| {
+                let spec = &job.record.spec;
+                let is_free =
+                    spec.concurrency_group.as_ref().is_none_or(|group| !self.groups.contains_key(group));
+                is_free && self.roster.iter().any(|(_, worker)| worker.has_room(spec))
+            });
+            if has_room {
+                candidates.extend(lanes.map(|head| {
+                    let share = self.shares.get(head.submitter).copied().unwrap_or_default();
+                    Reverse(((head.place.0, share.running, share.last_grant, head.place.1), head.job))
+                }));
+            }
+        }
+        BinaryHeap::from(candidates)
     }
 
     pub(crate) fn enqueue(&mut self, id: JobId) {
