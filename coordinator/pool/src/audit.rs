@@ -2,6 +2,8 @@
 
 use crate::job::{Job, Phase};
 use crate::pool::Pool;
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::worker_link::HeldState;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pool {
@@ -12,6 +14,8 @@ impl Pool {
     pub fn audit(&self) -> Result<(), String> {
         self.audit_queue()?;
         self.audit_leases()?;
+        self.audit_groups()?;
+        self.audit_bounds()?;
         self.audit_shares()
     }
 
@@ -19,8 +23,14 @@ impl Pool {
         let queued: BTreeSet<_> = self.queue.jobs().collect();
         let waiting: BTreeSet<_> =
             self.jobs.values().filter(|job| matches!(job.phase, Phase::Queued { .. })).map(Job::id).collect();
-        if queued != waiting || queued.len() != self.queue.len() {
-            return Err(format!("liveness: {} jobs wait, {} are in the queue", waiting.len(), queued.len()));
+        let known: BTreeSet<_> = queued.union(&self.parked).copied().collect();
+        if known != waiting || queued.len() != self.queue.len() || !queued.is_disjoint(&self.parked) {
+            return Err(format!(
+                "liveness: {} jobs wait, {} are in the queue and {} parked",
+                waiting.len(),
+                queued.len(),
+                self.parked.len()
+            ));
         }
         Ok(())
     }
@@ -61,6 +71,37 @@ impl Pool {
                     ));
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn audit_groups(&self) -> Result<(), String> {
+        let mut running: BTreeMap<&str, JobId> = BTreeMap::new();
+        for job in self.jobs.values() {
+            let Some(group) = job.record.spec.concurrency_group.as_deref() else { continue };
+            let Some(granted) = job.granted() else { continue };
+            if !self.groups.contains_key(group) {
+                return Err(format!("capacity: job {} runs and its group {group} counts as free", job.id()));
+            }
+            if granted.state != HeldState::Ended
+                && let Some(other) = running.insert(group, job.id())
+            {
+                return Err(format!("capacity: jobs {other} and {} of group {group} run at once", job.id()));
+            }
+        }
+        match self.groups.iter().find(|(_, job)| self.jobs.get(job).and_then(Job::granted).is_none()) {
+            Some((group, job)) => {
+                Err(format!("capacity: group {group} is held by {job}, which does not run"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn audit_bounds(&self) -> Result<(), String> {
+        // Each job and worker has a timer of each kind at most a few times; more is a leak.
+        let timers_max = 64 + 16 * (self.jobs.len() + self.roster.iter().count());
+        if self.timers.len() > timers_max {
+            return Err(format!("bounded: {} jobs and {} timers", self.jobs.len(), self.timers.len()));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::effect::{AttemptRecord, JobRecord};
 use crate::input::Now;
 use buildpool_protocol::client_link::Secret;
-use buildpool_protocol::ids::{JobId, Lease, WorkerId};
+use buildpool_protocol::ids::{BootId, JobId, Lease, WorkerId};
 use buildpool_protocol::worker_link::HeldState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,8 +31,12 @@ pub(crate) struct Granted {
     /// The worker has said that it holds the attempt.
     pub(crate) confirmed: bool,
     pub(crate) state: HeldState,
+    /// The daemon that said so.
+    pub(crate) boot: Option<BootId>,
     /// Since when the worker has been asked to end it.
     pub(crate) ending_since: Option<Duration>,
+    /// Since when its worker is back without it although it had begun: it may run where the pool can't see it.
+    pub(crate) missing_since: Option<Duration>,
 }
 
 /// Where a live job stands:
@@ -90,6 +94,12 @@ impl Job {
     /// Names of secrets whose values are not here (any more).
     pub(crate) fn missing_secrets(&self) -> impl Iterator<Item = &str> {
         self.record.spec.secrets.iter().filter(|name| !self.secrets.contains_key(*name)).map(String::as_str)
+    }
+
+    /// Whether the process of the granted attempt is known to have begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        let started = self.attempts.last().is_some_and(|attempt| attempt.started_at_ms.is_some());
+        started || self.granted().is_some_and(|granted| granted.state != HeldState::Preparing)
     }
 
     /// Attempts that were lost with their worker.

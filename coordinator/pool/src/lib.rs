@@ -14,6 +14,7 @@ mod effect;
 mod input;
 mod job;
 mod lifecycle;
+mod losses;
 mod placement;
 mod pool;
 mod queue;

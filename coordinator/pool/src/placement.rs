@@ -88,6 +88,7 @@ impl Pool {
         let exists = self.roster.iter().any(|(_, worker)| {
             worker.session().is_some()
                 && !worker.is_draining()
+                && !worker.is_quarantined()
                 && worker.is_warm(project)
                 && worker.could_run(spec)
         });
@@ -101,7 +102,7 @@ impl Pool {
                 &mut keeping.absent
             } else if worker.is_draining() {
                 &mut keeping.draining
-            } else if worker.distrusted.is_some() || worker.condition.quarantined.is_some() {
+            } else if worker.is_quarantined() {
                 &mut keeping.quarantined
             } else if worker.free_slots() == 0 || worker.declined {
                 &mut keeping.busy

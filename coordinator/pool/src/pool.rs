@@ -5,11 +5,11 @@ use crate::input::{Input, Now};
 use crate::job::{Job, Phase};
 use crate::placement::Obstacle;
 use crate::queue::Queue;
-use crate::roster::{Contact, Roster, Worker};
+use crate::roster::{Roster, Worker};
 use crate::{AttemptRecord, lifecycle};
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::limits;
-use buildpool_protocol::worker_link::{Condition, HeldState};
+use buildpool_protocol::worker_link::HeldState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -52,6 +52,12 @@ pub(crate) enum Timer {
     DrainEnd(WorkerId),
     /// A worker should have ended an attempt by now.
     KillUnconfirmed(JobId),
+    /// A worker came back without an attempt and might still find it.
+    Missing(JobId),
+    /// The values of a job's secrets should be back by now.
+    SecretsMissing(JobId),
+    /// Somebody asked to end a queued job just before a restart.
+    CancelQueued(JobId),
 }
 
 /// The pool: see the crate's documentation for how it is driven.
@@ -60,6 +66,8 @@ pub struct Pool {
     pub(crate) config: Config,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) queue: Queue,
+    /// Queued jobs that lack values of their secrets: nothing can be done with them, and they hold up no others.
+    pub(crate) parked: BTreeSet<JobId>,
     pub(crate) roster: Roster,
     /// Concurrency groups in use, by the job that runs.
     pub(crate) groups: BTreeMap<String, JobId>,
@@ -95,6 +103,7 @@ impl Pool {
             config,
             jobs: BTreeMap::new(),
             queue: Queue::default(),
+            parked: BTreeSet::new(),
             roster: Roster::default(),
             groups: BTreeMap::new(),
             request_ids: BTreeMap::new(),
@@ -111,16 +120,37 @@ impl Pool {
 
     /// A worker that the store knows; it counts as absent since now.
     pub fn restore_worker(&mut self, now: Now, record: WorkerRecord) {
-        self.timers.insert((now.clock + self.config.lost_after, Timer::WorkerLost(record.worker)));
-        self.roster.insert(Worker {
-            record,
-            contact: Contact::Absent { since: now.clock },
-            condition: Condition::default(),
-            distrusted: None,
-            declined: false,
-            drain_deadline: None,
-            jobs: BTreeMap::new(),
-        });
+        // A name that went over to another identity is the newer one's.
+        if let Some(holder) = self.roster.by_name(&record.name) {
+            let held_until = self.roster.get(holder).map(|worker| worker.record.last_seen_ms);
+            if held_until.is_some_and(|seen| seen > record.last_seen_ms) {
+                return;
+            }
+            self.roster.remove(holder);
+        }
+        let id = record.worker;
+        self.roster.insert(Worker::absent(record, now.clock));
+        self.time_loss(id);
+    }
+
+    /// A worker that an attempt names and the store does not: it stands for that attempt, under no name that a worker
+    /// can have.
+    fn restore_unknown_worker(&mut self, now: Now, attempt: &AttemptRecord) {
+        if self.roster.get(attempt.worker).is_none() {
+            self.restore_worker(
+                now,
+                WorkerRecord {
+                    worker: attempt.worker,
+                    name: format!("{} ({})", attempt.worker_name, attempt.worker),
+                    slots: 0,
+                    labels: BTreeMap::new(),
+                    resources: BTreeMap::new(),
+                    draining: false,
+                    last_seen_ms: attempt.granted_at_ms,
+                    version: String::new(),
+                },
+            );
+        }
     }
 
     /// A job that the store has no end for. All deadlines start anew. Workers are restored first.
@@ -132,7 +162,10 @@ impl Pool {
         cancel: Option<(String, String)>,
     ) {
         self.next_order = self.next_order.max(record.order + 1);
+        let newest = attempts.iter().map(|attempt| attempt.epoch).max().unwrap_or(0);
+        self.next_epoch = self.next_epoch.max(newest + 1);
         let id = record.job;
+        let wait_for_worker = record.spec.wait_for_worker;
         if let Some(text) = &record.client_request_id {
             self.request_ids.insert((record.submitter.clone(), text.clone()), id);
         }
@@ -147,16 +180,25 @@ impl Pool {
         };
         self.jobs.insert(id, job);
         match running {
-            Some(attempt) => self.mark_granted(id, &attempt, HeldState::Preparing, true),
+            Some(attempt) => {
+                self.restore_unknown_worker(now, &attempt);
+                let has_begun = attempt.started_at_ms.is_some();
+                let state = if has_begun { HeldState::Running } else { HeldState::Preparing };
+                self.mark_granted(id, &attempt, state, None);
+            }
             None => {
-                self.enqueue(id);
-                self.timers.insert((now.clock + self.config.lost_after, Timer::GiveUp(id)));
+                self.enqueue(now, id);
+                self.timers.insert((now.clock, Timer::CancelQueued(id)));
+                if let Some(wait) = wait_for_worker {
+                    self.timers.insert((now.clock.saturating_add(wait), Timer::GiveUp(id)));
+                }
             }
         }
     }
 
-    /// Takes one input. Drain [`Pool::poll_effect`] before the next.
+    /// Takes one input, after all that has become due before. Drain [`Pool::poll_effect`] before the next.
     pub fn handle(&mut self, now: Now, input: Input) {
+        self.tick(now);
         match input {
             Input::Submit { client, submit } => self.submit(now, client, *submit),
             Input::Cancel { client, job, by, reason } => self.cancel(now, client, job, &by, reason),
@@ -170,7 +212,7 @@ impl Pool {
                 self.drain(now, client, &worker, draining, deadline);
             }
             Input::DrainPool { draining } => self.draining = draining,
-            Input::Tick => self.tick(now),
+            Input::Tick => {}
         }
         self.dispatch(now);
     }
@@ -209,6 +251,9 @@ impl Pool {
                 Timer::Dispatch => {}
                 Timer::DrainEnd(worker) => self.drain_ended(now, worker),
                 Timer::KillUnconfirmed(job) => self.kill_unconfirmed(now, job),
+                Timer::Missing(job) => self.missing_for_long(now, job),
+                Timer::SecretsMissing(job) => self.give_up_secrets(now, job),
+                Timer::CancelQueued(job) => self.cancel_queued(now, job),
             }
         }
     }
@@ -274,14 +319,21 @@ impl Pool {
         BinaryHeap::from(candidates)
     }
 
-    pub(crate) fn enqueue(&mut self, id: JobId) {
-        if let Some(job) = self.jobs.get(&id) {
-            let record = &job.record;
-            self.queue.insert(&record.spec, &record.submitter, record.order, id);
+    /// Puts a job at its place in the queue; one that lacks values of its secrets is parked until they come.
+    pub(crate) fn enqueue(&mut self, now: Now, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.missing_secrets().next().is_some() {
+            self.parked.insert(id);
+            self.timers.insert((now.clock.saturating_add(self.config.lost_after), Timer::SecretsMissing(id)));
+            return;
         }
+        self.parked.remove(&id);
+        let record = &job.record;
+        self.queue.insert(&record.spec, &record.submitter, record.order, id);
     }
 
     pub(crate) fn dequeue(&mut self, id: JobId) {
+        self.parked.remove(&id);
         if let Some(job) = self.jobs.get(&id) {
             let record = job.record.clone();
             self.queue.remove(&record.spec, &record.submitter, record.order);
@@ -290,6 +342,6 @@ impl Pool {
 
     pub(crate) fn kill_deadline(&self, job: JobId, now: Duration) -> Duration {
         let grace = self.jobs.get(&job).and_then(|job| job.record.spec.grace).unwrap_or(limits::GRACE);
-        now + grace + lifecycle::KILL_CONFIRMED_WITHIN
+        now.saturating_add(grace).saturating_add(lifecycle::KILL_CONFIRMED_WITHIN)
     }
 }

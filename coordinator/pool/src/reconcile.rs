@@ -3,15 +3,15 @@
 use crate::effect::{Change, Effect, Wish, WorkerRecord};
 use crate::input::{ClientRef, Now, Session};
 use crate::job::{Job, Phase};
-use crate::lifecycle::Loss;
+use crate::losses::{Loss, NotHeld};
 use crate::pool::{Pool, Timer};
-use crate::roster::{Contact, Worker};
+use crate::roster::{Contact, WORKERS_MAX, Worker};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease, WorkerId};
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::check_name;
 use buildpool_protocol::worker_link::{Condition, Held, HeldState, Register, ToWorker};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Pool {
@@ -23,30 +23,51 @@ impl Pool {
         self.supersede(id);
         self.note_worker(now, &register);
         self.roster.connect(id, session, register.boot);
-        let wishes = self.reconcile(now, id, session, &register.held, register.condition);
+        let wishes = self.note_held(now, id, &register.held, register.condition);
+        let again = self.note_not_held(now, id, &register.held, true);
         for wish in &wishes {
             if let Wish::Continue(lease) | Wish::Cancel { lease, .. } = wish {
                 self.emit(Effect::OpenLog { session, lease: *lease });
             }
         }
         self.emit(Effect::Welcome { session, lost_after: self.config.lost_after, wishes });
-        if self.roster.get(id).is_some_and(|worker| worker.record.draining) {
-            let deadline = self.roster.get(id).and_then(|worker| worker.drain_deadline);
-            let remaining = deadline.map(|at| at.saturating_sub(now.clock));
-            let message = Box::new(ToWorker::Drain { draining: true, deadline: remaining });
-            self.emit(Effect::Send { session, message });
+        for job in again {
+            self.repeat_grant(session, job);
         }
+        self.tell_drain(now, id, session);
+    }
+
+    /// What an operator decided while the worker was away.
+    fn tell_drain(&mut self, now: Now, worker: WorkerId, session: Session) {
+        let Some(worker) = self.roster.get_mut(worker) else { return };
+        let draining = worker.record.draining;
+        if !draining && !worker.resume_untold {
+            return;
+        }
+        worker.resume_untold = false;
+        let deadline = worker.drain_deadline.map(|at| at.saturating_sub(now.clock));
+        self.emit(Effect::Send { session, message: Box::new(ToWorker::Drain { draining, deadline }) });
     }
 
     /// Whether this worker may take its name and identity.
-    fn admit(&self, register: &Register) -> Result<(), LinkError> {
+    fn admit(&mut self, register: &Register) -> Result<(), LinkError> {
         if let Err(error) = check_name("worker name", &register.name) {
             return Err(LinkError::new(ErrorCode::Invalid, error.to_string()));
         }
-        if register.slots > limits::SLOTS_MAX || register.labels.len() > limits::LIST_MAX * 4 {
+        let labels = register.labels.len().max(register.resources.len());
+        if register.slots > limits::SLOTS_MAX || labels > OFFERS_MAX {
             return Err(LinkError::new(
                 ErrorCode::Invalid,
-                format!("at most {} slots and {} labels are valid", limits::SLOTS_MAX, limits::LIST_MAX * 4),
+                format!(
+                    "at most {} slots, {OFFERS_MAX} labels and {OFFERS_MAX} resources are valid",
+                    limits::SLOTS_MAX
+                ),
+            ));
+        }
+        if self.roster.get(register.worker).is_none() && !self.roster.has_place() {
+            return Err(LinkError::new(
+                ErrorCode::Exhausted,
+                format!("the pool has {WORKERS_MAX} workers, which is its limit"),
             ));
         }
         if let Some(worker) = self.roster.get(register.worker)
@@ -106,58 +127,61 @@ impl Pool {
         };
         self.emit(Effect::Persist(Change::Worker(record.clone())));
         match self.roster.get_mut(register.worker) {
-            Some(worker) => {
-                worker.record = record;
-                worker.distrusted = None;
-            }
-            None => self.roster.insert(Worker {
-                record,
-                contact: Contact::Absent { since: now.clock },
-                condition: Condition::default(),
-                distrusted: None,
-                declined: false,
-                drain_deadline: None,
-                jobs: BTreeMap::new(),
-            }),
+            Some(worker) => worker.record = record,
+            None => self.roster.insert(Worker::absent(record, now.clock)),
         }
     }
 
     pub(crate) fn report(&mut self, now: Now, session: Session, held: &[Held], condition: Condition) {
         let Some(worker) = self.roster.by_session(session) else { return };
-        let wishes = self.reconcile(now, worker, session, held, condition);
+        let wishes = self.note_held(now, worker, held, condition);
+        self.note_not_held(now, worker, held, false);
         self.emit(Effect::Desire { session, wishes });
     }
 
-    /// Compares what a worker holds with what was granted, and says what should be.
-    fn reconcile(
+    /// Takes over what a worker says of itself and of what it holds, and says what should become of each attempt.
+    fn note_held(
         &mut self,
         now: Now,
         worker: WorkerId,
-        session: Session,
         held: &[Held],
-        condition: Condition,
+        mut condition: Condition,
     ) -> Vec<Wish> {
+        condition.warm_projects.truncate(OFFERS_MAX);
         if let Some(known) = self.roster.get_mut(worker) {
             known.condition = condition;
             known.declined = false;
             known.record.last_seen_ms = now.wall_ms;
         }
-        let wishes = held.iter().map(|held| self.wish(now, worker, held)).collect();
-        let leases: BTreeSet<Lease> = held.iter().map(|held| held.lease).collect();
-        for id in self.booked(worker) {
-            let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { continue };
-            let (lease, confirmed) = (granted.lease, granted.confirmed);
-            if leases.contains(&lease) {
-                continue;
-            }
-            if confirmed {
-                let reason = "its worker came back without it".to_owned();
-                self.end_attempt(now, id, lease, &reason, Loss::Counted { may_return: false });
-            } else {
-                self.repeat_grant(session, id);
-            }
+        let wishes: Vec<Wish> = held.iter().map(|held| self.wish(now, worker, held)).collect();
+        let foreign = wishes.iter().filter(|wish| matches!(wish, Wish::Fenced(_))).count();
+        if let Some(known) = self.roster.get_mut(worker) {
+            known.foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
         }
         wishes
+    }
+
+    /// Looks after what was granted to a worker that does not hold it; gives the grants to repeat.
+    fn note_not_held(
+        &mut self,
+        now: Now,
+        worker: WorkerId,
+        held: &[Held],
+        is_new_connection: bool,
+    ) -> Vec<JobId> {
+        let leases: BTreeSet<Lease> = held.iter().map(|held| held.lease).collect();
+        let mut again = Vec::new();
+        for id in self.booked(worker) {
+            let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { continue };
+            if leases.contains(&granted.lease) {
+                continue;
+            }
+            match self.not_held(now, id, is_new_connection) {
+                NotHeld::Settled => {}
+                NotHeld::GrantAgain => again.push(id),
+            }
+        }
+        again
     }
 
     fn booked(&self, worker: WorkerId) -> Vec<JobId> {
@@ -167,15 +191,8 @@ impl Pool {
     fn wish(&mut self, now: Now, worker: WorkerId, held: &Held) -> Wish {
         let lease = held.lease;
         let id = lease.attempt.job;
-        if self.readopt(worker, lease, held.state) {
-            self.persist_attempt(id, lease.attempt.number);
-        }
-        let is_ours = self
-            .jobs
-            .get(&id)
-            .and_then(Job::granted)
-            .is_some_and(|granted| granted.lease == lease && granted.worker == worker);
-        if !is_ours {
+        self.readopt(worker, lease, held.state);
+        if !self.is_granted(id, lease, worker) {
             return if held.state == HeldState::Ended { Wish::Forget(lease) } else { Wish::Fenced(lease) };
         }
         let was_started = self.attempt_started(id, lease);
@@ -183,26 +200,35 @@ impl Pool {
         if !was_started && held.started_at_ms.is_some() {
             self.persist_attempt(id, lease.attempt.number);
         }
+        let boot = self.roster.get(worker).and_then(Worker::boot);
         let Some(job) = self.jobs.get_mut(&id) else { return Wish::Fenced(lease) };
-        let asked = job.cancel.clone();
+        let asked = job.cancel.clone().filter(|_| held.state != HeldState::Ended);
         let mut changed = false;
+        let mut is_asked_anew = false;
         if let Some(granted) = job.granted_mut() {
-            changed = granted.state != held.state || !granted.confirmed;
+            changed = granted.state != held.state || !granted.confirmed || granted.missing_since.is_some();
             granted.confirmed = true;
+            granted.boot = boot;
             granted.state = held.state;
-            if asked.is_some() && granted.ending_since.is_none() {
-                granted.ending_since = Some(now.clock);
-            }
+            granted.missing_since = None;
+            is_asked_anew = asked.is_some() && granted.ending_since.is_none();
+        }
+        if is_asked_anew {
+            self.expect_end(now, id);
         }
         if changed {
             self.emit(Effect::Changed { job: id });
         }
         match asked {
-            Some(asked) if held.state != HeldState::Ended => {
-                Wish::Cancel { lease, by: asked.by, reason: asked.reason }
-            }
-            Some(_) | None => Wish::Continue(lease),
+            Some(asked) => Wish::Cancel { lease, by: asked.by, reason: asked.reason },
+            None => Wish::Continue(lease),
         }
+    }
+
+    /// Whether this is the lease that holds, on this worker.
+    fn is_granted(&self, id: JobId, lease: Lease, worker: WorkerId) -> bool {
+        let granted = self.jobs.get(&id).and_then(Job::granted);
+        granted.is_some_and(|granted| granted.lease == lease && granted.worker == worker)
     }
 
     fn attempt_started(&self, id: JobId, lease: Lease) -> bool {
@@ -213,42 +239,49 @@ impl Pool {
         })
     }
 
-    /// An attempt that was declared lost came back before anything newer was granted.
-    fn readopt(&mut self, worker: WorkerId, lease: Lease, state: HeldState) -> bool {
+    /// An attempt that was declared lost may have come back before anything newer was granted.
+    fn readopt(&mut self, worker: WorkerId, lease: Lease, state: HeldState) {
         let id = lease.attempt.job;
-        let Some(job) = self.jobs.get_mut(&id) else { return false };
-        let Phase::Queued { adoptable: Some(lost), .. } = &job.phase else { return false };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Phase::Queued { adoptable: Some(lost), .. } = &job.phase else { return };
         if lost.lease != lease || lost.worker != worker {
-            return false;
+            return;
         }
-        let Some(attempt) = job.last_attempt_mut(lease.attempt.number) else { return false };
+        // While another job of its group runs, only its result is still of use.
+        let group = job.record.spec.concurrency_group.as_ref();
+        if state != HeldState::Ended && group.is_some_and(|group| self.groups.contains_key(group)) {
+            return;
+        }
+        let Some(attempt) = job.last_attempt_mut(lease.attempt.number) else { return };
         attempt.lost = None;
         attempt.counted = false;
         let attempt = attempt.clone();
         self.dequeue(id);
-        self.mark_granted(id, &attempt, state, true);
-        true
+        let known = self.roster.get(worker);
+        let (boot, session) = (known.and_then(Worker::boot), known.and_then(Worker::session));
+        self.mark_granted(id, &attempt, state, boot);
+        if let Some(session) = session {
+            self.emit(Effect::OpenLog { session, lease });
+        }
     }
 
     pub(crate) fn declined(&mut self, now: Now, session: Session, lease: Lease, reason: &str) {
         let Some(worker) = self.roster.by_session(session) else { return };
+        let id = lease.attempt.job;
+        // What it has said to hold, it can't decline any more.
+        let is_open = self.jobs.get(&id).and_then(Job::granted).is_some_and(|granted| !granted.confirmed);
+        if !is_open || !self.is_granted(id, lease, worker) {
+            return;
+        }
         if let Some(known) = self.roster.get_mut(worker) {
             known.declined = true;
         }
-        let id = lease.attempt.job;
-        let is_ours = self
-            .jobs
-            .get(&id)
-            .and_then(Job::granted)
-            .is_some_and(|granted| granted.lease == lease && granted.worker == worker);
-        if is_ours {
-            self.end_attempt(now, id, lease, reason, Loss::Free);
-        }
+        self.end_attempt(now, id, lease, reason, Loss::Free);
     }
 
     pub(crate) fn gone(&mut self, now: Now, session: Session) {
         let Some(worker) = self.roster.disconnect(session, now.clock) else { return };
-        self.timers.insert((now.clock + self.config.lost_after, Timer::WorkerLost(worker)));
+        self.time_loss(worker);
         if let Some(record) = self.roster.get(worker).map(|worker| worker.record.clone()) {
             self.emit(Effect::Persist(Change::Worker(record)));
         }
@@ -274,11 +307,14 @@ impl Pool {
             );
             return self.emit(Effect::Refused { client, error });
         };
-        let at = deadline.map(|deadline| now.clock + deadline);
+        let at = deadline.map(|deadline| now.clock.saturating_add(deadline));
         let Some(worker) = self.roster.get_mut(id) else { return };
         worker.record.draining = draining;
         worker.drain_deadline = at.filter(|_| draining);
-        worker.distrusted = worker.distrusted.take().filter(|_| draining);
+        worker.resume_untold = !draining && worker.session().is_none();
+        if !draining {
+            worker.distrusted.clear();
+        }
         let (record, session) = (worker.record.clone(), worker.session());
         if let Some(at) = at.filter(|_| draining) {
             self.timers.insert((at, Timer::DrainEnd(id)));
@@ -290,20 +326,17 @@ impl Pool {
         self.emit(Effect::Acknowledged { client, job: None });
     }
 
-    /// The worker ends what still runs by itself; jobs that it could not even begin go back now.
+    /// The worker ends what still runs by itself; it is reminded. What it never confirmed stays granted to it: it may
+    /// have begun, and is settled when it reports, comes back, or is lost.
     pub(crate) fn drain_ended(&mut self, now: Now, worker: WorkerId) {
-        let is_due = self.roster.get(worker).is_some_and(|worker| {
-            worker.record.draining && worker.drain_deadline.is_some_and(|at| at <= now.clock)
-        });
-        if !is_due {
-            return;
-        }
-        for id in self.booked(worker) {
-            let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { continue };
-            if !granted.confirmed {
-                let lease = granted.lease;
-                self.end_attempt(now, id, lease, "its worker was drained before it began", Loss::Free);
-            }
+        let Some(known) = self.roster.get(worker) else { return };
+        let is_due = known.record.draining && known.drain_deadline.is_some_and(|at| at <= now.clock);
+        if let Some(session) = known.session().filter(|_| is_due) {
+            let message = Box::new(ToWorker::Drain { draining: true, deadline: Some(Duration::ZERO) });
+            self.emit(Effect::Send { session, message });
         }
     }
 }
+
+/// Most labels, resources and warm projects of one worker, each.
+const OFFERS_MAX: usize = 4 * limits::LIST_MAX;

@@ -20,8 +20,14 @@ pub(crate) struct Worker {
     pub(crate) record: WorkerRecord,
     pub(crate) contact: Contact,
     pub(crate) condition: Condition,
-    /// The pool's own reason to send no jobs: an end that was never confirmed.
-    pub(crate) distrusted: Option<String>,
+    /// Jobs that it was asked to end and has not confirmed: the pool's own reason to send no more.
+    pub(crate) distrusted: BTreeSet<JobId>,
+    /// Attempts that it still runs or ends under older leases; each takes a slot.
+    pub(crate) foreign: u32,
+    /// An operator let it take jobs again while it was away: it has to be told.
+    pub(crate) resume_untold: bool,
+    /// A timer for its loss is set.
+    pub(crate) is_loss_timed: bool,
     /// It declined a grant and has not reported since.
     pub(crate) declined: bool,
     pub(crate) drain_deadline: Option<Duration>,
@@ -30,6 +36,41 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    pub(crate) fn absent(record: WorkerRecord, since: Duration) -> Self {
+        Self {
+            record,
+            contact: Contact::Absent { since },
+            condition: Condition::default(),
+            distrusted: BTreeSet::new(),
+            foreign: 0,
+            resume_untold: false,
+            is_loss_timed: false,
+            declined: false,
+            drain_deadline: None,
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn boot(&self) -> Option<BootId> {
+        match self.contact {
+            Contact::Connected { boot, .. } => Some(boot),
+            Contact::Absent { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_quarantined(&self) -> bool {
+        !self.distrusted.is_empty() || self.condition.quarantined.is_some()
+    }
+
+    /// Why it takes no jobs although it is connected.
+    pub(crate) fn quarantine(&self) -> Option<String> {
+        let unconfirmed = self
+            .distrusted
+            .first()
+            .map(|job| format!("it was asked to end job {job} and has not confirmed it"));
+        unconfirmed.or_else(|| self.condition.quarantined.clone())
+    }
+
     pub(crate) fn session(&self) -> Option<Session> {
         match self.contact {
             Contact::Connected { session, .. } => Some(session),
@@ -42,7 +83,8 @@ impl Worker {
     }
 
     pub(crate) fn free_slots(&self) -> u32 {
-        self.record.slots.saturating_sub(u32::try_from(self.jobs.len()).unwrap_or(u32::MAX))
+        let leased = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
+        self.record.slots.saturating_sub(leased).saturating_sub(self.foreign)
     }
 
     pub(crate) fn used(&self, resource: &str) -> u32 {
@@ -54,8 +96,7 @@ impl Worker {
         self.session().is_some()
             && !self.is_draining()
             && !self.declined
-            && self.distrusted.is_none()
-            && self.condition.quarantined.is_none()
+            && !self.is_quarantined()
             && self.free_slots() > 0
     }
 
@@ -113,6 +154,30 @@ impl Roster {
 
     pub(crate) fn insert(&mut self, worker: Worker) {
         self.workers.insert(worker.record.worker, worker);
+    }
+
+    /// Makes place for one more worker, at the cost of the one that has been away and idle for longest.
+    pub(crate) fn has_place(&mut self) -> bool {
+        if self.workers.len() < WORKERS_MAX {
+            return true;
+        }
+        let oldest = self
+            .workers
+            .iter()
+            .filter(|(_, worker)| worker.session().is_none() && worker.jobs.is_empty())
+            .min_by_key(|(_, worker)| worker.record.last_seen_ms)
+            .map(|(id, _)| *id);
+        oldest.is_some_and(|id| self.workers.remove(&id).is_some())
+    }
+
+    /// A worker that stands only for what it was granted goes when nothing is left of that.
+    pub(crate) fn remove_if_nameless(&mut self, worker: WorkerId) {
+        let is_nameless = |worker: &Worker| {
+            worker.record.slots == 0 && worker.session().is_none() && worker.jobs.is_empty()
+        };
+        if self.workers.get(&worker).is_some_and(is_nameless) {
+            self.workers.remove(&worker);
+        }
     }
 
     pub(crate) fn remove(&mut self, worker: WorkerId) {
@@ -179,5 +244,7 @@ impl Roster {
     }
 }
 
+/// Workers that a pool remembers, connected or not.
+pub(crate) const WORKERS_MAX: usize = 20_000;
 /// Labels that a refusal names.
 const LABELS_SHOWN_MAX: usize = 40;

@@ -4,7 +4,9 @@ use crate::effect::{Change, Effect, JobRecord};
 use crate::input::{ClientRef, Now, Submit, Submitter};
 use crate::job::{CancelAsked, Job, Phase};
 use crate::lifecycle::Ended;
+use crate::losses::Loss;
 use crate::pool::{Pool, Timer};
+use crate::roster::Worker;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits;
@@ -19,7 +21,7 @@ const UNDELIVERED_MAX: usize = 1_000;
 impl Pool {
     pub(crate) fn submit(&mut self, now: Now, client: ClientRef, submit: Submit) {
         match self.earlier(&submit) {
-            Ok(Some(job)) => return self.reattach(client, job, submit),
+            Ok(Some(job)) => return self.reattach(now, client, job, submit),
             Ok(None) => {}
             Err(error) => return self.emit(Effect::Refused { client, error }),
         }
@@ -34,10 +36,10 @@ impl Pool {
         match (missing, wait) {
             (Some(missing), None) => self.reject(now, id, &missing),
             (Some(_), Some(wait)) => {
-                self.enqueue(id);
-                self.timers.insert((now.clock + wait, Timer::GiveUp(id)));
+                self.enqueue(now, id);
+                self.timers.insert((now.clock.saturating_add(wait), Timer::GiveUp(id)));
             }
-            (None, _) => self.enqueue(id),
+            (None, _) => self.enqueue(now, id),
         }
     }
 
@@ -70,14 +72,24 @@ impl Pool {
     }
 
     /// The same job again: it may bring secrets that a restart has lost.
-    fn reattach(&mut self, client: ClientRef, id: JobId, submit: Submit) {
+    fn reattach(&mut self, now: Now, client: ClientRef, id: JobId, submit: Submit) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.secrets.extend(submit.secrets);
+            let wanted = job.record.spec.secrets.clone();
+            job.secrets.extend(submit.secrets.into_iter().filter(|(name, _)| wanted.contains(name)));
+        }
+        if self.parked.contains(&id) {
+            self.enqueue(now, id);
         }
         self.emit(Effect::Accepted { client, job: id, reattached: true });
     }
 
     fn check(&self, submit: &Submit) -> Result<(), LinkError> {
+        if self.draining {
+            return Err(LinkError::new(
+                ErrorCode::Unavailable,
+                "the coordinator is draining and takes no new jobs; try again later",
+            ));
+        }
         let invalid = |text: String| Err(LinkError::new(ErrorCode::Invalid, text));
         if let Err(error) = submit.spec.check() {
             return invalid(error.to_string());
@@ -103,8 +115,9 @@ impl Pool {
         Ok(())
     }
 
-    fn accept(&mut self, now: Now, client: ClientRef, submit: Submit) {
+    fn accept(&mut self, now: Now, client: ClientRef, mut submit: Submit) {
         let id = submit.job;
+        submit.secrets.retain(|name, _| submit.spec.secrets.contains(name));
         let name = submit.submitter.name;
         let record = Arc::new(JobRecord {
             job: id,
@@ -121,7 +134,9 @@ impl Pool {
         }
         if submit.attach {
             if self.undelivered.len() >= UNDELIVERED_MAX {
-                self.undelivered.pop_first();
+                // Ids grow with time: this is the oldest.
+                let oldest = self.undelivered.iter().min_by_key(|(_, job)| **job).map(|(key, _)| key.clone());
+                oldest.and_then(|key| self.undelivered.remove(&key));
             }
             self.undelivered.insert((name.clone(), likeness(&record.spec)), id);
         }
@@ -149,22 +164,32 @@ impl Pool {
         );
     }
 
-    /// The wait for a worker is over, or that for the values of its secrets.
+    /// The wait for a worker that nobody has seen is over.
     pub(crate) fn give_up(&mut self, now: Now, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        if job.granted().is_some() {
-            return;
-        }
-        let missing: Vec<_> = job.missing_secrets().map(str::to_owned).collect();
-        if !missing.is_empty() {
-            let names = missing.join(", ");
-            return self.reject(now, id, &format!("the values of its secrets ({names}) went with a restart of the coordinator and did not come back"));
-        }
+        let Some(job) = self.jobs.get(&id).filter(|job| job.granted().is_none()) else { return };
         let spec = job.record.spec.clone();
-        if spec.wait_for_worker.is_some() && !self.roster.is_satisfiable(&spec) {
+        if !self.roster.is_satisfiable(&spec) {
             let missing = self.roster.what_is_missing(&spec);
             self.reject(now, id, &missing);
         }
+    }
+
+    /// The wait for the values of its secrets may be over.
+    pub(crate) fn give_up_secrets(&mut self, now: Now, id: JobId) {
+        let Some(job) = self.jobs.get(&id).filter(|_| self.parked.contains(&id)) else { return };
+        let Phase::Queued { since, .. } = &job.phase else { return };
+        let at = since.clock.saturating_add(self.config.lost_after);
+        if at > now.clock {
+            self.timers.insert((at, Timer::SecretsMissing(id)));
+            return;
+        }
+        let names: Vec<_> = job.missing_secrets().collect();
+        let text = format!(
+            "The values of its secrets ({}) went with a restart of the coordinator and did not come back.",
+            names.join(", ")
+        );
+        let cause = Cause { text, known_from: KnownFrom::Pool };
+        self.finish(now, id, Ended::without_result(Verdict::Rejected, cause));
     }
 
     pub(crate) fn cancel(
@@ -197,26 +222,46 @@ impl Pool {
         }
     }
 
+    /// A queued job whose end was asked for just before a restart ends now.
+    pub(crate) fn cancel_queued(&mut self, now: Now, id: JobId) {
+        if self.jobs.get(&id).is_some_and(|job| job.granted().is_none()) {
+            self.carry_out_cancel(now, id);
+        }
+    }
+
     /// A job that is queued ends here; one that is granted is ended by its worker.
-    fn carry_out_cancel(&mut self, now: Now, id: JobId) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+    pub(crate) fn carry_out_cancel(&mut self, now: Now, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
         let Some(asked) = job.cancel.clone() else { return };
-        match &mut job.phase {
+        match &job.phase {
             Phase::Queued { .. } => {
                 self.finish(now, id, Ended::without_result(Verdict::Cancelled, cancelled_by(&asked)));
             }
             Phase::Granted(granted) => {
-                granted.ending_since = Some(now.clock);
                 let (lease, worker) = (granted.lease, granted.worker);
-                let at = self.kill_deadline(id, now.clock);
-                self.timers.insert((at, Timer::KillUnconfirmed(id)));
-                if let Some(session) = self.roster.get(worker).and_then(|worker| worker.session()) {
+                if self.is_lost(now, worker) {
+                    // The job waited for its worker and nothing else; the attempt is fenced when it comes back.
+                    let name = self.roster.get(worker).map(|worker| worker.record.name.clone());
+                    let reason = self.unreachable(&name.unwrap_or_default());
+                    return self.end_attempt(now, id, lease, &reason, Loss::Counted { may_return: false });
+                }
+                if let Some(session) = self.roster.get(worker).and_then(Worker::session) {
                     let act = Desired::Cancel { lease, by: asked.by, reason: asked.reason };
                     self.emit(Effect::Send { session, message: Box::new(ToWorker::Act(act)) });
+                    self.expect_end(now, id);
                 }
                 self.emit(Effect::Changed { job: id });
             }
         }
+    }
+
+    /// The worker has been told to end an attempt: from now on it has so long to confirm that.
+    pub(crate) fn expect_end(&mut self, now: Now, id: JobId) {
+        if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
+            granted.ending_since = Some(now.clock);
+        }
+        let at = self.kill_deadline(id, now.clock);
+        self.timers.insert((at, Timer::KillUnconfirmed(id)));
     }
 }
 

@@ -60,7 +60,7 @@ impl Pool {
                 record: worker.record.clone(),
                 connected: worker.session().is_some(),
                 draining: worker.is_draining(),
-                quarantined: worker.distrusted.clone().or_else(|| worker.condition.quarantined.clone()),
+                quarantined: worker.quarantine(),
                 jobs: worker.jobs.keys().copied().collect(),
             })
             .collect()
@@ -68,7 +68,8 @@ impl Pool {
 
     /// How many jobs wait, and how many are granted.
     pub fn load(&self) -> (usize, usize) {
-        (self.queue.len(), self.jobs.len() - self.queue.len())
+        let waiting = self.queue.len() + self.parked.len();
+        (waiting, self.jobs.len() - waiting)
     }
 
     fn view(&self, now: Now, job: &Job) -> LiveJob {
@@ -84,8 +85,8 @@ impl Pool {
                     HeldState::Running | HeldState::Ending => JobState::Running,
                     HeldState::Ended => JobState::Sealing,
                 };
-                let connected =
-                    self.roster.get(granted.worker).is_some_and(|worker| worker.session().is_some());
+                let connected = granted.missing_since.is_none()
+                    && self.roster.get(granted.worker).is_some_and(|worker| worker.session().is_some());
                 (state, connected, None)
             }
         };

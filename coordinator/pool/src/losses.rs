@@ -1,0 +1,246 @@
+//! Attempts that end without a result: lost with a worker, declined, drained.
+
+use crate::effect::{Effect, LostAttempt};
+use crate::input::Now;
+use crate::job::{Adoptable, Job, Phase};
+use crate::lifecycle::Ended;
+use crate::pool::{Pool, Timer};
+use crate::roster::{Contact, Worker};
+use crate::submit::cancelled_by;
+use buildpool_protocol::ids::{JobId, Lease, WorkerId};
+use buildpool_protocol::limits;
+use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
+use buildpool_protocol::spec::OnLost;
+use std::collections::BTreeSet;
+
+/// Counted losses after which a job is given up wherever they happened.
+const LOSSES_ANYWHERE_MAX: usize = 2 * limits::LOSSES_MAX as usize;
+
+/// How an attempt without a result counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Loss {
+    /// Not at all: drained or declined.
+    Free,
+    /// Towards the limit of losses.
+    Counted {
+        /// The attempt may still turn up with its worker.
+        may_return: bool,
+    },
+    /// Towards the retries that the submitter allowed.
+    Retried,
+}
+
+impl Pool {
+    /// An attempt is over without a result: the job goes back to its place in the queue, or ends.
+    ///
+    /// One that may return is not written down as lost before the job ends or is granted again. So a coordinator that
+    /// restarts in between waits for it anew, and takes it back when it comes.
+    pub(crate) fn end_attempt(&mut self, now: Now, id: JobId, lease: Lease, reason: &str, loss: Loss) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let worker = job.granted().map(|granted| granted.worker);
+        let number = lease.attempt.number;
+        if let Some(attempt) = job.last_attempt_mut(number) {
+            attempt.lost = Some(reason.to_owned());
+            attempt.counted = loss != Loss::Free;
+        }
+        let ended = self.end_after_loss(id, loss, reason);
+        let may_return = ended.is_none() && loss == Loss::Counted { may_return: true };
+        let adoptable = worker.filter(|_| may_return).map(|worker| Adoptable { lease, worker });
+        if adoptable.is_none() {
+            self.abandon(id, lease);
+        }
+        if let Some(ended) = ended {
+            return self.finish(now, id, ended);
+        }
+        self.unmark_granted(id);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.phase = Phase::Queued { since: now, adoptable };
+        }
+        self.enqueue(now, id);
+        self.emit(Effect::Changed { job: id });
+    }
+
+    /// Nothing of this attempt counts any more.
+    fn abandon(&mut self, id: JobId, lease: Lease) {
+        self.persist_attempt(id, lease.attempt.number);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let attempt = job.last_attempt_mut(lease.attempt.number);
+        let reason = attempt.and_then(|attempt| attempt.lost.clone()).unwrap_or_default();
+        self.emit(Effect::Abandon(LostAttempt { lease, reason }));
+    }
+
+    /// The job goes on or ends without the attempt that might have come back.
+    pub(crate) fn abandon_adoptable(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if let Phase::Queued { adoptable, .. } = &mut job.phase
+            && let Some(lost) = adoptable.take()
+        {
+            self.abandon(id, lost.lease);
+        }
+    }
+
+    /// The end of a job that lost an attempt; none when it is queued again.
+    fn end_after_loss(&self, id: JobId, loss: Loss, reason: &str) -> Option<Ended> {
+        let job = self.jobs.get(&id)?;
+        if let Some(asked) = &job.cancel {
+            return Some(Ended::without_result(Verdict::Cancelled, cancelled_by(asked)));
+        }
+        match loss {
+            Loss::Free | Loss::Retried => return None,
+            Loss::Counted { .. } => {}
+        }
+        let lost = |text: String| {
+            Some(Ended::without_result(Verdict::Lost, Cause { text, known_from: KnownFrom::Pool }))
+        };
+        if job.record.spec.on_lost != OnLost::Rerun {
+            return lost(format!(
+                "The attempt was lost: {reason}. The job was submitted with --on-lost {}.",
+                on_lost_name(job.record.spec.on_lost)
+            ));
+        }
+        let losses = job.losses().count();
+        let workers: BTreeSet<_> = job.losses().map(|attempt| attempt.worker).collect();
+        if self.is_poison(job, losses, workers.len()) {
+            return lost(format!(
+                "Given up after {losses} attempts were lost on {} worker(s), the last one because {reason}. The job itself may be what ends its workers.",
+                workers.len()
+            ));
+        }
+        None
+    }
+
+    /// Three losses on two workers, or on the only one that fits, or twice as many anywhere.
+    fn is_poison(&self, job: &Job, losses: usize, workers: usize) -> bool {
+        let fitting = self.roster.iter().filter(|(_, worker)| worker.could_run(&job.record.spec)).count();
+        losses >= LOSSES_ANYWHERE_MAX
+            || losses >= limits::LOSSES_MAX as usize && (workers >= 2 || fitting < 2)
+    }
+
+    /// Sets the timer for the loss of an absent worker; one at a time, however often it comes and goes.
+    pub(crate) fn time_loss(&mut self, worker: WorkerId) {
+        let lost_after = self.config.lost_after;
+        if let Some(known) = self.roster.get_mut(worker)
+            && let Contact::Absent { since } = known.contact
+            && !known.is_loss_timed
+        {
+            known.is_loss_timed = true;
+            self.timers.insert((since.saturating_add(lost_after), Timer::WorkerLost(worker)));
+        }
+    }
+
+    /// A worker may have stayed away for `lost_after`.
+    pub(crate) fn worker_lost(&mut self, now: Now, worker: WorkerId) {
+        if let Some(known) = self.roster.get_mut(worker) {
+            known.is_loss_timed = false;
+        }
+        if !self.is_lost(now, worker) {
+            return self.time_loss(worker);
+        }
+        let Some(known) = self.roster.get(worker) else { return };
+        let reason = self.unreachable(&known.record.name);
+        let jobs: Vec<JobId> = known.jobs.keys().copied().collect();
+        for id in jobs {
+            let Some(job) = self.jobs.get(&id) else { continue };
+            let Some(granted) = job.granted() else { continue };
+            let lease = granted.lease;
+            // A job that is being cancelled has nothing to wait for.
+            if job.record.spec.on_lost == OnLost::Wait && job.cancel.is_none() {
+                continue;
+            }
+            self.end_attempt(now, id, lease, &reason, Loss::Counted { may_return: true });
+        }
+        self.roster.remove_if_nameless(worker);
+    }
+
+    /// Whether a worker has stayed away for `lost_after`.
+    pub(crate) fn is_lost(&self, now: Now, worker: WorkerId) -> bool {
+        self.roster.get(worker).is_some_and(|known| match known.contact {
+            Contact::Connected { .. } => false,
+            Contact::Absent { since } => since.saturating_add(self.config.lost_after) <= now.clock,
+        })
+    }
+
+    pub(crate) fn unreachable(&self, name: &str) -> String {
+        format!("worker {name} could not be reached for {} s", self.config.lost_after.as_secs())
+    }
+
+    /// A worker is here and does not hold what was granted to it.
+    ///
+    /// An attempt that never began is granted again under the same lease, by the answer to the registration: what was
+    /// sent before may still be on its way inside one connection, and never outlives it. One that had begun is lost if
+    /// its own daemon says so. Another start of the daemon can't know: the attempt may run on the machine that this
+    /// one's disk was copied from, which ends it before `lost_after` has passed, so that is waited for.
+    pub(crate) fn not_held(&mut self, now: Now, id: JobId, is_new_connection: bool) -> NotHeld {
+        let Some(job) = self.jobs.get(&id) else { return NotHeld::Settled };
+        let Some(granted) = job.granted() else { return NotHeld::Settled };
+        let (lease, worker) = (granted.lease, granted.worker);
+        let is_same_daemon =
+            granted.boot.is_some() && granted.boot == self.roster.get(worker).and_then(Worker::boot);
+        if !job.has_begun() && !granted.confirmed {
+            if !is_new_connection {
+                return NotHeld::Settled;
+            }
+            if job.cancel.is_none() && job.missing_secrets().next().is_none() {
+                return NotHeld::GrantAgain;
+            }
+            self.end_attempt(now, id, lease, "its worker never received it", Loss::Free);
+        } else if is_same_daemon || !job.has_begun() {
+            let loss = if job.has_begun() { Loss::Counted { may_return: false } } else { Loss::Free };
+            self.end_attempt(now, id, lease, "its worker came back without it", loss);
+        } else if granted.missing_since.is_none() {
+            self.timers.insert((now.clock.saturating_add(self.config.lost_after), Timer::Missing(id)));
+            if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
+                granted.missing_since = Some(now.clock);
+            }
+            self.emit(Effect::Changed { job: id });
+        }
+        NotHeld::Settled
+    }
+
+    /// A worker came back without an attempt, and has not found it for `lost_after`.
+    pub(crate) fn missing_for_long(&mut self, now: Now, id: JobId) {
+        let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { return };
+        let lease = granted.lease;
+        if granted
+            .missing_since
+            .is_some_and(|since| since.saturating_add(self.config.lost_after) <= now.clock)
+        {
+            let reason = "its worker came back without it";
+            self.end_attempt(now, id, lease, reason, Loss::Counted { may_return: true });
+        }
+    }
+
+    /// A worker was asked to end an attempt and has not said that it did: nothing more is sent to it.
+    pub(crate) fn kill_unconfirmed(&mut self, now: Now, id: JobId) {
+        let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { return };
+        let Some(since) = granted.ending_since else { return };
+        let (worker, is_missing) = (granted.worker, granted.missing_since.is_some());
+        if self.kill_deadline(id, since) > now.clock {
+            return;
+        }
+        let Some(known) = self.roster.get_mut(worker) else { return };
+        if known.session().is_some() && !is_missing {
+            known.distrusted.insert(id);
+        } else if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
+            // It could not be asked; the time begins when it is back.
+            granted.ending_since = None;
+        }
+    }
+}
+
+/// What to do about a grant that its worker does not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotHeld {
+    /// Nothing (more).
+    Settled,
+    /// Send it again.
+    GrantAgain,
+}
+
+fn on_lost_name(on_lost: OnLost) -> &'static str {
+    match on_lost {
+        OnLost::Rerun => "rerun",
+        OnLost::Wait => "wait",
+        OnLost::Fail => "fail",
+    }
+}

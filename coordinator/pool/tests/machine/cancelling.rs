@@ -1,0 +1,192 @@
+//! Cancel, in each phase.
+
+use crate::scene::{
+    LOST_AFTER, SECOND, Scene, acts, granted, held, job, refused_as, register, spec, submit, wishes,
+};
+use buildpool_pool::{Effect, Wish};
+use buildpool_protocol::error::ErrorCode;
+use buildpool_protocol::limits;
+use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::report::Verdict;
+use buildpool_protocol::spec::{JobSpec, OnLost};
+use buildpool_protocol::worker_link::{Desired, HeldState, Register};
+use std::time::Duration;
+
+fn by_a() -> Option<Acted> {
+    Some(Acted::Cancelled { by: "a".into(), reason: "enough".into() })
+}
+
+fn killed() -> Ending {
+    Ending::Signaled { signal: 15, name: "SIGTERM".into(), core_dump: false }
+}
+
+#[test]
+fn queued_ends_at_once() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.plain(1);
+    scene.plain(2);
+    scene.cancel(2, "a");
+    assert_eq!(scene.verdict(2), Some(Verdict::Cancelled));
+    assert_eq!(scene.cause(2), "Cancelled by a: enough.");
+    let lease = scene.lease(1);
+    assert_eq!(granted(&scene.pass_job(lease)), [0; 0]);
+}
+
+#[test]
+fn granted_is_ended_by_its_worker_and_the_worker_is_told_until_it_does() {
+    for state in [HeldState::Preparing, HeldState::Running, HeldState::Ending] {
+        let mut scene = Scene::new();
+        let session = scene.mac(1, 1);
+        scene.plain(1);
+        let lease = scene.lease(1);
+        scene.report(session, vec![held(lease, state)]);
+        let effects = scene.cancel(1, "a");
+        assert!(matches!(&acts(&effects)[..], [Desired::Cancel { lease: of, .. }] if *of == lease));
+        assert_eq!(scene.verdict(1), None, "its tree is not gone yet");
+        assert!(scene.live(1).is_some_and(|live| live.cancelling));
+        let repeated = wishes(&scene.report(session, vec![held(lease, state)]));
+        assert!(matches!(&repeated[..], [Wish::Cancel { .. }]), "{repeated:?}");
+        let effects = scene.complete(lease, killed(), by_a());
+        assert_eq!(acts(&effects), [Desired::Forget { lease }]);
+        assert!(scene.verdict(1).is_some());
+    }
+}
+
+#[test]
+fn after_its_exit_the_result_stands() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Ended)]);
+    scene.cancel(1, "a");
+    let answer = wishes(&scene.report(session, vec![held(lease, HeldState::Ended)]));
+    assert_eq!(answer, [Wish::Continue(lease)], "there is nothing to end any more");
+    scene.pass_job(lease);
+    assert_eq!(scene.verdict(1), Some(Verdict::Passed));
+}
+
+#[test]
+fn twice_is_once_and_an_unknown_job_is_acknowledged() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.plain(1);
+    assert_eq!(acts(&scene.cancel(1, "a")).len(), 1);
+    assert_eq!(acts(&scene.cancel(1, "a")).len(), 0);
+    for number in [1, 77] {
+        let effects = scene.cancel(number, "a");
+        assert!(
+            matches!(&effects[..], [Effect::Acknowledged { job: Some(of), .. }] if *of == job(number)),
+            "{effects:?}"
+        );
+    }
+}
+
+#[test]
+fn a_job_is_its_submitters_and_the_admins() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.plain(1);
+    assert_eq!(refused_as(&scene.cancel(1, "b")), ErrorCode::Forbidden);
+    assert!(scene.live(1).is_some_and(|live| !live.cancelling));
+    assert_eq!(acts(&scene.cancel(1, "admin")).len(), 1);
+}
+
+#[test]
+fn a_grant_that_got_lost_is_not_repeated_for_a_cancelled_job() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    scene.gone(session);
+    scene.cancel(1, "a");
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(granted(&effects), [0; 0]);
+    assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
+}
+
+#[test]
+fn the_word_of_a_worker_that_is_away_is_waited_for_until_it_counts_as_lost() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    scene.gone(session);
+    scene.cancel(1, "a");
+    scene.pass(LOST_AFTER - SECOND);
+    assert_eq!(scene.verdict(1), None);
+    scene.pass(SECOND);
+    assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
+    let (_, effects) = scene.join(Register { held: vec![held(lease, HeldState::Running)], ..register(1, 1) });
+    assert_eq!(wishes(&effects), [Wish::Fenced(lease)], "its process is ended when it comes back");
+}
+
+#[test]
+fn a_job_that_waits_for_a_worker_that_never_comes_back_can_be_cancelled() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.send(submit(1, "a", JobSpec { on_lost: OnLost::Wait, ..spec() }));
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    scene.gone(session);
+    scene.pass(LOST_AFTER * 3);
+    assert_eq!(scene.verdict(1), None);
+    scene.cancel(1, "a");
+    assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
+}
+
+#[test]
+fn a_worker_that_does_not_confirm_the_end_gets_no_more_jobs_until_it_does() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 2);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    scene.cancel(1, "a");
+    scene.pass(limits::GRACE + Duration::from_secs(60));
+    assert_eq!(granted(&scene.plain(2)), [0; 0]);
+    assert_eq!(scene.reason(2), "the one worker that fits is quarantined");
+
+    // A new connection proves nothing.
+    scene.gone(session);
+    let (session, effects) =
+        scene.join(Register { held: vec![held(lease, HeldState::Ending)], ..register(1, 2) });
+    assert_eq!(granted(&effects), [0; 0]);
+    let quarantined = scene.pool.workers()[0].quarantined.clone().unwrap_or_default();
+    assert!(quarantined.contains(&job(1).to_string()), "{quarantined}");
+
+    scene.report(session, vec![held(lease, HeldState::Ended)]);
+    assert_eq!(granted(&scene.complete(lease, killed(), by_a())), [2]);
+}
+
+#[test]
+fn the_time_to_confirm_begins_when_the_worker_can_be_told() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 2);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    scene.gone(session);
+    scene.cancel(1, "a");
+    scene.pass(Duration::from_secs(300));
+    let back = Register { held: vec![held(lease, HeldState::Running)], ..register(1, 2) };
+    let (_, effects) = scene.join(back);
+    assert!(matches!(&wishes(&effects)[..], [Wish::Cancel { .. }]));
+    assert_eq!(granted(&scene.plain(2)), [2], "it has not had its time yet");
+    scene.pass(Duration::from_secs(71));
+    assert_eq!(granted(&scene.plain(3)), [0; 0]);
+    assert!(scene.pool.workers()[0].quarantined.is_some());
+}
+
+#[test]
+fn an_operator_lets_a_quarantined_worker_take_jobs_again() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 2);
+    scene.plain(1);
+    scene.report(session, vec![held(scene.lease(1), HeldState::Running)]);
+    scene.cancel(1, "a");
+    scene.pass(Duration::from_secs(100));
+    scene.plain(2);
+    assert_eq!(granted(&scene.drain("mac-1", false, None)), [2]);
+}

@@ -1,0 +1,145 @@
+//! Emptying a worker, and letting it take jobs again.
+
+use crate::scene::{Scene, drains, granted, held, refusal, refused_as, register, wishes};
+use buildpool_pool::{Input, Wish};
+use buildpool_protocol::error::ErrorCode;
+use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::worker_link::{Condition, HeldState, Register};
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_draining_worker_finishes_what_it_has_and_takes_nothing_new() {
+    let mut scene = Scene::new();
+    scene.mac(1, 2);
+    scene.plain(1);
+    let effects = scene.drain("mac-1", true, None);
+    assert_eq!(drains(&effects), [(true, None)]);
+    assert_eq!(granted(&scene.plain(2)), [0; 0]);
+    let lease = scene.lease(1);
+    assert_eq!(granted(&scene.pass_job(lease)), [0; 0]);
+    assert_eq!(granted(&scene.drain("mac-1", false, None)), [2]);
+}
+
+#[test]
+fn what_a_drain_ended_goes_back_and_does_not_count_as_a_loss() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    scene.drain("mac-1", true, Some(MINUTE));
+    let effects = scene.pass(MINUTE);
+    assert_eq!(drains(&effects), [(true, Some(Duration::ZERO))], "the worker is reminded");
+    let killed = Ending::Signaled { signal: 15, name: "SIGTERM".into(), core_dump: false };
+    scene.complete(lease, killed, Some(Acted::Drained));
+    let live = scene.live(1).expect("queued again");
+    assert!(live.waiting.is_some());
+    assert!(live.attempts.iter().all(|attempt| !attempt.counted));
+    scene.mac(2, 1);
+    assert_eq!(scene.lease(1).attempt.number, 2);
+}
+
+#[test]
+fn a_grant_on_its_way_to_a_drained_worker_is_not_given_to_another() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.mac(2, 1);
+    scene.drain("mac-1", true, Some(MINUTE));
+    assert_eq!(granted(&scene.pass(MINUTE * 2)), [0; 0]);
+    let answer = wishes(&scene.report(session, vec![held(lease, HeldState::Running)]));
+    assert_eq!(answer, [Wish::Continue(lease)], "it began, and ends by its worker's own word");
+}
+
+#[test]
+fn a_worker_that_is_away_hears_of_its_drain_when_it_is_back() {
+    for (draining, deadline, told) in [
+        (true, None, vec![(true, None)]),
+        (true, Some(MINUTE), vec![(true, Some(Duration::from_secs(20)))]),
+        (false, None, vec![(false, None)]),
+    ] {
+        let mut scene = Scene::new();
+        let session = scene.mac(1, 1);
+        if !draining {
+            scene.drain("mac-1", true, None);
+        }
+        scene.gone(session);
+        scene.drain("mac-1", draining, deadline);
+        scene.pass(Duration::from_secs(40));
+        let (session, effects) = scene.join(register(1, 1));
+        assert_eq!(drains(&effects), told, "draining {draining}");
+        assert_eq!(granted(&scene.plain(1)).is_empty(), draining);
+        scene.gone(session);
+        let (_, effects) = scene.join(register(1, 1));
+        assert_eq!(drains(&effects).is_empty(), !draining, "a resume is told once, a drain each time");
+    }
+}
+
+#[test]
+fn a_worker_may_drain_by_its_own_decision() {
+    let mut scene = Scene::new();
+    let condition = Condition { draining: true, ..Condition::default() };
+    let (session, effects) = scene.join(Register { condition, ..register(1, 1) });
+    assert_eq!(drains(&effects), []);
+    assert_eq!(granted(&scene.plain(1)), [0; 0]);
+    assert_eq!(granted(&scene.report(session, Vec::new())), [1]);
+}
+
+#[test]
+fn a_drain_outlives_a_restart_of_the_coordinator() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.drain("mac-1", true, None);
+    scene.restart();
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(drains(&effects), [(true, None)]);
+    assert_eq!(granted(&scene.plain(1)), [0; 0]);
+}
+
+#[test]
+fn an_unknown_worker_is_named_with_those_that_there_are() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let effects = scene.drain("mini", true, None);
+    assert_eq!(refused_as(&effects), ErrorCode::NotFound);
+    assert!(refusal(&effects).message.contains("`mini`; there are: mac-1"));
+}
+
+#[test]
+fn a_declined_grant_goes_back_to_its_place_and_the_worker_rests_until_its_next_report() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 2);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    let decline = |lease| Input::Declined { session, lease, reason: "no slot is free".into() };
+    let effects = scene.step(decline(lease));
+    assert_eq!(granted(&effects), [0; 0]);
+    assert_eq!(scene.reason(1), "the one worker that fits is busy");
+    let effects = scene.report(session, Vec::new());
+    assert_eq!(granted(&effects), [1]);
+    assert!(scene.lease(1).epoch > lease.epoch);
+    assert_eq!(granted(&scene.step(decline(lease))), [0; 0], "the old lease means nothing any more");
+    assert!(scene.live(1).is_some_and(|live| live.waiting.is_none()));
+
+    scene.report(session, vec![held(scene.lease(1), HeldState::Running)]);
+    scene.step(decline(scene.lease(1)));
+    assert!(scene.live(1).is_some_and(|live| live.waiting.is_none()), "what it holds it can't decline");
+}
+
+#[test]
+fn a_worker_that_always_declines_does_not_fill_the_memory() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    for _ in 0..500 {
+        let lease = scene.lease(1);
+        scene.step(Input::Declined { session, lease, reason: "no".into() });
+        scene.report(session, Vec::new());
+    }
+    let live = scene.live(1).expect("it still waits");
+    assert!(live.attempts.len() <= 64, "{}", live.attempts.len());
+    assert_eq!(scene.lease(1).attempt.number, 501);
+}

@@ -1,0 +1,326 @@
+//! Workers that stay away, come back, or come back without what they had.
+
+use crate::scene::{
+    LOST_AFTER, SECOND, Scene, abandoned, accepted, boot, granted, grants, held, place, register, spec,
+    submit, wishes,
+};
+use buildpool_pool::{Effect, Input, Wish};
+use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
+use buildpool_protocol::report::Verdict;
+use buildpool_protocol::spec::{JobSpec, OnLost};
+use buildpool_protocol::worker_link::{HeldState, Register};
+
+fn back(number: u64, lease: buildpool_protocol::ids::Lease, state: HeldState) -> Register {
+    Register { held: vec![held(lease, state)], ..register(number, 1) }
+}
+
+/// A job that runs on worker 1, which is then cut off.
+fn cut_off(on_lost: OnLost) -> (Scene, buildpool_protocol::ids::Lease) {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.send(submit(1, "a", JobSpec { on_lost, ..spec() }));
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    scene.gone(session);
+    (scene, lease)
+}
+
+#[test]
+fn nothing_happens_before_lost_after_and_the_job_says_that_it_is_not_connected() {
+    let (mut scene, lease) = cut_off(OnLost::Rerun);
+    scene.mac(2, 1);
+    assert_eq!(granted(&scene.pass(LOST_AFTER - SECOND)), [0; 0]);
+    assert!(scene.live(1).is_some_and(|live| !live.connected && live.waiting.is_none()));
+    let (_, effects) = scene.join(back(1, lease, HeldState::Running));
+    assert_eq!(wishes(&effects), [Wish::Continue(lease)]);
+    assert!(scene.live(1).is_some_and(|live| live.connected));
+    assert_eq!(granted(&scene.pass(LOST_AFTER)), [0; 0], "an old deadline means nothing");
+}
+
+#[test]
+fn on_lost_decides_after_that() {
+    for (on_lost, verdict, again) in
+        [(OnLost::Rerun, None, 1), (OnLost::Wait, None, 0), (OnLost::Fail, Some(Verdict::Lost), 0)]
+    {
+        let (mut scene, lease) = cut_off(on_lost);
+        scene.mac(2, 1);
+        let effects = scene.pass(LOST_AFTER);
+        assert_eq!(granted(&effects).len(), again, "{on_lost:?}");
+        assert_eq!(scene.verdict(1), verdict, "{on_lost:?}");
+        assert_eq!(abandoned(&effects).len(), usize::from(on_lost != OnLost::Wait), "{on_lost:?}");
+        let (_, effects) = scene.join(back(1, lease, HeldState::Running));
+        let expected = if on_lost == OnLost::Wait { Wish::Continue(lease) } else { Wish::Fenced(lease) };
+        assert_eq!(wishes(&effects), [expected], "{on_lost:?}");
+    }
+}
+
+#[test]
+fn a_lost_attempt_is_taken_back_while_nothing_newer_is_granted() {
+    let (mut scene, lease) = cut_off(OnLost::Rerun);
+    let effects = scene.pass(LOST_AFTER);
+    assert_eq!(abandoned(&effects), [], "it may still come");
+    assert!(scene.live(1).is_some_and(|live| live.waiting.is_some()));
+    let (_, effects) = scene.join(back(1, lease, HeldState::Running));
+    assert_eq!(wishes(&effects), [Wish::Continue(lease)]);
+    let opened =
+        place(&effects, |effect| matches!(effect, Effect::OpenLog { lease: of, .. } if *of == lease));
+    assert!(opened < place(&effects, |effect| matches!(effect, Effect::Welcome { .. })));
+    let live = scene.live(1).expect("it runs");
+    assert_eq!(live.attempts.len(), 1);
+    assert!(live.attempts[0].lost.is_none() && !live.attempts[0].counted);
+    scene.pass_job(lease);
+    assert_eq!(scene.verdict(1), Some(Verdict::Passed));
+}
+
+#[test]
+fn a_late_result_counts_unless_something_newer_was_granted() {
+    for newer in [false, true] {
+        let (mut scene, lease) = cut_off(OnLost::Rerun);
+        scene.pass(LOST_AFTER);
+        if newer {
+            scene.mac(2, 1);
+        }
+        scene.pass_job(lease);
+        assert_eq!(scene.verdict(1), (!newer).then_some(Verdict::Passed));
+        if newer {
+            let (_, effects) = scene.join(back(1, lease, HeldState::Ended));
+            assert_eq!(wishes(&effects), [Wish::Forget(lease)]);
+            let newest = scene.lease(1);
+            scene.pass_job(newest);
+            assert_eq!(scene.disk.done.values().next().map(|done| done.attempt), Some(2));
+        }
+    }
+}
+
+#[test]
+fn an_old_attempt_is_abandoned_before_the_log_of_a_newer_one_is_opened() {
+    let (mut scene, lease) = cut_off(OnLost::Rerun);
+    scene.pass(LOST_AFTER);
+    let (_, effects) = scene.join(register(2, 1));
+    assert_eq!(abandoned(&effects), [lease]);
+    let left = place(&effects, |effect| matches!(effect, Effect::Abandon(_)));
+    assert!(left < place(&effects, |effect| matches!(effect, Effect::OpenLog { .. })));
+    assert!(scene.disk.attempts[&crate::scene::job(1)][&1].lost.is_some(), "its loss is written down");
+}
+
+#[test]
+fn cancelling_a_job_whose_attempt_might_return_leaves_the_attempt() {
+    let (mut scene, lease) = cut_off(OnLost::Rerun);
+    scene.pass(LOST_AFTER);
+    assert_eq!(abandoned(&scene.cancel(1, "a")), [lease]);
+    assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
+}
+
+#[test]
+fn a_group_stays_exclusive_when_a_lost_attempt_returns() {
+    for (state, wish_is_continue) in [(HeldState::Running, false), (HeldState::Ended, true)] {
+        let mut scene = Scene::new();
+        let session = scene.mac(1, 1);
+        let grouped = || JobSpec { concurrency_group: Some("deploy".into()), ..spec() };
+        scene.send(submit(1, "a", grouped()));
+        scene.send(submit(2, "a", JobSpec { priority: 1, ..grouped() }));
+        let lease = scene.lease(1);
+        scene.report(session, vec![held(lease, HeldState::Running)]);
+        scene.gone(session);
+        scene.pass(LOST_AFTER);
+        scene.mac(2, 1);
+        assert!(
+            scene.live(2).is_some_and(|live| live.waiting.is_none()),
+            "the other one of the group runs now"
+        );
+        let (_, effects) = scene.join(back(1, lease, state));
+        assert_eq!(matches!(wishes(&effects)[0], Wish::Continue(_)), wish_is_continue, "{state:?}");
+        if wish_is_continue {
+            scene.pass_job(lease);
+            assert_eq!(scene.verdict(1), Some(Verdict::Passed));
+            scene.send(submit(3, "a", grouped()));
+            assert!(scene.live(3).is_some_and(|live| live.waiting.is_some()), "the group is still taken");
+        }
+    }
+}
+
+#[test]
+fn three_losses_on_two_workers_are_poison() {
+    let mut scene = Scene::new();
+    for number in 1..=3 {
+        scene.mac(number, 1);
+    }
+    scene.plain(1);
+    let mut used = Vec::new();
+    for _ in 0..3 {
+        assert_eq!(scene.verdict(1), None);
+        let lease = scene.lease(1);
+        let id = scene.disk.attempts[&lease.attempt.job][&lease.attempt.number].worker;
+        used.push(id);
+        scene.complete(lease, Ending::Unobserved { reason: "the host lost power".into() }, None);
+    }
+    used.dedup();
+    assert_eq!(used.len(), 3, "a job is tried where it has not failed yet");
+    assert_eq!(scene.verdict(1), Some(Verdict::Lost));
+    assert!(scene.cause(1).contains("3 attempts were lost on 3 worker(s)"), "{}", scene.cause(1));
+}
+
+#[test]
+fn losses_end_also_where_a_second_worker_never_comes() {
+    let mut scene = Scene::new();
+    let away = scene.mac(2, 1);
+    scene.gone(away);
+    scene.mac(1, 1);
+    scene.plain(1);
+    let mut losses = 0;
+    while scene.verdict(1).is_none() && losses < 20 {
+        let lease = scene.lease(1);
+        scene.complete(lease, Ending::Unobserved { reason: "its keeper died".into() }, None);
+        losses += 1;
+    }
+    assert_eq!(losses, 6);
+}
+
+#[test]
+fn an_end_that_was_not_the_commands_is_no_result() {
+    let killed = || Ending::Signaled { signal: 15, name: "SIGTERM".into(), core_dump: false };
+    for (ending, acted, counted) in [
+        (killed(), Some(Acted::Drained), false),
+        (killed(), Some(Acted::CutOff), true),
+        (Ending::Unobserved { reason: "its keeper died".into() }, None, true),
+    ] {
+        let mut scene = Scene::new();
+        scene.mac(1, 1);
+        scene.plain(1);
+        let lease = scene.lease(1);
+        let effects = scene.complete(lease, ending, acted.clone());
+        assert_eq!(granted(&effects), [1], "{acted:?}");
+        assert_eq!(scene.disk.attempts[&lease.attempt.job][&1].counted, counted, "{acted:?}");
+    }
+}
+
+#[test]
+fn what_the_worker_could_not_start_is_retried_as_often_as_was_asked() {
+    for on_lost in [OnLost::Rerun, OnLost::Fail] {
+        let mut scene = Scene::new();
+        scene.mac(1, 1);
+        scene.send(submit(1, "a", JobSpec { retries: 2, on_lost, ..spec() }));
+        let mut tries = 0;
+        while scene.verdict(1).is_none() && tries < 10 {
+            let lease = scene.lease(1);
+            let failure = StartFailure::Workspace { reason: "the disk is full".into() };
+            scene.complete(lease, Ending::NotStarted(failure), None);
+            tries += 1;
+        }
+        assert_eq!((tries, scene.verdict(1)), (3, Some(Verdict::Rejected)), "{on_lost:?}");
+        assert!(scene.cause(1).contains("the disk is full"), "{}", scene.cause(1));
+    }
+}
+
+#[test]
+fn a_grant_that_got_lost_is_repeated_after_the_welcome_of_the_next_connection_only() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    assert_eq!(granted(&scene.report(session, Vec::new())), [0; 0], "it may be on its way");
+    scene.gone(session);
+    let (session, effects) = scene.join(register(1, 1));
+    assert_eq!(grants(&effects), [(lease, session)], "under the same lease");
+    let welcome = place(&effects, |effect| matches!(effect, Effect::Welcome { .. }));
+    assert!(welcome < place(&effects, |effect| matches!(effect, Effect::Grant { .. })));
+    assert_eq!(scene.disk.attempts[&lease.attempt.job].len(), 1);
+}
+
+#[test]
+fn a_grant_is_not_repeated_to_a_worker_that_is_about_to_decline_it() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    // The report left before the grant came; the decline left after.
+    assert_eq!(granted(&scene.report(session, Vec::new())), [0; 0]);
+    scene.mac(2, 1);
+    let effects = scene.step(Input::Declined { session, lease, reason: "no slot is free".into() });
+    assert_eq!(granted(&effects), [1]);
+}
+
+#[test]
+fn an_attempt_that_its_own_daemon_does_not_know_any_more_is_lost_at_once() {
+    let (mut scene, lease) = cut_off(OnLost::Rerun);
+    scene.mac(2, 1);
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(abandoned(&effects), [lease]);
+    assert_eq!(granted(&effects), [1]);
+    assert!(scene.disk.attempts[&lease.attempt.job][&1].counted);
+}
+
+#[test]
+fn an_attempt_that_another_start_of_the_daemon_does_not_know_may_run_elsewhere() {
+    let (mut scene, lease) = cut_off(OnLost::Rerun);
+    scene.mac(2, 1);
+    let (clone, effects) = scene.join(Register { boot: boot(99), ..register(1, 1) });
+    assert_eq!(granted(&effects), [0; 0]);
+    assert!(scene.live(1).is_some_and(|live| !live.connected));
+    scene.gone(clone);
+    let (_, effects) = scene.join(back(1, lease, HeldState::Running));
+    assert_eq!(wishes(&effects), [Wish::Continue(lease)], "the original came back");
+    assert_eq!(granted(&scene.pass(LOST_AFTER * 2)), [0; 0]);
+    assert!(scene.live(1).is_some_and(|live| live.connected));
+}
+
+#[test]
+fn it_is_lost_when_it_does_not_turn_up() {
+    for (on_lost, again, verdict) in [
+        (OnLost::Rerun, 1, None),
+        (OnLost::Wait, 0, Some(Verdict::Lost)),
+        (OnLost::Fail, 0, Some(Verdict::Lost)),
+    ] {
+        let (mut scene, _) = cut_off(on_lost);
+        scene.mac(2, 1);
+        scene.join(Register { boot: boot(99), ..register(1, 1) });
+        assert_eq!(granted(&scene.pass(LOST_AFTER - SECOND)), [0; 0]);
+        assert_eq!(granted(&scene.pass(SECOND)).len(), again, "{on_lost:?}");
+        assert_eq!(scene.verdict(1), verdict, "{on_lost:?}");
+    }
+}
+
+#[test]
+fn an_attempt_that_had_not_begun_when_its_daemon_died_goes_back_at_once() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    scene.report(session, vec![held(scene.lease(1), HeldState::Preparing)]);
+    scene.gone(session);
+    let (_, effects) = scene.join(Register { boot: boot(99), ..register(1, 1) });
+    assert_eq!(granted(&effects), [1]);
+    assert_eq!(scene.lease(1).attempt.number, 2);
+    assert!(scene.live(1).is_some_and(|live| live.attempts.iter().all(|attempt| !attempt.counted)));
+}
+
+#[test]
+fn what_is_held_and_was_never_granted_is_fenced_or_forgotten() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let real = scene.lease(1);
+    let mut stale = real;
+    stale.epoch -= 1;
+    for (state, expected) in [
+        (HeldState::Preparing, Wish::Fenced(stale)),
+        (HeldState::Running, Wish::Fenced(stale)),
+        (HeldState::Ending, Wish::Fenced(stale)),
+        (HeldState::Ended, Wish::Forget(stale)),
+    ] {
+        let effects = scene.report(session, vec![held(stale, state), held(real, HeldState::Running)]);
+        assert_eq!(wishes(&effects), [expected, Wish::Continue(real)]);
+    }
+    scene.pass_job(stale);
+    assert_eq!(scene.verdict(1), None, "a result under an old epoch is none");
+    assert_eq!(accepted(&scene.plain(1)).map(|(_, reattached)| reattached), Some(true));
+}
+
+#[test]
+fn an_attempt_of_another_worker_is_not_taken_over() {
+    let (mut scene, lease) = cut_off(OnLost::Rerun);
+    let (_, effects) = scene.join(back(2, lease, HeldState::Running));
+    assert_eq!(wishes(&effects), [Wish::Fenced(lease)]);
+    scene.pass(LOST_AFTER);
+    let (_, effects) = scene.join(back(3, lease, HeldState::Running));
+    assert_eq!(wishes(&effects), [Wish::Fenced(lease)]);
+}

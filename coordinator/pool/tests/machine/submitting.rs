@@ -1,0 +1,200 @@
+//! Submit: what is accepted, refused, taken for an earlier job.
+
+use crate::scene::{
+    Scene, accepted, granted, grants, job, place, refusal, refused_as, register, secret, snapshot, spec,
+    submit,
+};
+use buildpool_pool::{Change, Config, Effect, Input, Submit};
+use buildpool_protocol::error::ErrorCode;
+use buildpool_protocol::report::Verdict;
+use buildpool_protocol::spec::{Command, JobSpec, Source};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[test]
+fn a_job_is_on_disk_before_it_is_accepted_and_granted() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let effects = scene.plain(1);
+    let order = [
+        place(&effects, |effect| matches!(effect, Effect::Persist(Change::Submitted(_)))),
+        place(&effects, |effect| matches!(effect, Effect::Accepted { .. })),
+        place(&effects, |effect| matches!(effect, Effect::Persist(Change::Attempt { .. }))),
+        place(&effects, |effect| matches!(effect, Effect::OpenLog { .. })),
+        place(&effects, |effect| matches!(effect, Effect::Grant { .. })),
+    ];
+    assert!(order.is_sorted(), "{order:?}");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_its_reason() {
+    let cases: [(&str, Submit, ErrorCode, &str); 5] = [
+        (
+            "an empty command",
+            submit(1, "a", JobSpec { command: Command::Argv(Vec::new()), ..spec() }),
+            ErrorCode::Invalid,
+            "command",
+        ),
+        (
+            "in place on a pool of several machines",
+            submit(1, "a", JobSpec { source: Source::InPlace { directory: "/src".into() }, ..spec() }),
+            ErrorCode::Invalid,
+            "source",
+        ),
+        (
+            "a secret without its value",
+            submit(1, "a", JobSpec { secrets: vec!["KEY".into()], ..spec() }),
+            ErrorCode::Invalid,
+            "`KEY` has no value",
+        ),
+        (
+            "an endless request id",
+            Submit { client_request_id: Some("x".repeat(5_000)), ..submit(1, "a", spec()) },
+            ErrorCode::Invalid,
+            "client_request_id",
+        ),
+        ("one more than the pool takes", submit(2, "a", spec()), ErrorCode::Exhausted, "limit"),
+    ];
+    for (what, submit, code, word) in cases {
+        let mut scene = Scene::with(Config { live_jobs_max: 1, ..Config::default() });
+        if code == ErrorCode::Exhausted {
+            scene.mac(1, 1);
+            scene.plain(1);
+        }
+        let effects = scene.send(submit);
+        assert_eq!(refused_as(&effects), code, "{what}");
+        assert!(refusal(&effects).message.contains(word), "{what}: {}", refusal(&effects).message);
+        assert!(accepted(&effects).is_none(), "{what}");
+    }
+}
+
+#[test]
+fn a_draining_pool_takes_no_new_job_and_still_knows_the_old_ones() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.plain(1);
+    scene.plain(2);
+    scene.step(Input::DrainPool { draining: true });
+    assert_eq!(refused_as(&scene.plain(3)), ErrorCode::Unavailable);
+    assert_eq!(accepted(&scene.plain(2)), Some((job(2), true)));
+    let lease = scene.lease(1);
+    assert_eq!(granted(&scene.pass_job(lease)), [0; 0]);
+    assert!(scene.reason(2).contains("draining"), "{}", scene.reason(2));
+    assert_eq!(granted(&scene.step(Input::DrainPool { draining: false })), [2]);
+}
+
+#[test]
+fn a_job_that_no_known_worker_could_run_is_rejected_and_says_what_is_missing() {
+    let wish = |text: &str| JobSpec { selectors: vec![text.parse().expect("a selector")], ..spec() };
+    let simulators = |count| JobSpec { resources: BTreeMap::from([("simulator".into(), count)]), ..spec() };
+    for (spec, word) in [
+        (wish("xcode"), "no worker has the label `xcode`; there are: os=linux"),
+        (wish("os=macos"), "no worker has the label `os=macos`"),
+        (simulators(3), "no worker has 3 of the resource `simulator`; the most is 2"),
+        (
+            JobSpec { selectors: vec!["os=linux".parse().expect("a selector")], ..simulators(1) },
+            "no single worker",
+        ),
+    ] {
+        let mut scene = Scene::new();
+        let labels = BTreeMap::from([("os".to_owned(), "linux".to_owned())]);
+        let resources = BTreeMap::from([("simulator".to_owned(), 2)]);
+        scene.join(buildpool_protocol::worker_link::Register { labels, ..register(1, 1) });
+        scene.join(buildpool_protocol::worker_link::Register { resources, ..register(2, 1) });
+        let effects = scene.send(submit(1, "a", spec));
+        assert!(accepted(&effects).is_some(), "a verdict is an answer, not a refusal");
+        assert_eq!(scene.verdict(1), Some(Verdict::Rejected));
+        assert!(scene.cause(1).contains(word), "{}", scene.cause(1));
+    }
+}
+
+#[test]
+fn a_known_worker_that_is_away_is_waited_for() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.gone(session);
+    scene.plain(1);
+    assert_eq!(scene.verdict(1), None);
+    assert_eq!(scene.reason(1), "the one worker that fits is not connected");
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(granted(&effects), [1]);
+}
+
+#[test]
+fn wait_for_worker_waits_for_one_nobody_has_seen_and_not_for_ever() {
+    let mut scene = Scene::new();
+    let patient = |seconds| JobSpec { wait_for_worker: Some(Duration::from_secs(seconds)), ..spec() };
+    scene.send(submit(1, "a", patient(60)));
+    scene.send(submit(2, "a", patient(600)));
+    assert!(scene.reason(1).contains("no worker has joined"), "{}", scene.reason(1));
+    scene.pass(Duration::from_secs(59));
+    assert_eq!(scene.verdict(1), None);
+    scene.pass(Duration::from_secs(1));
+    assert_eq!(scene.verdict(1), Some(Verdict::Rejected));
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(granted(&effects), [2]);
+}
+
+#[test]
+fn no_length_of_time_that_a_client_asks_for_breaks_the_machine() {
+    let mut scene = Scene::new();
+    let endless = JobSpec { wait_for_worker: Some(Duration::MAX), ..spec() };
+    scene.send(submit(1, "a", endless));
+    scene.mac(1, 1);
+    scene.drain("mac-1", true, Some(Duration::MAX));
+    scene.pass(Duration::from_secs(1));
+}
+
+#[test]
+fn the_same_job_again_is_the_same_job() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let by_id = submit(1, "a", spec());
+    let by_request =
+        |number| Submit { client_request_id: Some("again".into()), ..submit(number, "a", spec()) };
+    let by_likeness = |number, name| Submit {
+        attach: true,
+        ..submit(number, name, JobSpec { source: snapshot("p"), ..spec() })
+    };
+    scene.send(by_id.clone());
+    assert_eq!(accepted(&scene.send(by_id)), Some((job(1), true)));
+    assert_eq!(refused_as(&scene.send(submit(1, "b", spec()))), ErrorCode::Conflict);
+    let other = JobSpec { priority: 3, ..spec() };
+    assert_eq!(refused_as(&scene.send(submit(1, "a", other))), ErrorCode::Conflict);
+
+    scene.send(by_request(2));
+    assert_eq!(accepted(&scene.send(by_request(3))), Some((job(2), true)));
+    let others = Submit { client_request_id: Some("again".into()), ..submit(4, "b", spec()) };
+    assert_eq!(accepted(&scene.send(others)), Some((job(4), false)), "request ids are a submitter's own");
+
+    scene.send(by_likeness(5, "a"));
+    assert_eq!(accepted(&scene.send(by_likeness(6, "a"))), Some((job(5), true)));
+    assert_eq!(accepted(&scene.send(by_likeness(7, "b"))), Some((job(7), false)));
+    scene.step(Input::Delivered { job: job(5) });
+    assert_eq!(accepted(&scene.send(by_likeness(8, "a"))), Some((job(8), false)));
+}
+
+#[test]
+fn a_repeated_submit_of_a_finished_job_answers_with_that_job() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let again = Submit { finished: Some(job(9)), ..submit(9, "a", spec()) };
+    assert_eq!(accepted(&scene.send(again)), Some((job(9), true)));
+    assert!(scene.live(9).is_none());
+}
+
+#[test]
+fn only_the_secrets_that_a_spec_names_reach_the_worker() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let mut secrets = secret("KEY");
+    secrets.extend(secret("OTHER"));
+    let submit = Submit { secrets, ..submit(1, "a", JobSpec { secrets: vec!["KEY".into()], ..spec() }) };
+    let effects = scene.send(submit);
+    assert_eq!(grants(&effects).len(), 1);
+    let given = effects.iter().find_map(|effect| match effect {
+        Effect::Grant { grant, .. } => Some(grant.secrets.keys().cloned().collect::<Vec<_>>()),
+        _ => None,
+    });
+    assert_eq!(given, Some(vec!["KEY".to_owned()]));
+}

@@ -1,0 +1,118 @@
+//! Names, identities and connections of workers.
+
+use crate::scene::{
+    LOST_AFTER, Scene, boot, granted, held, place, refusal, refused_as, register, wishes, worker,
+};
+use buildpool_pool::{Effect, Wish};
+use buildpool_protocol::error::ErrorCode;
+use buildpool_protocol::limits;
+use buildpool_protocol::worker_link::{HeldState, Register};
+
+#[test]
+fn the_newest_connection_of_a_worker_wins_and_the_old_one_is_closed() {
+    let mut scene = Scene::new();
+    let old = scene.mac(1, 1);
+    let (new, effects) = scene.join(register(1, 1));
+    let closed = place(&effects, |effect| matches!(effect, Effect::Close { session, .. } if *session == old));
+    assert!(
+        closed
+            < place(&effects, |effect| matches!(effect, Effect::Welcome { session, .. } if *session == new))
+    );
+    assert!(scene.report(old, Vec::new()).is_empty(), "the old one has no say any more");
+    scene.gone(old);
+    assert_eq!(granted(&scene.plain(1)), [1], "and its end means nothing");
+}
+
+#[test]
+fn another_daemon_with_the_same_identity_is_refused_while_the_first_is_connected() {
+    let mut scene = Scene::new();
+    let first = scene.mac(1, 1);
+    let clone = || Register { boot: boot(99), ..register(1, 1) };
+    let (_, effects) = scene.join(clone());
+    assert_eq!(refused_as(&effects), ErrorCode::Conflict);
+    assert!(refusal(&effects).message.contains("copied"), "{}", refusal(&effects).message);
+    assert_eq!(granted(&scene.plain(1)), [1], "the first is not disturbed");
+    scene.report(first, vec![held(scene.lease(1), HeldState::Running)]);
+    scene.gone(first);
+    let (_, effects) = scene.join(clone());
+    assert_eq!(wishes(&effects), []);
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(refused_as(&effects), ErrorCode::Conflict, "now the other one is in");
+}
+
+#[test]
+fn a_name_is_one_workers_and_goes_over_when_that_is_away_and_idle() {
+    let mut scene = Scene::new();
+    let first = scene.mac(1, 1);
+    let same_name = || Register { name: "mac-1".into(), ..register(2, 1) };
+    let (_, effects) = scene.join(same_name());
+    assert_eq!(refused_as(&effects), ErrorCode::Conflict);
+    assert!(refusal(&effects).message.contains("`mac-1`"));
+
+    scene.plain(1);
+    scene.gone(first);
+    assert_eq!(refused_as(&scene.join(same_name()).1), ErrorCode::Conflict, "it has a job");
+    scene.pass(LOST_AFTER);
+    let (_, effects) = scene.join(same_name());
+    assert_eq!(granted(&effects), [1]);
+    assert_eq!(scene.pool.workers().len(), 1);
+
+    scene.restart();
+    let known = scene.pool.workers();
+    assert_eq!(known.len(), 1, "a name is one worker's after a restart too");
+    assert_eq!(known[0].record.worker, worker(2));
+    let (_, effects) =
+        scene.join(Register { held: vec![held(scene.lease(1), HeldState::Running)], ..same_name() });
+    assert_eq!(wishes(&effects), [Wish::Continue(scene.lease(1))]);
+}
+
+#[test]
+fn what_a_worker_says_of_itself_has_limits() {
+    let many = |count: usize| (0..count).map(|number| (format!("label-{number}"), String::new())).collect();
+    let cases = [
+        Register { name: String::new(), ..register(1, 1) },
+        Register { name: "two words".into(), ..register(1, 1) },
+        Register { slots: limits::SLOTS_MAX + 1, ..register(1, 1) },
+        Register { labels: many(1_000), ..register(1, 1) },
+        Register {
+            resources: (0..1_000).map(|number| (format!("r-{number}"), 1)).collect(),
+            ..register(1, 1)
+        },
+    ];
+    for register in cases {
+        let mut scene = Scene::new();
+        assert_eq!(refused_as(&scene.join(register).1), ErrorCode::Invalid);
+        assert!(scene.pool.workers().is_empty());
+    }
+}
+
+#[test]
+fn a_worker_that_comes_and_goes_leaves_no_pile_of_timers() {
+    let mut scene = Scene::new();
+    for _ in 0..1_000 {
+        let session = scene.mac(1, 1);
+        scene.gone(session);
+        scene.pass(crate::scene::SECOND / 10);
+    }
+    // `Scene::step` audits the number of timers each time.
+    scene.plain(1);
+    assert_eq!(granted(&scene.join(register(1, 1)).1), [1]);
+}
+
+#[test]
+fn fewer_slots_than_jobs_after_a_change_of_configuration_harm_nobody() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 2);
+    scene.plain(1);
+    scene.plain(2);
+    let both = vec![held(scene.lease(1), HeldState::Running), held(scene.lease(2), HeldState::Running)];
+    scene.report(session, both.clone());
+    scene.plain(3);
+    scene.gone(session);
+    let (_, effects) = scene.join(Register { held: both, ..register(1, 1) });
+    assert!(wishes(&effects).iter().all(|wish| matches!(wish, Wish::Continue(_))));
+    let lease = scene.lease(1);
+    assert_eq!(granted(&scene.pass_job(lease)), [0; 0]);
+    let lease = scene.lease(2);
+    assert_eq!(granted(&scene.pass_job(lease)), [3]);
+}
