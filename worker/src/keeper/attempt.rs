@@ -1,0 +1,358 @@
+//! The attempt that a keeper keeps: drives the supervisor with what the system says and does what it decides.
+
+use super::capture::Capture;
+use super::mask::Masker;
+use super::messages::{Kept, Run};
+use super::reap::{Reaped, add};
+use super::spawn::{Spawned, spawn};
+use super::spool::{Bounds, Spool};
+use super::tree::{Tree, reap_all};
+use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY};
+use crate::platform::{self, Now};
+use crate::records::{self, Durability, StateRecord};
+use crate::supervisor::{Effect, Input, Plan, Supervisor};
+use buildpool_protocol::evidence::Evidence;
+use buildpool_protocol::ids::{AttemptId, Lease};
+use buildpool_protocol::outcome::{Acted, Ending, Outcome};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{Survivor, Usage};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// An attempt from its start to its outcome.
+pub(super) struct Attempt {
+    lease: Lease,
+    directory: PathBuf,
+    supervisor: Supervisor,
+    process: Option<Process>,
+    spool: Spool,
+    captures: Vec<Capture>,
+    began: Now,
+    started_at_ms: Option<i64>,
+    ending: Option<Ending>,
+    acted: Option<Acted>,
+    usage: Usage,
+    leaked: Vec<Survivor>,
+    is_blocked: bool,
+    disk_full_since: Option<Duration>,
+    retry_at: Option<Duration>,
+    outcome: Option<Outcome>,
+    /// Length of the log and whether it is ending, as last told to the worker.
+    told: (u64, bool),
+}
+
+struct Process {
+    pid: i32,
+    started: u64,
+    tree: Tree,
+}
+
+impl Attempt {
+    /// Starts it. A command that cannot be started is an attempt that ends at once.
+    ///
+    /// # Errors
+    /// When the log cannot be made: then there is no attempt.
+    pub(super) fn start(run: &Run, home: &Path, adopts: bool, now: Now) -> io::Result<Self> {
+        let attempt = run.lease.attempt;
+        let spool = Spool::create(
+            &run.attempt_directory.join(records::LOG),
+            attempt,
+            run.output_policy,
+            Bounds::default(),
+        )?;
+        let plan = Plan {
+            timeout: run.timeout,
+            idle_timeout: run.idle_timeout,
+            grace: run.grace,
+            cut_off_after: run.cut_off_after,
+        };
+        let mut supervisor = Supervisor::new(plan, now);
+        supervisor.handle(now, Input::Contact { age: run.contact_age });
+        let mut started = Self {
+            lease: run.lease,
+            directory: run.attempt_directory.clone(),
+            supervisor,
+            process: None,
+            spool,
+            captures: Vec::new(),
+            began: now,
+            started_at_ms: None,
+            ending: None,
+            acted: None,
+            usage: Usage::default(),
+            leaked: Vec::new(),
+            is_blocked: false,
+            disk_full_since: None,
+            retry_at: None,
+            outcome: None,
+            told: (0, false),
+        };
+        match spawn(run, home) {
+            Ok(spawned) => started.adopt(run, spawned, adopts, now),
+            Err(failure) => {
+                started.ending = Some(Ending::NotStarted(failure));
+                started.handle(now, Input::NotStarted);
+            }
+        }
+        Ok(started)
+    }
+
+    fn adopt(&mut self, run: &Run, spawned: Spawned, adopts: bool, now: Now) {
+        let masker = Masker::new(run.secrets.values().map(|secret| secret.0.as_str()));
+        self.captures = vec![
+            Capture::new(Stream::Stdout, spawned.stdout, masker.clone()),
+            Capture::new(Stream::Stderr, spawned.stderr, masker),
+        ];
+        // Until its status is taken, even a process that has ended already is in the table.
+        let process_started = platform::process(spawned.pid).map_or(0, |process| process.started);
+        self.process = Some(Process {
+            pid: spawned.pid,
+            started: process_started,
+            tree: Tree::of_child(run.lease.attempt, spawned.pid, adopts),
+        });
+        self.started_at_ms = Some(wall_clock_ms());
+        // A restarted worker can find the tree by the ids in its environment when this can't be written.
+        let _ = self.write_state(Durability::Process);
+        self.handle(now, Input::Started);
+    }
+
+    pub(super) fn id(&self) -> AttemptId {
+        self.lease.attempt
+    }
+
+    pub(super) fn started_at_ms(&self) -> Option<i64> {
+        self.started_at_ms
+    }
+
+    pub(super) fn kept(&self) -> Kept {
+        Kept {
+            lease: self.lease,
+            log_length: self.spool.length(),
+            ending: self.supervisor.is_ending(),
+            started_at_ms: self.started_at_ms,
+        }
+    }
+
+    /// Progress that the worker has not been told.
+    pub(super) fn untold(&self) -> Option<(u64, bool)> {
+        let state = (self.spool.length(), self.supervisor.is_ending());
+        (state != self.told).then_some(state)
+    }
+
+    pub(super) fn has_told(&mut self, state: (u64, bool)) {
+        self.told = state;
+    }
+
+    /// The pipes that should be read now.
+    pub(super) fn captures(&self) -> impl Iterator<Item = &Capture> {
+        self.captures.iter().filter(|capture| !capture.is_closed() && self.spool.wants_more())
+    }
+
+    /// How long until time matters.
+    pub(super) fn wake_in(&self, now: Now) -> Option<Duration> {
+        let deadline = self.supervisor.next_deadline().until(now);
+        let retry = self.retry_at.map(|at| at.saturating_sub(now.running));
+        match (deadline, retry) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// What the worker says.
+    pub(super) fn handle(&mut self, now: Now, input: Input) {
+        self.supervisor.handle(now, input);
+        self.carry_out(now);
+    }
+
+    /// The coordinator has the log up to here.
+    pub(super) fn taken(&mut self, now: Now, position: u64) {
+        self.spool.taken(position);
+        self.note_blocking(now);
+    }
+
+    /// Takes statuses and output, lets time pass. Statuses come first: an end that has happened is not ours.
+    pub(super) fn turn(&mut self, now: Now, buffer: &mut Vec<u8>) {
+        self.reap(now);
+        let elapsed_ms = self.elapsed_ms(now);
+        let mut has_read = false;
+        for capture in &mut self.captures {
+            has_read |= capture.read(&mut self.spool, elapsed_ms, buffer);
+        }
+        if has_read {
+            self.supervisor.handle(now, Input::Output);
+        }
+        self.note_blocking(now);
+        self.note_closed(now);
+        self.handle(now, Input::Tick);
+    }
+
+    fn reap(&mut self, now: Now) {
+        if self.process.is_none() || self.outcome.is_some() {
+            return;
+        }
+        let mut all = Vec::new();
+        // An error here cannot be told apart from children that live; the next turn tries again.
+        let is_childless = reap_all(|one| all.push(one)).unwrap_or(false);
+        let has_reaped = !all.is_empty();
+        for one in all {
+            self.reaped(now, one);
+        }
+        if has_reaped && is_childless && self.process.as_ref().is_some_and(|process| process.tree.adopts()) {
+            self.handle(now, Input::Tree { left: 0 });
+        }
+    }
+
+    fn reaped(&mut self, now: Now, one: Reaped) {
+        add(&mut self.usage, &one.usage);
+        let Some(process) = self.process.as_mut().filter(|process| process.pid == one.pid) else { return };
+        process.tree.leader_reaped();
+        self.ending = Some(one.ending);
+        self.spool.begin_closing();
+        self.handle(now, Input::Exited);
+    }
+
+    fn note_blocking(&mut self, now: Now) {
+        let is_blocked = !self.spool.wants_more();
+        if is_blocked != self.is_blocked {
+            self.is_blocked = is_blocked;
+            self.supervisor.handle(now, if is_blocked { Input::Blocked } else { Input::Unblocked });
+        }
+        let Some(error) = self.spool.trouble() else {
+            self.disk_full_since = None;
+            self.retry_at = self.retry_at.filter(|_| self.outcome.is_some());
+            return;
+        };
+        let since = *self.disk_full_since.get_or_insert(now.running);
+        if now.running >= since + DISK_FULL_MAX {
+            let reason =
+                format!("the worker's disk refused output for {} s: {error}", DISK_FULL_MAX.as_secs());
+            self.handle(now, Input::Act(Acted::OutputLimit { reason }));
+        } else if self.retry_at.is_none_or(|at| now.running >= at) {
+            self.retry_at = Some(now.running + DISK_FULL_RETRY);
+            self.spool.flush();
+        }
+    }
+
+    fn note_closed(&mut self, now: Now) {
+        if !self.captures.is_empty() && self.captures.iter().all(Capture::is_closed) {
+            self.captures.clear();
+            self.handle(now, Input::PipesClosed);
+        }
+    }
+
+    fn carry_out(&mut self, now: Now) {
+        while let Some(effect) = self.supervisor.poll_effect() {
+            match effect {
+                Effect::Record(acted) => {
+                    self.acted = Some(acted);
+                    // On a full disk the keeper itself still knows, and writes it with the outcome.
+                    let _ = self.write_state(Durability::Power);
+                }
+                Effect::NoteLeaked => {
+                    self.leaked =
+                        self.process.as_mut().map(|process| process.tree.list()).unwrap_or_default();
+                }
+                Effect::Terminate => self.with_tree(Tree::terminate),
+                Effect::Kill => self.with_tree(Tree::kill),
+                Effect::Look => self.look(now),
+                Effect::ClosePipes => {
+                    let elapsed_ms = self.elapsed_ms(now);
+                    for capture in &mut self.captures {
+                        capture.close(&mut self.spool, elapsed_ms);
+                    }
+                    self.note_closed(now);
+                }
+                Effect::Finish { survivors } => self.finish(now, survivors),
+            }
+        }
+    }
+
+    fn with_tree(&mut self, act: impl FnOnce(&mut Tree)) {
+        if let Some(process) = &mut self.process {
+            act(&mut process.tree);
+        }
+    }
+
+    fn look(&mut self, now: Now) {
+        let Some(process) = &mut self.process else { return };
+        let mut all = Vec::new();
+        // Where the table can't be read nothing is proven: one is taken to be left, and the next round looks again.
+        let left = process.tree.count(|one| all.push(one)).unwrap_or(1);
+        for one in all {
+            self.reaped(now, one);
+        }
+        self.supervisor.handle(now, Input::Tree { left });
+    }
+
+    fn finish(&mut self, now: Now, has_survivors: bool) {
+        let elapsed_ms = self.elapsed_ms(now);
+        let survivors = if has_survivors {
+            self.process.as_mut().map(|process| process.tree.list()).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let ending = self.ending.clone().unwrap_or_else(|| Ending::Unobserved {
+            reason: "the process was killed and did not end".to_owned(),
+        });
+        // A disk that cannot sync is not one that lost bytes: the outcome tells what the file has.
+        let sealed = self.spool.seal(elapsed_ms).or_else(|_| self.spool.seal(elapsed_ms));
+        let Ok(sealed) = sealed else {
+            self.retry_at = Some(now.running + DISK_FULL_RETRY);
+            return;
+        };
+        self.outcome = Some(Outcome {
+            ending,
+            acted: self.acted.clone(),
+            started_at_ms: self.started_at_ms,
+            finished_at_ms: wall_clock_ms(),
+            duration: now.running.saturating_sub(self.began.running),
+            seals: sealed.seals,
+            log_length: sealed.log_length,
+            usage: self.usage,
+            survivors,
+            leaked: std::mem::take(&mut self.leaked),
+            gaps: sealed.gaps,
+            evidence: Evidence::default(),
+            artifacts: Vec::new(),
+        });
+    }
+
+    /// Writes the outcome if there is one. True when it is on the disk.
+    ///
+    /// # Errors
+    /// When the disk refuses; worth trying again.
+    pub(super) fn write_outcome(&mut self, now: Now) -> io::Result<bool> {
+        if !self.supervisor.is_done() {
+            return Ok(false);
+        }
+        if self.outcome.is_none() {
+            self.finish(now, false);
+        }
+        let Some(outcome) = &self.outcome else { return Ok(false) };
+        self.retry_at = Some(now.running + DISK_FULL_RETRY);
+        records::write(&self.directory, records::OUTCOME, outcome, Durability::Power)?;
+        Ok(true)
+    }
+
+    fn write_state(&self, durability: Durability) -> io::Result<()> {
+        let (Some(process), Some(started_at_ms)) = (&self.process, self.started_at_ms) else { return Ok(()) };
+        let state = StateRecord {
+            pid: process.pid,
+            process_started: process.started,
+            started_at_ms,
+            acted: self.acted.clone(),
+        };
+        records::write(&self.directory, records::STATE, &state, durability)
+    }
+
+    fn elapsed_ms(&self, now: Now) -> u32 {
+        u32::try_from(now.running.saturating_sub(self.began.running).as_millis()).unwrap_or(u32::MAX)
+    }
+}
+
+fn wall_clock_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,92 @@
+//! From pipe to spool: reads what is there, masks it, hands it on as chunks.
+
+use super::mask::Masker;
+use super::spool::Spool;
+use buildpool_protocol::limits::CHUNK_BYTES_MAX;
+use buildpool_protocol::output::{CHUNK_HEADER_BYTES, Stream};
+use std::io::{self, PipeReader, Read};
+
+/// Reads of one pipe before the other gets its turn.
+const READS_MAX: usize = 4;
+
+/// One output of the process.
+pub(super) struct Capture {
+    stream: Stream,
+    /// None when it is at its end or was given up.
+    pipe: Option<PipeReader>,
+    masker: Option<Masker>,
+}
+
+impl Capture {
+    pub(super) fn new(stream: Stream, pipe: PipeReader, masker: Option<Masker>) -> Self {
+        Self { stream, pipe: Some(pipe), masker }
+    }
+
+    pub(super) fn pipe(&self) -> Option<&PipeReader> {
+        self.pipe.as_ref()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.pipe.is_none()
+    }
+
+    /// Reads until the pipe is empty, its turn is over or the spool wants no more. True when something was read.
+    pub(super) fn read(&mut self, spool: &mut Spool, elapsed_ms: u32, buffer: &mut Vec<u8>) -> bool {
+        let mut has_read = false;
+        for _ in 0..READS_MAX {
+            if !spool.wants_more() {
+                break;
+            }
+            buffer.resize(CHUNK_HEADER_BYTES + CHUNK_BYTES_MAX, 0);
+            let Some(pipe) = &mut self.pipe else { break };
+            match pipe.read(&mut buffer[CHUNK_HEADER_BYTES..]) {
+                Ok(0) => {
+                    self.close(spool, elapsed_ms);
+                    break;
+                }
+                Ok(length) => {
+                    has_read = true;
+                    self.store(spool, elapsed_ms, &mut buffer[..CHUNK_HEADER_BYTES + length]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.close(spool, elapsed_ms);
+                    break;
+                }
+            }
+        }
+        has_read
+    }
+
+    /// The stream is over, by itself or because nobody waits for it any longer.
+    pub(super) fn close(&mut self, spool: &mut Spool, elapsed_ms: u32) {
+        if self.pipe.take().is_none() {
+            return;
+        }
+        if let Some(masker) = &mut self.masker {
+            let mut out = Vec::new();
+            masker.finish(&mut out);
+            append_masked(spool, self.stream, elapsed_ms, &out);
+        }
+    }
+
+    fn store(&mut self, spool: &mut Spool, elapsed_ms: u32, buffer: &mut [u8]) {
+        match &mut self.masker {
+            None => spool.append(self.stream, elapsed_ms, buffer),
+            Some(masker) => {
+                let mut out = Vec::with_capacity(buffer.len());
+                masker.push(&buffer[CHUNK_HEADER_BYTES..], &mut out);
+                append_masked(spool, self.stream, elapsed_ms, &out);
+            }
+        }
+    }
+}
+
+fn append_masked(spool: &mut Spool, stream: Stream, elapsed_ms: u32, bytes: &[u8]) {
+    for part in bytes.chunks(CHUNK_BYTES_MAX) {
+        let mut buffer = vec![0; CHUNK_HEADER_BYTES];
+        buffer.extend_from_slice(part);
+        spool.append(stream, elapsed_ms, &mut buffer);
+    }
+}

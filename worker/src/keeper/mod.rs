@@ -1,0 +1,76 @@
+//! The keeper: a process beside the worker's daemon that owns one attempt at a time. It leads a session of its own, so
+//! that nothing that happens to the daemon happens to it; it goes on without the daemon until its attempt has ended and
+//! its outcome is on the disk.
+
+mod attempt;
+mod capture;
+mod connection;
+pub mod mask;
+pub mod messages;
+pub mod place;
+mod reap;
+mod serve;
+mod signals;
+mod spawn;
+pub mod spool;
+pub mod tree;
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+use place::{Place, Places};
+use serve::Keeper;
+use signals::ChildSignal;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// The hidden subcommand by which a binary becomes a keeper.
+pub const SUBCOMMAND: &str = "keeper";
+
+/// Runs a keeper with the arguments that follow [`SUBCOMMAND`], and returns its exit code. Call it before any thread is
+/// started. Standard input is the socket to the worker.
+pub fn keeper_main(arguments: impl IntoIterator<Item = OsString>) -> i32 {
+    match prepare(arguments).and_then(Keeper::serve) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("buildpool keeper: {error}");
+            1
+        }
+    }
+}
+
+/// The arguments that [`keeper_main`] understands.
+pub fn arguments(number: u32, places: &Places) -> Vec<OsString> {
+    vec![number.to_string().into(), places.directory.clone().into(), places.sockets.clone().into()]
+}
+
+fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> {
+    let mut arguments = arguments.into_iter();
+    let (Some(number), Some(directory), Some(sockets), None) =
+        (arguments.next(), arguments.next(), arguments.next(), arguments.next())
+    else {
+        return Err(invalid("it is started by the worker, with a number and two directories"));
+    };
+    let number = number
+        .to_str()
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(|| invalid("its number is not one"))?;
+    let places = Places { directory: PathBuf::from(directory), sockets: PathBuf::from(sockets) };
+    // Fails where this leads a session already, which is as good.
+    let _ = nix::unistd::setsid();
+    signals::ignore_requests_to_end()?;
+    let worker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
+    nix::unistd::dup2_stdin(&null)?;
+    std::env::set_current_dir(&places.directory)?;
+    let adopts = crate::platform::adopt_orphans();
+    let children = ChildSignal::install()?;
+    let place = Place::take(places, number)?;
+    Ok(Keeper::new(place, children, adopts, Some(worker)))
+}
+
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}

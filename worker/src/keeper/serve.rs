@@ -1,0 +1,224 @@
+//! The keeper's loop: one thread, one poll.
+
+use super::attempt::Attempt;
+use super::connection::Connection;
+use super::messages::{FromKeeper, Run, ToKeeper};
+use super::place::Place;
+use super::signals::ChildSignal;
+use crate::limits::{POLL_MAX, PROGRESS_EVERY};
+use crate::platform::Now;
+use crate::supervisor::Input;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+pub(super) struct Keeper {
+    place: Place,
+    children: ChildSignal,
+    /// Orphans of the tree come to this process.
+    adopts: bool,
+    connection: Option<Connection>,
+    attempt: Option<Attempt>,
+    buffer: Vec<u8>,
+    progress_at: Duration,
+}
+
+/// What a poll found.
+#[derive(Default)]
+struct Ready {
+    worker: bool,
+    newcomer: bool,
+}
+
+impl Keeper {
+    pub(super) fn new(place: Place, children: ChildSignal, adopts: bool, worker: Option<UnixStream>) -> Self {
+        let mut keeper = Self {
+            place,
+            children,
+            adopts,
+            connection: None,
+            attempt: None,
+            buffer: Vec::new(),
+            progress_at: Duration::ZERO,
+        };
+        if let Some(stream) = worker {
+            keeper.greet(stream);
+        }
+        keeper
+    }
+
+    /// Serves until there is neither an attempt nor a worker.
+    pub(super) fn serve(mut self) -> io::Result<()> {
+        while self.attempt.is_some() || self.connection.is_some() {
+            let ready = self.wait()?;
+            self.children.clear();
+            if ready.newcomer {
+                self.accept();
+            }
+            if ready.worker {
+                self.listen();
+            }
+            let now = Now::read();
+            if let Some(attempt) = &mut self.attempt {
+                attempt.turn(now, &mut self.buffer);
+            }
+            self.conclude(now);
+            self.tell_progress(now);
+            if self.connection.as_mut().is_some_and(|connection| connection.flush().is_err()) {
+                self.connection = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let mut fds = vec![
+            PollFd::new(self.children.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.place.listener().as_fd(), PollFlags::POLLIN),
+        ];
+        if let Some(connection) = &self.connection {
+            let mut wanted = PollFlags::POLLIN;
+            wanted.set(PollFlags::POLLOUT, connection.wants_to_write());
+            fds.push(PollFd::new(connection.stream().as_fd(), wanted));
+        }
+        for pipe in self.attempt.iter().flat_map(Attempt::captures).filter_map(|capture| capture.pipe()) {
+            fds.push(PollFd::new(pipe.as_fd(), PollFlags::POLLIN));
+        }
+        match poll(&mut fds, self.timeout()) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_ready = |index: usize| fds.get(index).is_some_and(|fd| fd.any().unwrap_or(true));
+        Ok(Ready { newcomer: is_ready(1), worker: self.connection.is_some() && is_ready(2) })
+    }
+
+    fn timeout(&self) -> PollTimeout {
+        let Some(attempt) = &self.attempt else { return PollTimeout::NONE };
+        let now = Now::read();
+        let progress = (self.connection.is_some() && attempt.untold().is_some())
+            .then(|| (self.progress_at + PROGRESS_EVERY).saturating_sub(now.running));
+        let wake = [attempt.wake_in(now), progress, Some(POLL_MAX)].into_iter().flatten().min();
+        let wake = wake.unwrap_or(POLL_MAX);
+        // Rounded up, so that a deadline has come when the poll returns.
+        let milliseconds = u16::try_from(wake.as_nanos().div_ceil(1_000_000)).unwrap_or(u16::MAX);
+        PollTimeout::from(milliseconds)
+    }
+
+    fn accept(&mut self) {
+        // A newer worker takes the place of an older one, which can only be dead or about to be.
+        while let Ok((stream, _)) = self.place.listener().accept() {
+            self.greet(stream);
+        }
+    }
+
+    fn greet(&mut self, stream: UnixStream) {
+        let hello = FromKeeper::Hello {
+            keeper: self.place.number(),
+            pid: nix::unistd::Pid::this().as_raw(),
+            kept: self.attempt.as_ref().map(Attempt::kept),
+        };
+        self.connection = Connection::new(stream)
+            .and_then(|mut connection| connection.send(&hello).map(|()| connection))
+            .ok();
+    }
+
+    fn listen(&mut self) {
+        let Some(connection) = &mut self.connection else { return };
+        let is_there = connection.read().unwrap_or(false);
+        loop {
+            match self.connection.as_mut().map(Connection::next) {
+                Some(Ok(Some(message))) => self.obey(message),
+                Some(Ok(None)) => break,
+                Some(Err(_)) => {
+                    self.connection = None;
+                    return;
+                }
+                None => return,
+            }
+        }
+        if !is_there {
+            self.connection = None;
+        }
+    }
+
+    fn obey(&mut self, message: ToKeeper) {
+        let now = Now::read();
+        match message {
+            ToKeeper::Run(run) => self.run(&run, now),
+            ToKeeper::Act { attempt, acted } => self.give(now, Some(attempt), Input::Act(acted)),
+            ToKeeper::Hurry { attempt } => self.give(now, Some(attempt), Input::Hurry),
+            ToKeeper::Contact { age } => self.give(now, None, Input::Contact { age }),
+            ToKeeper::Taken { attempt, position } => {
+                if let Some(kept) = self.attempt.as_mut().filter(|kept| kept.id() == attempt) {
+                    kept.taken(now, position);
+                }
+            }
+        }
+    }
+
+    /// Statuses are taken before anything is decided: an end that has happened already is not the pool's.
+    fn give(&mut self, now: Now, attempt: Option<buildpool_protocol::ids::AttemptId>, input: Input) {
+        let Some(kept) = &mut self.attempt else { return };
+        if attempt.is_none_or(|attempt| kept.id() == attempt) {
+            kept.turn(now, &mut self.buffer);
+            kept.handle(now, input);
+        }
+    }
+
+    fn run(&mut self, run: &Run, now: Now) {
+        let attempt = run.lease.attempt;
+        if let Some(kept) = &self.attempt {
+            let reason = format!("keeper {} keeps attempt {}", self.place.number(), kept.id());
+            return self.say(&FromKeeper::Refused { attempt, reason });
+        }
+        self.place.reserve();
+        match Attempt::start(run, self.place.directory(), self.adopts, now) {
+            Ok(started) => {
+                let started_at_ms = started.started_at_ms();
+                self.attempt = Some(started);
+                if let Some(started_at_ms) = started_at_ms {
+                    self.say(&FromKeeper::Started { attempt, started_at_ms });
+                }
+            }
+            Err(error) => {
+                let reason = format!("its log cannot be made: {error}");
+                self.say(&FromKeeper::Refused { attempt, reason });
+            }
+        }
+    }
+
+    fn conclude(&mut self, now: Now) {
+        let Some(attempt) = &mut self.attempt else { return };
+        let written = attempt.write_outcome(now).or_else(|_| {
+            self.place.release();
+            attempt.write_outcome(now)
+        });
+        if written.unwrap_or(false) {
+            let attempt = attempt.id();
+            self.attempt = None;
+            self.say(&FromKeeper::Ended { attempt });
+        }
+    }
+
+    fn tell_progress(&mut self, now: Now) {
+        let Some(attempt) = &mut self.attempt else { return };
+        let Some(state) = attempt.untold() else { return };
+        let is_quiet = self.connection.as_ref().is_some_and(|connection| !connection.wants_to_write());
+        if !is_quiet || now.running < self.progress_at + PROGRESS_EVERY {
+            return;
+        }
+        attempt.has_told(state);
+        self.progress_at = now.running;
+        let (log_length, ending) = state;
+        let attempt = attempt.id();
+        self.say(&FromKeeper::Progress { attempt, log_length, ending });
+    }
+
+    fn say(&mut self, message: &FromKeeper) {
+        if self.connection.as_mut().is_some_and(|connection| connection.send(message).is_err()) {
+            self.connection = None;
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Makes the command's process: a session and group of its own, empty standard input, two pipes, nothing inherited.
+//!
+//! The keeper has one thread, so it takes the command's directory and limits itself for the moment of the spawn. That
+//! way each failure is known by its own name, and the spawn stays one call that copies no memory.
+
+use super::messages::Run;
+use crate::limits::PIPE_BYTES;
+use crate::platform;
+use buildpool_protocol::outcome::StartFailure;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::SigSet;
+use nix::sys::stat::Mode;
+use nix::unistd::{AccessFlags, access};
+use std::ffi::CString;
+use std::io::{PipeReader, PipeWriter};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// A process that was made.
+pub(super) struct Spawned {
+    pub(super) pid: i32,
+    pub(super) stdout: PipeReader,
+    pub(super) stderr: PipeReader,
+}
+
+/// Makes the process. The keeper's own directory is `home` again afterwards.
+pub(super) fn spawn(run: &Run, home: &Path) -> Result<Spawned, StartFailure> {
+    std::env::set_current_dir(&run.directory).map_err(|error| StartFailure::Directory {
+        path: run.directory.display().to_string(),
+        reason: error.to_string(),
+    })?;
+    let spawned = spawn_here(run);
+    // Should the way back be gone, the root serves as well: the keeper uses absolute paths only.
+    let _ = std::env::set_current_dir(home).or_else(|_| std::env::set_current_dir("/"));
+    spawned
+}
+
+fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
+    let program = run.argv.first().map(String::as_str).unwrap_or_default();
+    let path = run.secrets.get("PATH").map(|path| &path.0).or_else(|| run.environment.get("PATH"));
+    let found = find_program(program, path.map(String::as_str))?;
+    let c_path = c_string(found.as_os_str().as_encoded_bytes(), program)?;
+    let argv = run
+        .argv
+        .iter()
+        .map(|argument| c_string(argument.as_bytes(), program))
+        .collect::<Result<Vec<_>, _>>()?;
+    let environment =
+        environment(run).map(|entry| c_string(entry.as_bytes(), program)).collect::<Result<Vec<_>, _>>()?;
+    let (stdout, stdout_write) = std::io::pipe().map_err(|error| resources(&error))?;
+    let (stderr, stderr_write) = std::io::pipe().map_err(|error| resources(&error))?;
+    for pipe in [&stdout, &stderr] {
+        platform::widen_pipe(pipe, PIPE_BYTES);
+        set_nonblocking(pipe).map_err(|error| resources(&error.into()))?;
+    }
+    let actions = actions(&stdout_write, &stderr_write).map_err(|error| resources(&error.into()))?;
+    let attributes = attributes().map_err(|error| resources(&error.into()))?;
+    let limits = CoreLimit::set(run.core_bytes_max);
+    let spawned = posix_spawn(c_path.as_c_str(), &actions, &attributes, &argv, &environment);
+    drop(limits);
+    match spawned {
+        Ok(pid) => Ok(Spawned { pid: pid.as_raw(), stdout, stderr }),
+        Err(error) => Err(spawn_failure(error, program)),
+    }
+}
+
+fn environment(run: &Run) -> impl Iterator<Item = String> + '_ {
+    let plain = run
+        .environment
+        .iter()
+        .filter(|(name, _)| !run.secrets.contains_key(*name))
+        .map(|(name, value)| format!("{name}={value}"));
+    plain.chain(run.secrets.iter().map(|(name, value)| format!("{name}={}", value.0)))
+}
+
+fn actions(stdout: &PipeWriter, stderr: &PipeWriter) -> nix::Result<PosixSpawnFileActions> {
+    let mut actions = PosixSpawnFileActions::init()?;
+    actions.add_open(0, "/dev/null", OFlag::O_RDONLY, Mode::empty())?;
+    actions.add_dup2(stdout.as_raw_fd(), 1)?;
+    actions.add_dup2(stderr.as_raw_fd(), 2)?;
+    Ok(actions)
+}
+
+fn attributes() -> nix::Result<PosixSpawnAttr> {
+    let mut attributes = PosixSpawnAttr::init()?;
+    attributes.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF
+            | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK
+            | platform::session_flag(),
+    )?;
+    attributes.set_sigdefault(&SigSet::all())?;
+    attributes.set_sigmask(&SigSet::empty())?;
+    Ok(attributes)
+}
+
+/// The core limit of the keeper while it spawns; the old one comes back when this is dropped.
+struct CoreLimit {
+    before: Option<(u64, u64)>,
+}
+
+impl CoreLimit {
+    fn set(bytes_max: Option<u64>) -> Self {
+        let Some(bytes_max) = bytes_max else { return Self { before: None } };
+        let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_CORE) else { return Self { before: None } };
+        // The hard limit stays, so that the old soft limit can come back.
+        let set = setrlimit(Resource::RLIMIT_CORE, bytes_max.min(hard), hard);
+        Self { before: set.is_ok().then_some((soft, hard)) }
+    }
+}
+
+impl Drop for CoreLimit {
+    fn drop(&mut self) {
+        if let Some((soft, hard)) = self.before {
+            let _ = setrlimit(Resource::RLIMIT_CORE, soft, hard);
+        }
+    }
+}
+
+/// Finds a program as a shell would, from the current directory, by the job's own `PATH`.
+fn find_program(program: &str, path: Option<&str>) -> Result<PathBuf, StartFailure> {
+    if program.contains('/') {
+        return check_program(Path::new(program), program).map(|()| PathBuf::from(program));
+    }
+    let default_path;
+    let path = if let Some(path) = path {
+        path
+    } else {
+        default_path = platform::login_path().join(":");
+        &default_path
+    };
+    let mut refused = None;
+    for directory in path.split(':') {
+        // An empty entry is the current directory (POSIX, execvp).
+        let candidate = Path::new(if directory.is_empty() { "." } else { directory }).join(program);
+        match check_program(&candidate, program) {
+            Ok(()) => return Ok(candidate),
+            Err(failure @ StartFailure::NotExecutable { .. }) => refused = refused.or(Some(failure)),
+            Err(_) => {}
+        }
+    }
+    Err(refused.unwrap_or_else(|| StartFailure::NotFound { program: program.to_owned() }))
+}
+
+fn check_program(candidate: &Path, program: &str) -> Result<(), StartFailure> {
+    let not_executable =
+        |reason: String| Err(StartFailure::NotExecutable { program: program.to_owned(), reason });
+    match candidate.metadata() {
+        Ok(metadata) if metadata.is_dir() => not_executable("it is a directory".to_owned()),
+        Ok(_) => match access(candidate, AccessFlags::X_OK) {
+            Ok(()) => Ok(()),
+            Err(error) => not_executable(error.desc().to_owned()),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            not_executable(error.to_string())
+        }
+        Err(_) => Err(StartFailure::NotFound { program: program.to_owned() }),
+    }
+}
+
+fn spawn_failure(error: Errno, program: &str) -> StartFailure {
+    match error {
+        Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE => resources(&error.into()),
+        // The program itself was found: what is missing is what its first line names, or its loader.
+        Errno::ENOENT => StartFailure::NotExecutable {
+            program: program.to_owned(),
+            reason: "the interpreter that it names is not there".to_owned(),
+        },
+        other => StartFailure::NotExecutable { program: program.to_owned(), reason: other.desc().to_owned() },
+    }
+}
+
+fn resources(error: &std::io::Error) -> StartFailure {
+    StartFailure::Resources { reason: error.to_string() }
+}
+
+fn c_string(bytes: &[u8], program: &str) -> Result<CString, StartFailure> {
+    CString::new(bytes).map_err(|_| StartFailure::NotExecutable {
+        program: program.to_owned(),
+        reason: "an argument or a variable contains a NUL byte".to_owned(),
+    })
+}
+
+fn set_nonblocking(pipe: &PipeReader) -> nix::Result<()> {
+    let flags = OFlag::from_bits_retain(nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_GETFL)?);
+    nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).map(|_| ())
+}

@@ -1,0 +1,364 @@
+//! The log of an attempt on the worker's disk: chunks appended to one file, hashed as they go.
+//!
+//! What cannot be written now (the coordinator is too far behind, the disk is full) waits in memory. Under
+//! [`OutputPolicy::Block`] the pipes are then not read, so the process waits and little can wait here. Under
+//! [`OutputPolicy::KeepEnds`], beyond the largest log, and once the command has exited, reading goes on and only the
+//! last bytes are kept: what they push out becomes a counted gap.
+
+use crate::limits::{LOG_RESERVE_BYTES, SPOOL_WINDOW_BYTES, TAIL_KEEP_BYTES};
+use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::limits::LOG_BYTES_MAX;
+use buildpool_protocol::outcome::Seal;
+use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, Gap, LogState, Stream};
+use buildpool_protocol::report::GapEntry;
+use buildpool_protocol::spec::OutputPolicy;
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Bytes after which the system is asked to begin writing them to the disk.
+const WRITE_BEHIND_BYTES: u64 = 8 << 20;
+
+/// Bounds of one log, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Written and not yet taken by the coordinator.
+    pub window: u64,
+    /// The whole log.
+    pub log: u64,
+    /// Kept in memory while the middle is lost.
+    pub tail: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { window: SPOOL_WINDOW_BYTES, log: LOG_BYTES_MAX, tail: TAIL_KEEP_BYTES }
+    }
+}
+
+struct Waiting {
+    stream: Stream,
+    elapsed_ms: u32,
+    bytes: Vec<u8>,
+}
+
+/// A log that is being written.
+pub struct Spool {
+    file: File,
+    attempt: AttemptId,
+    policy: OutputPolicy,
+    bounds: Bounds,
+    state: LogState,
+    hashers: [blake3::Hasher; 2],
+    taken: u64,
+    written_behind: u64,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
+    missing: [u64; 2],
+    gaps: Vec<GapEntry>,
+    closing: bool,
+    trouble: Option<io::Error>,
+}
+
+impl Spool {
+    /// Creates the log.
+    ///
+    /// # Errors
+    /// When the file can't be made or is there already.
+    pub fn create(path: &Path, attempt: AttemptId, policy: OutputPolicy, bounds: Bounds) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).read(true).create_new(true).open(path)?;
+        Ok(Self {
+            file,
+            attempt,
+            policy,
+            bounds,
+            state: LogState::default(),
+            hashers: [blake3::Hasher::new(), blake3::Hasher::new()],
+            taken: 0,
+            written_behind: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            missing: [0; 2],
+            gaps: Vec::new(),
+            closing: false,
+            trouble: None,
+        })
+    }
+
+    /// Takes output. `buffer` begins with [`CHUNK_HEADER_BYTES`] of room for the header; the rest is the payload.
+    pub fn append(&mut self, stream: Stream, elapsed_ms: u32, buffer: &mut [u8]) {
+        if buffer.len() <= CHUNK_HEADER_BYTES {
+            return;
+        }
+        if self.waiting.is_empty() && self.missing == [0; 2] && self.has_room(buffer.len() as u64) {
+            match self.write(stream, ChunkKind::Data, elapsed_ms, buffer) {
+                Ok(()) => return,
+                Err(error) => self.trouble = Some(error),
+            }
+        }
+        let payload = &buffer[CHUNK_HEADER_BYTES..];
+        self.waiting_bytes += payload.len();
+        self.waiting.push_back(Waiting { stream, elapsed_ms, bytes: payload.to_vec() });
+        self.flush();
+        self.drop_beyond_tail();
+    }
+
+    /// Writes what waits, as far as there is room now.
+    pub fn flush(&mut self) {
+        self.trouble = None;
+        if let Err(error) = self.try_flush() {
+            self.trouble = Some(error);
+        }
+    }
+
+    /// The coordinator has the log up to here.
+    pub fn taken(&mut self, position: u64) {
+        self.taken = self.taken.max(position.min(self.state.position));
+        self.flush();
+    }
+
+    /// The command has exited: the rest is read without waiting for anyone.
+    pub fn begin_closing(&mut self) {
+        self.closing = true;
+        self.flush();
+    }
+
+    /// Whether pipes should be read.
+    pub fn wants_more(&self) -> bool {
+        self.waiting.is_empty() || self.loses_middle()
+    }
+
+    /// Why the disk refuses, if it does.
+    pub fn trouble(&self) -> Option<&io::Error> {
+        self.trouble.as_ref()
+    }
+
+    /// Length of the log, headers included; all of it is in the file.
+    pub fn length(&self) -> u64 {
+        self.state.position
+    }
+
+    /// Makes what was written durable. What still waits becomes a gap.
+    ///
+    /// # Errors
+    /// When the disk refuses to sync.
+    pub fn seal(&mut self, elapsed_ms: u32) -> io::Result<Sealed> {
+        self.closing = true;
+        self.flush();
+        if self.trouble.is_some() {
+            for waiting in std::mem::take(&mut self.waiting) {
+                self.missing[waiting.stream.index()] += waiting.bytes.len() as u64;
+            }
+            self.waiting_bytes = 0;
+            let reason = self.gap_reason();
+            // A gap that does not fit on the disk either is still told in the outcome.
+            if self.write_gaps(elapsed_ms, &reason).is_err() {
+                for stream in Stream::ALL {
+                    self.note_gap(stream, &reason);
+                }
+            }
+        }
+        if self.state.position > 0 {
+            self.file.sync_data()?;
+        }
+        let seal = |stream: Stream| Seal {
+            length: self.state.stream_lengths[stream.index()],
+            blake3: self.hashers[stream.index()].finalize().to_hex().to_string(),
+        };
+        Ok(Sealed {
+            seals: [seal(Stream::Stdout), seal(Stream::Stderr)],
+            log_length: self.state.position,
+            gaps: self.gaps.clone(),
+        })
+    }
+
+    fn loses_middle(&self) -> bool {
+        self.closing || self.policy == OutputPolicy::KeepEnds || self.is_over_log_limit()
+    }
+
+    fn is_over_log_limit(&self) -> bool {
+        self.state.position + LOG_RESERVE_BYTES.min(self.bounds.log / 2) >= self.bounds.log
+    }
+
+    fn has_room(&self, size: u64) -> bool {
+        if self.closing {
+            return self.state.position + size <= self.bounds.log;
+        }
+        !self.is_over_log_limit() && self.state.position + size <= self.taken + self.bounds.window
+    }
+
+    fn try_flush(&mut self) -> io::Result<()> {
+        while let Some(first) = self.waiting.front() {
+            let size = (CHUNK_HEADER_BYTES + first.bytes.len()) as u64;
+            if !self.has_room(size) {
+                return Ok(());
+            }
+            let elapsed_ms = first.elapsed_ms;
+            let reason = self.gap_reason();
+            self.write_gaps(elapsed_ms, &reason)?;
+            let Some(first) = self.waiting.pop_front() else { return Ok(()) };
+            let mut buffer = vec![0; CHUNK_HEADER_BYTES];
+            buffer.extend_from_slice(&first.bytes);
+            if let Err(error) = self.write(first.stream, ChunkKind::Data, elapsed_ms, &mut buffer) {
+                self.waiting.push_front(first);
+                return Err(error);
+            }
+            self.waiting_bytes -= first.bytes.len();
+        }
+        Ok(())
+    }
+
+    fn drop_beyond_tail(&mut self) {
+        if !self.loses_middle() {
+            return;
+        }
+        while self.waiting_bytes > self.bounds.tail {
+            let Some(first) = self.waiting.pop_front() else { return };
+            self.waiting_bytes -= first.bytes.len();
+            self.missing[first.stream.index()] += first.bytes.len() as u64;
+        }
+    }
+
+    fn gap_reason(&self) -> String {
+        match &self.trouble {
+            Some(error) => format!("the worker's disk refused it: {error}"),
+            None if self.is_over_log_limit() => {
+                format!("the log is over its limit of {} bytes", self.bounds.log)
+            }
+            None => {
+                format!("the coordinator was more than {} bytes behind", self.bounds.window)
+            }
+        }
+    }
+
+    fn write_gaps(&mut self, elapsed_ms: u32, reason: &str) -> io::Result<()> {
+        for stream in Stream::ALL {
+            let missing_bytes = self.missing[stream.index()];
+            if missing_bytes == 0 {
+                continue;
+            }
+            let mut buffer = vec![0; CHUNK_HEADER_BYTES];
+            serde_json::to_writer(&mut buffer, &Gap { missing_bytes, reason: reason.to_owned() })?;
+            let offset = self.state.stream_lengths[stream.index()];
+            self.write(stream, ChunkKind::Gap, elapsed_ms, &mut buffer)?;
+            self.missing[stream.index()] = 0;
+            self.gaps.push(GapEntry { stream, offset, bytes: missing_bytes, reason: reason.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn note_gap(&mut self, stream: Stream, reason: &str) {
+        let bytes = std::mem::take(&mut self.missing[stream.index()]);
+        if bytes > 0 {
+            let offset = self.state.stream_lengths[stream.index()];
+            self.gaps.push(GapEntry { stream, offset, bytes, reason: reason.to_owned() });
+        }
+    }
+
+    /// Writes one chunk; on an error nothing has changed, and the next write begins at the same place.
+    fn write(
+        &mut self,
+        stream: Stream,
+        kind: ChunkKind,
+        elapsed_ms: u32,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        let (room, payload) = buffer.split_at_mut(CHUNK_HEADER_BYTES);
+        let header = ChunkHeader {
+            attempt: self.attempt,
+            stream,
+            kind,
+            length: u32::try_from(payload.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
+            elapsed_ms,
+            sequence: self.state.next_sequence,
+            offset: self.state.stream_lengths[stream.index()],
+        };
+        room.copy_from_slice(&header.encode());
+        self.file.write_all_at(buffer, self.state.position)?;
+        let payload = &buffer[CHUNK_HEADER_BYTES..];
+        if kind == ChunkKind::Data {
+            self.hashers[stream.index()].update(payload);
+        }
+        self.state.append(&header, payload).map_err(|error| {
+            io::Error::other(format!("the spool made a chunk that does not fit: {error:?}"))
+        })?;
+        if self.state.position - self.written_behind >= WRITE_BEHIND_BYTES {
+            let length = self.state.position - self.written_behind;
+            crate::platform::begin_writing(&self.file, self.written_behind, length);
+            self.written_behind = self.state.position;
+        }
+        Ok(())
+    }
+}
+
+/// A log that is complete.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sealed {
+    /// Of stdout and stderr.
+    pub seals: [Seal; 2],
+    /// Of the log, headers included.
+    pub log_length: u64,
+    /// In it, or beyond its end where the disk took no more.
+    pub gaps: Vec<GapEntry>,
+}
+
+/// Reads a log that nobody writes any more, as far as it is whole.
+///
+/// # Errors
+/// When the file can't be read. A log that is not there is empty.
+pub fn recover(path: &Path, attempt: AttemptId) -> io::Result<Sealed> {
+    let mut state = LogState::default();
+    let mut hashers = [blake3::Hasher::new(), blake3::Hasher::new()];
+    let mut gaps = Vec::new();
+    let file = match File::open(path) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let mut reader = file.map(|file| io::BufReader::with_capacity(256 << 10, file));
+    while let Some((header, payload)) = reader.as_mut().map(next_chunk).transpose()?.flatten() {
+        if header.attempt != attempt || state.append(&header, &payload).is_err() {
+            break;
+        }
+        match header.kind {
+            ChunkKind::Data => {
+                hashers[header.stream.index()].update(&payload);
+            }
+            ChunkKind::Gap => {
+                let gap: Gap = serde_json::from_slice(&payload)?;
+                gaps.push(GapEntry {
+                    stream: header.stream,
+                    offset: header.offset,
+                    bytes: gap.missing_bytes,
+                    reason: gap.reason,
+                });
+            }
+        }
+    }
+    let seal = |stream: Stream| Seal {
+        length: state.stream_lengths[stream.index()],
+        blake3: hashers[stream.index()].finalize().to_hex().to_string(),
+    };
+    Ok(Sealed { seals: [seal(Stream::Stdout), seal(Stream::Stderr)], log_length: state.position, gaps })
+}
+
+/// The next whole chunk; none where the file ends or what follows is none.
+fn next_chunk(reader: &mut impl io::Read) -> io::Result<Option<(ChunkHeader, Vec<u8>)>> {
+    let mut header = [0; CHUNK_HEADER_BYTES];
+    if !fill(reader, &mut header)? {
+        return Ok(None);
+    }
+    let Ok(header) = ChunkHeader::decode_header(&header) else { return Ok(None) };
+    let mut payload = vec![0; header.length as usize];
+    Ok(fill(reader, &mut payload)?.then_some((header, payload)))
+}
+
+fn fill(reader: &mut impl io::Read, buffer: &mut [u8]) -> io::Result<bool> {
+    match reader.read_exact(buffer) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,78 @@
+//! Bounds of the worker that no peer sees. Those that a peer can run into are in [`buildpool_protocol::limits`].
+
+use std::time::Duration;
+
+/// Between the exit of the command and the look at what it left behind, when both pipes are closed already: what is
+/// just about to exit is no leak.
+pub const SETTLE: Duration = Duration::from_millis(50);
+/// From SIGTERM to SIGKILL for processes that outlived their command.
+pub const LEAK_GRACE: Duration = Duration::from_secs(2);
+/// Longest grace when the worker is cut off: the tree must be gone within the margin.
+pub const CUT_OFF_GRACE_MAX: Duration = Duration::from_secs(20);
+/// First pause between two rounds of ending a tree; doubles up to [`ROUND_PAUSE_MAX`].
+pub const ROUND_PAUSE_MIN: Duration = Duration::from_millis(5);
+/// Longest pause between two rounds of ending a tree.
+pub const ROUND_PAUSE_MAX: Duration = Duration::from_millis(200);
+/// How long a tree is killed again and again before its rest is reported as survivors.
+pub const KILL_FOR: Duration = Duration::from_secs(10);
+/// Passes over the process table in one round of stopping a tree that forks.
+pub const STOP_PASSES_MAX: usize = 64;
+/// Output on disk that the coordinator does not have yet, at which a job waits at its pipe or loses its middle.
+pub const SPOOL_WINDOW_BYTES: u64 = 1 << 30;
+/// Last output that is kept in memory while the middle is being lost.
+pub const TAIL_KEEP_BYTES: usize = 1 << 20;
+/// Room that stays for gap and tail below the largest log.
+pub const LOG_RESERVE_BYTES: u64 = 4 << 20;
+/// How long a full disk may hold a job's output before the job is ended.
+pub const DISK_FULL_MAX: Duration = Duration::from_secs(10 * 60);
+/// How often a write to a full disk is tried again.
+pub const DISK_FULL_RETRY: Duration = Duration::from_millis(500);
+/// Space that each keeper holds back so that a result can be written to a full disk, in bytes.
+pub const RESERVE_BYTES: usize = 64 << 10;
+/// Buffer that is asked for each pipe, in bytes.
+pub const PIPE_BYTES: i32 = 256 << 10;
+/// Largest message between worker and keeper, in bytes.
+pub const KEEPER_MESSAGE_BYTES_MAX: usize = 8 << 20;
+/// What a keeper holds for a worker that does not read, in bytes; progress is left out beyond it.
+pub const KEEPER_BACKLOG_BYTES: usize = 64 << 10;
+/// Shortest time between two reports of progress by a keeper.
+pub const PROGRESS_EVERY: Duration = Duration::from_millis(5);
+/// Longest sleep of a keeper that holds a lease, because a poll does not count the time that a machine sleeps.
+pub const POLL_MAX: Duration = Duration::from_secs(5);
+/// Longest time for a keeper to say hello.
+pub const KEEPER_HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// How often a keeper that is alive but does not answer is tried again.
+pub const KEEPER_RETRY: Duration = Duration::from_secs(1);
+/// Log bytes in one frame on the link, chunk headers included.
+pub const FRAME_LOG_BYTES: usize = 256 << 10;
+/// First pause before a reconnect; doubles, with jitter, up to [`BACKOFF_MAX`].
+pub const BACKOFF_MIN: Duration = Duration::from_millis(200);
+/// Longest pause before a reconnect.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// Longest time to open a connection, TLS and the WebSocket handshake included.
+pub const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+/// Read buffer of a connection, in bytes.
+pub const READ_BUFFER_BYTES: usize = 8 << 10;
+/// Control messages that wait for the link.
+pub const CONTROL_QUEUE: usize = 256;
+/// Events that wait for the daemon.
+pub const EVENT_QUEUE: usize = 1024;
+/// A change is reported after this pause, so that several make one report.
+pub const REPORT_SETTLE: Duration = Duration::from_millis(5);
+/// Nothing acknowledged for this long while output is on the way: it is sent again.
+pub const STALLED_AFTER: Duration = Duration::from_secs(30);
+/// Longest configuration file, in bytes.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+const _: () = assert!(
+    CUT_OFF_GRACE_MAX.as_secs() + KILL_FOR.as_secs()
+        < buildpool_protocol::limits::SELF_FENCE_MARGIN.as_secs()
+);
+const _: () = assert!(
+    FRAME_LOG_BYTES + buildpool_protocol::frame::BINARY_HEADER_BYTES
+        <= buildpool_protocol::limits::BINARY_FRAME_BYTES_MAX
+);
+const _: () = assert!(
+    FRAME_LOG_BYTES
+        > buildpool_protocol::limits::CHUNK_BYTES_MAX + buildpool_protocol::output::CHUNK_HEADER_BYTES
+);

@@ -1,0 +1,105 @@
+//! Linux: `/proc`, child subreaper, boot-time clock.
+
+use super::Process;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::time::ClockId;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// Stands still in suspend (clock_gettime(2)).
+pub(super) const RUNNING_CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+/// Counts suspend (clock_gettime(2)).
+pub(super) const CONTINUOUS_CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
+pub(super) const SPAWN_SETSID: nix::libc::c_int = nix::libc::POSIX_SPAWN_SETSID as nix::libc::c_int;
+pub(super) const RSS_UNIT_BYTES: u64 = 1024;
+pub(super) const LOGIN_PATH: &[&str] =
+    &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+pub(super) fn processes() -> io::Result<Vec<Process>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        // A process that has gone since the directory was read is no error.
+        found.extend(process(pid));
+    }
+    Ok(found)
+}
+
+pub(super) fn process(pid: i32) -> Option<Process> {
+    parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Fields of `/proc/PID/stat` (proc(5)); the name is in parentheses and may itself contain some.
+fn parse_stat(stat: &[u8]) -> Option<Process> {
+    let open = stat.iter().position(|byte| *byte == b'(')?;
+    let close = stat.iter().rposition(|byte| *byte == b')')?;
+    let pid = std::str::from_utf8(stat.get(..open)?).ok()?.trim().parse().ok()?;
+    let name = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Process {
+        pid,
+        name,
+        zombie: matches!(*fields.first()?, "Z" | "X"),
+        parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+    })
+}
+
+pub(super) fn environment(pid: i32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/environ")).ok()
+}
+
+pub(super) fn adopt_orphans() -> bool {
+    nix::sys::prctl::set_child_subreaper(true).is_ok()
+}
+
+/// The link leads to the running binary even when its file was replaced (proc(5)).
+pub(super) fn own_executable() -> io::Result<PathBuf> {
+    let link = Path::new("/proc/self/exe");
+    fs::metadata(link).map(|_| link.to_owned())
+}
+
+pub(super) fn widen_pipe(pipe: BorrowedFd<'_>, bytes: i32) {
+    let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(bytes));
+}
+
+pub(super) fn begin_writing(file: BorrowedFd<'_>, offset: u64, length: u64) {
+    let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else { return };
+    // SAFETY: the descriptor is borrowed for the call and no memory is passed.
+    unsafe {
+        nix::libc::sync_file_range(file.as_raw_fd(), offset, length, nix::libc::SYNC_FILE_RANGE_WRITE);
+    }
+}
+
+pub(super) fn crash_directories(_home: &Path) -> Vec<PathBuf> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_stat;
+
+    #[test]
+    fn a_name_with_parentheses_and_spaces_is_one_field() {
+        let line = b"77 (a) b (c) S 1 77 70 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 2\n";
+        let process = parse_stat(line).expect("a whole line");
+        assert_eq!(process.name, "a) b (c");
+        assert_eq!((process.pid, process.parent, process.group, process.session), (77, 1, 77, 70));
+        assert_eq!(process.started, 4242);
+        assert!(!process.zombie);
+    }
+
+    #[test]
+    fn a_cut_line_is_no_process() {
+        let line = b"77 (a) S 1 77 70 0";
+        for length in 0..line.len() {
+            assert_eq!(parse_stat(&line[..length]), None, "{length} bytes");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! macOS: `libproc`, `sysctl`, marks instead of a subreaper.
+
+use super::Process;
+use nix::libc;
+use nix::time::ClockId;
+use std::io;
+use std::mem;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+/// Stands still in sleep (clock_gettime(3), `CLOCK_UPTIME_RAW`).
+pub(super) const RUNNING_CLOCK: ClockId = ClockId::from_raw(libc::CLOCK_UPTIME_RAW);
+/// Counts sleep (clock_gettime(3): "continues to increment while the system is asleep").
+pub(super) const CONTINUOUS_CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
+/// `<spawn.h>` since macOS 10.15.
+pub(super) const SPAWN_SETSID: libc::c_int = 0x0400;
+/// What `path_helper` makes of `/etc/paths`, with Homebrew's place ahead.
+pub(super) const RSS_UNIT_BYTES: u64 = 1;
+pub(super) const LOGIN_PATH: &[&str] =
+    &["/opt/homebrew/bin", "/opt/homebrew/sbin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+/// `<sys/proc.h>`.
+const SZOMB: u32 = 5;
+
+pub(super) fn processes() -> io::Result<Vec<Process>> {
+    // SAFETY: a null buffer asks for the number of processes (libproc.h).
+    let count = unsafe { libc::proc_listallpids(std::ptr::null_mut(), 0) };
+    let room = usize::try_from(count).map_err(|_| io::Error::last_os_error())? + 64;
+    let mut pids = vec![0 as libc::pid_t; room];
+    let bytes = libc::c_int::try_from(room * mem::size_of::<libc::pid_t>()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the buffer has the size that is passed.
+    let found = unsafe { libc::proc_listallpids(pids.as_mut_ptr().cast(), bytes) };
+    let found = usize::try_from(found).map_err(|_| io::Error::last_os_error())?;
+    Ok(pids[..found.min(room)].iter().filter_map(|pid| process(*pid)).collect())
+}
+
+pub(super) fn process(pid: i32) -> Option<Process> {
+    // SAFETY: an all-zero value is valid for this plain C structure.
+    let mut info: libc::proc_bsdinfo = unsafe { mem::zeroed() };
+    let size = libc::c_int::try_from(mem::size_of::<libc::proc_bsdinfo>()).ok()?;
+    // SAFETY: the buffer is a proc_bsdinfo and its size is passed (libproc.h, PROC_PIDTBSDINFO).
+    let written = unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, (&raw mut info).cast(), size) };
+    if written != size {
+        return None;
+    }
+    let name: Vec<u8> =
+        info.pbi_comm.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned()).collect();
+    Some(Process {
+        pid,
+        parent: i32::try_from(info.pbi_ppid).ok()?,
+        group: i32::try_from(info.pbi_pgid).ok()?,
+        session: nix::unistd::getsid(Some(nix::unistd::Pid::from_raw(pid))).map_or(0, |id| id.as_raw()),
+        started: info.pbi_start_tvsec * 1_000_000 + info.pbi_start_tvusec,
+        zombie: info.pbi_status == SZOMB,
+        name: String::from_utf8_lossy(&name).into_owned(),
+    })
+}
+
+/// `KERN_PROCARGS2` gives the count of arguments, the executable's path, padding, arguments and environment, separated
+/// by NUL (the layout that `ps` reads). Arguments are skipped by their count.
+pub(super) fn environment(pid: i32) -> Option<Vec<u8>> {
+    let mut name = [libc::CTL_KERN, libc::KERN_PROCARGS2, pid];
+    let mut size = 1 << 20;
+    let mut buffer = vec![0_u8; size];
+    // SAFETY: name has three parts, buffer has `size` bytes, nothing is set.
+    let status = unsafe {
+        libc::sysctl(name.as_mut_ptr(), 3, buffer.as_mut_ptr().cast(), &raw mut size, std::ptr::null_mut(), 0)
+    };
+    if status != 0 {
+        return None;
+    }
+    buffer.truncate(size);
+    let count = usize::try_from(i32::from_ne_bytes(buffer.first_chunk::<4>().copied()?)).ok()?;
+    let mut at = 4 + buffer.get(4..)?.iter().position(|byte| *byte == 0)?;
+    at += buffer.get(at..)?.iter().position(|byte| *byte != 0)?;
+    for _ in 0..count {
+        at += buffer.get(at..)?.iter().position(|byte| *byte == 0)? + 1;
+    }
+    buffer.get(at..).map(<[u8]>::to_vec)
+}
+
+pub(super) fn adopt_orphans() -> bool {
+    false
+}
+
+pub(super) fn own_executable() -> io::Result<PathBuf> {
+    std::env::current_exe()
+}
+
+pub(super) fn widen_pipe(_pipe: BorrowedFd<'_>, _bytes: i32) {}
+
+pub(super) fn begin_writing(_file: BorrowedFd<'_>, _offset: u64, _length: u64) {}
+
+pub(super) fn crash_directories(home: &Path) -> Vec<PathBuf> {
+    vec![home.join("Library/Logs/DiagnosticReports"), PathBuf::from("/Library/Logs/DiagnosticReports")]
+}

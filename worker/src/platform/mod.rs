@@ -1,0 +1,186 @@
+//! The one door for what Linux and macOS do differently. Nothing else in the worker asks which system this is.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(target_os = "macos")]
+mod macos;
+#[cfg(target_os = "macos")]
+use macos as system;
+
+mod table;
+
+pub use table::{Process, Selection, members};
+
+use nix::spawn::PosixSpawnFlags;
+use nix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Two clocks that nobody sets, each since an origin of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Now {
+    /// Stands still while the machine sleeps: what a job could have used.
+    pub running: Duration,
+    /// Goes on while the machine sleeps: what the rest of the world has seen pass.
+    pub continuous: Duration,
+}
+
+impl Now {
+    /// Reads both clocks.
+    pub fn read() -> Self {
+        Self { running: read(system::RUNNING_CLOCK), continuous: read(system::CONTINUOUS_CLOCK) }
+    }
+}
+
+fn read(clock: ClockId) -> Duration {
+    clock_gettime(clock).map(Duration::from).expect("the clocks that a platform names exist on it")
+}
+
+/// The unit in which the system counts resident sets (getrusage(2)), in bytes.
+pub const RSS_UNIT_BYTES: u64 = system::RSS_UNIT_BYTES;
+
+/// All processes that can be seen.
+///
+/// # Errors
+/// When the system does not give the list.
+pub fn processes() -> io::Result<Vec<Process>> {
+    system::processes()
+}
+
+/// One process, if it is there.
+pub fn process(pid: i32) -> Option<Process> {
+    system::process(pid)
+}
+
+/// The values that a process was started with for these variables; none if the system does not show its environment
+/// (another user's process, on macOS also one that is protected).
+pub fn variables(pid: i32, names: &[&str]) -> Option<BTreeMap<String, String>> {
+    let environment = system::environment(pid)?;
+    let mut found = BTreeMap::new();
+    for entry in environment.split(|byte| *byte == 0) {
+        let Some(equals) = entry.iter().position(|byte| *byte == b'=') else { continue };
+        let (name, value) = (&entry[..equals], &entry[equals + 1..]);
+        if let Some(name) = names.iter().find(|wanted| wanted.as_bytes() == name) {
+            found.insert((*name).to_owned(), String::from_utf8_lossy(value).into_owned());
+        }
+    }
+    Some(found)
+}
+
+/// Makes orphans in the tree under this process come to it. False where a system has no such thing: then the tree must
+/// be looked for by other marks.
+pub fn adopt_orphans() -> bool {
+    system::adopt_orphans()
+}
+
+/// A program path that starts this very binary, even after its file was replaced by an upgrade where the system allows.
+///
+/// # Errors
+/// When the system does not say where the binary is.
+pub fn own_executable() -> io::Result<PathBuf> {
+    system::own_executable()
+}
+
+/// Asks for a larger pipe buffer; the default stays if it is refused.
+pub fn widen_pipe(pipe: impl AsFd, bytes: i32) {
+    system::widen_pipe(pipe.as_fd(), bytes);
+}
+
+/// Asks the system to begin writing this range of a file, without waiting.
+pub fn begin_writing(file: impl AsFd, offset: u64, length: u64) {
+    system::begin_writing(file.as_fd(), offset, length);
+}
+
+/// The flag by which a spawned process leads a session of its own.
+pub fn session_flag() -> PosixSpawnFlags {
+    PosixSpawnFlags::from_bits_retain(system::SPAWN_SETSID)
+}
+
+/// `linux` or `macos`.
+pub const fn os() -> &'static str {
+    std::env::consts::OS
+}
+
+/// `x86_64`, `aarch64`.
+pub const fn arch() -> &'static str {
+    std::env::consts::ARCH
+}
+
+/// Directories that a login's `PATH` has, in its order.
+pub const fn login_path() -> &'static [&'static str] {
+    system::LOGIN_PATH
+}
+
+/// Where the system leaves crash files, besides those of the configuration.
+pub fn crash_directories(home: &Path) -> Vec<PathBuf> {
+    system::crash_directories(home)
+}
+
+/// Free space for this user where `path` is, in bytes.
+pub fn disk_free_bytes(path: &Path) -> Option<u64> {
+    let statistics = nix::sys::statvfs::statvfs(path).ok()?;
+    #[allow(
+        clippy::useless_conversion,
+        clippy::unnecessary_cast,
+        reason = "the widths differ between systems"
+    )]
+    Some((statistics.blocks_available() as u64).saturating_mul(statistics.fragment_size() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Now, process, processes, variables};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_process_table_has_this_process_and_its_child() {
+        let mut child = Command::new("cat")
+            .env("BUILDPOOL_TABLE_TEST", "here=there")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("cat is on every system");
+        let id = i32::try_from(child.id()).expect("pids fit");
+        let own = i32::try_from(std::process::id()).expect("pids fit");
+        let table = processes().expect("a process table");
+        assert!(table.iter().any(|process| process.pid == own));
+        let found = table.iter().find(|process| process.pid == id).expect("the child is in the table");
+        assert_eq!(found.parent, own);
+        assert!(!found.zombie);
+        assert_eq!(process(id).map(|again| again.started), Some(found.started));
+        drop(child.stdin.take());
+        child.wait().expect("the child ends with its input");
+        assert!(process(id).is_none_or(|again| again.started != found.started));
+    }
+
+    #[test]
+    fn variables_are_those_of_the_start() {
+        // `cat` has executed once its copy of a byte comes back, so its environment is in place.
+        let mut child = Command::new("cat")
+            .env("BUILDPOOL_TABLE_TEST", "here=there")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("cat is on every system");
+        let id = i32::try_from(child.id()).expect("pids fit");
+        let found = variables(id, &["BUILDPOOL_TABLE_TEST", "BUILDPOOL_NOT_THERE"]);
+        drop(child.stdin.take());
+        child.wait().expect("the child ends with its input");
+        if let Some(found) = found {
+            assert_eq!(found.get("BUILDPOOL_TABLE_TEST").map(String::as_str), Some("here=there"));
+            assert_eq!(found.len(), 1);
+        }
+    }
+
+    #[test]
+    fn clocks_go_forward() {
+        let earlier = Now::read();
+        let later = Now::read();
+        assert!(later.running >= earlier.running && later.continuous >= earlier.continuous);
+    }
+}

@@ -1,0 +1,115 @@
+//! What an attempt has on disk, and how it is written so that a crash at any moment leaves either the old or the new.
+//!
+//! | file | by | when |
+//! |---|---|---|
+//! | `attempt.json` | worker | before a keeper is asked to run it |
+//! | `state.json` | keeper | when the process exists, and when the pool decided to end it |
+//! | `log` | keeper | while it runs |
+//! | `outcome.json` | keeper | when the tree is gone; durable before anything is said |
+//! | `result.json` | worker | when evidence and artifacts were added to the outcome |
+
+use buildpool_protocol::ids::{AttemptId, Lease};
+use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::spec::JobSpec;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Name of the record that the worker makes.
+pub const ATTEMPT: &str = "attempt.json";
+/// Name of the record of a running process.
+pub const STATE: &str = "state.json";
+/// Name of the log.
+pub const LOG: &str = "log";
+/// Name of the keeper's account of the end.
+pub const OUTCOME: &str = "outcome.json";
+/// Name of the worker's account of the end.
+pub const RESULT: &str = "result.json";
+
+/// What the worker must find again after a restart.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AttemptRecord {
+    /// By which grant.
+    pub lease: Lease,
+    /// What was asked for, without its environment, which may hold what should not lie on a disk.
+    pub spec: JobSpec,
+    /// Which keeper was asked.
+    pub keeper: u32,
+    /// Where the command runs.
+    pub directory: PathBuf,
+}
+
+/// A process that was started, and what was decided about it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StateRecord {
+    /// The command's own process; also its session and group.
+    pub pid: i32,
+    /// Tells it from a later process with the same id.
+    pub process_started: u64,
+    /// Milliseconds since 1970.
+    pub started_at_ms: i64,
+    /// Why the pool ends it.
+    #[serde(default)]
+    pub acted: Option<Acted>,
+}
+
+/// The directory of an attempt below the directory of all.
+pub fn attempt_directory(attempts: &Path, attempt: AttemptId) -> PathBuf {
+    attempts.join(format!("{}.{}", attempt.job, attempt.number))
+}
+
+/// Reads a record; none if there is none.
+///
+/// # Errors
+/// When it is there and can't be read or does not parse.
+pub fn read<R: DeserializeOwned>(directory: &Path, name: &str) -> io::Result<Option<R>> {
+    match fs::read(directory.join(name)) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a record must survive the loss of power, or only that of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// Visible whole to every process from now on.
+    Process,
+    /// On the disk when this returns.
+    Power,
+}
+
+/// Writes a record beside its place and moves it there.
+///
+/// # Errors
+/// When the disk refuses; the old record is then unchanged.
+pub fn write<R: Serialize>(
+    directory: &Path,
+    name: &str,
+    record: &R,
+    durability: Durability,
+) -> io::Result<()> {
+    let bytes = serde_json::to_vec(record)?;
+    let beside = directory.join(format!("{name}.new"));
+    let outcome =
+        write_beside(&beside, &bytes, durability).and_then(|()| fs::rename(&beside, directory.join(name)));
+    if let Err(error) = outcome {
+        let _ = fs::remove_file(&beside);
+        return Err(error);
+    }
+    if durability == Durability::Power {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn write_beside(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    match durability {
+        Durability::Process => Ok(()),
+        Durability::Power => file.sync_data(),
+    }
+}

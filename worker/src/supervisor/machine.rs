@@ -1,0 +1,335 @@
+//! The machine itself.
+
+use super::{Deadlines, Effect, Input, Plan};
+use crate::limits::{CUT_OFF_GRACE_MAX, KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE};
+use crate::platform::Now;
+use buildpool_protocol::limits::PIPE_DRAIN;
+use buildpool_protocol::outcome::Acted;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Where the attempt stands. Times are of the running clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Phase {
+    Starting,
+    Running {
+        since: Duration,
+    },
+    /// The tree was asked to end.
+    Terminating {
+        kill_at: Duration,
+        rounds: Rounds,
+    },
+    /// The tree is being killed, until it is gone or `until`.
+    Killing {
+        until: Duration,
+        rounds: Rounds,
+    },
+    /// The command has exited by itself, or everything was ended.
+    Settling {
+        since: Duration,
+        rounds: Rounds,
+    },
+    Done,
+}
+
+/// Looks at the tree, ever further apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rounds {
+    next_at: Duration,
+    pause: Duration,
+}
+
+impl Rounds {
+    fn starting(now: Duration) -> Self {
+        Self { next_at: now + ROUND_PAUSE_MIN, pause: ROUND_PAUSE_MIN }
+    }
+
+    /// Whether a round is due; if so, the next one is planned.
+    fn is_due(&mut self, now: Duration) -> bool {
+        if now < self.next_at {
+            return false;
+        }
+        self.pause = (self.pause * 2).min(ROUND_PAUSE_MAX);
+        self.next_at = now + self.pause;
+        true
+    }
+}
+
+/// Supervises one attempt. See the module for its diagram.
+#[derive(Debug)]
+pub struct Supervisor {
+    plan: Plan,
+    phase: Phase,
+    effects: VecDeque<Effect>,
+    /// Decided before there was a process.
+    early: Option<Acted>,
+    acted: bool,
+    leak_noted: bool,
+    /// The command's own process has ended.
+    exited: bool,
+    pipes_closed: bool,
+    /// As last counted; unknown while something may have changed.
+    left: Option<usize>,
+    output_at: Duration,
+    blocked: bool,
+    contact_at: Duration,
+}
+
+impl Supervisor {
+    /// An attempt that is about to start. Contact counts from now.
+    pub fn new(plan: Plan, now: Now) -> Self {
+        Self {
+            plan,
+            phase: Phase::Starting,
+            effects: VecDeque::new(),
+            early: None,
+            acted: false,
+            leak_noted: false,
+            exited: false,
+            pipes_closed: false,
+            left: None,
+            output_at: now.running,
+            blocked: false,
+            contact_at: now.continuous,
+        }
+    }
+
+    /// Takes what happened.
+    pub fn handle(&mut self, now: Now, input: Input) {
+        match input {
+            Input::Started => self.started(now),
+            Input::NotStarted => self.finish(false),
+            Input::Output => self.output_at = now.running,
+            Input::Blocked => self.blocked = true,
+            Input::Unblocked => {
+                self.blocked = false;
+                self.output_at = now.running;
+            }
+            Input::Exited => self.exited(now),
+            Input::PipesClosed => self.pipes_closed = true,
+            Input::Tree { left } => self.counted(now, left),
+            Input::Contact { age } => {
+                self.contact_at = self.contact_at.max(now.continuous.saturating_sub(age));
+            }
+            Input::Act(acted) => self.act(now, acted),
+            Input::Hurry => self.hurry(now),
+            Input::Tick => {}
+        }
+        self.check_limits(now);
+        self.advance(now);
+    }
+
+    /// The next thing to do.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When [`Input::Tick`] matters next.
+    pub fn next_deadline(&self) -> Deadlines {
+        match &self.phase {
+            Phase::Starting | Phase::Done => Deadlines::default(),
+            Phase::Running { since } => {
+                let timeout = self.plan.timeout.map(|after| *since + after);
+                let idle =
+                    self.plan.idle_timeout.filter(|_| !self.blocked).map(|after| self.output_at + after);
+                let running = match (timeout, idle) {
+                    (Some(one), Some(other)) => Some(one.min(other)),
+                    (one, other) => one.or(other),
+                };
+                Deadlines {
+                    running,
+                    continuous: self.plan.cut_off_after.map(|after| self.contact_at + after),
+                }
+            }
+            Phase::Terminating { kill_at, rounds } => at((*kill_at).min(rounds.next_at)),
+            Phase::Killing { until, rounds } => at((*until).min(rounds.next_at)),
+            Phase::Settling { since, rounds } => {
+                let patience = if self.pipes_closed { SETTLE } else { PIPE_DRAIN };
+                if self.left == Some(0) {
+                    at(*since + PIPE_DRAIN)
+                } else {
+                    at((*since + patience).max(rounds.next_at))
+                }
+            }
+        }
+    }
+
+    /// Whether the end has been reached; no more effects come after the last is taken.
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Whether the tree is being ended.
+    pub fn is_ending(&self) -> bool {
+        matches!(self.phase, Phase::Terminating { .. } | Phase::Killing { .. } | Phase::Settling { .. })
+    }
+
+    fn started(&mut self, now: Now) {
+        if self.phase == Phase::Starting {
+            self.output_at = now.running;
+            self.phase = Phase::Running { since: now.running };
+            if let Some(acted) = self.early.take() {
+                self.act(now, acted);
+            }
+        }
+    }
+
+    fn exited(&mut self, now: Now) {
+        self.exited = true;
+        self.left = None;
+        if matches!(self.phase, Phase::Running { .. }) {
+            self.settle(now);
+        }
+        self.effects.push_back(Effect::Look);
+    }
+
+    fn settle(&mut self, now: Now) {
+        self.phase = Phase::Settling { since: now.running, rounds: Rounds::starting(now.running) };
+    }
+
+    fn counted(&mut self, now: Now, left: usize) {
+        self.left = Some(left);
+        let Phase::Settling { since, .. } = self.phase else { return };
+        let patience = if self.pipes_closed { SETTLE } else { PIPE_DRAIN };
+        if left > 0 && now.running >= since + patience {
+            self.end_leaked(now, LEAK_GRACE.min(self.plan.grace));
+        }
+    }
+
+    /// The command is gone and left processes behind.
+    fn end_leaked(&mut self, now: Now, grace: Duration) {
+        if !self.leak_noted && !self.acted {
+            self.leak_noted = true;
+            self.effects.push_back(Effect::NoteLeaked);
+        }
+        self.end(now, grace);
+    }
+
+    fn act(&mut self, now: Now, acted: Acted) {
+        match self.phase {
+            Phase::Running { .. } => {
+                let grace = match acted {
+                    Acted::Fenced => Duration::ZERO,
+                    Acted::CutOff => self.plan.grace.min(CUT_OFF_GRACE_MAX),
+                    Acted::Timeout { .. }
+                    | Acted::IdleTimeout { .. }
+                    | Acted::Cancelled { .. }
+                    | Acted::Drained
+                    | Acted::OutputLimit { .. } => self.plan.grace,
+                };
+                self.acted = true;
+                self.effects.push_back(Effect::Record(acted));
+                self.end(now, grace);
+            }
+            // The command has ended by itself, which stands; only what it left behind is ended sooner.
+            Phase::Settling { .. } if self.left != Some(0) => self.end_leaked(now, Duration::ZERO),
+            // The first reason stands. A fence leaves no more time.
+            Phase::Terminating { .. } if acted == Acted::Fenced => self.hurry(now),
+            Phase::Starting => self.early = self.early.take().or(Some(acted)),
+            Phase::Settling { .. } | Phase::Terminating { .. } | Phase::Killing { .. } | Phase::Done => {}
+        }
+    }
+
+    fn hurry(&mut self, now: Now) {
+        if matches!(self.phase, Phase::Terminating { .. }) {
+            self.kill(now);
+        }
+    }
+
+    fn end(&mut self, now: Now, grace: Duration) {
+        if grace.is_zero() {
+            return self.kill(now);
+        }
+        self.effects.push_back(Effect::Terminate);
+        self.left = None;
+        self.phase =
+            Phase::Terminating { kill_at: now.running + grace, rounds: Rounds::starting(now.running) };
+    }
+
+    fn kill(&mut self, now: Now) {
+        self.effects.push_back(Effect::Kill);
+        self.left = None;
+        self.phase = Phase::Killing { until: now.running + KILL_FOR, rounds: Rounds::starting(now.running) };
+    }
+
+    fn check_limits(&mut self, now: Now) {
+        let Phase::Running { since } = self.phase else { return };
+        let passed = |limit: Option<Duration>, from: Duration, now: Duration| {
+            limit.filter(|after| now >= from + *after)
+        };
+        if passed(self.plan.cut_off_after, self.contact_at, now.continuous).is_some() {
+            self.act(now, Acted::CutOff);
+        } else if let Some(after) = passed(self.plan.timeout, since, now.running) {
+            self.act(now, Acted::Timeout { after });
+        } else if let Some(after) =
+            passed(self.plan.idle_timeout.filter(|_| !self.blocked), self.output_at, now.running)
+        {
+            self.act(now, Acted::IdleTimeout { after });
+        }
+    }
+
+    fn advance(&mut self, now: Now) {
+        let gone = self.exited && self.left == Some(0);
+        match &mut self.phase {
+            Phase::Starting | Phase::Running { .. } | Phase::Done => {}
+            Phase::Terminating { .. } | Phase::Killing { .. } if gone => {
+                self.settle(now);
+                self.close_when_settled(now);
+            }
+            Phase::Terminating { kill_at, rounds } => {
+                if now.running >= *kill_at {
+                    self.kill(now);
+                } else if rounds.is_due(now.running) {
+                    self.effects.push_back(Effect::Look);
+                }
+            }
+            Phase::Killing { until, rounds } => {
+                if now.running >= *until {
+                    self.give_up();
+                } else if rounds.is_due(now.running) {
+                    self.effects.push_back(Effect::Kill);
+                    self.effects.push_back(Effect::Look);
+                }
+            }
+            Phase::Settling { since, rounds } => {
+                let patience = if self.pipes_closed { SETTLE } else { PIPE_DRAIN };
+                if !gone && now.running >= *since + patience && rounds.is_due(now.running) {
+                    self.effects.push_back(Effect::Look);
+                }
+                self.close_when_settled(now);
+            }
+        }
+    }
+
+    /// Done when the tree is gone and the pipes are closed; pipes that someone outside the tree holds are given up.
+    fn close_when_settled(&mut self, now: Now) {
+        let Phase::Settling { since, .. } = self.phase else { return };
+        if self.left != Some(0) {
+            return;
+        }
+        if self.pipes_closed {
+            self.finish(false);
+        } else if now.running >= since + PIPE_DRAIN {
+            self.effects.push_back(Effect::ClosePipes);
+        }
+    }
+
+    fn give_up(&mut self) {
+        if !self.pipes_closed {
+            self.effects.push_back(Effect::ClosePipes);
+        }
+        self.finish(true);
+    }
+
+    fn finish(&mut self, survivors: bool) {
+        if self.phase != Phase::Done {
+            self.effects.push_back(Effect::Finish { survivors });
+            self.phase = Phase::Done;
+        }
+    }
+}
+
+fn at(running: Duration) -> Deadlines {
+    Deadlines { running: Some(running), continuous: None }
+}
