@@ -4,10 +4,17 @@
 //! upgraded or be cut off. A *keeper* ([`keeper`]) is a small process beside it that owns one attempt at a time: its
 //! pipes, its spool, its deadlines and the ending of its tree. They meet at a socket and in the attempt's directory.
 
+pub mod config;
+pub mod daemon;
+pub mod environment;
 pub mod keeper;
 pub mod limits;
+pub mod link;
 pub mod platform;
 pub mod records;
 pub mod supervisor;
+pub mod workspace;
 
+pub use config::{Config, ConfigError};
+pub use daemon::{Shutdown, ShutdownHandle, Wish, WorkerError, run};
 pub use keeper::keeper_main;

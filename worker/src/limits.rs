@@ -59,6 +59,8 @@ pub const CONTROL_QUEUE: usize = 256;
 pub const EVENT_QUEUE: usize = 1024;
 /// A change is reported after this pause, so that several make one report.
 pub const REPORT_SETTLE: Duration = Duration::from_millis(5);
+/// How long a daemon that ends waits for its last results to be recorded; they stay on the disk otherwise.
+pub const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Nothing acknowledged for this long while output is on the way: it is sent again.
 pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 /// Longest configuration file, in bytes.

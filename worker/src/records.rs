@@ -35,8 +35,6 @@ pub struct AttemptRecord {
     pub lease: Lease,
     /// What was asked for, without its environment, which may hold what should not lie on a disk.
     pub spec: JobSpec,
-    /// Which keeper was asked.
-    pub keeper: u32,
     /// Where the command runs.
     pub directory: PathBuf,
 }

@@ -65,6 +65,7 @@ impl Attempt {
             timeout: run.timeout,
             idle_timeout: run.idle_timeout,
             grace: run.grace,
+            cut_off_grace: run.cut_off_grace,
             cut_off_after: run.cut_off_after,
         };
         let mut supervisor = Supervisor::new(plan, now);

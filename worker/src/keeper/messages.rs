@@ -75,6 +75,9 @@ pub struct Run {
     /// Longest time without contact; none if the job waits for its worker.
     #[serde(default, with = "duration::option")]
     pub cut_off_after: Option<Duration>,
+    /// From SIGTERM to SIGKILL when that time is over.
+    #[serde(default, with = "duration")]
+    pub cut_off_grace: Duration,
     /// How long ago the coordinator was heard from.
     #[serde(with = "duration")]
     pub contact_age: Duration,

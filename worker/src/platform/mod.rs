@@ -135,6 +135,7 @@ pub fn disk_free_bytes(path: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{Now, process, processes, variables};
+    use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -168,8 +169,11 @@ mod tests {
             .spawn()
             .expect("cat is on every system");
         let id = i32::try_from(child.id()).expect("pids fit");
+        let mut input = child.stdin.take().expect("it is piped");
+        input.write_all(b"x").expect("it reads");
+        child.stdout.as_mut().expect("it is piped").read_exact(&mut [0]).expect("it writes");
         let found = variables(id, &["BUILDPOOL_TABLE_TEST", "BUILDPOOL_NOT_THERE"]);
-        drop(child.stdin.take());
+        drop(input);
         child.wait().expect("the child ends with its input");
         if let Some(found) = found {
             assert_eq!(found.get("BUILDPOOL_TABLE_TEST").map(String::as_str), Some("here=there"));

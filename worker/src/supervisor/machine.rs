@@ -1,7 +1,7 @@
 //! The machine itself.
 
 use super::{Deadlines, Effect, Input, Plan};
-use crate::limits::{CUT_OFF_GRACE_MAX, KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE};
+use crate::limits::{KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE};
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
 use buildpool_protocol::outcome::Acted;
@@ -211,7 +211,7 @@ impl Supervisor {
             Phase::Running { .. } => {
                 let grace = match acted {
                     Acted::Fenced => Duration::ZERO,
-                    Acted::CutOff => self.plan.grace.min(CUT_OFF_GRACE_MAX),
+                    Acted::CutOff => self.plan.cut_off_grace,
                     Acted::Timeout { .. }
                     | Acted::IdleTimeout { .. }
                     | Acted::Cancelled { .. }

@@ -29,6 +29,8 @@ pub struct Plan {
     pub idle_timeout: Option<Duration>,
     /// From SIGTERM to SIGKILL; zero kills at once.
     pub grace: Duration,
+    /// The same when the worker is cut off: the tree must be gone before the job may run elsewhere.
+    pub cut_off_grace: Duration,
     /// Longest time without contact to the coordinator, where the job may then run elsewhere.
     pub cut_off_after: Option<Duration>,
 }

@@ -1,0 +1,355 @@
+//! What a worker is told: by a file, by flags over it.
+
+use crate::limits::CONFIG_BYTES_MAX;
+use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
+use buildpool_protocol::spec::{SpecError, check_name};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Everything that a worker is told.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `ws://host:port` or `wss://host:port`.
+    pub coordinator: String,
+    /// For people; unique in the pool.
+    pub name: String,
+    /// Jobs at a time.
+    pub slots: u32,
+    /// Labels beside `os`, `arch` and `name`.
+    pub labels: BTreeMap<String, String>,
+    /// Counted resources.
+    pub resources: BTreeMap<String, u32>,
+    /// Identity, attempts and workspaces live here.
+    pub data_dir: PathBuf,
+    /// As the coordinator gave it; may carry the fingerprint of its certificate.
+    pub token: Option<String>,
+    /// Certificates that the coordinator's may be signed by, in PEM.
+    pub ca_file: Option<PathBuf>,
+    /// BLAKE3 of the coordinator's own certificate in hexadecimal, where the token does not carry it.
+    pub fingerprint: Option<String>,
+    /// Variables of every job that does not run in place.
+    pub env: BTreeMap<String, String>,
+    /// Where crash files are looked for, besides the system's own places.
+    pub crash_directories: Vec<PathBuf>,
+    /// Largest core file of a job, in bytes; the system's own setting if absent.
+    pub core_bytes_max: Option<u64>,
+    /// After how long a drain on SIGTERM ends what still runs; never if absent.
+    pub drain_deadline: Option<Duration>,
+    /// What starts a keeper: a program and its first arguments.
+    pub keeper_command: Vec<OsString>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("coordinator", &self.coordinator)
+            .field("name", &self.name)
+            .field("slots", &self.slots)
+            .field("labels", &self.labels)
+            .field("resources", &self.resources)
+            .field("data_dir", &self.data_dir)
+            .field("token", &self.token.as_ref().map(|_| "…"))
+            .finish_non_exhaustive()
+    }
+}
+
+/// The file, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    coordinator: String,
+    name: Option<String>,
+    slots: u32,
+    labels: BTreeMap<String, String>,
+    resources: BTreeMap<String, u32>,
+    data_dir: Option<PathBuf>,
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    fingerprint: Option<String>,
+    env: BTreeMap<String, String>,
+    crash_directories: Vec<PathBuf>,
+    core_bytes_max: Option<u64>,
+    drain_deadline_secs: Option<u64>,
+}
+
+impl Default for File {
+    fn default() -> Self {
+        Self {
+            coordinator: String::new(),
+            name: None,
+            slots: 1,
+            labels: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            data_dir: None,
+            token: None,
+            token_file: None,
+            ca_file: None,
+            fingerprint: None,
+            env: BTreeMap::new(),
+            crash_directories: Vec::new(),
+            core_bytes_max: None,
+            drain_deadline_secs: None,
+        }
+    }
+}
+
+impl Config {
+    /// A worker of one slot with nothing special about it, named after its machine.
+    pub fn new(coordinator: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            coordinator: coordinator.into(),
+            name: host_name(),
+            slots: 1,
+            labels: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            data_dir: data_dir.into(),
+            token: None,
+            ca_file: None,
+            fingerprint: None,
+            env: BTreeMap::new(),
+            crash_directories: Vec::new(),
+            core_bytes_max: None,
+            drain_deadline: None,
+            keeper_command: Vec::new(),
+        }
+    }
+
+    /// Reads a configuration file. What it leaves out has the defaults of [`Config::new`]; `coordinator` and `data_dir`
+    /// may be left out where flags give them.
+    ///
+    /// # Errors
+    /// When it can't be read, does not parse or names a token file that can't be read.
+    pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
+        let length = fs::metadata(path).map_err(unreadable)?.len();
+        if length > CONFIG_BYTES_MAX {
+            return Err(ConfigError::TooLarge { path: path.to_owned(), length });
+        }
+        let text = fs::read_to_string(path).map_err(unreadable)?;
+        Self::from_toml(&text).map_err(|error| match error {
+            ConfigError::Malformed { reason, .. } => {
+                ConfigError::Malformed { path: Some(path.to_owned()), reason }
+            }
+            other => other,
+        })
+    }
+
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// When it does not parse or names a token file that can't be read.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        let file: File = toml::from_str(text)
+            .map_err(|error| ConfigError::Malformed { path: None, reason: error.to_string() })?;
+        let token = match (file.token, file.token_file) {
+            (Some(_), Some(_)) => {
+                return Err(ConfigError::Malformed {
+                    path: None,
+                    reason: "`token` and `token_file` are both given; one is valid".to_owned(),
+                });
+            }
+            (Some(token), None) => Some(token),
+            (None, Some(path)) => {
+                let token =
+                    fs::read_to_string(&path).map_err(|source| ConfigError::Unreadable { path, source })?;
+                Some(token.trim().to_owned())
+            }
+            (None, None) => None,
+        };
+        Ok(Self {
+            name: file.name.unwrap_or_else(host_name),
+            slots: file.slots,
+            labels: file.labels,
+            resources: file.resources,
+            token,
+            ca_file: file.ca_file,
+            fingerprint: file.fingerprint,
+            env: file.env,
+            crash_directories: file.crash_directories,
+            core_bytes_max: file.core_bytes_max,
+            drain_deadline: file.drain_deadline_secs.map(Duration::from_secs),
+            ..Self::new(file.coordinator, file.data_dir.unwrap_or_default())
+        })
+    }
+
+    /// Checks what a type cannot.
+    ///
+    /// # Errors
+    /// The first field that is wrong, and what would be valid.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let invalid = |field, reason: String| Err(ConfigError::Invalid { field, reason });
+        if self.coordinator.is_empty() {
+            return invalid("coordinator", "is not given; name ws://host:port or wss://host:port".into());
+        }
+        if self.data_dir.as_os_str().is_empty() {
+            return invalid("data_dir", "is not given; name a directory of this worker's own".into());
+        }
+        if self.slots == 0 || self.slots > SLOTS_MAX {
+            return invalid("slots", format!("{} given; valid are 1 to {SLOTS_MAX}", self.slots));
+        }
+        check_name("name", &self.name)?;
+        for name in self.labels.keys() {
+            check_name("label", name)?;
+        }
+        for name in self.resources.keys() {
+            check_name("resource", name)?;
+        }
+        for name in self.env.keys() {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return invalid("env", format!("`{}` is no valid variable name", name.escape_debug()));
+            }
+        }
+        Ok(())
+    }
+
+    /// All labels: those that a worker finds by itself, and the configured ones over them.
+    pub fn all_labels(&self) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::from([
+            ("os".to_owned(), crate::platform::os().to_owned()),
+            ("arch".to_owned(), crate::platform::arch().to_owned()),
+            ("name".to_owned(), self.name.clone()),
+        ]);
+        labels.extend(self.labels.iter().map(|(name, value)| (name.clone(), value.clone())));
+        labels
+    }
+}
+
+/// The machine's name up to its first dot, as far as it is a valid name.
+fn host_name() -> String {
+    let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let name: String = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .map(|c| if c.is_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' })
+        .take(NAME_BYTES_MAX / 4)
+        .collect();
+    if name.is_empty() { "worker".to_owned() } else { name }
+}
+
+/// Why a configuration is of no use.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// A file can't be read.
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is far larger than any configuration.
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// Its size in bytes.
+        length: u64,
+    },
+    /// It does not parse.
+    Malformed {
+        /// Which file.
+        path: Option<PathBuf>,
+        /// What and where.
+        reason: String,
+    },
+    /// A field has a value that cannot be.
+    Invalid {
+        /// Which.
+        field: &'static str,
+        /// What is wrong and what is valid.
+        reason: String,
+    },
+}
+
+impl From<SpecError> for ConfigError {
+    fn from(error: SpecError) -> Self {
+        Self::Invalid { field: error.field, reason: error.reason }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, .. } => write!(f, "{} can't be read", path.display()),
+            Self::TooLarge { path, length } => write!(
+                f,
+                "{} has {length} bytes; a configuration has at most {CONFIG_BYTES_MAX}",
+                path.display()
+            ),
+            Self::Malformed { path: Some(path), reason } => write!(f, "{}: {reason}", path.display()),
+            Self::Malformed { path: None, reason } => write!(f, "worker configuration: {reason}"),
+            Self::Invalid { field, reason } => write!(f, "{field}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { source, .. } => Some(source),
+            Self::TooLarge { .. } | Self::Malformed { .. } | Self::Invalid { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Config;
+
+    #[test]
+    fn a_file_gives_what_it_names_and_defaults_the_rest() {
+        let config = Config::from_toml(
+            r#"
+            coordinator = "wss://pool.example:7878"
+            name = "mini-3"
+            slots = 2
+            data_dir = "/var/lib/buildpool"
+            token = "bp_1_secret"
+            drain_deadline_secs = 90
+            crash_directories = ["/crashes"]
+            [labels]
+            xcode = "26.1"
+            [resources]
+            simulator = 2
+            [env]
+            PATH = "/opt/bin:/bin"
+            "#,
+        )
+        .expect("valid");
+        config.check().expect("complete");
+        assert_eq!(config.drain_deadline, Some(std::time::Duration::from_secs(90)));
+        assert_eq!(config.all_labels().get("xcode").map(String::as_str), Some("26.1"));
+        assert_eq!(config.all_labels().get("name").map(String::as_str), Some("mini-3"));
+        assert_eq!(config.resources.get("simulator"), Some(&2));
+        assert!(!format!("{config:?}").contains("secret"), "a token is never shown");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, expected) in [
+            ("slots = 2\nslot = 3", "unknown field `slot`"),
+            ("slots = \"two\"", "slots"),
+            ("token = \"a\"\ntoken_file = \"b\"", "both given"),
+        ] {
+            let error = Config::from_toml(text).expect_err("invalid").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        for (text, expected) in [
+            ("data_dir = \"/d\"", "coordinator: is not given"),
+            ("coordinator = \"ws://h\"", "data_dir: is not given"),
+            ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\nslots = 0", "slots: 0 given; valid are 1 to 1024"),
+            ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\nname = \"a b\"", "no valid name"),
+            ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\n[env]\n\"A=B\" = \"c\"", "no valid variable name"),
+        ] {
+            let error = Config::from_toml(text).expect("parses").check().expect_err("wrong").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! How an attempt ended, in every case in which no keeper tells: it was never started, or its keeper died. Blocking.
+
+use super::home::Home;
+use crate::keeper::spool;
+use crate::keeper::tree::Tree;
+use crate::limits::{KILL_FOR, ROUND_PAUSE_MAX};
+use crate::platform::Now;
+use crate::records::{self, Durability, StateRecord};
+use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::outcome::{Acted, Ending, Outcome, StartFailure};
+use buildpool_protocol::report::Survivor;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+/// The outcome that is on the disk, or one of what is known, which is then on the disk. Whatever is left of the tree is
+/// ended first.
+///
+/// # Errors
+/// When the disk does not give or take it.
+pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId) -> io::Result<Outcome> {
+    let directory = home.attempt(attempt);
+    if let Some(outcome) = records::read(&directory, records::OUTCOME)? {
+        return Ok(outcome);
+    }
+    // A record that a crash cut short is as good as none: the tree is found by its ids as well.
+    let state: Option<StateRecord> = records::read(&directory, records::STATE).unwrap_or(None);
+    let leader = state.as_ref().map(|state| (state.pid, state.process_started));
+    let (had_processes, survivors) = end_tree(attempt, leader);
+    let ending = if state.is_some() || had_processes {
+        Ending::Unobserved { reason: "the process that watched it died before it ended".to_owned() }
+    } else {
+        Ending::NotStarted(StartFailure::Resources {
+            reason: "the worker was interrupted before the command was started".to_owned(),
+        })
+    };
+    let outcome = Outcome { survivors, ..known(&directory, attempt, ending, state)? };
+    records::write(&directory, records::OUTCOME, &outcome, Durability::Power)?;
+    Ok(outcome)
+}
+
+/// The outcome of an attempt whose command was never started, written down.
+///
+/// # Errors
+/// When the disk refuses.
+pub(super) fn of_unstarted(
+    home: &Home,
+    attempt: AttemptId,
+    failure: StartFailure,
+    acted: Option<Acted>,
+) -> io::Result<Outcome> {
+    let directory = home.attempt(attempt);
+    fs::create_dir_all(&directory)?;
+    let outcome = Outcome { acted, ..known(&directory, attempt, Ending::NotStarted(failure), None)? };
+    records::write(&directory, records::OUTCOME, &outcome, Durability::Power)?;
+    Ok(outcome)
+}
+
+fn known(
+    directory: &Path,
+    attempt: AttemptId,
+    ending: Ending,
+    state: Option<StateRecord>,
+) -> io::Result<Outcome> {
+    let sealed = spool::recover(&directory.join(records::LOG), attempt)?;
+    let finished_at_ms = wall_clock_ms();
+    let started_at_ms = state.as_ref().map(|state| state.started_at_ms);
+    let duration = started_at_ms.map_or(0, |started| u64::try_from(finished_at_ms - started).unwrap_or(0));
+    Ok(Outcome {
+        ending,
+        acted: state.and_then(|state| state.acted),
+        started_at_ms,
+        finished_at_ms,
+        duration: Duration::from_millis(duration),
+        seals: sealed.seals,
+        log_length: sealed.log_length,
+        usage: Default::default(),
+        survivors: Vec::new(),
+        leaked: Vec::new(),
+        gaps: sealed.gaps,
+        evidence: Default::default(),
+        artifacts: Vec::new(),
+    })
+}
+
+/// Kills what is left of a tree; whether there was anything, and what could not be ended.
+fn end_tree(attempt: AttemptId, leader: Option<(i32, u64)>) -> (bool, Vec<Survivor>) {
+    let mut tree = Tree::of_dead_keeper(attempt, leader);
+    let until = Now::read().running + KILL_FOR;
+    let mut had_processes = false;
+    loop {
+        // A table that can't be read proves nothing.
+        let is_gone = tree.find().is_ok_and(|found| found.is_empty());
+        if is_gone {
+            return (had_processes, Vec::new());
+        }
+        had_processes = true;
+        tree.kill();
+        if Now::read().running >= until {
+            return (true, tree.list());
+        }
+        thread::sleep(ROUND_PAUSE_MAX / 10);
+    }
+}
+
+pub(super) fn wall_clock_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

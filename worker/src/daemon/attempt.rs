@@ -1,0 +1,66 @@
+//! An attempt as the daemon sees it.
+
+use super::keepers::KeeperLink;
+use crate::keeper::messages::Run;
+use buildpool_protocol::client_link::Secret;
+use buildpool_protocol::ids::Lease;
+use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::worker_link::{Held, HeldState};
+use std::collections::BTreeMap;
+
+/// How far it is.
+pub(super) enum Stage {
+    /// Files are laid out. The values of its secrets wait here, and nowhere else.
+    Preparing { secrets: BTreeMap<String, Secret> },
+    /// Ready, and no keeper is.
+    Waiting { run: Box<Run> },
+    /// With a keeper; none where the keeper that has it does not answer.
+    Kept { keeper: Option<KeeperLink>, is_ending: bool },
+    /// Its tree is gone; what is known of it is put together.
+    Concluding,
+    /// All is known and on the disk.
+    Ended,
+}
+
+pub(super) struct Attempt {
+    pub(super) lease: Lease,
+    /// Without its environment from the moment that it runs.
+    pub(super) spec: JobSpec,
+    pub(super) stage: Stage,
+    pub(super) started_at_ms: Option<i64>,
+    pub(super) log_length: u64,
+    /// Why it is to be ended; told to its keeper, or the reason why it is not started.
+    pub(super) act: Option<Acted>,
+    /// A newer grant exists, or the job is over: nothing of it is sent.
+    pub(super) is_fenced: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(lease: Lease, spec: JobSpec, stage: Stage) -> Self {
+        Self { lease, spec, stage, started_at_ms: None, log_length: 0, act: None, is_fenced: false }
+    }
+
+    pub(super) fn held(&self) -> Held {
+        Held {
+            lease: self.lease,
+            state: self.state(),
+            log_length: self.log_length,
+            started_at_ms: self.started_at_ms,
+        }
+    }
+
+    pub(super) fn state(&self) -> HeldState {
+        match self.stage {
+            Stage::Preparing { .. } | Stage::Waiting { .. } => HeldState::Preparing,
+            Stage::Kept { is_ending: false, .. } => HeldState::Running,
+            Stage::Kept { is_ending: true, .. } => HeldState::Ending,
+            Stage::Concluding | Stage::Ended => HeldState::Ended,
+        }
+    }
+
+    /// Whether it takes a slot.
+    pub(super) fn is_live(&self) -> bool {
+        self.state() != HeldState::Ended
+    }
+}

@@ -1,0 +1,174 @@
+//! The daemon: keeps the link to the coordinator, gives attempts to keepers, sends what they write.
+//!
+//! All state is in one place, the agent, and changes by events: from the link, from keepers, from work on the disk.
+//! It may die at any moment: keepers go on, and the next daemon finds their attempts again.
+
+mod account;
+mod agent;
+mod attempt;
+mod event;
+mod home;
+mod keepers;
+mod lease;
+mod shutdown;
+mod startup;
+
+pub use home::HomeError;
+pub use shutdown::{Shutdown, ShutdownHandle, Wish};
+
+use crate::config::{Config, ConfigError};
+use crate::limits::{CONTROL_QUEUE, EVENT_QUEUE};
+use crate::link::backoff::Backoff;
+use crate::link::connect::{Dialler, DiallerError};
+use crate::link::outbox::Outbox;
+use crate::link::session;
+use agent::Agent;
+use buildpool_protocol::ErrorCode;
+use buildpool_protocol::worker_link::ToWorker;
+use event::Event;
+use home::Home;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+/// Why a worker cannot run, or not any longer.
+#[derive(Debug)]
+pub enum WorkerError {
+    /// Its configuration.
+    Config(ConfigError),
+    /// Its data directory.
+    Home(HomeError),
+    /// Its coordinator can't be dialled at all.
+    Dialler(DiallerError),
+    /// What earlier attempts left can't be read.
+    Startup(io::Error),
+}
+
+impl fmt::Display for WorkerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Home(error) => error.fmt(f),
+            Self::Dialler(error) => error.fmt(f),
+            Self::Startup(_) => f.write_str("what earlier attempts left behind can't be read"),
+        }
+    }
+}
+
+impl std::error::Error for WorkerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Config(error) => error.source(),
+            Self::Home(error) => error.source(),
+            Self::Dialler(error) => error.source(),
+            Self::Startup(source) => Some(source),
+        }
+    }
+}
+
+/// Runs a worker until it is asked to end. A coordinator that is away or refuses is tried again and again.
+///
+/// # Errors
+/// When the configuration or the data directory is of no use.
+pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerError> {
+    config.check().map_err(WorkerError::Config)?;
+    let dialler = Dialler::new(&config).map_err(WorkerError::Dialler)?;
+    if config.keeper_command.is_empty() {
+        let own = crate::platform::own_executable().map_err(WorkerError::Startup)?;
+        config.keeper_command = vec![own.into(), crate::keeper::SUBCOMMAND.into()];
+    }
+    let home = Home::take(&config.data_dir).map_err(WorkerError::Home)?;
+    let outbox = Arc::new(Outbox::default());
+    let (events, incoming) = mpsc::channel(EVENT_QUEUE);
+    let mut agent = Agent::new(config, home, Arc::clone(&outbox), events.clone());
+    agent.begin().map_err(WorkerError::Startup)?;
+    tokio::select! {
+        () = agent.run(incoming, shutdown) => {}
+        () = stay_connected(&dialler, &outbox, &events) => {}
+    }
+    Ok(())
+}
+
+/// Connects, serves, and connects again, for ever.
+async fn stay_connected(dialler: &Dialler, outbox: &Outbox, events: &mpsc::Sender<Event>) {
+    let mut backoff = Backoff::default();
+    loop {
+        let pause = match dialler.connect().await {
+            Ok(socket) => {
+                let (control, receiver) = mpsc::channel(CONTROL_QUEUE);
+                if events.send(Event::Connected(control)).await.is_err() {
+                    return;
+                }
+                let mut welcome = Welcome::None;
+                let lost = session::serve(socket, receiver, outbox, events, |message| {
+                    note_welcome(&mut welcome, &message);
+                    Event::Incoming(message)
+                })
+                .await;
+                outbox.disconnected();
+                if events.send(Event::Disconnected).await.is_err() {
+                    return;
+                }
+                info!("{lost}");
+                match welcome {
+                    Welcome::Given => {
+                        backoff = Backoff::default();
+                        backoff.pause(random())
+                    }
+                    Welcome::None => backoff.pause(random()),
+                    Welcome::Refused => backoff.long_pause(random()),
+                }
+            }
+            Err(error) if error.is_refusal() => {
+                error!("{error}");
+                backoff.long_pause(random())
+            }
+            Err(error) => {
+                warn!("{error}");
+                backoff.pause(random())
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// How a connection was received.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Welcome {
+    None,
+    Given,
+    Refused,
+}
+
+fn note_welcome(welcome: &mut Welcome, message: &ToWorker) {
+    match message {
+        ToWorker::Registered { .. } => *welcome = Welcome::Given,
+        ToWorker::Refused { error } => {
+            error!("the coordinator refuses this worker: {error}");
+            let is_lasting = matches!(
+                error.code,
+                ErrorCode::Unauthorized
+                    | ErrorCode::Forbidden
+                    | ErrorCode::VersionMismatch
+                    | ErrorCode::Conflict
+                    | ErrorCode::Invalid
+            );
+            if is_lasting {
+                *welcome = Welcome::Refused;
+            }
+        }
+        ToWorker::Desired { .. }
+        | ToWorker::Grant(_)
+        | ToWorker::Act(_)
+        | ToWorker::Position { .. }
+        | ToWorker::Drain { .. }
+        | ToWorker::Transfer(_) => {}
+    }
+}
+
+fn random() -> u64 {
+    // Without a source of randomness the pauses have no jitter, and that is all.
+    getrandom::u64().unwrap_or(0)
+}

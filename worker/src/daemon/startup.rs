@@ -1,0 +1,71 @@
+//! What earlier daemons left: attempts that run, attempts that have ended unsaid, directories of none.
+
+use super::agent::Agent;
+use super::attempt::{Attempt, Stage};
+use crate::records::{self, AttemptRecord};
+use std::fs;
+use std::io;
+use tracing::{info, warn};
+
+impl Agent {
+    /// Takes up what is there, and starts the first keeper.
+    pub(super) fn begin(&mut self) -> io::Result<()> {
+        self.keepers.find(&self.home)?;
+        for entry in fs::read_dir(&self.home.attempts)? {
+            let directory = entry?.path();
+            match records::read::<AttemptRecord>(&directory, records::ATTEMPT) {
+                Ok(Some(record)) if directory == self.home.attempt(record.lease.attempt) => {
+                    self.take_up(record)
+                }
+                // Made and not recorded: nobody was asked to run it, and the coordinator grants it again.
+                Ok(None) => {
+                    info!("removing {}, which holds no attempt", directory.display());
+                    fs::remove_dir_all(&directory)?;
+                }
+                Ok(Some(_)) => warn!("{} holds the record of another attempt", directory.display()),
+                Err(error) => warn!("{} is left alone: {error}", directory.display()),
+            }
+        }
+        self.settle_unclaimed();
+        if let Err(error) = self.keepers.start(&self.home) {
+            warn!("no keeper can be started yet: {error}");
+        }
+        Ok(())
+    }
+
+    fn take_up(&mut self, record: AttemptRecord) {
+        let attempt = record.lease.attempt;
+        let directory = self.home.attempt(attempt);
+        let has_ended = directory.join(records::OUTCOME).exists();
+        info!(
+            "attempt {attempt} of an earlier daemon {}",
+            if has_ended { "has ended" } else { "may still run" }
+        );
+        let stage =
+            if has_ended { Stage::Concluding } else { Stage::Kept { keeper: None, is_ending: false } };
+        let mut taken = Attempt::new(record.lease, record.spec, stage);
+        taken.log_length = fs::metadata(directory.join(records::LOG)).map_or(0, |metadata| metadata.len());
+        self.outbox.add(attempt, directory.join(records::LOG), 0);
+        self.attempts.insert(attempt, taken);
+        if has_ended {
+            self.conclude(attempt);
+        }
+    }
+
+    /// When every keeper that lives has said what it keeps, what nobody keeps has no keeper any more.
+    pub(super) fn settle_unclaimed(&mut self) {
+        if self.keepers.are_some_unknown() {
+            return;
+        }
+        let unclaimed: Vec<_> = self
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| matches!(attempt.stage, Stage::Kept { keeper: None, .. }))
+            .map(|(id, _)| *id)
+            .collect();
+        for attempt in unclaimed {
+            warn!("attempt {attempt} has no keeper any more");
+            self.conclude(attempt);
+        }
+    }
+}

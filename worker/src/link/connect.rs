@@ -1,0 +1,227 @@
+//! Opens a connection: TCP, TLS where it is asked for, the WebSocket handshake with the token.
+
+use super::address::{Address, AddressError, split_token};
+use super::tls::{TlsError, Trust, client_config};
+use crate::config::Config;
+use crate::limits::{CONNECT_WITHIN, READ_BUFFER_BYTES};
+use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, http::StatusCode};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+/// Dials one coordinator.
+pub struct Dialler {
+    address: Address,
+    tls: Option<Arc<ClientConfig>>,
+    authorization: Option<HeaderValue>,
+}
+
+/// A configuration by which no coordinator can be dialled.
+#[derive(Debug)]
+pub enum DiallerError {
+    /// The URL is none.
+    Address(AddressError),
+    /// TLS can't be set up.
+    Tls(TlsError),
+    /// The token has characters that no token has.
+    Token,
+}
+
+impl fmt::Display for DiallerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(error) => error.fmt(f),
+            Self::Tls(error) => error.fmt(f),
+            Self::Token => f.write_str("the token has characters that no token has"),
+        }
+    }
+}
+
+impl std::error::Error for DiallerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Address(_) | Self::Token => None,
+            Self::Tls(error) => error.source(),
+        }
+    }
+}
+
+/// Why no connection came about.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The coordinator does not let this worker in.
+    Refused(StatusCode),
+    /// Nothing within [`CONNECT_WITHIN`].
+    TooSlow,
+    /// TCP or TLS failed.
+    Io(io::Error),
+    /// The host's name is none that a certificate could have.
+    Name(String),
+    /// The other end does not speak WebSocket.
+    WebSocket(Box<tungstenite::Error>),
+}
+
+impl ConnectError {
+    /// Whether only a change of configuration can help.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(StatusCode::UNAUTHORIZED) => f.write_str(
+                "the coordinator does not know this token, or it has ended; give the worker a new one",
+            ),
+            Self::Refused(StatusCode::FORBIDDEN) => f.write_str(
+                "the token is not of role `worker`; make one with `buildpool token create --role worker`",
+            ),
+            Self::Refused(status) => write!(f, "the coordinator answered {status}"),
+            Self::TooSlow => write!(f, "no connection within {} s", CONNECT_WITHIN.as_secs()),
+            Self::Io(error) => write!(f, "no connection: {error}"),
+            Self::Name(host) => write!(f, "`{host}` is no name that a certificate could have"),
+            Self::WebSocket(error) => write!(f, "no WebSocket: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// An open connection.
+pub type Socket = WebSocketStream<Transport>;
+
+impl Dialler {
+    /// Settles how the coordinator of this configuration is dialled.
+    ///
+    /// # Errors
+    /// See [`DiallerError`].
+    pub fn new(config: &Config) -> Result<Self, DiallerError> {
+        let address = Address::parse(&config.coordinator).map_err(DiallerError::Address)?;
+        let (said, pin) = config.token.as_deref().map_or((None, None), |token| {
+            let (said, pin) = split_token(token);
+            (Some(said), pin)
+        });
+        let tls = if address.is_tls {
+            let trust = pin
+                .or(config.fingerprint.as_deref())
+                .map(|pin| Trust::Fingerprint(pin.to_owned()))
+                .or_else(|| config.ca_file.clone().map(Trust::Authority))
+                .ok_or(DiallerError::Tls(TlsError::NobodyTrusted))?;
+            Some(client_config(&trust).map_err(DiallerError::Tls)?)
+        } else {
+            None
+        };
+        let authorization = said
+            .map(|said| HeaderValue::from_str(&format!("Bearer {said}")).map_err(|_| DiallerError::Token))
+            .transpose()?;
+        Ok(Self { address, tls, authorization })
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn connect(&self) -> Result<Socket, ConnectError> {
+        timeout(CONNECT_WITHIN, self.open()).await.unwrap_or(Err(ConnectError::TooSlow))
+    }
+
+    async fn open(&self) -> Result<Socket, ConnectError> {
+        let tcp = TcpStream::connect((self.address.host.as_str(), self.address.port))
+            .await
+            .map_err(ConnectError::Io)?;
+        tcp.set_nodelay(true).map_err(ConnectError::Io)?;
+        let transport = match &self.tls {
+            None => Transport::Plain(tcp),
+            Some(config) => {
+                let name = ServerName::try_from(self.address.host.clone())
+                    .map_err(|_| ConnectError::Name(self.address.host.clone()))?;
+                let stream = TlsConnector::from(Arc::clone(config)).connect(name, tcp).await;
+                Transport::Tls(Box::new(stream.map_err(ConnectError::Io)?))
+            }
+        };
+        let mut request = self.address.link_url().into_client_request().map_err(not_websocket)?;
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        let (socket, _) = client_async_with_config(request, transport, Some(settings())).await.map_err(
+            |error| match error {
+                tungstenite::Error::Http(answer)
+                    if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) =>
+                {
+                    ConnectError::Refused(answer.status())
+                }
+                other => not_websocket(other),
+            },
+        )?;
+        Ok(socket)
+    }
+}
+
+fn not_websocket(error: tungstenite::Error) -> ConnectError {
+    ConnectError::WebSocket(Box::new(error))
+}
+
+fn settings() -> WebSocketConfig {
+    let message_bytes_max = CONTROL_MESSAGE_BYTES_MAX.max(BINARY_FRAME_BYTES_MAX);
+    WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0)
+        .max_write_buffer_size(2 * message_bytes_max)
+        .max_message_size(Some(message_bytes_max))
+        .max_frame_size(Some(message_bytes_max))
+}
+
+/// TCP, with or without TLS.
+pub enum Transport {
+    /// Without.
+    Plain(TcpStream),
+    /// With.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! What waits to be sent of the logs: from which position, as far as it is written, within a window beyond what the
+//! coordinator has. Read straight from the spool when it is its turn.
+
+use crate::limits::FRAME_LOG_BYTES;
+use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
+use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::limits::OUTPUT_WINDOW_BYTES;
+use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader};
+use buildpool_protocol::worker_link::FromWorker;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// The logs of a worker that the coordinator does not have whole.
+#[derive(Default)]
+pub struct Outbox {
+    logs: Mutex<Logs>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Logs {
+    by_attempt: BTreeMap<AttemptId, Log>,
+    /// Whose turn was last.
+    last: Option<AttemptId>,
+}
+
+struct Log {
+    path: PathBuf,
+    file: Option<Arc<File>>,
+    /// Whole chunks in the file, in bytes.
+    written: u64,
+    /// Given to this connection; none until the coordinator has said where to begin.
+    sent: Option<u64>,
+    /// What the coordinator has.
+    taken: u64,
+    /// To be said when all is sent.
+    complete: Option<FromWorker>,
+    is_complete_said: bool,
+}
+
+/// The next thing to send.
+pub enum Parcel {
+    /// A part of a log.
+    Part(Part),
+    /// All of a log was sent.
+    Complete(AttemptId, FromWorker),
+}
+
+/// A part of a log that is to be read and sent.
+pub struct Part {
+    /// Whose.
+    pub attempt: AttemptId,
+    path: PathBuf,
+    file: Option<Arc<File>>,
+    position: u64,
+    bytes_max: usize,
+}
+
+impl Outbox {
+    /// A log to be sent, as far as it is written. It waits until [`Self::begin`].
+    pub fn add(&self, attempt: AttemptId, path: PathBuf, written: u64) {
+        let log =
+            Log { path, file: None, written, sent: None, taken: 0, complete: None, is_complete_said: false };
+        self.logs().by_attempt.entry(attempt).or_insert(log);
+    }
+
+    /// There is no more to be sent of it.
+    pub fn remove(&self, attempt: AttemptId) {
+        self.logs().by_attempt.remove(&attempt);
+    }
+
+    /// The log has grown.
+    pub fn written(&self, attempt: AttemptId, length: u64) {
+        self.change(attempt, |log| log.written = log.written.max(length));
+    }
+
+    /// The attempt has ended: say this when all of its log is sent.
+    pub fn complete(&self, attempt: AttemptId, length: u64, message: FromWorker) {
+        self.change(attempt, |log| {
+            log.written = length;
+            log.sent = log.sent.map(|sent| sent.min(length));
+            log.complete = Some(message);
+        });
+    }
+
+    /// Whether its end waits to be said or was said.
+    pub fn is_complete(&self, attempt: AttemptId) -> bool {
+        self.logs().by_attempt.get(&attempt).is_some_and(|log| log.complete.is_some())
+    }
+
+    /// The coordinator wants it from here, on this connection; what was sent beyond is sent again.
+    pub fn begin(&self, attempt: AttemptId, position: u64) {
+        self.change(attempt, |log| {
+            log.sent = Some(position.min(log.written));
+            log.taken = position;
+            log.is_complete_said = false;
+        });
+    }
+
+    /// The coordinator has this much. Returns the length that it had before.
+    pub fn taken(&self, attempt: AttemptId, position: u64) -> Option<u64> {
+        let before = self.logs().by_attempt.get(&attempt).map(|log| log.taken);
+        self.change(attempt, |log| log.taken = log.taken.max(position));
+        before
+    }
+
+    /// What was taken of each log that has more on the way.
+    pub fn on_the_way(&self) -> Vec<(AttemptId, u64)> {
+        let logs = self.logs();
+        let open = logs.by_attempt.iter().filter(|(_, log)| log.sent.is_some_and(|sent| sent > log.taken));
+        open.map(|(attempt, log)| (*attempt, log.taken)).collect()
+    }
+
+    /// The connection is gone: everything waits for the next to say where to begin.
+    pub fn disconnected(&self) {
+        for log in self.logs().by_attempt.values_mut() {
+            log.sent = None;
+            log.is_complete_said = false;
+        }
+    }
+
+    /// Returns when something has changed since the last [`Self::next`] that found nothing.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// The next thing to send, each log in its turn.
+    pub fn next(&self) -> Option<Parcel> {
+        let mut logs = self.logs();
+        let on_the_way: u64 = logs
+            .by_attempt
+            .values()
+            .filter_map(|log| log.sent.map(|sent| sent.saturating_sub(log.taken)))
+            .sum();
+        let window = OUTPUT_WINDOW_BYTES.saturating_sub(on_the_way);
+        let after = logs.last;
+        let is_later = |attempt: &AttemptId| after.is_none_or(|after| *attempt > after);
+        let attempt = logs
+            .by_attempt
+            .iter()
+            .filter(|(_, log)| log.has_something(window))
+            .map(|(attempt, _)| *attempt)
+            .min_by_key(|attempt| (!is_later(attempt), *attempt))?;
+        logs.last = Some(attempt);
+        let log = logs.by_attempt.get_mut(&attempt)?;
+        let sent = log.sent?;
+        if sent >= log.written {
+            log.is_complete_said = true;
+            return log.complete.clone().map(|message| Parcel::Complete(attempt, message));
+        }
+        let bytes_max = usize::try_from(log.written - sent).unwrap_or(usize::MAX).min(FRAME_LOG_BYTES);
+        Some(Parcel::Part(Part {
+            attempt,
+            path: log.path.clone(),
+            file: log.file.clone(),
+            position: sent,
+            bytes_max,
+        }))
+    }
+
+    /// A part was read and goes out now.
+    fn sent(&self, part: &Part, file: &Arc<File>, length: u64) {
+        if let Some(log) = self.logs().by_attempt.get_mut(&part.attempt) {
+            log.file = Some(Arc::clone(file));
+            // A rewind in the meantime stays one.
+            if log.sent == Some(part.position) {
+                log.sent = Some(part.position + length);
+            }
+        }
+    }
+
+    fn change(&self, attempt: AttemptId, change: impl FnOnce(&mut Log)) {
+        if let Some(log) = self.logs().by_attempt.get_mut(&attempt) {
+            change(log);
+        }
+        self.changed.notify_one();
+    }
+
+    fn logs(&self) -> MutexGuard<'_, Logs> {
+        // Every change is a plain assignment: a thread that died in one left nothing half done.
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Log {
+    fn has_something(&self, window: u64) -> bool {
+        match self.sent {
+            None => false,
+            Some(sent) if sent < self.written => window > 0,
+            Some(_) => self.complete.is_some() && !self.is_complete_said,
+        }
+    }
+}
+
+impl Part {
+    /// Reads it as a binary frame of whole chunks, and notes that it goes out.
+    ///
+    /// # Errors
+    /// When the file can't be read, or does not have whole chunks at this place.
+    pub fn read(self, outbox: &Outbox) -> io::Result<Vec<u8>> {
+        let file = match &self.file {
+            Some(file) => Arc::clone(file),
+            None => Arc::new(File::open(&self.path)?),
+        };
+        let header = BinaryHeader { kind: BinaryKind::Output, channel: 0, position: self.position };
+        let mut frame = vec![0; BINARY_HEADER_BYTES + self.bytes_max];
+        frame[..BINARY_HEADER_BYTES].copy_from_slice(&header.encode());
+        file.read_exact_at(&mut frame[BINARY_HEADER_BYTES..], self.position)?;
+        let length = whole_chunks(&frame[BINARY_HEADER_BYTES..]);
+        if length == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{}: no chunk at position {}", self.path.display(), self.position),
+            ));
+        }
+        frame.truncate(BINARY_HEADER_BYTES + length);
+        outbox.sent(&self, &file, length as u64);
+        Ok(frame)
+    }
+}
+
+/// Length of the whole chunks at the beginning of a part of a log.
+fn whole_chunks(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(header) = bytes.get(at..).and_then(|rest| rest.first_chunk::<CHUNK_HEADER_BYTES>()) {
+        let Ok(header) = ChunkHeader::decode_header(header) else { break };
+        let end = at + CHUNK_HEADER_BYTES + header.length as usize;
+        if end > bytes.len() {
+            break;
+        }
+        at = end;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Outbox, Parcel};
+    use buildpool_protocol::ids::{AttemptId, JobId, Lease};
+    use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
+    use buildpool_protocol::worker_link::FromWorker;
+    use std::path::Path;
+
+    fn attempt(number: u32) -> AttemptId {
+        AttemptId { job: JobId::from_uuid(uuid::Uuid::nil()), number }
+    }
+
+    fn write_log(path: &Path, attempt: AttemptId, chunks: &[&[u8]]) -> u64 {
+        let mut log = Vec::new();
+        for (sequence, payload) in (0..).zip(chunks) {
+            let header = ChunkHeader {
+                attempt,
+                stream: Stream::Stdout,
+                kind: ChunkKind::Data,
+                length: u32::try_from(payload.len()).expect("small"),
+                elapsed_ms: 0,
+                sequence,
+                offset: 0,
+            };
+            log.extend(header.encode());
+            log.extend(*payload);
+        }
+        std::fs::write(path, &log).expect("a file can be written");
+        log.len() as u64
+    }
+
+    fn next_frame(outbox: &Outbox) -> Option<Vec<u8>> {
+        match outbox.next()? {
+            Parcel::Part(part) => Some(part.read(outbox).expect("readable")),
+            Parcel::Complete(..) => None,
+        }
+    }
+
+    #[test]
+    fn nothing_goes_out_before_the_coordinator_says_from_where() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let length = write_log(&path, attempt(1), &[b"one", b"three"]);
+        let outbox = Outbox::default();
+        outbox.add(attempt(1), path, length);
+        assert!(outbox.next().is_none());
+        outbox.begin(attempt(1), 51);
+        let frame = next_frame(&outbox).expect("the second chunk");
+        assert_eq!(frame.len() as u64, 16 + length - 51);
+        assert_eq!(frame[8], 51);
+        assert!(outbox.next().is_none());
+        outbox.begin(attempt(1), 0);
+        assert_eq!(next_frame(&outbox).expect("all of it").len() as u64, 16 + length);
+        outbox.disconnected();
+        assert!(outbox.next().is_none());
+    }
+
+    #[test]
+    fn the_end_is_said_after_the_log_and_once_a_connection() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let length = write_log(&path, attempt(1), &[b"one"]);
+        let lease = Lease { attempt: attempt(1), epoch: 1 };
+        let message = FromWorker::Decline { lease, reason: String::new() };
+        let outbox = Outbox::default();
+        outbox.add(attempt(1), path, 0);
+        outbox.begin(attempt(1), 0);
+        outbox.complete(attempt(1), length, message);
+        assert!(next_frame(&outbox).is_some());
+        assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
+        assert!(outbox.next().is_none());
+        outbox.disconnected();
+        outbox.begin(attempt(1), length);
+        assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
+    }
+
+    #[test]
+    fn logs_take_turns_and_a_partial_chunk_waits() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let outbox = Outbox::default();
+        let big = vec![7; 60_000];
+        for number in [1, 2] {
+            let path = directory.path().join(number.to_string());
+            let length = write_log(&path, attempt(number), &[&big[..]; 8]);
+            outbox.add(attempt(number), path, length);
+            outbox.begin(attempt(number), 0);
+        }
+        let mut order = Vec::new();
+        while let Some(Parcel::Part(part)) = outbox.next() {
+            order.push(part.attempt.number);
+            let frame = part.read(&outbox).expect("readable");
+            assert_eq!((frame.len() - 16) % 60_048, 0, "whole chunks only");
+        }
+        assert_eq!(order, [1, 2, 1, 2]);
+    }
+}

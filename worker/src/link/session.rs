@@ -1,0 +1,133 @@
+//! One connection: what comes in goes to the daemon, what goes out is written with control ahead of bulk.
+
+use super::connect::Socket;
+use super::outbox::{Outbox, Parcel};
+use buildpool_protocol::frame::{decode_control, encode_control};
+use buildpool_protocol::limits::SILENCE_MAX;
+use buildpool_protocol::worker_link::{FromWorker, ToWorker};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use std::fmt;
+use std::io;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::{self, Message};
+
+/// Why a connection is over.
+#[derive(Debug)]
+pub enum Lost {
+    /// The other end closed it, with this reason if it gave one.
+    Closed(String),
+    /// Nothing came for [`SILENCE_MAX`].
+    Silent,
+    /// The connection broke.
+    Broken(Box<tungstenite::Error>),
+    /// The other end said what cannot be understood.
+    Malformed(buildpool_protocol::LinkError),
+    /// A log can't be read.
+    Log(io::Error),
+    /// The daemon ends it.
+    Ended,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed(reason) if reason.is_empty() => f.write_str("the coordinator closed the connection"),
+            Self::Closed(reason) => write!(f, "the coordinator closed the connection: {reason}"),
+            Self::Silent => write!(f, "nothing from the coordinator for {} s", SILENCE_MAX.as_secs()),
+            Self::Broken(error) => write!(f, "the connection broke: {error}"),
+            Self::Malformed(error) => write!(f, "from the coordinator: {error}"),
+            Self::Log(error) => write!(f, "a log can't be read: {error}"),
+            Self::Ended => f.write_str("the worker closed the connection"),
+        }
+    }
+}
+
+/// Serves a connection until it is over. Dropping the sender of `control` ends it in an orderly way.
+///
+/// Each message becomes an event by `wrap`.
+pub async fn serve<E>(
+    socket: Socket,
+    mut control: mpsc::Receiver<FromWorker>,
+    outbox: &Outbox,
+    events: &mpsc::Sender<E>,
+    wrap: impl FnMut(ToWorker) -> E,
+) -> Lost {
+    let (mut sink, mut stream) = socket.split();
+    let lost = tokio::select! {
+        lost = read(&mut stream, events, wrap) => lost,
+        lost = write(&mut sink, &mut control, outbox) => lost,
+    };
+    if matches!(lost, Lost::Ended | Lost::Malformed(_)) {
+        // A peer that is gone does not hear it.
+        let _ = timeout(SILENCE_MAX / 30, sink.send(Message::Close(None))).await;
+    }
+    lost
+}
+
+async fn read<E>(
+    stream: &mut SplitStream<Socket>,
+    events: &mpsc::Sender<E>,
+    mut wrap: impl FnMut(ToWorker) -> E,
+) -> Lost {
+    loop {
+        let message = match timeout(SILENCE_MAX, stream.next()).await {
+            Err(_) => return Lost::Silent,
+            Ok(None) => return Lost::Closed(String::new()),
+            Ok(Some(Err(error))) => return Lost::Broken(Box::new(error)),
+            Ok(Some(Ok(message))) => message,
+        };
+        match message {
+            Message::Text(text) => match decode_control(text.as_str()) {
+                Ok(message) => {
+                    if events.send(wrap(message)).await.is_err() {
+                        return Lost::Ended;
+                    }
+                }
+                Err(error) => return Lost::Malformed(error),
+            },
+            Message::Close(frame) => {
+                return Lost::Closed(frame.map(|frame| frame.reason.as_str().to_owned()).unwrap_or_default());
+            }
+            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+        }
+    }
+}
+
+async fn write(
+    sink: &mut SplitSink<Socket, Message>,
+    control: &mut mpsc::Receiver<FromWorker>,
+    outbox: &Outbox,
+) -> Lost {
+    loop {
+        let message = match control.try_recv() {
+            Ok(message) => text(&message),
+            Err(mpsc::error::TryRecvError::Disconnected) => return Lost::Ended,
+            Err(mpsc::error::TryRecvError::Empty) => match outbox.next() {
+                Some(Parcel::Complete(_, message)) => text(&message),
+                Some(Parcel::Part(part)) => match part.read(outbox) {
+                    Ok(frame) => Message::Binary(frame.into()),
+                    Err(error) => return Lost::Log(error),
+                },
+                None => {
+                    tokio::select! {
+                        biased;
+                        message = control.recv() => match message {
+                            Some(message) => text(&message),
+                            None => return Lost::Ended,
+                        },
+                        () = outbox.changed() => continue,
+                    }
+                }
+            },
+        };
+        if let Err(error) = sink.send(message).await {
+            return Lost::Broken(Box::new(error));
+        }
+    }
+}
+
+fn text(message: &FromWorker) -> Message {
+    Message::Text(encode_control(message).into())
+}
