@@ -25,10 +25,12 @@ if [ ! -x "$tools/root/usr/bin/rustc" ]; then
     (
         cd "$tools"
         apt-get update -qq >/dev/null 2>&1 || true
-        version=$(apt-cache depends rustc-web 2>/dev/null | sed -n 's/.*Depends: \(libstd-rust-web-[0-9.]*\)$/\1/p' | head -n 1)
-        llvm=$(apt-cache depends "${version:-none}" rustc-web 2>/dev/null | sed -n 's/.*Depends: \(libllvm[0-9]*\)$/\1/p' | head -n 1)
-        [ -n "$version" ] && [ -n "$llvm" ] || exit 1
-        apt-get download -qq rustc-web "$version" libstd-rust-web-dev rust-web-src "$llvm" >/dev/null 2>&1 || exit 1
+        candidate=$(apt-cache policy rustc-web | sed -n 's/ *Candidate: //p')
+        version=$(echo "$candidate" | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')
+        [ -n "$version" ] || exit 1
+        llvm=$(apt-cache depends "libstd-rust-web-$version" rustc-web | sed -n 's/.*Depends: \(libllvm[0-9.]*\)$/\1/p' | sort -u | head -n 1)
+        apt-get download -qq "rustc-web=$candidate" "libstd-rust-web-$version=$candidate" "libstd-rust-web-dev=$candidate" \
+            "rust-web-src=$candidate" "${llvm:-libllvm22}" >/dev/null 2>&1 || exit 1
         for package in *.deb; do dpkg-deb -x "$package" root; done
         rm -f ./*.deb
     ) || skip "the packages rustc-web and rust-web-src can't be had"
