@@ -71,6 +71,7 @@ struct Walk<'a> {
 #[derive(Default)]
 struct Case {
     run: TestRun,
+    class: String,
     earlier: Vec<String>,
 }
 
@@ -137,11 +138,6 @@ impl Walk<'_> {
     fn new_case(&self, start: &BytesStart<'_>) -> Case {
         let name = attribute(start, "name").unwrap_or_default();
         let class = attribute(start, "classname").or_else(|| self.suites.last().cloned()).unwrap_or_default();
-        let full = if class.is_empty() || name == class || name.starts_with(&format!("{class}.")) {
-            name
-        } else {
-            format!("{class}.{name}")
-        };
         let not_run = attribute(start, "status")
             .is_some_and(|status| matches!(status.as_str(), "notrun" | "disabled"))
             || attribute(start, "result")
@@ -153,21 +149,26 @@ impl Walk<'_> {
             column: None,
         });
         let run = TestRun {
-            name: full,
+            name: full_name(&class, name),
             status: if not_run { TestStatus::Skipped } else { TestStatus::Passed },
             duration_secs: attribute(start, "time").and_then(|secs| secs.replace(',', "").parse().ok()),
             location,
             ..TestRun::default()
         };
-        Case { run, earlier: Vec::new() }
+        Case { run, class, earlier: Vec::new() }
     }
 
-    /// fastlane writes the arguments of a test as a property.
+    /// fastlane writes a parametrised test as one case a set of arguments, with name and arguments as properties.
     fn property(&mut self, start: &BytesStart<'_>) {
-        if let Some(case) = &mut self.case
-            && attribute(start, "name").as_deref() == Some("argument")
-        {
-            case.run.arguments = attribute(start, "value");
+        let Some(case) = &mut self.case else { return };
+        match attribute(start, "name").as_deref() {
+            Some("argument") => case.run.arguments = attribute(start, "value"),
+            Some("testname") => {
+                if let Some(name) = attribute(start, "value") {
+                    case.run.name = full_name(&case.class, name);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -269,6 +270,12 @@ impl Walk<'_> {
         }
         (parsed, self.issues)
     }
+}
+
+/// Some tools repeat the class in the name.
+fn full_name(class: &str, name: String) -> String {
+    let repeated = name == class || name.strip_prefix(class).is_some_and(|rest| rest.starts_with('.'));
+    if class.is_empty() || repeated { name } else { format!("{class}.{name}") }
 }
 
 fn problem(start: &BytesStart<'_>, kind: Problem) -> (Problem, String, String) {

@@ -137,6 +137,7 @@ fn attach_failures(tables: &Tables, runs: &mut Map<RawRun>) -> Result<Vec<Bundle
     })?;
     let mut found: Vec<(i64, i64, bool, Failure)> = Vec::new();
     let mut loose = Vec::new();
+    let mut spans: Map<(f64, f64)> = Map::new();
     let columns = [
         "testCaseRun_fk",
         "orderInOwner",
@@ -146,6 +147,7 @@ fn attach_failures(tables: &Tables, runs: &mut Map<RawRun>) -> Result<Vec<Bundle
         "isTopLevel",
         "isTopLevelFailure",
         "issueType",
+        "timestamp",
     ];
     tables.each("TestIssues", &columns, |mut row| {
         let (file, line) =
@@ -161,11 +163,23 @@ fn attach_failures(tables: &Tables, runs: &mut Map<RawRun>) -> Result<Vec<Bundle
         let top = row.integer(5).or_else(|| row.integer(6)).is_none_or(|top| top != 0);
         let failure = Failure { message, file, line, expected: reason.is_some() };
         match row.integer(0) {
-            Some(run) => found.push((run, row.integer(1).unwrap_or(0), top, failure)),
+            Some(run) => {
+                if let Some(at) = row.real(8) {
+                    let span = spans.entry(run).or_insert((at, at));
+                    *span = (span.0.min(at), span.1.max(at));
+                }
+                found.push((run, row.integer(1).unwrap_or(0), top, failure));
+            }
             None if !failure.expected => loose.push(loose_issue(row.text(7), failure)),
             None => {}
         }
     })?;
+    for (run, (first, last)) in spans {
+        // Apple's tool never shows a run as shorter than the time between its failures.
+        if let Some(duration) = runs.get_mut(&run).and_then(|raw| raw.run.duration_secs.as_mut()) {
+            *duration = duration.max(last - first);
+        }
+    }
     found.sort_by_key(|(run, order, ..)| (*run, *order));
     for (run, _, top, failure) in found {
         if let Some(raw) = runs.get_mut(&run)

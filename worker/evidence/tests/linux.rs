@@ -1,0 +1,96 @@
+//! What only Linux has: a real control group with a limit, and a real core file. Where the machine lets a test make
+//! neither, there is nothing to check.
+#![cfg(target_os = "linux")]
+
+use buildpool_evidence::memory::cgroup::MemoryCounters;
+use buildpool_evidence::{Context, collect};
+use buildpool_protocol::outcome::Ending;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+const LIMIT: u64 = 32 << 20;
+
+/// A control group of version 1 with a limit; removed at the end.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Option<Self> {
+        let path = Path::new("/sys/fs/cgroup/memory").join(format!("evidence-test-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        let group = Self(path);
+        fs::write(group.0.join("memory.limit_in_bytes"), LIMIT.to_string()).ok()?;
+        // With swap the process would grow into that first.
+        let _ = fs::write(group.0.join("memory.memsw.limit_in_bytes"), LIMIT.to_string());
+        Some(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_process_over_its_limit_is_known_to_have_been_killed_for_memory() {
+    let Some(group) = Group::new() else { return };
+    let before = MemoryCounters::read(&group.0).expect("a group just made has counters");
+    assert_eq!((before.oom_kills, before.limit_bytes), (0, Some(LIMIT)));
+    let script = format!("echo $$ > {}/cgroup.procs && exec tail /dev/zero", group.0.display());
+    let child = Command::new("sh").args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut child = child.expect("a shell is there");
+    let pid = i32::try_from(child.id()).expect("a process id");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(9), "the kernel ended it");
+    let ending = Ending::Signaled { signal: 9, name: "SIGKILL".into(), core_dump: false };
+    let directory = TempDir::new().expect("a directory");
+    let context = Context {
+        pids: vec![pid],
+        memory_cgroup: Some(group.0.clone()),
+        memory_before: Some(before),
+        memory_exclusive: true,
+        ..Context::new(directory.path(), &[], &ending)
+    };
+    let memory = collect(&context).memory.expect("the kernel counted it");
+    assert!(memory.oom_killed);
+    assert_eq!((memory.source.as_str(), memory.limit_bytes), ("cgroup", Some(LIMIT)));
+    assert!(memory.peak_bytes.is_some_and(|peak| peak > LIMIT / 2 && peak <= LIMIT), "{memory:?}");
+    if let Some(victim) = &memory.victim {
+        assert_eq!(*victim, format!("tail (pid {pid})"));
+    }
+
+    let shared = Context { memory_exclusive: false, memory_cgroup: None, pids: vec![i32::MAX], ..context };
+    assert_eq!(collect(&shared).memory, None, "another process's death is not this job's");
+}
+
+#[test]
+fn a_core_file_gives_signal_and_frames() {
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    let debugger = Command::new("gdb").arg("--version").stdout(Stdio::null()).status();
+    if !debugger.is_ok_and(|status| status.success()) || pattern.trim() != "core" {
+        return;
+    }
+    let directory = TempDir::new().expect("a directory");
+    let child = Command::new("sh")
+        .args(["-c", "ulimit -c unlimited && exec sh -c 'kill -SEGV $$'"])
+        .current_dir(directory.path())
+        .spawn();
+    let mut child = child.expect("a shell is there");
+    let pid = i32::try_from(child.id()).expect("a process id");
+    let status = child.wait().expect("it ends");
+    if !status.core_dumped() {
+        return;
+    }
+    let ending = Ending::Signaled { signal: 11, name: "SIGSEGV".into(), core_dump: true };
+    let context = Context { pids: vec![pid], ..Context::new(directory.path(), &[], &ending) };
+    let evidence = collect(&context);
+    assert_eq!(evidence.notes, Vec::<String>::new());
+    let report = evidence.crash_reports.first().expect("the debugger read the core");
+    assert_eq!(report.signal.as_deref(), Some("SIGSEGV"));
+    assert_eq!(report.process_name, "sh");
+    assert_eq!(report.file_path, directory.path().join("core").display().to_string());
+    assert!(!report.top_frames.is_empty());
+}

@@ -1,0 +1,267 @@
+//! The public door: whatever is named is read by its content, or refused with a reason.
+
+use buildpool_evidence::{
+    Collection, Context, EvidenceError, Progress, ReportKind, collect, read_report, result_bundle_in,
+};
+use buildpool_protocol::evidence::{Evidence, TestStatus};
+use buildpool_protocol::outcome::Ending;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+fn data(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn copy(from: &Path, to: &Path) {
+    if from.is_dir() {
+        fs::create_dir_all(to).expect("made");
+        for entry in fs::read_dir(from).expect("listed") {
+            let entry = entry.expect("an entry");
+            copy(&entry.path(), &to.join(entry.file_name()));
+        }
+    } else {
+        // Written, not copied: the time of writing is what tells a report of this run from a stale one.
+        fs::write(to, fs::read(from).expect("read")).expect("written");
+    }
+}
+
+#[test]
+fn a_crash_of_a_simulator_test_host() {
+    let read = read_report(&data("crash/xctest-sim-sigtrap.ips")).expect("a crash");
+    assert_eq!(read.kind, ReportKind::Crash);
+    assert_eq!(read.devices, ["D95B17F2-6822-4CD1-B7AA-E73DB34FFD4E"]);
+    let report = &read.evidence.crash_reports[0];
+    assert_eq!(report.process_name, "xctest3");
+    assert!(
+        report.process_path.as_deref().is_some_and(|path| path.ends_with("/Library/Xcode/Agents/xctest"))
+    );
+    assert_eq!(report.pid, Some(82_406));
+    assert_eq!(report.exception_type.as_deref(), Some("EXC_BREAKPOINT"));
+    assert_eq!(report.signal.as_deref(), Some("SIGTRAP"));
+    let ended = report.termination.clone().expect("a termination");
+    assert_eq!((ended.namespace.as_deref(), ended.code), (Some("SIGNAL"), Some(5)));
+    assert_eq!(ended.indicator.as_deref(), Some("Trace/BPT trap: 5"));
+    assert_eq!(report.timestamp.as_deref(), Some("2022-04-20T14:36:33.5767+01:00"));
+    assert_eq!(report.top_frames[0], "TpxUnitTests  -[TpxUnitTests testExample1] + 48 (TpxUnitTests.m:15)");
+    assert!(report.top_frames.iter().any(|frame| frame.contains("-[NSInvocation invoke] + 300")));
+}
+
+#[test]
+fn a_crash_in_the_older_text() {
+    let read = read_report(&data("crash/app-simulator.crash")).expect("a crash");
+    let report = &read.evidence.crash_reports[0];
+    assert_eq!((report.process_name.as_str(), report.pid), ("TableSearch", Some(37_083)));
+    assert_eq!(report.exception_type.as_deref(), Some("EXC_CRASH"));
+    assert_eq!(report.signal.as_deref(), Some("SIGABRT"));
+    assert_eq!(report.timestamp.as_deref(), Some("2016-03-15T08:26:41.996+00:00"));
+    assert_eq!(report.top_frames[0], "libsystem_kernel.dylib  __pthread_kill + 10");
+    assert_eq!(report.top_frames.len(), 16);
+    let message = report.message.as_deref().expect("the application said why");
+    assert!(
+        message.starts_with("*** Terminating app due to uncaught exception 'NSInvalidArgumentException'"),
+        "{message}"
+    );
+    assert_eq!(read.devices, ["2FF8DD07-20B7-4D04-97F0-092DF61CD3C3"]);
+}
+
+#[test]
+fn a_crash_file_that_breaks_off_is_refused_with_a_reason() {
+    let directory = TempDir::new().expect("a directory");
+    let whole = fs::read(data("crash/xctest-sim-sigtrap.ips")).expect("read");
+    for part in [300, 1_000, whole.len() - 5] {
+        let path = directory.path().join("part");
+        fs::write(&path, &whole[..part]).expect("written");
+        let error = read_report(&path).expect_err("it breaks off");
+        assert!(matches!(error, EvidenceError::Malformed { .. }), "{error}");
+        assert!(error.to_string().contains("part"), "{error}");
+    }
+}
+
+#[test]
+fn apples_json_gives_what_the_database_gives() {
+    let of = |name: &str| {
+        let mut report = read_report(&data(&format!("xcresult/Xcode26-Mixed-XCTest-SwiftTesting.{name}")))
+            .expect("readable")
+            .evidence
+            .test_reports
+            .remove(0);
+        report.path.clear();
+        report.cases.sort_by(|a, b| a.name.cmp(&b.name));
+        for case in &mut report.cases {
+            // The tool prints the file's name alone, rounds, does not list attachments, and cuts no message.
+            case.attachments.clear();
+            case.duration_secs = None;
+            if let Some(place) = &mut case.location {
+                place.file = place.file.rsplit('/').next().unwrap_or_default().to_owned();
+            }
+            case.arguments.sort_by(|a, b| a.arguments.cmp(&b.arguments));
+        }
+        report
+    };
+    let (database, printed) = (of("xcresult"), of("json"));
+    assert_eq!(database.cases.len(), 20);
+    assert_eq!(printed, database);
+}
+
+#[test]
+fn a_failed_build_is_problems_and_not_a_run_without_tests() {
+    let read = read_report(&data("xcresult/resultWithCompileError.xcresult")).expect("readable");
+    assert!(read.evidence.test_reports.is_empty());
+    assert_eq!(read.evidence.issues.len(), 2);
+    assert!(read.evidence.issues[0].message.contains("Cannot find 'xmlString1' in scope"));
+}
+
+#[cfg(not(target_os = "macos"))]
+#[test]
+fn a_bundle_without_a_database_says_what_it_needs() {
+    for name in ["BuildError", "LinkError"] {
+        let error = read_report(&data(&format!("xcresult/{name}.xcresult"))).expect_err("it needs Xcode");
+        assert!(matches!(error, EvidenceError::NeedsXcode { .. }));
+        assert!(error.to_string().contains("xcrun xcresulttool"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_report_is_refused_and_says_why() {
+    let directory = TempDir::new().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    assert!(matches!(read_report(&at("none")), Err(EvidenceError::NotFound { .. })));
+    fs::write(at("prose"), "hello\n").expect("written");
+    assert!(matches!(read_report(&at("prose")), Err(EvidenceError::Unrecognised { .. })));
+    fs::write(at("empty"), "").expect("written");
+    assert!(matches!(read_report(&at("empty")), Err(EvidenceError::Unrecognised { .. })));
+    assert!(matches!(read_report(directory.path()), Err(EvidenceError::NotAReport { .. })));
+    let fifo = at("pipe");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("made");
+    assert!(matches!(read_report(&fifo), Err(EvidenceError::NotAReport { .. })));
+    let sparse = fs::File::create(at("large.xml")).expect("made");
+    std::io::Write::write_all(&mut &sparse, b"<testsuite>").expect("written");
+    sparse.set_len(buildpool_evidence::limits::REPORT_BYTES_MAX + 1).expect("made long");
+    assert!(matches!(read_report(&at("large.xml")), Err(EvidenceError::TooLarge { .. })));
+}
+
+fn context<'a>(
+    directory: &'a Path,
+    command: &'a [String],
+    patterns: &'a [String],
+    ending: &'a Ending,
+) -> Context<'a> {
+    Context { report_patterns: patterns, ..Context::new(directory, command, ending) }
+}
+
+const FAILED: Ending = Ending::Exited { code: 65 };
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn the_bundle_that_the_command_names_is_collected_and_supersedes_its_junit_copy() {
+    let directory = TempDir::new().expect("a directory");
+    let bundle = "Xcode26-Mixed-XCTest-SwiftTesting.xcresult";
+    copy(&data("xcresult").join(bundle), &directory.path().join("out.xcresult"));
+    fs::create_dir(directory.path().join("reports")).expect("made");
+    copy(
+        &data("xcresult/Xcode26-Mixed-XCTest-SwiftTesting-WithoutRetries.junit"),
+        &directory.path().join("reports/a.xml"),
+    );
+    let command = strings(&["xcodebuild", "test", "-resultBundlePath", "out.xcresult"]);
+    assert_eq!(result_bundle_in(&command), Some("out.xcresult".into()));
+    let patterns = strings(&["reports/*.xml", "*.xcresult"]);
+    let evidence = collect(&context(directory.path(), &command, &patterns, &FAILED));
+    let told: Vec<_> = evidence
+        .test_reports
+        .iter()
+        .map(|report| (report.path.as_str(), report.failed, report.superseded_by.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [("out.xcresult", 13, None), ("reports/a.xml", 13, Some("out.xcresult"))],
+        "{:?}",
+        evidence.notes
+    );
+    assert_eq!(evidence.notes, Vec::<String>::new());
+    let bytes = serde_json::to_vec(&evidence).expect("JSON").len();
+    assert!(bytes <= buildpool_evidence::limits::EVIDENCE_BYTES_MAX, "{bytes}");
+}
+
+#[test]
+fn a_report_of_an_earlier_run_is_not_believed() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("old.xml");
+    fs::write(&path, "<testsuite><testcase name='a'/></testsuite>").expect("written");
+    let patterns = strings(&["*.xml", "missing/*.xml"]);
+    let now = i64::try_from(
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later").as_millis(),
+    );
+    let started_at_ms = now.expect("fits") + 60_000;
+    let evidence = collect(&Context { started_at_ms, ..context(directory.path(), &[], &patterns, &FAILED) });
+    assert!(evidence.test_reports.is_empty());
+    assert!(evidence.notes[0].contains("before the command started"), "{:?}", evidence.notes);
+    assert!(evidence.notes[1].contains("matches nothing"), "{:?}", evidence.notes);
+}
+
+#[test]
+fn one_pattern_over_many_files_is_one_report() {
+    let directory = TempDir::new().expect("a directory");
+    for (file, body) in [
+        ("TEST-a.A.xml", "<testcase classname='a.A' name='x'/>"),
+        ("TEST-a.B.xml", "<testcase classname='a.B' name='y'><failure message='m'/></testcase>"),
+    ] {
+        fs::write(directory.path().join(file), format!("<testsuite>{body}</testsuite>")).expect("written");
+    }
+    let patterns = strings(&["TEST-*.xml", "TEST-a.A.xml"]);
+    let evidence = collect(&context(directory.path(), &[], &patterns, &FAILED));
+    assert_eq!(evidence.test_reports.len(), 1);
+    let report = &evidence.test_reports[0];
+    assert_eq!((report.passed, report.failed, report.path.as_str()), (1, 1, "TEST-*.xml (2 files)"));
+    assert_eq!(report.cases[0].status, TestStatus::Failed);
+}
+
+#[test]
+fn a_crash_file_of_a_child_is_found_while_polling() {
+    let directory = TempDir::new().expect("a directory");
+    let reports = directory.path().join("DiagnosticReports");
+    fs::create_dir(&reports).expect("made");
+    let work = directory.path().join("work");
+    fs::create_dir(&work).expect("made");
+    // The recorded crash was launched at 14:36:33.4603 +0100 by process 81861.
+    let base = Context {
+        started_at_ms: 1_650_461_793_000,
+        finished_at_ms: 1_650_461_800_000,
+        crash_suspected: true,
+        crash_directories: vec![reports.clone()],
+        ..context(&work, &[], &[], &FAILED)
+    };
+    let ours = Context { pids: vec![81_861], ..base.clone() };
+    let mut collection = Collection::begin(&ours, ours.finished_at_ms);
+    assert!(matches!(collection.poll(ours.finished_at_ms), Progress::Waiting { .. }));
+    copy(&data("crash/xctest-sim-sigtrap.ips"), &reports.join("xctest-2022-04-20-143633.ips"));
+    let Progress::Waiting { until_ms } = collection.poll(ours.finished_at_ms + 500) else {
+        panic!("it settles")
+    };
+    assert_eq!(collection.poll(until_ms), Progress::Done);
+    let evidence = collection.finish();
+    assert_eq!(evidence.crash_reports[0].matched_by.as_deref(), Some("parent_pid"));
+
+    let device = "id=D95B17F2-6822-4CD1-B7AA-E73DB34FFD4E";
+    let command = strings(&["xcodebuild", "test", "-destination", device]);
+    let by_device = collect(&Context { command: &command, ..base.clone() });
+    assert_eq!(by_device.crash_reports[0].matched_by.as_deref(), Some("simulator_device"));
+
+    let mut other = Collection::begin(&base, base.finished_at_ms);
+    assert!(matches!(other.poll(base.finished_at_ms), Progress::Waiting { .. }));
+    assert_eq!(other.poll(base.finished_at_ms + 60_000), Progress::Done);
+    let other = other.finish();
+    assert!(other.crash_reports.is_empty(), "another job's crash: {:?}", other.crash_reports);
+    assert!(other.crash_report_absence.is_some());
+    assert!(other.notes.iter().any(|note| note.contains("nothing ties it to the job")), "{:?}", other.notes);
+}
+
+#[test]
+fn nothing_to_look_for_is_no_evidence() {
+    let directory = TempDir::new().expect("a directory");
+    let ending = Ending::Exited { code: 0 };
+    assert_eq!(collect(&context(directory.path(), &[], &[], &ending)), Evidence::default());
+}
