@@ -75,7 +75,6 @@ struct StreamState {
 /// A problem whose lines still come.
 #[derive(Debug)]
 struct Open {
-    rule: &'static Rule,
     problem: Problem,
     found: Found,
     draft: Draft,
@@ -441,7 +440,7 @@ impl Digester {
             post: Vec::new(),
         };
         let bytes = draft.lines[0].len();
-        state.open = Some(Open { rule, problem, found, draft, bytes, maybe: Vec::new() });
+        state.open = Some(Open { problem, found, draft, bytes, maybe: Vec::new() });
         if problem.follow.is_none() {
             self.close(stream);
         }
@@ -450,7 +449,7 @@ impl Digester {
     /// Completes the open problem of a stream, if there is one.
     fn close(&mut self, stream: Stream) {
         let state = &mut self.streams[stream.index()];
-        let Some(Open { mut found, mut draft, problem, rule: _, .. }) = state.open.take() else { return };
+        let Some(Open { mut found, mut draft, problem, .. }) = state.open.take() else { return };
         if let Some(refine) = problem.refine {
             refine(&mut draft);
         }

@@ -1,1 +1,581 @@
-//! Templates: built-in ones, and those of a project's file.
+//! Templates: the built-in ones, and those of a project's file. Finding the file is the caller's; what it means is here.
+//!
+//! ```yaml
+//! templates:
+//!   my-tool:
+//!     description: shown in lists
+//!     include_regex: '(ERROR|WARN)'
+//!     exclude_regex: 'deprecated'
+//!     context_before: 1
+//!     context_after: 3
+//!     tail_paragraphs: 2
+//!     on_success: { include_regex: 'done in', tail_paragraphs: 0 }
+//!     examples:
+//!       - input: |
+//!           ERROR no
+//!         output: ERROR no
+//! ```
+
+use crate::limits::{TEMPLATE_FILE_BYTES_MAX, TEMPLATES_MAX};
+use crate::template::{Capture, RAW, compile};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::spec::{TemplateSpec, check_name};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Where templates lie, the preferred one first, relative to a directory. The nearest directory upward from the command's
+/// that has one of them is used.
+pub const FILES: [&str; 2] = [".buildpool/config.yaml", ".quiet-shell/config.yaml"];
+
+/// What a file gave: the templates that are valid, and what is wrong with the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// In the order of the file.
+    pub templates: Vec<TemplateSpec>,
+    /// Inline examples of those templates.
+    pub examples: Vec<Example>,
+    /// Everything that is wrong.
+    pub errors: Vec<TemplateError>,
+}
+
+/// A log and what a template should make of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// The template's name.
+    pub template: String,
+    /// Place in the template's list, from 1.
+    pub number: usize,
+    /// Whether the job passed.
+    pub passed: bool,
+    /// The log.
+    pub input: String,
+    /// What should be left.
+    pub output: String,
+}
+
+/// What is wrong with a template file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    /// As it was given.
+    pub file: String,
+    /// `templates.my-tool.include_regex`; empty for the file as a whole.
+    pub key: String,
+    /// What is wrong and what is valid.
+    pub reason: String,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.key.is_empty() {
+            write!(f, "{}: {}", self.file, self.reason)
+        } else {
+            write!(f, "{}: {}: {}", self.file, self.key, self.reason)
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+/// The templates that are always there.
+pub fn built_in() -> Vec<TemplateSpec> {
+    let spec = |name: &str, description: &str, include: &str, tail| TemplateSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        include_regex: Some(include.to_owned()),
+        tail_paragraphs: Some(tail),
+        ..TemplateSpec::default()
+    };
+    vec![
+        spec(
+            "tsc",
+            "TypeScript compiler: each error with what belongs to it, and the count",
+            r"(?:error|warning) TS\d+:|^\s{2,}\S|^\s*~+\s*$|^\d+\s|^Found \d+ errors?",
+            1,
+        ),
+        spec(
+            "vitest",
+            "Vitest: failed tests with their errors and differences, and the summary",
+            r"^\s*(?:FAIL|×|✖|❯|→)\s|^(?:\w*Error|AssertionError)\b|^\s*[-+] |^\s+(?:Test Files|Tests|Errors)\s|Unhandled",
+            2,
+        ),
+        spec(
+            "maven-build",
+            "Maven: errors, warnings, and the reactor's summary",
+            r"^\[(?:ERROR|WARNING|FATAL)\]|BUILD (?:SUCCESS|FAILURE)|Reactor Summary|(?:SUCCESS|FAILURE|SKIPPED) \[|Total time:",
+            0,
+        ),
+        spec(
+            "maven-test",
+            "Maven tests: failures with their stacks' first lines, counts, and the result",
+            r"^\[ERROR\]|<<< (?:FAILURE|ERROR)!|Tests run:|BUILD (?:SUCCESS|FAILURE)|^(?:java|org)\.\S+(?:Exception|Error)|^\s+at \S+Test\.",
+            0,
+        ),
+    ]
+}
+
+/// Built-in and loaded templates together; the latest of a name wins. In the order of names.
+pub fn merged<'a>(loaded: impl IntoIterator<Item = &'a TemplateSpec>) -> Vec<TemplateSpec> {
+    let mut all: BTreeMap<String, TemplateSpec> =
+        built_in().into_iter().map(|template| (template.name.clone(), template)).collect();
+    for template in loaded {
+        all.insert(template.name.clone(), template.clone());
+    }
+    all.into_values().collect()
+}
+
+/// What a template makes of a whole log.
+///
+/// # Errors
+/// The pattern that cannot be used, with its key.
+pub fn apply(template: &TemplateSpec, passed: bool, log: &[u8]) -> Result<String, TemplateError> {
+    if template.name == RAW {
+        return Ok(String::from_utf8_lossy(log).into_owned());
+    }
+    let mut errors = Vec::new();
+    check(template, "", &template.name, &mut errors);
+    if let Some(error) = errors.into_iter().next() {
+        return Err(error);
+    }
+    let Some(mut capture) = Capture::new(template) else { return Ok(String::new()) };
+    let mut cleaner = crate::text::Cleaner::default();
+    for (order, line) in (1..).zip(log.strip_suffix(b"\n").unwrap_or(log).split(|byte| *byte == b'\n')) {
+        capture.line(Stream::Stdout, order, cleaner.clean(line));
+    }
+    Ok(capture.view(passed).lines.join("\n"))
+}
+
+/// Runs the inline examples; gives those that do not hold.
+pub fn check_examples(file: &str, loaded: &Loaded) -> Vec<TemplateError> {
+    let mut errors = Vec::new();
+    for example in &loaded.examples {
+        let Some(template) = loaded.templates.iter().find(|template| template.name == example.template)
+        else {
+            continue;
+        };
+        let made = apply(template, example.passed, example.input.as_bytes()).unwrap_or_default();
+        if made.trim_end() != example.output.trim_end() {
+            errors.push(TemplateError {
+                file: file.to_owned(),
+                key: format!("templates.{}.examples[{}]", example.template, example.number),
+                reason: format!("gives `{}`, expected `{}`", made.trim_end(), example.output.trim_end()),
+            });
+        }
+    }
+    errors
+}
+
+/// Reads a template file's text. Never fails as a whole: what is wrong is in `errors`, and the other templates work.
+pub fn parse(file: &str, text: &str) -> Loaded {
+    let mut loaded = Loaded::default();
+    let error =
+        |key: &str, reason: String| TemplateError { file: file.to_owned(), key: key.to_owned(), reason };
+    if text.len() > TEMPLATE_FILE_BYTES_MAX {
+        let reason = format!("has {} bytes; at most {TEMPLATE_FILE_BYTES_MAX} are valid", text.len());
+        loaded.errors.push(error("", reason));
+        return loaded;
+    }
+    if text.trim().is_empty() {
+        return loaded;
+    }
+    let root: Node = match serde_saphyr::from_str(text) {
+        Ok(root) => root,
+        Err(reason) => {
+            loaded.errors.push(error("", format!("is no valid YAML: {}", first_line(&reason.to_string()))));
+            return loaded;
+        }
+    };
+    let templates = match root {
+        Node::Map(entries) => entries.into_iter().find(|(key, _)| key == "templates").map(|(_, node)| node),
+        Node::Null => None,
+        other => {
+            loaded
+                .errors
+                .push(error("", format!("is {}; expected a map with the key `templates`", other.kind())));
+            None
+        }
+    };
+    match templates {
+        None | Some(Node::Null) => {}
+        Some(Node::Map(entries)) => {
+            for (name, node) in entries {
+                if loaded.templates.len() == TEMPLATES_MAX {
+                    loaded.errors.push(error(
+                        "templates",
+                        format!("more than {TEMPLATES_MAX} are there; the rest is not used"),
+                    ));
+                    break;
+                }
+                read_template(file, &name, node, &mut loaded);
+            }
+        }
+        Some(other) => {
+            loaded.errors.push(error(
+                "templates",
+                format!("is {}; expected a map from names to templates", other.kind()),
+            ));
+        }
+    }
+    loaded
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or(text)
+}
+
+fn read_template(file: &str, name: &str, node: Node, loaded: &mut Loaded) {
+    let key = format!("templates.{name}");
+    let before = loaded.errors.len();
+    if let Err(wrong) = check_name("template", name) {
+        loaded.errors.push(TemplateError { file: file.to_owned(), key: key.clone(), reason: wrong.reason });
+    } else if name == RAW {
+        let reason = "`raw` stands for no filtering and cannot be defined; use another name".to_owned();
+        loaded.errors.push(TemplateError { file: file.to_owned(), key: key.clone(), reason });
+    }
+    let mut examples = Vec::new();
+    let mut reader = Reader { file, errors: &mut loaded.errors };
+    let template = reader.template(&key, name, node, Some(&mut examples));
+    check(&template, file, &key, &mut loaded.errors);
+    if loaded.errors.len() == before {
+        loaded.templates.retain(|other| other.name != name);
+        loaded.templates.push(template);
+        loaded.examples.extend(examples);
+    }
+}
+
+/// Compiles the patterns of a template.
+fn check(template: &TemplateSpec, file: &str, key: &str, errors: &mut Vec<TemplateError>) {
+    for (field, pattern) in
+        [("include_regex", &template.include_regex), ("exclude_regex", &template.exclude_regex)]
+    {
+        if let Some(reason) = pattern.as_ref().and_then(|pattern| compile(pattern).err()) {
+            errors.push(TemplateError { file: file.to_owned(), key: format!("{key}.{field}"), reason });
+        }
+    }
+    if let Some(success) = &template.on_success {
+        check(success, file, &format!("{key}.on_success"), errors);
+    }
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    errors: &'a mut Vec<TemplateError>,
+}
+
+const KEYS: &str = "description, include_regex, exclude_regex, context_before, context_after, tail_paragraphs, on_success, examples";
+
+impl Reader<'_> {
+    fn error(&mut self, key: String, reason: String) {
+        self.errors.push(TemplateError { file: self.file.to_owned(), key, reason });
+    }
+
+    /// `examples` is none inside `on_success`, where neither examples nor another `on_success` are valid.
+    fn template(
+        &mut self,
+        at: &str,
+        name: &str,
+        node: Node,
+        mut examples: Option<&mut Vec<Example>>,
+    ) -> TemplateSpec {
+        let mut template = TemplateSpec { name: name.to_owned(), ..TemplateSpec::default() };
+        let entries = match node {
+            Node::Map(entries) => entries,
+            Node::Null => Vec::new(),
+            other => {
+                self.error(at.to_owned(), format!("is {}; expected a map with {KEYS}", other.kind()));
+                Vec::new()
+            }
+        };
+        for (field, value) in entries {
+            let key = format!("{at}.{field}");
+            match (field.as_str(), examples.is_some()) {
+                ("description", _) => template.description = self.text(key, value).unwrap_or_default(),
+                ("include_regex", _) => template.include_regex = self.text(key, value),
+                ("exclude_regex", _) => template.exclude_regex = self.text(key, value),
+                ("context_before", _) => template.context_before = self.count(key, value).unwrap_or(0),
+                ("context_after", _) => template.context_after = self.count(key, value).unwrap_or(0),
+                ("tail_paragraphs", _) => template.tail_paragraphs = self.count(key, value),
+                ("on_success", true) => {
+                    let inner = self.template(&key, name, value, None);
+                    template.on_success = Some(Box::new(inner));
+                }
+                ("examples", true) => {
+                    if let Some(examples) = examples.as_deref_mut() {
+                        self.examples(&key, name, value, examples);
+                    }
+                }
+                _ => self.error(key, format!("is no key of a template; valid are {KEYS}")),
+            }
+        }
+        template
+    }
+
+    fn text(&mut self, key: String, node: Node) -> Option<String> {
+        match node {
+            Node::Text(text) => Some(text),
+            Node::Null => None,
+            other => {
+                self.error(key, format!("is {}; expected text", other.kind()));
+                None
+            }
+        }
+    }
+
+    fn count(&mut self, key: String, node: Node) -> Option<u32> {
+        match node {
+            Node::Integer(number) if (0..=1_000).contains(&number) => u32::try_from(number).ok(),
+            Node::Null => None,
+            Node::Integer(number) => {
+                self.error(key, format!("is {number}; valid are 0 to 1000"));
+                None
+            }
+            other => {
+                self.error(key, format!("is {}; expected a whole number from 0 to 1000", other.kind()));
+                None
+            }
+        }
+    }
+
+    fn examples(&mut self, at: &str, name: &str, node: Node, examples: &mut Vec<Example>) {
+        let Node::List(items) = node else {
+            self.error(
+                at.to_owned(),
+                format!("is {}; expected a list of maps with input and output", node.kind()),
+            );
+            return;
+        };
+        for (number, item) in (1..).zip(items) {
+            let key = format!("{at}[{number}]");
+            let Node::Map(entries) = item else {
+                self.error(key, format!("is {}; expected a map with input, output, passed", item.kind()));
+                continue;
+            };
+            let mut example = Example {
+                template: name.to_owned(),
+                number,
+                passed: false,
+                input: String::new(),
+                output: String::new(),
+            };
+            for (field, value) in entries {
+                let key = format!("{key}.{field}");
+                match (field.as_str(), value) {
+                    ("input", value) => example.input = self.text(key, value).unwrap_or_default(),
+                    ("output", value) => example.output = self.text(key, value).unwrap_or_default(),
+                    ("passed", Node::Truth(passed)) => example.passed = passed,
+                    ("passed", other) => {
+                        self.error(key, format!("is {}; expected true or false", other.kind()))
+                    }
+                    _ => {
+                        self.error(key, "is no key of an example; valid are input, output, passed".to_owned())
+                    }
+                }
+            }
+            examples.push(example);
+        }
+    }
+}
+
+/// YAML without a shape, so that each mistake can be named where it is.
+#[derive(Clone, Debug, PartialEq)]
+enum Node {
+    Null,
+    Truth(bool),
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+}
+
+impl Node {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "empty",
+            Self::Truth(_) => "true or false",
+            Self::Integer(_) => "a number",
+            Self::Real(_) => "a fraction",
+            Self::Text(_) => "text",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("YAML")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Truth(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Integer(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(i64::try_from(value).map_or(Node::Real(f64::INFINITY), Node::Integer))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
+        Ok(Node::Real(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        Node::deserialize(deserializer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Node::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Node::Map(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_gives_templates_in_its_own_words() {
+        let loaded = parse(
+            "config.yaml",
+            "templates:\n  mine:\n    description: d\n    include_regex: '(ERROR|✖)'\n    tail_paragraphs: 2\n  bare: {}\n",
+        );
+        assert_eq!(loaded.errors, []);
+        assert_eq!(loaded.templates.len(), 2);
+        assert_eq!(loaded.templates[0].tail_paragraphs, Some(2));
+        assert_eq!(loaded.templates[1].tail_paragraphs, None);
+    }
+
+    #[test]
+    fn errors_name_file_key_and_reason_and_the_rest_works() {
+        let text = "templates:\n  bad:\n    include_regex: '(unclosed'\n  worse:\n    tail_paragraphs: many\n    tale: 1\n  good:\n    include_regex: ok\n";
+        let loaded = parse("p/config.yaml", text);
+        let names: Vec<_> = loaded.templates.iter().map(|template| template.name.as_str()).collect();
+        assert_eq!(names, ["good"]);
+        let errors: Vec<String> = loaded.errors.iter().map(ToString::to_string).collect();
+        assert!(errors[0].starts_with("p/config.yaml: templates.bad.include_regex: "), "{errors:?}");
+        assert_eq!(
+            errors[1],
+            "p/config.yaml: templates.worse.tail_paragraphs: is text; expected a whole number from 0 to 1000"
+        );
+        assert!(
+            errors[2].starts_with("p/config.yaml: templates.worse.tale: is no key of a template"),
+            "{errors:?}"
+        );
+    }
+
+    #[test]
+    fn no_yaml_is_one_error() {
+        for text in ["templates: [unclosed", "- a\n- b", "templates: 7", "\t: x"] {
+            let loaded = parse("c", text);
+            assert_eq!((loaded.templates.len(), loaded.errors.len()), (0, 1), "{text}");
+        }
+        assert_eq!(parse("c", ""), Loaded::default());
+    }
+
+    #[test]
+    fn huge_patterns_are_refused() {
+        let loaded = parse("c", "templates:\n  big:\n    include_regex: '(?:a{1000}){1000}'\n");
+        assert_eq!(loaded.errors[0].key, "templates.big.include_regex");
+        assert!(loaded.errors[0].reason.contains("too large"), "{}", loaded.errors[0]);
+    }
+
+    #[test]
+    fn a_project_overrides_built_in_ones() {
+        let loaded = parse("c", "templates:\n  tsc:\n    include_regex: mine\n  zz: {}\n");
+        let all = merged(&loaded.templates);
+        assert_eq!(all.len(), 5);
+        let tsc = all.iter().find(|template| template.name == "tsc").expect("tsc is built in");
+        assert_eq!(tsc.include_regex.as_deref(), Some("mine"));
+    }
+
+    #[test]
+    fn built_in_templates_are_valid() {
+        for template in built_in() {
+            let mut errors = Vec::new();
+            check(&template, "", &template.name, &mut errors);
+            assert_eq!(errors, []);
+        }
+    }
+
+    #[track_caller]
+    fn view(yaml: &str, log: &str, expected: &str) {
+        let loaded = parse("c", &format!("templates:\n  t: {yaml}\n"));
+        assert_eq!(loaded.errors, []);
+        assert_eq!(
+            apply(&loaded.templates[0], false, log.as_bytes()).expect("the template is valid"),
+            expected
+        );
+    }
+
+    #[test]
+    fn lines_keep_their_order_and_each_position_is_shown_once() {
+        view(
+            "{include_regex: E, tail_paragraphs: 1}",
+            "E 1\nx\nE 1\n\nlast E\nend\n",
+            "E 1\nE 1\nlast E\nend",
+        );
+        view("{include_regex: E, context_after: 1, tail_paragraphs: 0}", "a\nE\nb\nc\n", "E\nb");
+        view("{include_regex: E, context_before: 1, tail_paragraphs: 0}", "a\nb\nE\nE\n", "b\nE\nE");
+        view("{include_regex: E, exclude_regex: nay, tail_paragraphs: 0}", "E yes\nE nay\n", "E yes");
+        view("{include_regex: zzz}", "a\n\nb\nc\n\n\n", "b\nc");
+        view("{include_regex: zzz, tail_paragraphs: 2}", "a\n\nb\n\n\nc\n", "b\n\nc");
+    }
+
+    #[test]
+    fn too_few_blank_lines_bound_a_paragraph() {
+        let log: String = (0..200).map(|n| format!("{n}\n")).collect();
+        let made = apply(&parse("c", "templates:\n  t: {}\n").templates[0], false, log.as_bytes());
+        let made = made.expect("the template is valid");
+        assert_eq!(made.lines().count(), 50);
+        assert!(made.ends_with("199"));
+    }
+
+    #[test]
+    fn examples_are_checked() {
+        let loaded = parse(
+            "c",
+            "templates:\n  t:\n    include_regex: E\n    tail_paragraphs: 0\n    on_success: {include_regex: ok, tail_paragraphs: 0}\n    examples:\n      - {input: \"E\\nx\", output: E}\n      - {input: \"E\\nok\", output: ok, passed: true}\n      - {input: x, output: z}\n",
+        );
+        assert_eq!(loaded.errors, []);
+        let wrong = check_examples("c", &loaded);
+        assert_eq!(wrong.len(), 1);
+        assert_eq!(wrong[0].to_string(), "c: templates.t.examples[3]: gives ``, expected `z`");
+    }
+}

@@ -1,5 +1,68 @@
-//! Placeholder table.
+//! What CI systems and the machine itself say: annotations, missing credentials, network, disk, limits.
 
-use super::Rule;
+use super::{Act, ERROR, Indicator, Kind, Rule, Sign, WARNING, problem};
 
-pub(super) const RULES: &[Rule] = &[];
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "ci.annotation",
+        pattern: r"^(?:##\[error\]|::error(?: [^:]*)?::)(?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Runtime, 74)),
+            Act::Sign(Sign::Failure("CI step")),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "ci.annotation_warning",
+        pattern: r"^(?:##\[warning\]|::warning(?: [^:]*)?::)(?P<m>.*)",
+        acts: &[Act::Problem(problem(WARNING, Kind::Runtime, 45))],
+    },
+    Rule {
+        name: "infra.disk",
+        pattern: r"^.*(?:No space left on device|ENOSPC|Disk quota exceeded)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 92))],
+    },
+    Rule {
+        name: "infra.network",
+        pattern: r"^(?:.*[: ])?(?:Could not resolve host|Temporary failure in name resolution|Connection refused|Connection timed out|Network is unreachable|TLS handshake timeout|getaddrinfo E\w+|connect ECONN\w+|Read timed out|ETIMEDOUT)\b.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 71))],
+    },
+    Rule {
+        name: "infra.limit",
+        pattern: r"^.*(?:API rate limit exceeded|rate limit exceeded|Too Many Requests|toomanyrequests)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 85))],
+    },
+    Rule {
+        name: "infra.credentials",
+        pattern: r"^(?:.*[: ])?(?:Could not load credentials|Permission denied \(publickey|Authentication failed for|could not read Username|Bad credentials)\b.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 88))],
+    },
+    Rule {
+        name: "infra.git_ref",
+        pattern: r"^(?:.*[: ])?(?:couldn't find remote ref|Couldn't find remote ref|did not match any file\(s\) known to git|reference is not a tree)\b.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 88))],
+    },
+    Rule {
+        name: "infra.download",
+        pattern: r"^.*(?:Unable to download artifact|Failed to download (?:archive|action)|Failed to CreateArtifact|Artifact not found)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 88))],
+    },
+    Rule {
+        name: "infra.memory",
+        pattern: r"^(?:.*[: ])?(?:CUDA out of memory|Out of memory: Killed process|Cannot allocate memory|std::bad_alloc|fatal error: (?:runtime: )?out of memory|virtual memory exhausted|LLVM ERROR: out of memory|oom-kill|OOMKilled)\b.*",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Infrastructure, 90)),
+            Act::Sign(Sign::Crash(Indicator::OutOfMemory)),
+        ],
+    },
+    Rule {
+        name: "infra.timeout",
+        pattern: r"^(?:.*[: ])?(?:Command took >?\S+, returning 124|The job (?:running on runner .* )?has exceeded the maximum execution time|timed out after \d+ ?(?:s|m|min|seconds|minutes)\b|timeout: sending signal|Pending: backoff timeout)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 86))],
+    },
+    Rule {
+        name: "ci.exit",
+        pattern: r"^(?:Process completed with exit code [1-9]\d*|\S*Error: The process '.*' failed with exit code \d+|.*\bexited with (?:code|status) [1-9]\d*\.?|ERROR: Job failed: .*|The operation was canceled\.|.*received (?:SIGINT|SIGTERM|SIGKILL)\b.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 45)), Act::Summary],
+    },
+];

@@ -1,17 +1,57 @@
 //! Shapes that many tools share, for those that no other table knows. All anchored: a word in the middle of a sentence
 //! means nothing.
 
-use super::{Act, Kind, Level, Rule, indented, problem};
+use super::{Act, ERROR, Kind, Level, Rule, indented, problem};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "generic.place_severity",
-        pattern: r"^\s*(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*?)(?::(?P<l>\d+)(?::(?P<c>\d+))?|\((?P<l2>\d+)(?:,\s?(?P<c2>\d+))?\))(?::| -)? {0,2}\[?(?P<s>[Ff]atal(?: [Ee]rror)?|FATAL|[Ee]rror|ERROR|[Ww]arning|WARN(?:ING)?|[Ii]nfo|INFO|[Nn]ote|NOTE|style|CRITICAL)\]?(?:\[[\w-]+\])?(?P<m>[: ].*)",
+        pattern: r"^\s*(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*?)(?::(?P<l>\d+)(?::(?P<c>\d+))?|\((?P<l2>\d+)(?:,\s?(?P<c2>\d+))?\))(?::| -)? {0,2}(?:col: \d+ )?\[?(?P<s>[Ff]atal(?: [Ee]rror)?|FATAL|[Ee]rror|ERROR|[Ww]arning|WARN(?:ING)?|[Ii]nfo|INFO|[Nn]ote|NOTE|style|CRITICAL)\]?(?:\[[\w-]+\])?(?P<m>[: ].*)",
         acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 85).follow(indented))],
     },
     Rule {
+        name: "generic.task_prefix",
+        pattern: r"^\s*\[\w+\] +(?P<f>(?:[A-Za-z]:)?[^\s:(\[][^:(\t]*?)(?::(?P<l>\d+)(?::(?P<c>\d+))?|\s?\((?P<l2>\d+)(?:,\s?(?P<c2>\d+))?\)) ?:? {0,2}(?:col: \d+ )?\[?(?P<s>[Ff]atal(?: [Ee]rror)?|[Ee]rror|ERROR|[Ww]arning|WARNING)\b(?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 85))],
+    },
+    Rule {
+        name: "generic.place_code",
+        pattern: r"^\s{0,4}(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?:? (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented))],
+    },
+    Rule {
+        name: "generic.place_tight",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+):(?P<m>[A-Z]\S*.*)",
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 70))],
+    },
+    Rule {
+        name: "generic.place_parens",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8})\((?P<l>\d+)(?:,(?P<c>\d+))?\): +(?P<m>\S.*)",
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented))],
+    },
+    Rule {
         name: "generic.severity",
-        pattern: r"^\[?(?P<s>ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|Critical)\]?(?: \[[^\]]*\])?:? (?P<m>.*)",
+        pattern: r"^\s{0,4}\[?(?P<s>ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|Critical|SEVERE)\]?(?: ?\[[^\]]*\])?[:!]? (?P<m>.*)",
         acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 60).follow(indented))],
+    },
+    Rule {
+        name: "generic.tool_severity",
+        pattern: r"^(?:[\w./+-]+): (?P<s>fatal error|error|fatal|ERROR|FATAL|Error): (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 74).follow(indented))],
+    },
+    Rule {
+        name: "generic.warning",
+        pattern: r"^\s{0,4}\[?(?P<s>WARNING|Warning|warning|WARN)\]?(?: ?\[[^\]]*\])?:? (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 40).follow(indented))],
+    },
+    Rule {
+        name: "generic.bullet",
+        pattern: r"^\s*(?:\xe2\x9c\x98|\xe2\x9c\x96|\xe2\x9c\x97|\xc3\x97|\xe2\x9d\x8c) (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 70).follow(indented))],
+    },
+    Rule {
+        name: "generic.failed",
+        pattern: r"^(?:FAILED|FAIL|FAILURE)[: ]+(?P<m>\S.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 72))],
     },
 ];

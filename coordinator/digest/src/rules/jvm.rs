@@ -1,5 +1,212 @@
-//! Placeholder table.
+//! javac, kotlinc, scalac, maven, gradle, JUnit, and the JVM's own errors.
 
-use super::Rule;
+use super::javascript::stack;
+use super::{Act, Count, ERROR, FATAL, Indicator, Kind, Level, Next, Rule, Sign, WARNING, indented, problem};
+use crate::tally::{Counts, Family};
 
-pub(super) const RULES: &[Rule] = &[];
+const SUREFIRE: Count = |groups| {
+    let (run, failed) = (groups.number("n"), groups.number("failed") + groups.number("errors"));
+    let skipped = groups.number("skipped");
+    Some(Counts { passed: run.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+/// What follows `[ERROR]` with the same mark, indented.
+fn maven_lines(so_far: &[String], line: &str) -> Next {
+    let Some(rest) = line.strip_prefix("[ERROR]") else { return stack(so_far, line) };
+    if rest.starts_with("   ") && !rest.trim().is_empty() { Next::Part } else { Next::Beyond }
+}
+
+/// Gradle's paragraphs `* What went wrong:`.
+fn gradle_lines(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("* Try:")
+        || line.starts_with("BUILD FAILED")
+        || line.starts_with("====")
+        || so_far.len() > 40
+    {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "maven.success",
+        pattern: r"^\[INFO\] BUILD SUCCESS$",
+        acts: &[Act::Sign(Sign::Success("maven")), Act::Summary],
+    },
+    Rule {
+        name: "maven.failure",
+        pattern: r"^\[(?:INFO|ERROR)\] BUILD (?:FAILURE|ERROR)$",
+        acts: &[Act::Sign(Sign::Failure("maven")), Act::Summary],
+    },
+    Rule {
+        name: "maven.totals",
+        pattern: r"^\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)$",
+        acts: &[Act::Session(Family::Maven), Act::Counts(Family::Maven, SUREFIRE), Act::Summary],
+    },
+    Rule {
+        name: "maven.class",
+        pattern: r"^\[ERROR\] Tests run: \d+, .*(?:<<< (?:FAILURE|ERROR)!).*",
+        acts: &[],
+    },
+    Rule {
+        name: "maven.test",
+        pattern: r"^\[ERROR\] (?P<t>\S+)(?:\([\w.$]+\))?  ?(?:--)? ?Time elapsed: .*<<< (?:FAILURE|ERROR)!",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(stack_any))],
+    },
+    Rule {
+        name: "maven.place",
+        pattern: r"^\[(?P<s>ERROR|WARNING)\] (?P<f>(?:[A-Za-z]:)?[^\s:\[]+):\[(?P<l>\d+),(?P<c>\d+)\] (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 94).follow(maven_lines))],
+    },
+    Rule {
+        name: "maven.failed_goal",
+        pattern: r"^\[ERROR\] Failed to execute goal (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60))],
+    },
+    Rule {
+        name: "maven.chatter",
+        pattern: r"^\[ERROR\] (?:\[Help|Re-run Maven|To see the full|For more information|After correcting|-> \[|Please refer|Failures:|Errors:|$)",
+        acts: &[],
+    },
+    Rule {
+        name: "maven.failure_line",
+        pattern: r"^\[ERROR\]   (?P<t>[\w.$]+:\d+) (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92))],
+    },
+    Rule {
+        name: "maven.warning",
+        pattern: r"^\[(?:WARNING|WARN)\] (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(WARNING, Kind::Build, 50))],
+    },
+    Rule {
+        name: "gradle.success",
+        pattern: r"^BUILD SUCCESSFUL in ",
+        acts: &[Act::Sign(Sign::Success("gradle")), Act::Summary],
+    },
+    Rule {
+        name: "gradle.failed",
+        pattern: r"^BUILD FAILED(?: in .*)?$",
+        acts: &[Act::Sign(Sign::Failure("gradle")), Act::Summary],
+    },
+    Rule {
+        name: "gradle.wrong",
+        pattern: r"^\* What went wrong:",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 75).follow(gradle_lines))],
+    },
+    Rule {
+        name: "gradle.task",
+        pattern: r"^> Task (?P<t>\S+) FAILED$",
+        acts: &[Act::Sign(Sign::Failure("gradle")), Act::Summary],
+    },
+    Rule {
+        name: "gradle.test",
+        pattern: r"^(?P<t>\S.* > .+?) FAILED$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(indented))],
+    },
+    Rule {
+        name: "gradle.tests",
+        pattern: r"^(?P<n>\d+) tests? completed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?",
+        acts: &[Act::Session(Family::Gradle), Act::Counts(Family::Gradle, SUREFIRE), Act::Summary],
+    },
+    Rule {
+        name: "kotlin",
+        pattern: r"^(?P<s>[ew]): (?:file://)?(?P<f>(?:[A-Za-z]:)?[^\s:]+):(?: \()?(?P<l>\d+)(?:, |:)(?P<c>\d+)\)?:? (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 93).follow(indented).refine(kotlin_severity))],
+    },
+    Rule {
+        name: "sbt",
+        pattern: r"^\[(?P<s>error|warn)\] (?P<f>[^\s:]+):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 93).follow(sbt_lines))],
+    },
+    Rule {
+        name: "sbt.error",
+        pattern: r"^\[error\] (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65))],
+    },
+    Rule {
+        name: "sbt.success",
+        pattern: r"^\[success\] Total time",
+        acts: &[Act::Sign(Sign::Success("sbt")), Act::Summary],
+    },
+    Rule {
+        name: "java.exception",
+        pattern: r#"^(?:Exception in thread ".*" |Caused by: )?(?P<m>(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable)\b.*)"#,
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 86).follow(stack_any).refine(java_place))],
+    },
+    Rule {
+        name: "java.oom",
+        pattern: r#"^(?:Exception in thread ".*" |Terminating due to )?java\.lang\.OutOfMemoryError"#,
+        acts: &[Act::Sign(Sign::Crash(Indicator::OutOfMemory))],
+    },
+    Rule {
+        name: "jvm.crash",
+        pattern: r"^# A fatal error has been detected by the Java Runtime Environment",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 96).follow(hash_lines)),
+            Act::Sign(Sign::Crash(Indicator::FatalError)),
+        ],
+    },
+    Rule {
+        name: "ajc",
+        pattern: r"^(?:\[(?P<s>WARNING|ERROR)\]|(?P<s2>warning|error)) (?P<m>.*)",
+        acts: &[],
+    },
+];
+
+fn hash_lines(_: &[String], line: &str) -> Next {
+    if line.starts_with('#') { Next::Part } else { Next::Beyond }
+}
+
+fn sbt_lines(_: &[String], line: &str) -> Next {
+    let rest = line.strip_prefix("[error] ").or_else(|| line.strip_prefix("[warn] "));
+    match rest {
+        Some(rest) if rest.starts_with([' ', '\t']) || rest.trim_start().starts_with('^') => Next::Part,
+        Some(rest) if rest.contains(':') && rest.starts_with('/') => Next::Beyond,
+        _ => Next::Beyond,
+    }
+}
+
+/// A Java stack: `at`, `Caused by`, `... n more`, and the message's own further lines.
+fn stack_any(so_far: &[String], line: &str) -> Next {
+    let trimmed = line.trim_start();
+    let frame = trimmed.starts_with("at ")
+        || trimmed.starts_with("Caused by:")
+        || trimmed.starts_with("... ")
+        || trimmed.starts_with("Suppressed:");
+    let head = so_far.len() < 8 && !trimmed.is_empty() && !line.starts_with('[');
+    let exception = so_far.len() == 1 && trimmed.contains("Exception") || trimmed.contains("Error:");
+    if frame || head && (line.starts_with([' ', '\t']) || exception) { Next::Part } else { Next::Beyond }
+}
+
+fn java_place(draft: &mut super::Draft) {
+    for line in &draft.lines {
+        let Some((_, place)) = line.trim_start().strip_prefix("at ").and_then(|rest| rest.rsplit_once('('))
+        else {
+            continue;
+        };
+        if line.contains("java.base/") || line.contains("org.junit") || line.contains("jdk.internal") {
+            continue;
+        }
+        if let Some((file, row)) = place.trim_end_matches(')').split_once(':') {
+            draft.file = Some(file.to_owned());
+            draft.line = row.parse().ok();
+            return;
+        }
+    }
+}
+
+fn kotlin_severity(draft: &mut super::Draft) {
+    let error = draft
+        .lines
+        .first()
+        .is_some_and(|line| line.trim_start().contains("e: ") && !line.trim_start().starts_with("w: "));
+    draft.severity = Some(if error {
+        buildpool_protocol::report::Severity::Error
+    } else {
+        buildpool_protocol::report::Severity::Warning
+    });
+}

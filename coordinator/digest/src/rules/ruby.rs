@@ -1,5 +1,115 @@
-//! Placeholder table.
+//! RSpec, minitest, ExUnit, rubocop, PHPUnit: numbered failures and one summary line.
 
-use super::Rule;
+use super::javascript::numbered;
+use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use crate::tally::{Counts, Family};
 
-pub(super) const RULES: &[Rule] = &[];
+const EXAMPLES: Count = |groups| {
+    let (total, failed, skipped) = (groups.number("n"), groups.number("failed"), groups.number("pending"));
+    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+const MINITEST: Count = |groups| {
+    let failed = groups.number("failed") + groups.number("errors");
+    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
+    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+fn place(draft: &mut Draft) {
+    for line in &draft.lines[1..] {
+        let trimmed = line.trim_start().trim_start_matches("# ");
+        let mut parts = trimmed.splitn(3, ':');
+        if let (Some(file), Some(row)) = (parts.next(), parts.next())
+            && file.contains('.')
+            && !file.contains([' ', '(', '"'])
+            && let Ok(row) = row.trim_end_matches(')').parse()
+        {
+            draft.file = Some(file.to_owned());
+            draft.line = Some(row);
+            return;
+        }
+    }
+    draft.spurious = draft.lines.len() == 1;
+}
+
+fn minitest_lines(so_far: &[String], line: &str) -> Next {
+    if line.trim().is_empty() || so_far.len() > 30 { Next::Beyond } else { Next::Part }
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "exunit.numbered",
+        pattern: r"^\s{2}\d+\) (?P<t>test .+ \(.+\))$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(numbered).owning().refine(place))],
+    },
+    Rule {
+        name: "exunit.summary",
+        pattern: r"^(?:\d+ doctests?, )?(?:\d+ properties, )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, \d+ excluded)?(?:, (?P<pending>\d+) skipped)?$",
+        acts: &[Act::Counts(Family::ExUnit, EXAMPLES), Act::Summary],
+    },
+    Rule {
+        name: "rspec.rerun",
+        pattern: r"^rspec (?P<f>\./[^\s:]+):(?P<l>\d+) # (?P<t>.*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Summary],
+    },
+    Rule {
+        name: "rspec.summary",
+        pattern: r"^(?P<n>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<pending>\d+) pending)?(?:, \d+ errors?.*)?$",
+        acts: &[Act::Session(Family::RSpec), Act::Counts(Family::RSpec, EXAMPLES), Act::Summary],
+    },
+    Rule {
+        name: "rspec.bad",
+        pattern: r"^\d+ examples?, [1-9]\d* failures?",
+        acts: &[Act::Sign(Sign::Failure("rspec"))],
+    },
+    Rule {
+        name: "rspec.good",
+        pattern: r"^[1-9]\d* examples?, 0 failures(?:, \d+ pending)?$",
+        acts: &[Act::Sign(Sign::Success("rspec"))],
+    },
+    Rule {
+        name: "minitest.summary",
+        pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips)?",
+        acts: &[Act::Session(Family::Minitest), Act::Counts(Family::Minitest, MINITEST), Act::Summary],
+    },
+    Rule {
+        name: "minitest.bad",
+        pattern: r"^\d+ (?:runs|tests), \d+ assertions, (?:[1-9]\d* failures, \d+ errors|0 failures, [1-9]\d* errors)",
+        acts: &[Act::Sign(Sign::Failure("minitest"))],
+    },
+    Rule {
+        name: "minitest.good",
+        pattern: r"^[1-9]\d* (?:runs|tests), \d+ assertions, 0 failures, 0 errors",
+        acts: &[Act::Sign(Sign::Success("minitest"))],
+    },
+    Rule {
+        name: "minitest.numbered",
+        pattern: r"^\s{0,2}\d+\) (?:Failure|Error):$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(minitest_lines))],
+    },
+    Rule {
+        name: "phpunit.summary",
+        pattern: r"^Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?",
+        acts: &[Act::Session(Family::PhpUnit), Act::Counts(Family::PhpUnit, MINITEST), Act::Summary],
+    },
+    Rule {
+        name: "phpunit.bad",
+        pattern: r"^(?:FAILURES!|ERRORS!)$",
+        acts: &[Act::Sign(Sign::Failure("PHPUnit"))],
+    },
+    Rule {
+        name: "phpunit.good",
+        pattern: r"^OK \(\d+ tests?, \d+ assertions?\)$",
+        acts: &[Act::Sign(Sign::Success("PHPUnit")), Act::Summary],
+    },
+    Rule {
+        name: "dotnet.failed",
+        pattern: r"^\s+Failed (?P<t>\S.*) \[[<\d.]+ ?m?s\]$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(super::indented))],
+    },
+    Rule {
+        name: "dotnet.summary",
+        pattern: r"^(?:Failed!|Passed!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)",
+        acts: &[Act::Session(Family::DotNet), Act::Counts(Family::DotNet, MINITEST), Act::Summary],
+    },
+];

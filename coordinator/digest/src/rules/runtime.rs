@@ -1,5 +1,136 @@
-//! Placeholder table.
+//! How programs die in a terminal: shells' words, C and C++ runtimes, sanitizers, assertions.
 
-use super::Rule;
+use super::{Act, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, indented_or_blank, problem};
 
-pub(super) const RULES: &[Rule] = &[];
+/// A sanitizer's report: up to its summary.
+fn sanitizer(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("SUMMARY: ") {
+        Next::Last
+    } else if so_far.len() > 60 || line.starts_with("==================") && so_far.len() > 1 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+fn what(so_far: &[String], line: &str) -> Next {
+    if so_far.len() == 1 && line.trim_start().starts_with("what():") { Next::Last } else { Next::Beyond }
+}
+
+const DIED: Problem = problem(FATAL, Kind::Crash, 88);
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "shell.segfault",
+        pattern: r"^(?:.*[: ])?(?:Segmentation fault|segmentation fault|SIGSEGV|segfault at)\b.*",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGSEGV")))],
+    },
+    Rule {
+        name: "shell.aborted",
+        pattern: r"^(?:.*: (?:line )?\d+: +\d+ )?(?:Aborted|Abort trap: 6|abort)(?: +\(core dumped\).*| {2,}.*)?$",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGABRT")))],
+    },
+    Rule {
+        name: "make.died",
+        pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* \[.*\] (?:Aborted|Abort trap).*",
+        acts: &[Act::Sign(Sign::Crash(Indicator::Died("SIGABRT")))],
+    },
+    Rule {
+        name: "shell.killed",
+        pattern: r"^(?:.*: (?:line )?\d+: +\d+ |g?n?make(?:\[\d+\])?: \*\*\* \[.*\] )?Killed(?:: 9)?(?: {2,}.*| \(core dumped\).*)?$",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Killed))],
+    },
+    Rule {
+        name: "shell.other",
+        pattern: r"^(?:.*: (?:line )?\d+: +\d+ |g?n?make(?:\[\d+\])?: \*\*\* \[.*\] )?(?:Bus error|Illegal instruction|Floating point exception|Trace/(?:BPT|breakpoint) trap|Bad system call)(?:: \d+)?(?: +\(core dumped\).*| {2,}.*)?$",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::UnexpectedSignal))],
+    },
+    Rule {
+        name: "rust.signal",
+        pattern: r"^.*\(signal: \d+, (?P<m>SIG[A-Z]+)(?:: .*)?\)",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::UnexpectedSignal))],
+    },
+    Rule {
+        name: "shell.not_found",
+        pattern: r"^(?:\S+: )?(?:line \d+: |\d+: )?(?P<m>\S+: (?:command not found|not found|Permission denied|is a directory|No such file or directory|cannot execute.*|bad interpreter.*))$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80))],
+    },
+    Rule {
+        name: "shell.zsh_not_found",
+        pattern: r"^(?:zsh:\d*:? ?|env: |sh: \d+: |bash: (?:line \d+: )?)(?P<m>.*(?:not found|No such file or directory|Permission denied|syntax error).*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80))],
+    },
+    Rule {
+        name: "cxx.terminate",
+        pattern: r"^(?:libc\+\+abi(?:\.dylib)?: )?terminat(?:e called|ing)(?: (?:after throwing|due to|without|with|recursively|because).*)?",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 95).follow(what)),
+            Act::Sign(Sign::Crash(Indicator::UncaughtException)),
+        ],
+    },
+    Rule {
+        name: "c.assert",
+        pattern: r"^(?:\S+: )?(?P<f>[^\s:]+):(?P<l>\d+): .*: Assertion .* failed\.",
+        acts: &[Act::Problem(problem(FATAL, Kind::Crash, 95)), Act::Sign(Sign::Crash(Indicator::FatalError))],
+    },
+    Rule {
+        name: "libc.abort",
+        pattern: r"^(?:\S+: )?(?:free\(\): |malloc\(\): |realloc\(\): |munmap_chunk\(\): |corrupted |double free or corruption|\*\*\* stack smashing detected|\*\*\* buffer overflow detected|munmap_chunk|malloc_consolidate|\S+\(\d+,0x[0-9a-f]+\) malloc: \*\*\* error)(?P<m>.*)",
+        acts: &[Act::Problem(problem(FATAL, Kind::Crash, 95)), Act::Sign(Sign::Crash(Indicator::FatalError))],
+    },
+    Rule {
+        name: "sanitizer.error",
+        pattern: r"^(?:\d+: )?=*\d*=*(?:ERROR|WARNING|FATAL): (?:Address|Leak|Thread|Memory|UndefinedBehavior|HWAddress|DataFlow)Sanitizer:? (?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 96).follow(sanitizer).owning().refine(frame)),
+            Act::Sign(Sign::Crash(Indicator::Sanitizer)),
+        ],
+    },
+    Rule {
+        name: "sanitizer.ubsan",
+        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+): runtime error: (?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Crash, 95).follow(indented_or_blank)),
+            Act::Sign(Sign::Crash(Indicator::Sanitizer)),
+        ],
+    },
+    Rule {
+        name: "sanitizer.summary",
+        pattern: r"^SUMMARY: \w+Sanitizer: (?P<m>.*)",
+        acts: &[Act::Sign(Sign::Crash(Indicator::Sanitizer)), Act::Summary],
+    },
+    Rule {
+        name: "valgrind.errors",
+        pattern: r"^==\d+== ERROR SUMMARY: [1-9]\d* errors",
+        acts: &[Act::Problem(problem(ERROR, Kind::Crash, 85)), Act::Summary],
+    },
+];
+
+/// The first frame with a source place that is not the runtime's own.
+fn frame(draft: &mut super::Draft) {
+    for line in &draft.lines {
+        let trimmed = line.trim_start();
+        if !trimmed.starts_with('#') {
+            continue;
+        }
+        let Some(place) = trimmed.split_whitespace().next_back().or(Some("")) else { continue };
+        let place = if place.starts_with('(') {
+            trimmed.split_whitespace().rev().nth(1).unwrap_or(place)
+        } else {
+            place
+        };
+        let mut parts = place.splitn(3, ':');
+        if let (Some(file), Some(row)) = (parts.next(), parts.next())
+            && file.contains('.')
+            && !file.contains("sanitizer")
+            && let Ok(row) = row.parse()
+        {
+            draft.file = Some(file.to_owned());
+            draft.line = Some(row);
+            draft.column = parts.next().and_then(|column| column.parse().ok());
+            return;
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! One raw line into what a terminal would have shown: colours and cursor moves removed, overwritten progress dropped,
 //! CI prefixes cut, NUL and other controls removed. The result may still be invalid UTF-8.
 
-use memchr::{memchr, memchr2, memrchr};
+use memchr::{memchr, memchr2};
 
 /// Cleans lines; holds the buffer that lines with control bytes are rewritten in.
 #[derive(Debug, Default)]
@@ -214,12 +214,6 @@ pub(crate) fn clip_chars(text: &str, chars: usize) -> std::borrow::Cow<'_, str> 
     format!("{} …[{} chars]… {}", &text[..head_to], count - kept, &text[end_from..]).into()
 }
 
-/// The last CR of a line that is not at its end, if any: what comes before was overwritten.
-#[cfg(test)]
-pub(crate) fn has_overwritten(raw: &[u8]) -> bool {
-    memrchr(b'\r', strip_end(raw)).is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,8 +241,6 @@ mod tests {
         check(b"text\r\x1b[K", "text");
         check(b"   ok\x1b[K\x1b[77G1/4\x1b[2G\x1b[1G \xe2\x9c\x97 broken\x1b[K", " ✗ broken");
         check(b"spin-\x08\\\x08|\x08ok", "spinok");
-        assert!(has_overwritten(b"a\rb"));
-        assert!(!has_overwritten(b"a\r\r"));
     }
 
     #[test]
