@@ -37,6 +37,10 @@ pub const KEEPER_MESSAGE_BYTES_MAX: usize = 8 << 20;
 pub const KEEPER_BACKLOG_BYTES: usize = 64 << 10;
 /// Shortest time between two reports of progress by a keeper.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(5);
+/// How often a keeper looks who is in its tree.
+pub const OBSERVE_EVERY: Duration = Duration::from_secs(2);
+/// Processes of a tree that are remembered.
+pub const SEEN_MAX: usize = 4096;
 /// Longest sleep of a keeper that holds a lease, because a poll does not count the time that a machine sleeps.
 pub const POLL_MAX: Duration = Duration::from_secs(5);
 /// Longest time for a keeper to say hello.
@@ -59,6 +63,8 @@ pub const CONTROL_QUEUE: usize = 256;
 pub const EVENT_QUEUE: usize = 1024;
 /// A change is reported after this pause, so that several make one report.
 pub const REPORT_SETTLE: Duration = Duration::from_millis(5);
+/// Between two looks for crash files, which the system writes late.
+pub const EVIDENCE_POLL: Duration = Duration::from_millis(100);
 /// How long a daemon that ends waits for its last results to be recorded; they stay on the disk otherwise.
 pub const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Nothing acknowledged for this long while output is on the way: it is sent again.

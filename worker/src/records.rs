@@ -37,6 +37,12 @@ pub struct AttemptRecord {
     pub spec: JobSpec,
     /// Where the command runs.
     pub directory: PathBuf,
+    /// A result bundle that the worker added to the command.
+    #[serde(default)]
+    pub result_bundle: Option<PathBuf>,
+    /// Seconds from boot to the grant, by the continuous clock.
+    #[serde(default)]
+    pub since_boot_secs: f64,
 }
 
 /// A process that was started, and what was decided about it.
@@ -51,6 +57,9 @@ pub struct StateRecord {
     /// Why the pool ends it.
     #[serde(default)]
     pub acted: Option<Acted>,
+    /// Processes that were seen in its tree; bounded.
+    #[serde(default)]
+    pub pids: Vec<i32>,
 }
 
 /// The directory of an attempt below the directory of all.

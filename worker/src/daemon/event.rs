@@ -1,8 +1,8 @@
 //! What the daemon hears.
 
+use super::arrange::Arranged;
 use super::keepers::KeeperLink;
 use crate::keeper::messages::FromKeeper;
-use crate::workspace::Prepared;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Outcome, StartFailure};
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
@@ -21,7 +21,7 @@ pub(super) enum Event {
     /// A connection to a keeper is gone, and perhaps the keeper.
     KeeperGone { link: KeeperLink },
     /// The files of an attempt are laid out, or not.
-    Prepared { attempt: AttemptId, result: Result<Prepared, StartFailure> },
+    Prepared { attempt: AttemptId, result: Result<Arranged, StartFailure> },
     /// An attempt is over, with everything that is known of it.
     Concluded { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
     /// Its directory is gone.

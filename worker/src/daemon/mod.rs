@@ -5,13 +5,19 @@
 
 mod account;
 mod agent;
+mod arrange;
 mod attempt;
+mod conclude;
+mod endings;
 mod event;
 mod home;
 mod keepers;
 mod lease;
+mod leaving;
+mod orders;
 mod shutdown;
 mod startup;
+mod work;
 
 pub use home::HomeError;
 pub use shutdown::{Shutdown, ShutdownHandle, Wish};

@@ -7,7 +7,7 @@ use super::reap::{Reaped, add};
 use super::spawn::{Spawned, spawn};
 use super::spool::{Bounds, Spool};
 use super::tree::{Tree, reap_all};
-use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY};
+use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
 use crate::platform::{self, Now};
 use crate::records::{self, Durability, StateRecord};
 use crate::supervisor::{Effect, Input, Plan, Supervisor};
@@ -38,6 +38,9 @@ pub(super) struct Attempt {
     disk_full_since: Option<Duration>,
     retry_at: Option<Duration>,
     outcome: Option<Outcome>,
+    observe_at: Duration,
+    /// Processes were seen that the record does not name.
+    seen_more: bool,
     /// Length of the log and whether it is ending, as last told to the worker.
     told: (u64, bool),
 }
@@ -87,6 +90,8 @@ impl Attempt {
             disk_full_since: None,
             retry_at: None,
             outcome: None,
+            observe_at: now.running + OBSERVE_EVERY,
+            seen_more: false,
             told: (0, false),
         };
         match spawn(run, home) {
@@ -154,10 +159,8 @@ impl Attempt {
     pub(super) fn wake_in(&self, now: Now) -> Option<Duration> {
         let deadline = self.supervisor.next_deadline().until(now);
         let retry = self.retry_at.map(|at| at.saturating_sub(now.running));
-        match (deadline, retry) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        let observe = Some(self.observe_at.saturating_sub(now.running));
+        [deadline, retry, observe].into_iter().flatten().min()
     }
 
     /// What the worker says.
@@ -185,6 +188,7 @@ impl Attempt {
         }
         self.note_blocking(now);
         self.note_closed(now);
+        self.observe(now);
         self.handle(now, Input::Tick);
     }
 
@@ -211,6 +215,19 @@ impl Attempt {
         self.ending = Some(one.ending);
         self.spool.begin_closing();
         self.handle(now, Input::Exited);
+    }
+
+    /// Remembers who is in the tree, for those that leave it unseen where orphans do not come to the keeper, and for
+    /// telling afterwards whose crash file or kernel message is the job's.
+    fn observe(&mut self, now: Now) {
+        if now.running < self.observe_at {
+            return;
+        }
+        self.observe_at = now.running + OBSERVE_EVERY;
+        if let Some(process) = &mut self.process {
+            // A table that can't be read now is read the next time.
+            self.seen_more |= process.tree.find().is_ok_and(|found| !found.is_empty());
+        }
     }
 
     fn note_blocking(&mut self, now: Now) {
@@ -332,6 +349,11 @@ impl Attempt {
         }
         let Some(outcome) = &self.outcome else { return Ok(false) };
         self.retry_at = Some(now.running + DISK_FULL_RETRY);
+        if self.seen_more {
+            // What helps to find evidence is not worth a failure.
+            let _ = self.write_state(Durability::Process);
+            self.seen_more = false;
+        }
         records::write(&self.directory, records::OUTCOME, outcome, Durability::Power)?;
         Ok(true)
     }
@@ -343,6 +365,7 @@ impl Attempt {
             process_started: process.started,
             started_at_ms,
             acted: self.acted.clone(),
+            pids: process.tree.pids(),
         };
         records::write(&self.directory, records::STATE, &state, durability)
     }

@@ -5,7 +5,7 @@
 //! attempt's own ids, all that was seen in the tree earlier, and their descendants.
 
 use super::reap::{Look, Reaped, reap_one};
-use crate::limits::STOP_PASSES_MAX;
+use crate::limits::{SEEN_MAX, STOP_PASSES_MAX};
 use crate::platform::{self, Process, Selection, members};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::LIST_MAX;
@@ -30,6 +30,8 @@ pub struct Tree {
     leader: i32,
     /// The leader's status is not taken, so that its group's number cannot be another's.
     leader_held: bool,
+    /// Processes that were ever found; bounded.
+    seen: BTreeSet<i32>,
 }
 
 impl Tree {
@@ -41,7 +43,7 @@ impl Tree {
         } else {
             Selection { session: Some(leader), except: BTreeSet::from([own]), ..Selection::default() }
         };
-        Self { attempt, selection, adopts, leader, leader_held: true }
+        Self { attempt, selection, adopts, leader, leader_held: true, seen: BTreeSet::from([leader]) }
     }
 
     /// What is left of the tree of a keeper that is gone; `leader` as pid and start, where they are known.
@@ -63,6 +65,7 @@ impl Tree {
             adopts: false,
             leader: leader.map_or(0, |(pid, _)| pid),
             leader_held: false,
+            seen: BTreeSet::new(),
         }
     }
 
@@ -90,10 +93,17 @@ impl Tree {
                     found.get(JOB_VARIABLE) == Some(&job) && found.get(ATTEMPT_VARIABLE) == Some(&number)
                 })
         });
+        let room = SEEN_MAX.saturating_sub(self.seen.len());
+        self.seen.extend(found.iter().map(|process| process.pid).take(room));
         if !adopts {
             self.selection.known = found.iter().map(|process| (process.pid, process.started)).collect();
         }
         Ok(found)
+    }
+
+    /// Every process that was ever found in it.
+    pub(super) fn pids(&self) -> Vec<i32> {
+        self.seen.iter().copied().collect()
     }
 
     /// How many are left; 0 only when that is certain. Children that have ended go to `reaped`.

@@ -77,10 +77,6 @@ pub(super) fn begin_writing(file: BorrowedFd<'_>, offset: u64, length: u64) {
     }
 }
 
-pub(super) fn crash_directories(_home: &Path) -> Vec<PathBuf> {
-    Vec::new()
-}
-
 #[cfg(test)]
 mod tests {
     use super::parse_stat;

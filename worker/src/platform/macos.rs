@@ -6,7 +6,7 @@ use nix::time::ClockId;
 use std::io;
 use std::mem;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Stands still in sleep (clock_gettime(3), `CLOCK_UPTIME_RAW`).
 pub(super) const RUNNING_CLOCK: ClockId = ClockId::from_raw(libc::CLOCK_UPTIME_RAW);
@@ -89,7 +89,3 @@ pub(super) fn own_executable() -> io::Result<PathBuf> {
 pub(super) fn widen_pipe(_pipe: BorrowedFd<'_>, _bytes: i32) {}
 
 pub(super) fn begin_writing(_file: BorrowedFd<'_>, _offset: u64, _length: u64) {}
-
-pub(super) fn crash_directories(home: &Path) -> Vec<PathBuf> {
-    vec![home.join("Library/Logs/DiagnosticReports"), PathBuf::from("/Library/Logs/DiagnosticReports")]
-}

@@ -116,11 +116,6 @@ pub const fn login_path() -> &'static [&'static str] {
     system::LOGIN_PATH
 }
 
-/// Where the system leaves crash files, besides those of the configuration.
-pub fn crash_directories(home: &Path) -> Vec<PathBuf> {
-    system::crash_directories(home)
-}
-
 /// Free space for this user where `path` is, in bytes.
 pub fn disk_free_bytes(path: &Path) -> Option<u64> {
     let statistics = nix::sys::statvfs::statvfs(path).ok()?;

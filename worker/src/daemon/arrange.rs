@@ -1,0 +1,51 @@
+//! Lays out an attempt on the disk before it runs. Blocking.
+
+use super::home::Home;
+use crate::platform::Now;
+use crate::records::{self, AttemptRecord, Durability};
+use crate::workspace;
+use buildpool_protocol::outcome::StartFailure;
+use buildpool_protocol::worker_link::Grant;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+/// What is executed, and where.
+pub(super) struct Arranged {
+    pub(super) argv: Vec<String>,
+    pub(super) directory: PathBuf,
+}
+
+/// Makes the attempt's directory with its record, and the files that the command sees.
+///
+/// # Errors
+/// When the disk refuses, or the files can't be laid out.
+pub(super) fn arrange(home: &Home, grant: &Grant) -> Result<Arranged, StartFailure> {
+    let failed = |error: io::Error| StartFailure::Workspace { reason: error.to_string() };
+    let attempt_directory = home.attempt(grant.lease.attempt);
+    match fs::create_dir(&attempt_directory) {
+        // Left by a daemon that died here, before anyone was asked to run it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_dir_all(&attempt_directory)
+                .and_then(|()| fs::create_dir(&attempt_directory))
+                .map_err(failed)?;
+        }
+        other => other.map_err(failed)?,
+    }
+    let prepared = workspace::prepare(grant, &attempt_directory)?;
+    let argv = grant.spec.command.argv();
+    // xcodebuild refuses a bundle that is there, so each attempt has its own.
+    let bundle = attempt_directory.join("result.xcresult");
+    let with_bundle = buildpool_evidence::with_result_bundle(&argv, &bundle);
+    let mut spec = grant.spec.clone();
+    spec.env.clear();
+    let record = AttemptRecord {
+        lease: grant.lease,
+        spec,
+        directory: prepared.directory.clone(),
+        result_bundle: with_bundle.is_some().then_some(bundle),
+        since_boot_secs: Now::read().continuous.as_secs_f64(),
+    };
+    records::write(&attempt_directory, records::ATTEMPT, &record, Durability::Process).map_err(failed)?;
+    Ok(Arranged { argv: with_bundle.unwrap_or(argv), directory: prepared.directory })
+}

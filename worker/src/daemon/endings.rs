@@ -1,0 +1,125 @@
+//! The end of an attempt: asked for, put together, told, deleted.
+
+use super::account;
+use super::agent::Agent;
+use super::attempt::Stage;
+use super::conclude::conclude;
+use super::event::Event;
+use crate::keeper::messages::ToKeeper;
+use crate::platform;
+use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::outcome::{Acted, Outcome, StartFailure};
+use buildpool_protocol::worker_link::FromWorker;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use tracing::{error, warn};
+
+impl Agent {
+    pub(super) fn act(&mut self, id: AttemptId, acted: Acted) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let acted = attempt.act.get_or_insert(acted).clone();
+        match &attempt.stage {
+            Stage::Kept { keeper: Some(keeper), .. } => {
+                // Repeated with the coordinator's next answer.
+                let _ = self.keepers.say(*keeper, &ToKeeper::Act { attempt: id, acted });
+            }
+            Stage::Waiting { .. } => {
+                self.never_start(
+                    id,
+                    StartFailure::Workspace { reason: "it was ended before it started".into() },
+                );
+            }
+            // Noticed when the files are laid out, when the keeper says hello, or too late.
+            Stage::Preparing { .. } | Stage::Kept { keeper: None, .. } | Stage::Concluding | Stage::Ended => {
+            }
+        }
+    }
+
+    pub(super) fn fence(&mut self, id: AttemptId) {
+        self.outbox.remove(id);
+        match self.attempts.get(&id).map(|attempt| &attempt.stage) {
+            Some(Stage::Ended) => self.delete(id),
+            Some(_) => {
+                if let Some(attempt) = self.attempts.get_mut(&id) {
+                    attempt.act = None;
+                }
+                self.act(id, Acted::Fenced);
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn delete(&mut self, id: AttemptId) {
+        self.attempts.remove(&id);
+        self.outbox.remove(id);
+        let directory = self.home.attempt(id);
+        self.work.spawn_blocking(move || {
+            if let Err(error) = fs::remove_dir_all(&directory) {
+                warn!("{} can't be removed: {error}", directory.display());
+            }
+            Event::Deleted
+        });
+    }
+
+    pub(super) fn never_start(&mut self, id: AttemptId, failure: StartFailure) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        attempt.stage = Stage::Concluding;
+        let acted = attempt.act.clone();
+        let home = Arc::clone(&self.home);
+        self.work.spawn_blocking(move || Event::Concluded {
+            attempt: id,
+            outcome: account::of_unstarted(&home, id, failure, acted).map(Box::new),
+        });
+        self.changed();
+    }
+
+    /// Puts together what is known of the end.
+    pub(super) fn conclude(&mut self, id: AttemptId) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        attempt.stage = Stage::Concluding;
+        let is_fenced = attempt.is_fenced;
+        let (home, config) = (Arc::clone(&self.home), Arc::clone(&self.config));
+        self.work.spawn_blocking(move || Event::Concluded {
+            attempt: id,
+            outcome: conclude(&home, &config, id, is_fenced).map(Box::new),
+        });
+        self.changed();
+    }
+
+    pub(super) fn on_concluded(&mut self, id: AttemptId, outcome: io::Result<Box<Outcome>>) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                error!("attempt {id}: its outcome can't be read or written: {error}");
+                let is_fenced = attempt.is_fenced;
+                let (home, config) = (Arc::clone(&self.home), Arc::clone(&self.config));
+                self.work.spawn_blocking(move || {
+                    std::thread::sleep(crate::limits::DISK_FULL_RETRY);
+                    let outcome = conclude(&home, &config, id, is_fenced).map(Box::new);
+                    Event::Concluded { attempt: id, outcome }
+                });
+                return;
+            }
+        };
+        attempt.stage = Stage::Ended;
+        attempt.started_at_ms = outcome.started_at_ms;
+        attempt.log_length = outcome.log_length;
+        let (lease, is_fenced) = (attempt.lease, attempt.is_fenced);
+        for survivor in &outcome.survivors {
+            warn!("process {} ({}) of attempt {id} could not be ended", survivor.pid, survivor.command);
+            if let Some(process) = platform::process(survivor.pid) {
+                self.survivors.push((survivor.clone(), process.started));
+            }
+        }
+        if is_fenced {
+            self.delete(id);
+        } else {
+            let log_length = outcome.log_length;
+            self.outbox.complete(id, log_length, FromWorker::Complete { lease, outcome });
+        }
+        self.give_work();
+        self.changed();
+    }
+}

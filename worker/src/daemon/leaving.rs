@@ -1,0 +1,59 @@
+//! Draining, and the end of the daemon itself.
+
+use super::agent::Agent;
+use super::attempt::Stage;
+use super::shutdown::Wish;
+use crate::keeper::messages::ToKeeper;
+use crate::limits::LAST_WORDS;
+use buildpool_protocol::outcome::Acted;
+use std::time::Duration;
+use tokio::time::Instant;
+use tracing::info;
+
+impl Agent {
+    pub(super) fn drain(&mut self, draining: bool, deadline: Option<Duration>) {
+        self.is_draining = draining;
+        self.drain_at = deadline.filter(|_| draining).map(|deadline| Instant::now() + deadline);
+        self.changed();
+    }
+
+    pub(super) fn on_wish(&mut self, wish: Wish) {
+        match wish {
+            Wish::Stay => {}
+            Wish::Drain => {
+                info!("draining");
+                self.drain(true, self.config.drain_deadline);
+                self.leave_at = Some(Instant::now());
+            }
+            Wish::Hurry => {
+                self.drain(true, Some(Duration::ZERO));
+                self.leave_at = Some(Instant::now());
+            }
+            Wish::Leave => self.must_leave = true,
+        }
+    }
+
+    pub(super) fn end_all(&mut self) {
+        let live: Vec<_> =
+            self.attempts.iter().filter(|(_, held)| held.is_live()).map(|(id, _)| *id).collect();
+        for id in live {
+            let is_known = self.attempts.get(&id).is_some_and(|held| held.act.is_some());
+            self.act(id, Acted::Drained);
+            if is_known && let Some(keeper) = self.keepers.of_attempt(id) {
+                let _ = self.keepers.say(keeper, &ToKeeper::Hurry { attempt: id });
+            }
+        }
+    }
+
+    /// Nothing more is to be waited for: no attempt lives, and all ends are recorded or nobody is there to hear them.
+    pub(super) fn is_over(&self) -> bool {
+        if self.must_leave {
+            return true;
+        }
+        let Some(since) = self.leave_at else { return false };
+        if self.attempts.values().any(|attempt| !matches!(attempt.stage, Stage::Ended)) {
+            return false;
+        }
+        self.attempts.is_empty() || self.link.is_none() || Instant::now() >= since + LAST_WORDS
+    }
+}

@@ -1,0 +1,180 @@
+//! What the coordinator says, and what it is told.
+
+use super::agent::{Agent, Link};
+use super::arrange::arrange;
+use super::attempt::{Attempt, Stage};
+use super::event::Event;
+use crate::keeper::messages::ToKeeper;
+use crate::limits::REPORT_SETTLE;
+use crate::platform::Now;
+use crate::records;
+use buildpool_protocol::ids::{AttemptId, Lease};
+use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::version::VersionRange;
+use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, Register, ToWorker};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tracing::info;
+
+impl Agent {
+    pub(super) fn register(&mut self, control: mpsc::Sender<FromWorker>) {
+        let register = Register {
+            protocol: VersionRange::ours(),
+            worker: self.home.worker,
+            boot: self.boot,
+            name: self.config.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            slots: self.config.slots,
+            labels: self.config.all_labels(),
+            resources: self.config.resources.clone(),
+            held: self.held(),
+            condition: self.condition(),
+        };
+        self.link = Some(Link {
+            control,
+            is_registered: false,
+            asked_at: VecDeque::new(),
+            report_at: Instant::now() + self.report_every,
+            settle_at: None,
+            reported: Vec::new(),
+            moved: BTreeMap::new(),
+        });
+        self.ask(FromWorker::Register(Box::new(register)));
+    }
+
+    /// Says what will be answered, and notes when.
+    pub(super) fn ask(&mut self, message: FromWorker) {
+        let now = Now::read().continuous;
+        if let Some(link) = &mut self.link {
+            // A queue that is full is that of a link that does not move, and state is repeated.
+            if link.control.try_send(message).is_ok() {
+                link.asked_at.push_back(now);
+            }
+        }
+    }
+
+    pub(super) fn say(&self, message: FromWorker) {
+        if let Some(link) = &self.link {
+            let _ = link.control.try_send(message);
+        }
+    }
+
+    pub(super) fn obey(&mut self, message: ToWorker) {
+        match message {
+            ToWorker::Registered { report_every, lost_after, desired, .. } => {
+                info!("registered as `{}`", self.config.name);
+                self.report_every = report_every.max(REPORT_SETTLE);
+                self.lost_after = lost_after;
+                if let Some(link) = &mut self.link {
+                    link.is_registered = true;
+                    link.report_at = Instant::now() + self.report_every;
+                }
+                self.answered();
+                for desired in desired {
+                    self.want(desired, true);
+                }
+            }
+            ToWorker::Desired { desired } => {
+                self.answered();
+                for desired in desired {
+                    self.want(desired, false);
+                }
+            }
+            ToWorker::Act(desired) => self.want(desired, false),
+            ToWorker::Grant(grant) => self.on_grant(*grant),
+            ToWorker::Position { lease, position } => self.on_position(lease, position),
+            ToWorker::Drain { draining, deadline } => self.drain(draining, deadline),
+            // Both were told of where the connection is served.
+            ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
+        }
+    }
+
+    pub(super) fn answered(&mut self) {
+        let Some(asked_at) = self.link.as_mut().and_then(|link| link.asked_at.pop_front()) else { return };
+        self.contact_at = Some(asked_at);
+        let age = Now::read().continuous.saturating_sub(asked_at);
+        for keeper in self.keepers.busy().collect::<Vec<_>>() {
+            // A keeper that cannot be told is one whose end is about to be noticed.
+            let _ = self.keepers.say(keeper, &ToKeeper::Contact { age });
+        }
+    }
+
+    pub(super) fn want(&mut self, desired: Desired, is_first: bool) {
+        let lease = desired.lease();
+        let Some(attempt) = self.attempts.get_mut(&lease.attempt).filter(|held| held.lease == lease) else {
+            return;
+        };
+        match desired {
+            Desired::Continue { position, .. } if is_first => self.outbox.begin(lease.attempt, position),
+            Desired::Continue { position, .. } => {
+                self.on_taken(lease.attempt, position);
+            }
+            Desired::Cancel { by, reason, .. } => self.act(lease.attempt, Acted::Cancelled { by, reason }),
+            Desired::Fenced { .. } => {
+                attempt.is_fenced = true;
+                self.fence(lease.attempt);
+            }
+            Desired::Forget { .. } => {
+                attempt.is_fenced = true;
+                self.fence(lease.attempt);
+            }
+        }
+    }
+
+    pub(super) fn on_grant(&mut self, grant: Grant) {
+        let lease = grant.lease;
+        if let Some(held) = self.attempts.get(&lease.attempt) {
+            if held.lease != lease {
+                self.decline(lease, "this worker holds the attempt by another lease");
+            }
+            return;
+        }
+        let live = self.attempts.values().filter(|attempt| attempt.is_live()).count();
+        if self.is_draining {
+            return self.decline(lease, "the worker is draining");
+        }
+        if !self.survivors.is_empty() {
+            return self.decline(lease, "the worker has processes that it could not end");
+        }
+        if live >= self.config.slots as usize {
+            return self.decline(lease, "the worker has no free slot");
+        }
+        self.outbox.add(lease.attempt, self.home.attempt(lease.attempt).join(records::LOG), 0);
+        self.outbox.begin(lease.attempt, 0);
+        let stage = Stage::Preparing { secrets: grant.secrets.clone() };
+        self.attempts.insert(lease.attempt, Attempt::new(lease, grant.spec.clone(), stage));
+        self.changed();
+        let home = Arc::clone(&self.home);
+        self.work.spawn_blocking(move || Event::Prepared {
+            attempt: lease.attempt,
+            result: arrange(&home, &grant),
+        });
+    }
+
+    pub(super) fn decline(&self, lease: Lease, reason: &str) {
+        self.say(FromWorker::Decline { lease, reason: reason.to_owned() });
+    }
+
+    /// Anything that does not go beyond what the coordinator had asks for it again.
+    pub(super) fn on_position(&mut self, lease: Lease, position: u64) {
+        if self.attempts.get(&lease.attempt).is_none_or(|held| held.lease != lease) {
+            return;
+        }
+        if self.on_taken(lease.attempt, position).is_some_and(|before| position <= before) {
+            self.outbox.begin(lease.attempt, position);
+        }
+    }
+
+    pub(super) fn on_taken(&mut self, attempt: AttemptId, position: u64) -> Option<u64> {
+        let before = self.outbox.taken(attempt, position)?;
+        if position > before
+            && let Some(keeper) = self.keepers.of_attempt(attempt)
+        {
+            // The next position makes up for one that a keeper was not told.
+            let _ = self.keepers.say(keeper, &ToKeeper::Taken { attempt, position });
+        }
+        Some(before)
+    }
+}

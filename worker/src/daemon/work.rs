@@ -1,0 +1,190 @@
+//! Attempts that are to be started, and what keepers say of those that they keep.
+
+use super::agent::Agent;
+use super::arrange::Arranged;
+use super::attempt::{Attempt, Stage};
+use super::keepers::{KeeperLink, Work};
+use super::lease::cut_off;
+use crate::environment;
+use crate::keeper::messages::{FromKeeper, Kept, Run, ToKeeper};
+use crate::platform::Now;
+use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::limits::GRACE;
+use buildpool_protocol::outcome::{Acted, StartFailure};
+use std::time::Duration;
+use tracing::{error, info, warn};
+
+impl Agent {
+    pub(super) fn on_prepared(&mut self, id: AttemptId, result: Result<Arranged, StartFailure>) {
+        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+        let Stage::Preparing { secrets } = &mut attempt.stage else { return };
+        let secrets = std::mem::take(secrets);
+        match result {
+            Err(failure) => self.never_start(id, failure),
+            Ok(_) if attempt.act.is_some() => {
+                self.never_start(
+                    id,
+                    StartFailure::Workspace { reason: "it was ended before it started".into() },
+                );
+            }
+            Ok(arranged) => {
+                let grace = attempt.spec.grace.unwrap_or(GRACE);
+                let (cut_off_after, cut_off_grace) = cut_off(self.lost_after, attempt.spec.on_lost, grace);
+                let now = Now::read().continuous;
+                let run = Run {
+                    lease: attempt.lease,
+                    attempt_directory: self.home.attempt(id),
+                    argv: arranged.argv,
+                    directory: arranged.directory,
+                    environment: environment::of_attempt(&attempt.spec, id, &self.environment),
+                    secrets,
+                    timeout: attempt.spec.timeout,
+                    idle_timeout: attempt.spec.idle_timeout,
+                    grace,
+                    cut_off_after,
+                    cut_off_grace,
+                    contact_age: self.contact_at.map_or(Duration::ZERO, |at| now.saturating_sub(at)),
+                    output_policy: attempt.spec.output_policy,
+                    core_bytes_max: self.config.core_bytes_max,
+                };
+                attempt.spec.env.clear();
+                attempt.stage = Stage::Waiting { run: Box::new(run) };
+                self.give_work();
+            }
+        }
+    }
+
+    /// Gives waiting attempts to idle keepers, and sees that one is idle as long as a slot is.
+    pub(super) fn give_work(&mut self) {
+        let waiting: Vec<_> = self
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| matches!(attempt.stage, Stage::Waiting { .. }))
+            .map(|(id, _)| *id)
+            .collect();
+        let mut left = waiting.len();
+        for id in waiting {
+            let Some(keeper) = self.keepers.idle() else { break };
+            let Some(attempt) = self.attempts.get_mut(&id) else { continue };
+            let stage = Stage::Kept { keeper: Some(keeper), is_ending: false };
+            let Stage::Waiting { run } = std::mem::replace(&mut attempt.stage, stage) else { continue };
+            left -= 1;
+            self.keepers.set_work(keeper, Work::Keeps(id));
+            if let Err(error) = self.keepers.say(keeper, &ToKeeper::Run(run)) {
+                self.never_start(
+                    id,
+                    StartFailure::Resources { reason: format!("no keeper took it: {error}") },
+                );
+            }
+        }
+        let live = self.attempts.values().filter(|attempt| attempt.is_live()).count();
+        let is_slot_free = live < self.config.slots as usize;
+        let wanted = left + usize::from(is_slot_free && !self.is_draining);
+        for _ in self.keepers.count_available()..wanted {
+            if let Err(error) = self.keepers.start(&self.home) {
+                return self.no_keeper(&error.to_string());
+            }
+        }
+    }
+
+    pub(super) fn no_keeper(&mut self, reason: &str) {
+        error!("no keeper can be started: {reason}");
+        let waiting: Vec<_> = self
+            .attempts
+            .iter()
+            .filter(|(_, attempt)| matches!(attempt.stage, Stage::Waiting { .. }))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in waiting {
+            let reason = format!("no keeper can be started: {reason}");
+            self.never_start(id, StartFailure::Resources { reason });
+        }
+    }
+
+    pub(super) fn on_keeper(&mut self, link: KeeperLink, message: FromKeeper) {
+        match message {
+            FromKeeper::Hello { kept, .. } => self.on_hello(link, kept),
+            FromKeeper::Started { attempt, started_at_ms } => {
+                if let Some(attempt) = self.attempts.get_mut(&attempt) {
+                    attempt.started_at_ms = Some(started_at_ms);
+                }
+                self.changed();
+            }
+            FromKeeper::Progress { attempt, log_length, ending } => {
+                self.outbox.written(attempt, log_length);
+                let Some(held) = self.attempts.get_mut(&attempt) else { return };
+                held.log_length = held.log_length.max(log_length);
+                if let Stage::Kept { is_ending, .. } = &mut held.stage
+                    && *is_ending != ending
+                {
+                    *is_ending = ending;
+                    self.changed();
+                }
+            }
+            FromKeeper::Ended { attempt } => {
+                self.keepers.set_work(link, Work::Idle);
+                self.conclude(attempt);
+                self.give_work();
+            }
+            FromKeeper::Refused { attempt, reason } => {
+                self.keepers.set_work(link, Work::Idle);
+                self.never_start(attempt, StartFailure::Resources { reason });
+            }
+        }
+    }
+
+    pub(super) fn on_hello(&mut self, link: KeeperLink, kept: Option<Kept>) {
+        let Some(kept) = kept else {
+            self.keepers.set_work(link, Work::Idle);
+            self.settle_unclaimed();
+            return self.give_work();
+        };
+        let id = kept.lease.attempt;
+        self.keepers.set_work(link, Work::Keeps(id));
+        let now = Now::read().continuous;
+        if let Some(attempt) = self.attempts.get_mut(&id).filter(|attempt| attempt.lease == kept.lease) {
+            attempt.stage = Stage::Kept { keeper: Some(link), is_ending: kept.ending };
+            attempt.started_at_ms = kept.started_at_ms;
+            attempt.log_length = kept.log_length;
+            self.outbox.written(id, kept.log_length);
+            info!("attempt {id} goes on");
+            if let Some(acted) = attempt.act.clone() {
+                let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted });
+            }
+            if let Some(at) = self.contact_at {
+                let _ = self.keepers.say(link, &ToKeeper::Contact { age: now.saturating_sub(at) });
+            }
+        } else {
+            // Its directory is not one of ours: nobody could ever hear of it.
+            let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted: Acted::Fenced });
+        }
+        self.settle_unclaimed();
+        self.changed();
+    }
+
+    pub(super) fn on_keeper_gone(&mut self, link: KeeperLink) {
+        let Some((number, work, is_found)) = self.keepers.remove(link) else { return };
+        // What can't be looked at is taken to live, and looked at again.
+        let is_alive = self.home.places.is_alive(number).unwrap_or(true);
+        match work {
+            Work::Keeps(id) if is_alive => {
+                if let Some(Attempt { stage: Stage::Kept { keeper, .. }, .. }) = self.attempts.get_mut(&id) {
+                    *keeper = None;
+                }
+                self.keepers.reconnect(&self.home, number);
+            }
+            Work::Keeps(id) => {
+                warn!("the keeper of attempt {id} has died");
+                self.conclude(id);
+            }
+            Work::Silent if is_found && is_alive => self.keepers.reconnect(&self.home, number),
+            Work::Silent if !is_found => {
+                let reason =
+                    format!("a keeper ended before it said hello; see {}", self.home.keeper_log().display());
+                self.no_keeper(&reason);
+            }
+            Work::Silent | Work::Idle => {}
+        }
+        self.settle_unclaimed();
+    }
+}
