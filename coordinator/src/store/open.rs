@@ -13,6 +13,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// A coordinator's data directory, held by this process.
@@ -23,6 +24,8 @@ pub struct Store {
     reader: Reader,
     logs: Logs,
     start: u64,
+    /// Shared with writers.
+    open: Arc<()>,
     _lock: File,
 }
 
@@ -48,12 +51,23 @@ impl Store {
         database::migrate(&mut connection, &path, &database::RECORDS)?;
         let start = begin(&mut connection, &path)?;
         let root = directory.join("logs");
-        make_directory(&root)?;
+        if !root.is_dir() {
+            make_directory(&root)?;
+            disk.sync_directory(directory).map_err(StoreError::file("sync", directory))?;
+        }
         let reader = Reader::new(path.clone());
         let logs = Logs::new(root.clone(), path, disk.clone(), reader.clone())
             .map_err(StoreError::file("start the keeper of", root))?;
         logs.warm_ring(last_completed(&connection)?);
-        Ok(Self { directory: directory.to_owned(), disk, reader, logs, start, _lock: lock })
+        Ok(Self {
+            directory: directory.to_owned(),
+            disk,
+            reader,
+            logs,
+            start,
+            open: Arc::new(()),
+            _lock: lock,
+        })
     }
 
     /// The writer of records. There is one runtime, and it should have one of these.
@@ -63,7 +77,7 @@ impl Store {
     pub fn writer(&self) -> Result<Writer, StoreError> {
         let path = records_path(&self.directory);
         let connection = database::open(&path, &self.disk)?;
-        Ok(Writer::new(connection, path, self.disk.clone(), self.logs.clone()))
+        Ok(Writer::new(connection, path, self.disk.clone(), self.logs.clone(), Arc::clone(&self.open)))
     }
 
     /// Reads records; cheap to clone.
@@ -95,6 +109,9 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.logs.close();
+        if Arc::strong_count(&self.open) > 1 {
+            return;
+        }
         let marked = database::open(&records_path(&self.directory), &self.disk).and_then(|connection| {
             connection
                 .execute("INSERT OR REPLACE INTO meta(key, value) VALUES('clean', 1)", [])

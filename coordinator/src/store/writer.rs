@@ -9,6 +9,7 @@ use super::records::{BodyRef, JobRecord, PassingRun, Record, WorkerRecord};
 use buildpool_protocol::AttemptId;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Writes records, each batch in one transaction.
 #[derive(Debug)]
@@ -18,11 +19,13 @@ pub struct Writer {
     disk: Disk,
     logs: Logs,
     commits: u32,
+    /// Held as long as something may be written.
+    _open: Arc<()>,
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, path: PathBuf, disk: Disk, logs: Logs) -> Self {
-        Self { connection, path, disk, logs, commits: 0 }
+    pub(super) fn new(connection: Connection, path: PathBuf, disk: Disk, logs: Logs, open: Arc<()>) -> Self {
+        Self { connection, path, disk, logs, commits: 0, _open: open }
     }
 
     /// Puts a batch on disk, all of it or nothing. When this returns it lasts, power loss included.

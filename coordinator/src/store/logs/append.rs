@@ -23,7 +23,7 @@ pub(super) struct Shared {
     pub(super) attempt: AttemptId,
     pub(super) place: Place,
     pub(super) disk: Disk,
-    /// Taken for a moment only; never while a file is used. After `appender` where both are.
+    /// Taken for a moment only; never while a file is read or written. After `appender` where both are.
     layout: Mutex<Layout>,
     appender: Mutex<Appender>,
     progress: watch::Sender<Progress>,
@@ -31,6 +31,8 @@ pub(super) struct Shared {
     packing: Mutex<()>,
     /// Which writer is the newest.
     newest_writer: AtomicU64,
+    /// Files came or went since the directory was last made to last.
+    pub(super) directory_dirty: AtomicBool,
     /// Whether it waits to be compressed.
     pub(super) queued: AtomicBool,
 }
@@ -43,7 +45,6 @@ struct Appender {
     hashers: Option<[blake3::Hasher; 2]>,
     sealed: bool,
     broken: bool,
-    directory_dirty: bool,
 }
 
 impl Shared {
@@ -57,6 +58,7 @@ impl Shared {
             progress: watch::Sender::new(Progress::default()),
             packing: Mutex::new(()),
             newest_writer: AtomicU64::new(0),
+            directory_dirty: AtomicBool::new(false),
             queued: AtomicBool::new(false),
         }
     }
@@ -102,15 +104,18 @@ impl Shared {
 
     /// Gives a log that is still only in memory its file. Nothing happens when it is sealed or has one.
     pub(super) fn spill(&self) -> Result<(), LogError> {
-        let mut appender = self.appender();
+        self.spill_held(&self.appender())
+    }
+
+    fn spill_held(&self, appender: &Appender) -> Result<(), LogError> {
         if appender.sealed || appender.broken || self.layout().head.is_empty() {
             return Ok(());
         }
-        self.write(&mut appender, &[])
+        self.write(appender, &[])
     }
 
     /// Writes bytes at the end of the log, those of the head before them.
-    fn write(&self, appender: &mut Appender, bytes: &[u8]) -> Result<(), LogError> {
+    fn write(&self, appender: &Appender, bytes: &[u8]) -> Result<(), LogError> {
         let (head, growing) = {
             let layout = self.layout();
             (layout.head.clone(), layout.raws.back().filter(|raw| !raw.full).cloned())
@@ -141,7 +146,7 @@ impl Shared {
         Ok(())
     }
 
-    fn new_segment(&self, appender: &mut Appender, at_end: bool) -> Result<Raw, LogError> {
+    fn new_segment(&self, appender: &Appender, at_end: bool) -> Result<Raw, LogError> {
         let start = if at_end { appender.state } else { LogState::default() };
         let directory = &self.place.directory;
         if !directory.is_dir() {
@@ -152,12 +157,13 @@ impl Shared {
         }
         let path = self.place.raw(start.position);
         let file = self.disk.create(&path).map_err(LogError::file("make", &path))?;
-        appender.directory_dirty = true;
+        self.directory_dirty.store(true, Ordering::Release);
         let synced = start.position;
         Ok(Raw { path, file: Arc::new(file), start, end: start.position, full: false, synced })
     }
 
-    /// Makes all segments last that are not compressed yet.
+    /// Makes all segments last that are not compressed yet, and the directory: also that compressed segments are gone, for
+    /// one that came back after a power loss would be believed, and it may never have been whole on disk.
     fn sync(&self, appender: &mut Appender) -> Result<(), LogError> {
         let raws: Vec<Raw> = self.layout().raws.iter().filter(|raw| raw.synced < raw.end).cloned().collect();
         for raw in raws {
@@ -172,10 +178,12 @@ impl Shared {
                 same.synced = raw.end;
             }
         }
-        if appender.directory_dirty {
+        if self.directory_dirty.swap(false, Ordering::AcqRel) {
             let directory = &self.place.directory;
-            self.disk.sync_directory(directory).map_err(LogError::file("sync", directory))?;
-            appender.directory_dirty = false;
+            return self.disk.sync_directory(directory).map_err(|source| {
+                self.directory_dirty.store(true, Ordering::Release);
+                LogError::File { doing: "sync", path: directory.clone(), source }
+            });
         }
         Ok(())
     }
@@ -269,7 +277,7 @@ impl LogWriter {
             short
         };
         if !short {
-            self.shared.write(&mut appender, new)?;
+            self.shared.write(&appender, new)?;
         }
         if let Some(hashers) = &mut appender.hashers {
             hash(hashers, new);
@@ -291,6 +299,7 @@ impl LogWriter {
     /// [`LogError::File`]; afterwards the log is [`LogError::Broken`] and must [`LogWriter::restart`].
     pub fn sync(&mut self) -> Result<(), LogError> {
         let mut appender = self.check()?;
+        self.shared.spill_held(&appender)?;
         self.shared.sync(&mut appender)
     }
 
@@ -340,9 +349,8 @@ impl LogWriter {
     /// # Errors
     /// [`LogError::File`] when what is in memory can't be written.
     pub fn abandon(&mut self) -> Result<(), LogError> {
-        drop(self.check()?);
-        self.shared.spill()?;
         let mut appender = self.check()?;
+        self.shared.spill_held(&appender)?;
         self.shared.sync(&mut appender)?;
         appender.sealed = true;
         drop(appender);
@@ -366,6 +374,7 @@ impl LogWriter {
             return Err(LogError::Sealed);
         }
         *shared.layout() = Layout::default();
+        shared.directory_dirty.store(true, Ordering::Release);
         shared.place.remove_all(&shared.disk)?;
         *appender = Appender { opened: true, hashers: Some(Default::default()), ..Appender::default() };
         drop(appender);

@@ -24,6 +24,8 @@ enum Task {
     Finished(Arc<Shared>, Logs),
     Warm(Vec<AttemptId>, Logs),
     Checkpoint,
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests wait for the keeper by it"))]
+    Answer(Sender<()>),
     Stop,
 }
 
@@ -76,6 +78,14 @@ impl Keeper {
         self.send(Task::Checkpoint);
     }
 
+    /// Waits until everything is done that was handed in before.
+    #[cfg(test)]
+    pub(super) fn settle(&self) {
+        let (asker, answer) = channel();
+        self.send(Task::Answer(asker));
+        drop(answer.recv());
+    }
+
     fn send(&self, task: Task) {
         // The thread is gone only when the store is closed; what is left undone then is done after the next start.
         drop(self.tasks.send(task));
@@ -110,6 +120,7 @@ fn run(queue: &Receiver<Task>, database: &Path) {
             }
             Task::Warm(attempts, logs) => logs.fill_ring(&attempts),
             Task::Checkpoint => checkpoint(database),
+            Task::Answer(asker) => drop(asker.send(())),
             Task::Stop => break,
         }
     }
@@ -179,6 +190,8 @@ fn pack_segment(shared: &Shared, raw: &Raw, growth: Option<Growth>) -> Result<()
         None => layout.pack = Some(growth.into_pack()),
     }
     layout.raws.pop_front();
-    drop(layout);
+    shared.directory_dirty.store(true, Ordering::Release);
+    // While the layout is held: whoever seals either finds the segment and makes it last, or finds it gone and makes
+    // that last.
     disk.remove(&raw.path).map_err(LogError::file("remove", &raw.path))
 }

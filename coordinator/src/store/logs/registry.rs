@@ -124,6 +124,12 @@ impl Logs {
         self.inner.keeper.stop();
     }
 
+    /// Waits until the keeper has done what it was asked for so far.
+    #[cfg(test)]
+    pub(in crate::store) fn settle(&self) {
+        self.inner.keeper.settle();
+    }
+
     pub(in crate::store) fn keep_checkpoint(&self) {
         self.inner.keeper.checkpoint();
     }

@@ -3,6 +3,7 @@
 use super::error::LogError;
 use super::layout::Place;
 use super::registry::Logs;
+use crate::store::disk::Operation;
 use crate::store::error::StoreError;
 use crate::store::limits::{PACK_BYTES_MIN, RECORD_AGE};
 use buildpool_protocol::AttemptId;
@@ -135,6 +136,10 @@ impl Logs {
             lengths.push(recovered.map_or(0, |(_, state)| state.position));
         }
         let mut connection = self.inner.reader.writing()?;
+        self.inner
+            .disk
+            .before(Operation::Commit, self.root())
+            .map_err(LogError::file("write", self.root()))?;
         write_evicted(&mut connection, chosen, &lengths)
             .map_err(StoreError::database("write what was evicted"))?;
         for attempt in chosen {

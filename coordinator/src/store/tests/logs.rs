@@ -1,20 +1,9 @@
-use super::support::{Produced, done, first, granted, job};
-use crate::store::{Appended, LogError, LogReader, Record, SealError, Store};
+use super::support::{Produced, done, first, granted, job, read_all};
+use crate::store::{Appended, LogError, Record, SealError, Store};
 use buildpool_protocol::AttemptId;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Verdict;
 use proptest::prelude::*;
-
-fn read_all(reader: &mut LogReader, step: usize) -> Vec<u8> {
-    let mut all = Vec::new();
-    loop {
-        let part = reader.read(all.len() as u64, step).unwrap();
-        if part.is_empty() {
-            return all;
-        }
-        all.extend_from_slice(&part);
-    }
-}
 
 /// The job's log, sent in frames of whole chunks.
 fn send(store: &Store, log: &Produced, frame: usize) {

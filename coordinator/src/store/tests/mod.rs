@@ -1,5 +1,7 @@
 //! What a store must do, from outside its parts.
 
+mod crash;
+mod faults;
 mod logs;
 mod records;
 mod support;

@@ -1,5 +1,6 @@
 //! What the tests of the store share.
 
+use crate::store::LogReader;
 use crate::store::records::{AttemptEnd, AttemptEnding, AttemptRecord, DoneRecord, JobRecord};
 use buildpool_protocol::outcome::{CrashType, Seal};
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, LogState, Stream};
@@ -141,5 +142,17 @@ impl Produced {
 
     pub(super) fn length(&self) -> u64 {
         self.bytes.len() as u64
+    }
+}
+
+/// The whole log, a step at a time.
+pub(super) fn read_all(reader: &mut LogReader, step: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let part = reader.read(all.len() as u64, step).unwrap();
+        if part.is_empty() {
+            return all;
+        }
+        all.extend_from_slice(&part);
     }
 }
