@@ -1,6 +1,6 @@
 //! Everything stops at every step that reaches the disk, and starts again from what is there.
 
-use super::support::{Produced, done, first, granted, job, read_all};
+use super::support::{Produced, done, first, granted, job, read_all, scratch};
 use crate::store::{Disk, Hook, JobRecord, Lookup, Operation, Record, Retention, SealError, Store};
 use buildpool_protocol::JobId;
 use buildpool_protocol::report::Verdict;
@@ -78,7 +78,7 @@ impl Model {
     }
 
     fn image(&self, stop: Stop) -> tempfile::TempDir {
-        let image = tempfile::tempdir().unwrap();
+        let image = scratch();
         self.copy(&self.directory, image.path(), stop);
         if stop != Stop::Kill {
             for (path, bytes) in &self.removed {
@@ -126,10 +126,28 @@ impl Model {
 struct Promises {
     accepted: HashSet<JobId>,
     done: HashSet<JobId>,
+    /// Logs whose files were found like this before, and were completed then.
+    completed: HashSet<blake3::Hash>,
+}
+
+/// The files of a log, their names and what is in them.
+fn files(image: &Path, log: &Produced) -> blake3::Hash {
+    let job = log.attempt.job;
+    let directory = image.join(format!("logs/{:02x}", job.as_uuid().as_bytes()[15]));
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(job.as_uuid().as_bytes());
+    if let Ok(listing) = std::fs::read_dir(directory) {
+        let mut paths: Vec<PathBuf> = listing.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        for path in paths.iter().filter(|path| path.to_string_lossy().contains(&job.to_string())) {
+            hasher.update(path.file_name().unwrap().as_encoded_bytes()).update(&std::fs::read(path).unwrap());
+        }
+    }
+    hasher.finalize()
 }
 
 /// Starts a coordinator on the image: every promise holds, every log is a prefix of what was written and can be completed.
-fn starts_again(image: &Path, logs: &[(JobRecord, Produced)], promises: &Promises, stop: Stop) {
+fn starts_again(image: &Path, logs: &[(JobRecord, Produced)], promises: &mut Promises, stop: Stop) {
     let store = Store::open(image).unwrap();
     for (job, log) in logs {
         match store.reader().job(job.job).unwrap() {
@@ -144,7 +162,9 @@ fn starts_again(image: &Path, logs: &[(JobRecord, Produced)], promises: &Promise
             }
             Lookup::Found(record) => {
                 assert!(!promises.done.contains(&record.job), "the end of a job is forgotten");
-                complete(&store, log, stop);
+                if promises.completed.insert(files(image, log)) {
+                    complete(&store, log, stop);
+                }
             }
         }
     }
@@ -181,9 +201,9 @@ fn append(writer: &mut crate::store::LogWriter, log: &Produced, mut from: usize)
 
 /// A short log, one that is longer than a segment, one that is evicted; each step is followed by what would be left.
 fn stops_at_every_step(stop: Stop) -> usize {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let logs: Arc<Vec<(JobRecord, Produced)>> = Arc::new(
-        [2_000, 5_500_000, 40_000]
+        [2_000, 4_700_000, 40_000]
             .into_iter()
             .map(|bytes| {
                 let job = granted(job(1));
@@ -202,7 +222,7 @@ fn stops_at_every_step(stop: Stop) -> usize {
             model.step(operation, path);
             if armed.get().is_some() {
                 let image = model.image(stop);
-                starts_again(image.path(), &logs, &promises.lock().unwrap(), stop);
+                starts_again(image.path(), &logs, &mut promises.lock().unwrap(), stop);
             }
             Ok(())
         })
@@ -228,7 +248,7 @@ fn stops_at_every_step(stop: Stop) -> usize {
     store.logs().retain(&Retention::default(), 0).unwrap();
     drop((writer, store));
     let steps = model.lock().unwrap().steps;
-    starts_again(directory.path(), &logs, &promises.lock().unwrap(), Stop::Kill);
+    starts_again(directory.path(), &logs, &mut promises.lock().unwrap(), Stop::Kill);
     steps
 }
 

@@ -1,6 +1,6 @@
 //! A disk that fails, fills up or stands still.
 
-use super::support::{Produced, first, granted, job, read_all};
+use super::support::{Produced, first, granted, job, read_all, scratch};
 use crate::store::{Appended, Disk, Hook, LogError, Operation, Record, SealError, Store};
 use std::io;
 use std::path::Path;
@@ -37,7 +37,7 @@ impl Faults {
 
 #[test]
 fn a_full_disk_refuses_output_and_loses_none() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let faults = Arc::new(Faults::default());
     let store = faults.store(directory.path());
     let log = Produced::lines(first(&job(1)), 6_000_000, 50_000);
@@ -57,7 +57,7 @@ fn a_full_disk_refuses_output_and_loses_none() {
 
 #[test]
 fn a_full_disk_refuses_records_and_changes_none() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let faults = Arc::new(Faults::default());
     let store = faults.store(directory.path());
     let mut writer = store.writer().unwrap();
@@ -75,7 +75,7 @@ fn a_full_disk_refuses_records_and_changes_none() {
 
 #[test]
 fn after_a_failed_sync_nothing_of_the_log_is_believed() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let faults = Arc::new(Faults::default());
     let store = faults.store(directory.path());
     let log = Produced::lines(first(&job(1)), 100_000, 5_000);
@@ -94,7 +94,7 @@ fn after_a_failed_sync_nothing_of_the_log_is_believed() {
 
 #[test]
 fn a_log_that_cannot_be_compressed_stays_as_it_is() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let faults = Arc::new(Faults::default());
     let store = faults.store(directory.path());
     for operation in [Operation::Create, Operation::Write, Operation::Sync] {
@@ -115,7 +115,7 @@ fn a_log_that_cannot_be_compressed_stays_as_it_is() {
 
 #[test]
 fn output_is_taken_while_the_disk_stands_still_for_the_compressor() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let gate: Arc<(Mutex<bool>, Condvar)> = Arc::default();
     let hook: Arc<Hook> = {
         let gate = Arc::clone(&gate);

@@ -1,4 +1,4 @@
-use super::support::{Produced, done, first, granted, job, read_all};
+use super::support::{Produced, done, first, granted, job, read_all, scratch};
 use crate::store::{Appended, LogError, Record, SealError, Store};
 use buildpool_protocol::AttemptId;
 use buildpool_protocol::output::Stream;
@@ -20,7 +20,7 @@ fn send(store: &Store, log: &Produced, frame: usize) {
 
 #[test]
 fn a_short_log_lies_beside_its_record_and_has_no_file() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let mut records = store.writer().unwrap();
     let job = granted(job(1));
@@ -46,7 +46,7 @@ fn a_short_log_lies_beside_its_record_and_has_no_file() {
 
 #[test]
 fn a_long_log_is_compressed_and_read_from_anywhere() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let job = granted(job(1));
     let log = Produced::lines(first(&job), 20 << 20, 30_000);
     let store = Store::open(directory.path()).unwrap();
@@ -89,7 +89,7 @@ fn walk(root: &std::path::Path) -> Vec<(String, u64)> {
 
 #[test]
 fn repeats_are_dropped_and_holes_are_asked_for() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let log = Produced::lines(first(&job(1)), 50_000, 1000);
     let mut writer = store.logs().open(log.attempt).unwrap();
@@ -106,7 +106,7 @@ fn repeats_are_dropped_and_holes_are_asked_for() {
 
 #[test]
 fn what_is_no_part_of_the_log_is_refused_and_changes_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let log = Produced::lines(first(&job(1)), 10_000, 1000);
     let other = Produced::lines(first(&job(1)), 10_000, 1000);
@@ -131,7 +131,7 @@ fn what_is_no_part_of_the_log_is_refused_and_changes_nothing() {
 
 #[test]
 fn the_newest_writer_fences_those_before() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let log = Produced::lines(first(&job(1)), 10_000, 1000);
     let mut old = store.logs().open(log.attempt).unwrap();
@@ -145,7 +145,7 @@ fn the_newest_writer_fences_those_before() {
 
 #[test]
 fn a_log_that_disagrees_with_its_seal_starts_again() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let log = Produced::lines(first(&job(1)), 100_000, 1000);
     let mut damaged = log.bytes.clone();
@@ -162,7 +162,7 @@ fn a_log_that_disagrees_with_its_seal_starts_again() {
 
 #[tokio::test]
 async fn a_reader_follows_a_log_from_before_its_first_byte() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let job = granted(job(1));
     store.writer().unwrap().commit(&[Record::Job(Box::new(job.clone()))]).unwrap();
@@ -240,7 +240,7 @@ proptest! {
         steps in prop::collection::vec(any_step(), 0..30),
         read in 1_usize..10_000,
     ) {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = scratch();
         let mut store = Store::open(directory.path()).unwrap();
         let mut writer = store.logs().open(log.attempt).unwrap();
         let last = log.edges.len() - 1;

@@ -1,10 +1,10 @@
-use super::support::{done, granted, job};
+use super::support::{done, granted, job, scratch};
 use crate::store::{HistoryKey, JobFilter, Lookup, PassingRun, Record, ResolveError, Store, StoreError};
 use buildpool_protocol::report::Verdict;
 
 #[test]
 fn records_are_read_back_as_they_were_written() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let mut writer = store.writer().unwrap();
     let mut first = job(1_000);
@@ -31,7 +31,7 @@ fn records_are_read_back_as_they_were_written() {
 
 #[test]
 fn a_job_that_is_over_does_not_change() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let mut writer = store.writer().unwrap();
     let passed = done(granted(job(1)), Verdict::Passed, 0);
@@ -44,7 +44,7 @@ fn a_job_that_is_over_does_not_change() {
 
 #[test]
 fn a_prefix_names_a_job_when_it_is_unique() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let mut writer = store.writer().unwrap();
     let mut one = job(1);
@@ -67,7 +67,7 @@ fn a_prefix_names_a_job_when_it_is_unique() {
 
 #[test]
 fn the_history_keeps_the_last_passing_runs_of_a_command() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let mut writer = store.writer().unwrap();
     let job = job(1);
@@ -91,7 +91,7 @@ fn the_history_keeps_the_last_passing_runs_of_a_command() {
 
 #[test]
 fn a_second_coordinator_on_the_same_directory_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     match Store::open(directory.path()) {
         Err(StoreError::InUse { pid, .. }) => assert_eq!(pid, Some(std::process::id())),
@@ -106,7 +106,7 @@ fn a_second_coordinator_on_the_same_directory_is_refused() {
 
 #[test]
 fn a_newer_format_is_refused_and_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     drop(Store::open(directory.path()).unwrap());
     let path = directory.path().join("records.db");
     let connection = rusqlite::Connection::open(&path).unwrap();
@@ -122,7 +122,7 @@ fn a_newer_format_is_refused_and_left_alone() {
 #[test]
 fn everything_is_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt;
-    let directory = tempfile::tempdir().unwrap();
+    let directory = scratch();
     let data = directory.path().join("data");
     let store = Store::open(&data).unwrap();
     let mut writer = store.writer().unwrap();

@@ -10,6 +10,12 @@ use buildpool_protocol::{AttemptId, JobId, WorkerId};
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// A directory that is gone after the test; in memory where there is such a place, so that a thousand syncs cost nothing.
+pub(super) fn scratch() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+}
+
 /// A job that was accepted at this time.
 pub(super) fn job(created_at_ms: i64) -> JobRecord {
     JobRecord {
