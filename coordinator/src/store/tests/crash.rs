@@ -19,7 +19,8 @@ enum Stop {
     Kill,
     /// Power is lost: what was not made to last is cut off, files that were not are gone, removed ones are back.
     Power,
-    /// The same, with zeros where bytes were not made to last.
+    /// Power is lost the other way: zeros where bytes were not made to last, files gone whose names were not, and those
+    /// that were removed stay so.
     Zeros,
 }
 
@@ -82,7 +83,7 @@ impl Model {
     fn image(&self, stop: Stop) -> tempfile::TempDir {
         let image = scratch();
         self.copy(&self.directory, image.path(), stop);
-        if stop != Stop::Kill {
+        if stop == Stop::Power {
             for (path, bytes) in &self.removed {
                 if self.named.contains(path) {
                     let to = image.path().join(path.strip_prefix(&self.directory).unwrap());
