@@ -293,6 +293,8 @@ fn believed_tests(tally: &crate::tally::Tally, facts: &Facts) -> (Option<TestCou
         .evidence
         .test_reports
         .iter()
+        // The same tests, told twice: counted once.
+        .filter(|report| report.superseded_by.is_none())
         .filter(|report| report.passed + report.failed + report.skipped + report.expected_failures > 0)
         .collect();
     if reports.is_empty() {

@@ -185,7 +185,7 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
             post: Vec::new(),
         });
     };
-    for report in &evidence.test_reports {
+    for report in evidence.test_reports.iter().filter(|report| report.superseded_by.is_none()) {
         for case in report.cases.iter().filter(|case| case.status == TestStatus::Failed) {
             if known.contains(&last_name(&case.name)) {
                 continue;
