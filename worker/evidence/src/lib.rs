@@ -24,6 +24,7 @@ pub mod xcresult;
 
 pub use collect::{Collection, Context, collect, default_crash_directories};
 pub use crash::search::Progress;
+pub use crash::suggests_crash;
 pub use detect::ReportKind;
 pub use error::EvidenceError;
 pub use read::{ReadReport, read_report};

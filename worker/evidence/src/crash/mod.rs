@@ -120,9 +120,42 @@ pub(crate) fn tells_cause(line: &str) -> bool {
     TELLING.iter().any(|start| line.contains(start))
 }
 
+/// Whether the end of a log suggests that something crashed, so that it is worth waiting for a crash file. A healthy run
+/// prints none of these; a wrong yes costs a bounded wait and nothing else.
+pub fn suggests_crash(log_tail: &[u8]) -> bool {
+    const MARKS: &[&str] = &[
+        "Fatal error:",
+        "Precondition failed",
+        "Exited with unexpected signal code",
+        "Exited with signal code",
+        "Exited with [unexpected] signal code",
+        "Test crashed with signal",
+        "Restarting after unexpected exit, crash, or test timeout",
+        "Early unexpected exit",
+        "*** Terminating app due to uncaught exception",
+        "The test runner crashed",
+        "The test runner exited with code",
+        "Segmentation fault",
+        "Abort trap",
+        "Illegal instruction",
+        "Trace/BPT trap",
+        "Trace/breakpoint trap",
+        "Bus error",
+    ];
+    let text = String::from_utf8_lossy(log_tail);
+    MARKS.iter().any(|mark| text.contains(mark))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_suggests_a_crash_by_its_marks() {
+        assert!(suggests_crash(b"\xff x\nerror: Exited with unexpected signal code 5\n"));
+        assert!(suggests_crash(b"a/b.swift:3: Fatal error: Unexpectedly found nil"));
+        assert!(!suggests_crash(b"Executed 3 tests, with 1 failure (0 unexpected)\n** TEST FAILED **\n"));
+    }
 
     #[test]
     fn dates_keep_their_offset() {
