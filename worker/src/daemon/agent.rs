@@ -41,7 +41,9 @@ pub(super) struct Agent {
     pub(super) drain_at: Option<Instant>,
     /// Processes that could not be ended, with their starts.
     pub(super) survivors: Vec<(Survivor, u64)>,
-    pub(super) leave_at: Option<Instant>,
+    /// It ends with its last attempt.
+    pub(super) is_leaving: bool,
+    pub(super) last_end_at: Instant,
     pub(super) must_leave: bool,
 }
 
@@ -54,9 +56,17 @@ pub(super) struct Link {
     pub(super) report_at: Instant,
     /// Something has changed: report earlier.
     pub(super) settle_at: Option<Instant>,
-    pub(super) reported: Vec<(Lease, HeldState)>,
+    pub(super) reported: Told,
     /// What each log was at when it last moved.
     pub(super) moved: BTreeMap<AttemptId, (u64, Instant)>,
+}
+
+/// What a change is measured by.
+#[derive(PartialEq, Eq, Default)]
+pub(super) struct Told {
+    states: Vec<(Lease, HeldState)>,
+    is_draining: bool,
+    has_survivors: bool,
 }
 
 impl Agent {
@@ -78,7 +88,8 @@ impl Agent {
             is_draining: false,
             drain_at: None,
             survivors: Vec::new(),
-            leave_at: None,
+            is_leaving: false,
+            last_end_at: Instant::now(),
             must_leave: false,
         }
     }
@@ -143,7 +154,7 @@ impl Agent {
     pub(super) fn wake_at(&self) -> Instant {
         let mut wake_at = Instant::now() + self.report_every;
         let link = self.link.iter().flat_map(|link| [Some(link.report_at), link.settle_at]);
-        let leave = self.leave_at.map(|_| Instant::now() + LAST_WORDS / 10);
+        let leave = self.is_leaving.then(|| Instant::now() + LAST_WORDS / 10);
         for at in link.chain([self.drain_at, leave]).flatten() {
             wake_at = wake_at.min(at);
         }
@@ -165,8 +176,8 @@ impl Agent {
             self.send_again_what_stalled(now);
             self.report();
         } else if link.settle_at.is_some_and(|at| now >= at) {
-            let states = self.states_worth_telling();
-            if self.link.as_ref().is_some_and(|link| link.reported != states) {
+            let told = self.worth_telling();
+            if self.link.as_ref().is_some_and(|link| link.reported != told) {
                 self.report();
             } else if let Some(link) = &mut self.link {
                 link.settle_at = None;
@@ -175,17 +186,21 @@ impl Agent {
     }
 
     /// Attempts whose end is said by `complete` are left out: they need no report.
-    pub(super) fn states_worth_telling(&self) -> Vec<(Lease, HeldState)> {
+    fn worth_telling(&self) -> Told {
         let told = self.attempts.iter().filter(|(id, _)| !self.outbox.is_complete(**id));
-        told.map(|(_, attempt)| (attempt.lease, attempt.state())).collect()
+        Told {
+            states: told.map(|(_, attempt)| (attempt.lease, attempt.state())).collect(),
+            is_draining: self.is_draining,
+            has_survivors: !self.survivors.is_empty(),
+        }
     }
 
-    pub(super) fn report(&mut self) {
+    fn report(&mut self) {
         if !self.link.as_ref().is_some_and(|link| link.is_registered) {
             return;
         }
         self.ask(FromWorker::Report { held: self.held(), condition: self.condition() });
-        let reported = self.states_worth_telling();
+        let reported = self.worth_telling();
         if let Some(link) = &mut self.link {
             link.reported = reported;
             link.settle_at = None;
@@ -193,7 +208,7 @@ impl Agent {
         }
     }
 
-    pub(super) fn send_again_what_stalled(&mut self, now: Instant) {
+    fn send_again_what_stalled(&mut self, now: Instant) {
         let Some(link) = &mut self.link else { return };
         let open: BTreeMap<_, _> = self.outbox.on_the_way().into_iter().collect();
         link.moved.retain(|attempt, _| open.contains_key(attempt));

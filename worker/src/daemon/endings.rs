@@ -13,6 +13,7 @@ use buildpool_protocol::worker_link::FromWorker;
 use std::fs;
 use std::io;
 use std::sync::Arc;
+use tokio::time::Instant;
 use tracing::{error, warn};
 
 impl Agent {
@@ -104,6 +105,7 @@ impl Agent {
             }
         };
         attempt.stage = Stage::Ended;
+        self.last_end_at = Instant::now();
         attempt.started_at_ms = outcome.started_at_ms;
         attempt.log_length = outcome.log_length;
         let (lease, is_fenced) = (attempt.lease, attempt.is_fenced);

@@ -23,14 +23,19 @@ impl Agent {
             Wish::Drain => {
                 info!("draining");
                 self.drain(true, self.config.drain_deadline);
-                self.leave_at = Some(Instant::now());
+                self.leave_after_last();
             }
             Wish::Hurry => {
                 self.drain(true, Some(Duration::ZERO));
-                self.leave_at = Some(Instant::now());
+                self.leave_after_last();
             }
             Wish::Leave => self.must_leave = true,
         }
+    }
+
+    fn leave_after_last(&mut self) {
+        self.is_leaving = true;
+        self.last_end_at = Instant::now();
     }
 
     pub(super) fn end_all(&mut self) {
@@ -45,15 +50,14 @@ impl Agent {
         }
     }
 
-    /// Nothing more is to be waited for: no attempt lives, and all ends are recorded or nobody is there to hear them.
+    /// Nothing more is to be waited for: no attempt lives, and all ends are recorded or nobody has heard them in time.
     pub(super) fn is_over(&self) -> bool {
         if self.must_leave {
             return true;
         }
-        let Some(since) = self.leave_at else { return false };
-        if self.attempts.values().any(|attempt| !matches!(attempt.stage, Stage::Ended)) {
+        if !self.is_leaving || self.attempts.values().any(|attempt| !matches!(attempt.stage, Stage::Ended)) {
             return false;
         }
-        self.attempts.is_empty() || self.link.is_none() || Instant::now() >= since + LAST_WORDS
+        self.attempts.is_empty() || Instant::now() >= self.last_end_at + LAST_WORDS
     }
 }

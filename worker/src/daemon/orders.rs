@@ -1,6 +1,6 @@
 //! What the coordinator says, and what it is told.
 
-use super::agent::{Agent, Link};
+use super::agent::{Agent, Link, Told};
 use super::arrange::arrange;
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
@@ -38,7 +38,7 @@ impl Agent {
             asked_at: VecDeque::new(),
             report_at: Instant::now() + self.report_every,
             settle_at: None,
-            reported: Vec::new(),
+            reported: Told::default(),
             moved: BTreeMap::new(),
         });
         self.ask(FromWorker::Register(Box::new(register)));

@@ -1,0 +1,312 @@
+//! Jobs go on when the worker's daemon dies, and are accounted for when a keeper does.
+
+mod support;
+
+use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::spec::{JobSpec, Source};
+use buildpool_protocol::worker_link::HeldState;
+use buildpool_worker::Wish;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::{Coordinator, Worker, binary, config, pool, processes_of, shell, until};
+
+/// A daemon in a process of its own, so that it can be killed.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(coordinator: &Coordinator, data: &Path) -> Self {
+        let file = data.join("worker.toml");
+        let text = format!(
+            "coordinator = \"{}\"\nname = \"tested\"\nslots = 4\ndata_dir = \"{}\"\n",
+            coordinator.address,
+            data.display()
+        );
+        std::fs::write(&file, text).expect("a file");
+        let child = Command::new(binary()).arg(file).stdin(Stdio::null()).spawn().expect("the binary");
+        Self(child)
+    }
+
+    fn kill(mut self) {
+        self.0.kill().expect("it runs");
+        self.0.wait().expect("it was ours");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Writes lines, waits for a file, writes more.
+fn two_halves(directory: &Path) -> (JobSpec, PathBuf) {
+    let go = directory.join("go");
+    let text = format!(
+        "seq 1 1000; echo half; while [ ! -e {} ]; do sleep 0.01; done; seq 1001 2000; echo err >&2",
+        go.display()
+    );
+    (shell(&text), go)
+}
+
+fn whole() -> Vec<u8> {
+    let lines = |range: std::ops::RangeInclusive<u32>| range.map(|n| format!("{n}\n")).collect::<String>();
+    format!("{}half\n{}", lines(1..=1000), lines(1001..=2000)).into_bytes()
+}
+
+fn keeper_of(pid: i32) -> Pid {
+    Pid::from_raw(buildpool_worker::platform::process(pid).expect("it runs").parent)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_goes_on_while_its_daemon_is_dead_and_the_next_one_finds_it() {
+    let (data, side) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let coordinator = Coordinator::start().await;
+    let daemon = Daemon::start(&coordinator, data.path());
+    let (spec, go) = two_halves(side.path());
+    let lease = coordinator.grant(spec);
+    coordinator.until_output(lease, "half").await;
+    let before = processes_of(lease);
+    daemon.kill();
+    let _next = Daemon::start(&coordinator, data.path());
+    coordinator.registered(2).await;
+    until("the attempt to be held", || {
+        coordinator.read(|book| {
+            let held = book.held.iter().find(|held| held.lease == lease)?;
+            (held.state == HeldState::Running && held.started_at_ms.is_some()).then_some(())
+        })
+    })
+    .await;
+    let pids = |found: &[buildpool_worker::platform::Process]| found.iter().map(|p| p.pid).min();
+    assert_eq!(pids(&before), pids(&processes_of(lease)), "the same process");
+    std::fs::write(go, "").expect("a file");
+    let outcome = coordinator.outcome(lease).await;
+    assert_eq!(outcome.ending, Ending::Exited { code: 0 });
+    assert!(coordinator.stdout(lease) == whole());
+    assert_eq!(coordinator.read(|book| book.completes), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_ended_while_its_daemon_was_dead_is_told_by_the_next() {
+    let (data, side) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let coordinator = Coordinator::start().await;
+    let daemon = Daemon::start(&coordinator, data.path());
+    let (spec, go) = two_halves(side.path());
+    let lease = coordinator.grant(spec);
+    coordinator.until_output(lease, "half").await;
+    daemon.kill();
+    std::fs::write(go, "").expect("a file");
+    let attempts = data.path().join("attempts");
+    let directory = buildpool_worker::records::attempt_directory(&attempts, lease.attempt);
+    until("the outcome on the disk", || directory.join("outcome.json").exists().then_some(())).await;
+    until("the keeper to leave", || {
+        let lock = std::fs::File::open(data.path().join("keepers/0.lock")).expect("a lock");
+        lock.try_lock().ok()
+    })
+    .await;
+    let _next = Daemon::start(&coordinator, data.path());
+    let outcome = coordinator.outcome(lease).await;
+    assert_eq!(outcome.ending, Ending::Exited { code: 0 });
+    assert!(coordinator.stdout(lease) == whole());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_is_told_again_until_it_is_forgotten() {
+    let (coordinator, worker, data) = pool().await;
+    coordinator.read(|book| book.is_forgetful = true);
+    let lease = coordinator.grant(shell("echo once"));
+    coordinator.outcome(lease).await;
+    coordinator.cut();
+    until("the result to be told again", || coordinator.read(|book| (book.completes >= 2).then_some(())))
+        .await;
+    worker.shutdown.ask(Wish::Leave);
+    drop(worker);
+    coordinator.cut();
+    let again = until("the directory to be free", || {
+        std::fs::File::open(data.path().join("lock")).expect("a lock").try_lock().ok()
+    })
+    .await;
+    let () = again;
+    let _next = Worker::start(config(&coordinator, data.path()));
+    until("the result to be told by the next", || {
+        coordinator.read(|book| (book.completes >= 3).then_some(()))
+    })
+    .await;
+    coordinator.read(|book| book.is_forgetful = false);
+    coordinator.cut();
+    until("the attempt to be forgotten", || {
+        let left = std::fs::read_dir(data.path().join("attempts")).expect("a directory").count();
+        (left == 0).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_keeper_leaves_an_unobserved_end_and_no_process() {
+    let (coordinator, _worker, _data) = pool().await;
+    let lease = coordinator.grant(shell("trap '' PIPE TERM HUP; echo $$; while :; do sleep 1000; done"));
+    coordinator.until_output(lease, "\n").await;
+    let pid =
+        String::from_utf8(coordinator.stdout(lease)).expect("a number").trim().parse().expect("a number");
+    kill(keeper_of(pid), Signal::SIGKILL).expect("it runs");
+    let outcome = coordinator.outcome(lease).await;
+    assert!(matches!(outcome.ending, Ending::Unobserved { .. }), "{:?}", outcome.ending);
+    assert_eq!(outcome.survivors, []);
+    assert_eq!(processes_of(lease), []);
+    let next = coordinator.grant(shell("echo next"));
+    assert_eq!(coordinator.outcome(next).await.ending, Ending::Exited { code: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn daemon_and_keeper_dead_together_are_accounted_for() {
+    let data = tempfile::tempdir().expect("a directory");
+    let coordinator = Coordinator::start().await;
+    let daemon = Daemon::start(&coordinator, data.path());
+    let lease = coordinator.grant(shell("trap '' PIPE TERM HUP; echo $$; while :; do sleep 1000; done"));
+    coordinator.until_output(lease, "\n").await;
+    let pid =
+        String::from_utf8(coordinator.stdout(lease)).expect("a number").trim().parse().expect("a number");
+    let keeper = keeper_of(pid);
+    daemon.kill();
+    kill(keeper, Signal::SIGKILL).expect("it runs");
+    assert!(!processes_of(lease).is_empty(), "the tree is left alone");
+    let _next = Daemon::start(&coordinator, data.path());
+    let outcome = coordinator.outcome(lease).await;
+    assert!(matches!(outcome.ending, Ending::Unobserved { .. }), "{:?}", outcome.ending);
+    assert_eq!(processes_of(lease), []);
+    assert!(coordinator.stdout(lease) == format!("{pid}\n").as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_keeper_is_waited_for() {
+    let (data, side) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let coordinator = Coordinator::start().await;
+    let daemon = Daemon::start(&coordinator, data.path());
+    let (spec, go) = two_halves(side.path());
+    let lease = coordinator.grant(spec);
+    coordinator.until_output(lease, "half").await;
+    let leader = processes_of(lease).iter().map(|process| process.pid).min().expect("it runs");
+    let keeper = keeper_of(leader);
+    kill(keeper, Signal::SIGSTOP).expect("it runs");
+    daemon.kill();
+    let _next = Daemon::start(&coordinator, data.path());
+    coordinator.registered(2).await;
+    let held = coordinator.read(|book| book.registers[1].held.clone());
+    assert_eq!(held.len(), 1, "an attempt whose keeper does not answer is still held");
+    kill(keeper, Signal::SIGCONT).expect("it is stopped");
+    std::fs::write(go, "").expect("a file");
+    assert_eq!(coordinator.outcome(lease).await.ending, Ending::Exited { code: 0 });
+    assert!(coordinator.stdout(lease) == whole());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cut_off_keeper_ends_its_tree_before_the_job_may_run_elsewhere() {
+    let data = tempfile::tempdir().expect("a directory");
+    let coordinator = Coordinator::start().await;
+    coordinator.read(|book| {
+        book.lost_after = Some(Duration::from_secs(4));
+        book.report_every = Some(Duration::from_millis(100));
+    });
+    let daemon = Daemon::start(&coordinator, data.path());
+    coordinator.registered(1).await;
+    let lease = coordinator.grant(shell("trap '' TERM; echo running; while :; do sleep 1000; done"));
+    let mut waiting = shell("echo running; sleep 1000");
+    waiting.on_lost = buildpool_protocol::spec::OnLost::Wait;
+    let waiting = coordinator.grant(waiting);
+    coordinator.until_output(lease, "running").await;
+    coordinator.until_output(waiting, "running").await;
+    // Not even the daemon is there to notice.
+    daemon.kill();
+    until("the tree to be ended", || processes_of(lease).is_empty().then_some(())).await;
+    assert!(!processes_of(waiting).is_empty(), "a job that waits for its worker goes on");
+    let _next = Daemon::start(&coordinator, data.path());
+    assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::CutOff));
+    coordinator.cancel(waiting);
+    coordinator.outcome(waiting).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fenced_attempt_is_ended_and_not_spoken_of() {
+    let (coordinator, _worker, data) = pool().await;
+    let lease = coordinator.grant(shell("trap '' TERM; echo running; while :; do sleep 1000; done"));
+    coordinator.until_output(lease, "running").await;
+    coordinator.fence(lease);
+    until("the tree to be ended", || processes_of(lease).is_empty().then_some(())).await;
+    until("its directory to go", || {
+        let left = std::fs::read_dir(data.path().join("attempts")).expect("a directory").count();
+        (left == 0).then_some(())
+    })
+    .await;
+    assert_eq!(coordinator.read(|book| book.completes), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_waits_for_what_runs_and_takes_no_more() {
+    let (coordinator, mut worker, _data) = pool().await;
+    let side = tempfile::tempdir().expect("a directory");
+    let (spec, go) = two_halves(side.path());
+    let lease = coordinator.grant(spec);
+    coordinator.until_output(lease, "half").await;
+    worker.shutdown.ask_more();
+    until("the worker to say that it drains", || {
+        coordinator.read(|book| book.condition.draining.then_some(()))
+    })
+    .await;
+    let late = coordinator.grant(shell("true"));
+    until("the late job to be declined", || {
+        coordinator.read(|book| book.declined.iter().any(|(lease, _)| *lease == late).then_some(()))
+    })
+    .await;
+    std::fs::write(go, "").expect("a file");
+    assert_eq!(coordinator.outcome(lease).await.acted, None);
+    (&mut worker.task).await.expect("no panic").expect("it ends by itself");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_request_to_end_hurries() {
+    let (coordinator, mut worker, _data) = pool().await;
+    let mut spec = shell("trap '' TERM; echo running; while :; do sleep 1000; done");
+    spec.grace = Some(Duration::from_millis(200));
+    let lease = coordinator.grant(spec);
+    coordinator.until_output(lease, "running").await;
+    worker.shutdown.ask_more();
+    worker.shutdown.ask_more();
+    assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::Drained));
+    (&mut worker.task).await.expect("no panic").expect("it ends by itself");
+    assert_eq!(processes_of(lease), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_are_kept_and_a_grant_is_taken_once() {
+    let (coordinator, _worker, _data) = pool().await;
+    let running: Vec<_> = (0..4).map(|_| coordinator.grant(shell("echo running; sleep 1000"))).collect();
+    for lease in &running {
+        coordinator.until_output(*lease, "running").await;
+    }
+    let fifth = coordinator.grant(shell("true"));
+    until("the fifth to be declined", || {
+        coordinator.read(|book| book.declined.first().map(|(lease, _)| assert_eq!(*lease, fifth)))
+    })
+    .await;
+    // A reconnect repeats the grants.
+    coordinator.cut();
+    coordinator.registered(2).await;
+    for lease in &running {
+        coordinator.cancel(*lease);
+        coordinator.outcome(*lease).await;
+        assert_eq!(coordinator.stdout(*lease), b"running\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_snapshot_says_that_it_is_the_pools_fault_when_it_cannot_be_laid_out() {
+    let (coordinator, _worker, _data) = pool().await;
+    let mut spec = shell("true");
+    spec.source = Source::InPlace { directory: "relative".into() };
+    let outcome = coordinator.outcome(coordinator.grant(spec)).await;
+    assert!(matches!(outcome.ending, Ending::NotStarted(_)));
+    assert_eq!(outcome.started_at_ms, None);
+}
