@@ -1,0 +1,251 @@
+//! A coordinator and its workers, each a process of its own.
+
+use crate::{Finished, Place, wait_for, wait_until};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// What a pool is to be like.
+#[derive(Clone, Debug, Default)]
+pub struct PoolBuilder {
+    workers: Vec<Vec<String>>,
+    coordinator: Vec<String>,
+}
+
+/// A pool on free ports with data directories of its own. Its processes end with the value.
+#[derive(Debug)]
+pub struct Pool {
+    place: Place,
+    coordinator: Process,
+    coordinator_arguments: Vec<String>,
+    workers: Vec<(Vec<String>, Option<Process>)>,
+    url: String,
+    worker_token: String,
+}
+
+/// A process that is killed, by its own id, when it is let go.
+#[derive(Debug)]
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl PoolBuilder {
+    /// One worker more, with these arguments of `buildpool worker`.
+    #[must_use]
+    pub fn worker(mut self, arguments: &[&str]) -> Self {
+        self.workers.push(arguments.iter().map(|argument| (*argument).to_owned()).collect());
+        self
+    }
+
+    /// Further arguments of `buildpool coordinator`.
+    #[must_use]
+    pub fn coordinator(mut self, arguments: &[&str]) -> Self {
+        self.coordinator.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self
+    }
+
+    /// Starts everything and waits until it is there.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn start(self) -> Pool {
+        let mut place = Place::new();
+        let token = |role: &str| {
+            let data = Pool::data_of(&place, "coordinator");
+            let created = place.buildpool(&[
+                "token",
+                "create",
+                "--role",
+                role,
+                "--name",
+                role,
+                "--data-dir",
+                &data,
+                "--json",
+            ]);
+            created.expect(0).json()["token"].as_str().unwrap().to_owned()
+        };
+        let (admin_token, worker_token) = (token("admin"), token("worker"));
+        let (coordinator, url) = Pool::start_coordinator(&place, &self.coordinator, "127.0.0.1:0");
+        place.set("BUILDPOOL_URL", &url);
+        place.set("BUILDPOOL_TOKEN", admin_token);
+        let mut pool = Pool {
+            place,
+            coordinator,
+            coordinator_arguments: self.coordinator,
+            workers: Vec::new(),
+            url,
+            worker_token,
+        };
+        for arguments in self.workers {
+            pool.add_worker(arguments);
+        }
+        pool.wait_for_workers();
+        pool
+    }
+}
+
+impl Pool {
+    /// A coordinator and this many workers `w0`, `w1`… of two slots each.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn start(workers: usize) -> Self {
+        (0..workers).fold(PoolBuilder::default(), |builder, _| builder.worker(&["--slots", "2"])).start()
+    }
+
+    /// As `--coordinator` takes it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where its client commands run: they are told the pool and an admin's token by the environment.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Runs a `buildpool` command that asks this pool.
+    pub fn buildpool(&self, arguments: &[&str]) -> Finished {
+        self.place.buildpool(arguments)
+    }
+
+    /// A `buildpool` command that asks this pool, ready to be started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        self.place.command(arguments)
+    }
+
+    /// Runs a shell text as a job in an empty directory.
+    pub fn shell(&self, text: &str) -> Finished {
+        self.buildpool(&["run", "--no-snapshot", "--", "sh", "-c", text])
+    }
+
+    /// The data directory of the coordinator or of a worker, by name.
+    pub fn data(&self, name: &str) -> PathBuf {
+        Self::data_of(&self.place, name).into()
+    }
+
+    /// One worker more; its name is `w` and its number unless the arguments say otherwise.
+    pub fn add_worker(&mut self, arguments: Vec<String>) -> usize {
+        let index = self.workers.len();
+        self.workers.push((arguments, None));
+        self.start_worker(index);
+        index
+    }
+
+    /// Starts a worker that was killed.
+    pub fn start_worker(&mut self, index: usize) {
+        let name = format!("w{index}");
+        let data = Self::data_of(&self.place, &name);
+        let (arguments, process) = &mut self.workers[index];
+        let mut command = self.place.command(["worker", "--coordinator", &self.url, "--data-dir", &data]);
+        if !arguments.iter().any(|argument| argument == "--name") {
+            command.args(["--name", &name]);
+        }
+        command.args(arguments).env("BUILDPOOL_TOKEN", &self.worker_token).stdout(Stdio::null());
+        command.stderr(Self::log(&self.place, &name));
+        *process = Some(Process(command.spawn().unwrap()));
+    }
+
+    /// Ends a worker's daemon by SIGKILL.
+    pub fn kill_worker(&mut self, index: usize) {
+        self.workers[index].1 = None;
+    }
+
+    /// Ends the coordinator by SIGKILL and starts it again at the same address.
+    pub fn restart_coordinator(&mut self) {
+        // Its own drop comes too late: the address must be free.
+        let _ = self.coordinator.0.kill();
+        let _ = self.coordinator.0.wait();
+        let address = self.url.rsplit('/').next().unwrap().to_owned();
+        (self.coordinator, _) = Self::start_coordinator(&self.place, &self.coordinator_arguments, &address);
+    }
+
+    /// The process of the coordinator.
+    pub fn coordinator_pid(&self) -> u32 {
+        self.coordinator.0.id()
+    }
+
+    /// The process of a worker's daemon.
+    ///
+    /// # Panics
+    /// When it was killed.
+    pub fn worker_pid(&self, index: usize) -> u32 {
+        self.workers[index].1.as_ref().unwrap().0.id()
+    }
+
+    /// Waits until every started worker is connected.
+    ///
+    /// # Panics
+    /// When that does not come about.
+    pub fn wait_for_workers(&self) {
+        let started = self.workers.iter().filter(|(_, process)| process.is_some()).count();
+        wait_until("every worker is connected", || {
+            let listed = self.buildpool(&["workers", "--json"]);
+            let workers: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+            let workers = workers.as_array().cloned().unwrap_or_default();
+            workers.iter().filter(|worker| worker["connected"] == true).count() >= started
+        });
+    }
+
+    /// A job as JSON.
+    pub fn job(&self, id: &str) -> Value {
+        self.buildpool(&["job", id, "--json"]).expect(0).json()
+    }
+
+    /// Waits until a job is in a state.
+    ///
+    /// # Panics
+    /// When it does not come there.
+    pub fn wait_for_state(&self, id: &str, state: &str) -> Value {
+        wait_for(&format!("job {id} is {state}"), || Some(self.job(id)).filter(|job| job["state"] == state))
+    }
+
+    fn start_coordinator(place: &Place, arguments: &[String], listen: &str) -> (Process, String) {
+        let data = Self::data_of(place, "coordinator");
+        let mut command = place.command(["coordinator", "--listen", listen, "--data-dir", &data]);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Self::log(place, "coordinator"));
+        let mut process = Process(command.spawn().unwrap());
+        let mut url = String::new();
+        BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut url).unwrap();
+        assert!(
+            url.starts_with("ws"),
+            "the coordinator did not start: {}",
+            Self::read_log(place, "coordinator")
+        );
+        (process, url.trim().to_owned())
+    }
+
+    fn data_of(place: &Place, name: &str) -> String {
+        place.home().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn log(place: &Place, name: &str) -> std::fs::File {
+        let path = place.home().join(format!("{name}.log"));
+        std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap()
+    }
+
+    fn read_log(place: &Place, name: &str) -> String {
+        std::fs::read_to_string(place.home().join(format!("{name}.log"))).unwrap_or_default()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // Keepers outlive their workers by design; jobs that still run would outlive the test.
+        if self.coordinator.0.try_wait().is_ok_and(|status| status.is_none()) {
+            self.place.cancel_all();
+        }
+        if std::thread::panicking() {
+            for name in ["coordinator", "w0", "w1"] {
+                eprintln!("--- log of {name}\n{}", Self::read_log(&self.place, name));
+            }
+        }
+    }
+}
