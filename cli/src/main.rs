@@ -1,2 +1,46 @@
-//! The one binary: arguments in, the parts wired, exit codes out.
-fn main() {}
+//! The one binary. Arguments in, a library called, exit code out; nothing is decided here.
+//!
+//! Exit codes: `run` gives the command's own (see [`exit`]); everything else 0 when it did what it was asked, 1 when the
+//! pool said no, 2 for arguments that make no sense, 125 when the pool could not be asked, 141 when nobody reads.
+
+mod arguments;
+mod commands;
+mod durations;
+mod exit;
+mod failure;
+mod settings;
+mod terminal;
+
+use arguments::{Arguments, Subcommand};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return arguments::complain(&error),
+    };
+    match dispatch(arguments.subcommand) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
+    match subcommand {
+        Subcommand::Coordinator(arguments) => commands::coordinator::run(arguments),
+        Subcommand::Worker(arguments) => commands::worker::run(arguments),
+        Subcommand::Run(arguments) => commands::run::run(*arguments),
+        Subcommand::Digest(arguments) => commands::digest::run(&arguments),
+        Subcommand::Jobs(arguments) => commands::jobs::run(&arguments),
+        Subcommand::Job(arguments) => commands::job::run(&arguments),
+        Subcommand::Logs(arguments) => commands::logs::run(&arguments),
+        Subcommand::Cancel(arguments) => commands::cancel::run(&arguments),
+        Subcommand::Workers(arguments) => commands::workers::list(&arguments),
+        Subcommand::Drain(arguments) => commands::workers::drain(&arguments),
+        Subcommand::Resume(arguments) => commands::workers::resume(&arguments),
+        Subcommand::Token(arguments) => commands::token::run(arguments),
+        Subcommand::LocalPool(arguments) => commands::local_pool::run(&arguments),
+        Subcommand::Keeper(arguments) => Ok(commands::keeper::run(arguments)),
+    }
+}

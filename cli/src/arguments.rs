@@ -1,0 +1,490 @@
+//! What can be said on the command line.
+
+use crate::durations;
+use crate::failure::{POOL, USAGE};
+use buildpool_protocol::JobState;
+use buildpool_protocol::client_link::{Role, StreamChoice};
+use buildpool_protocol::spec::{OnLost, Selector, Verbosity};
+use clap::{Args, Parser, ValueEnum};
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A build pool for coding agents and people: runs a command on the right machine, with the working tree as it is.
+#[derive(Parser, Debug)]
+#[command(name = "buildpool", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) subcommand: Subcommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Subcommand {
+    /// Serve a pool: queue, logs and results
+    Coordinator(CoordinatorArguments),
+    /// Run jobs of a pool on this machine
+    Worker(WorkerArguments),
+    /// Run a command as a job and show what it writes
+    Run(Box<RunArguments>),
+    /// Digest a log from standard input
+    Digest(DigestArguments),
+    /// List jobs, the newest first
+    Jobs(JobsArguments),
+    /// Show how a job is, or how it ended
+    Job(JobArguments),
+    /// Print what a job wrote, byte for byte
+    Logs(LogsArguments),
+    /// End a job
+    Cancel(CancelArguments),
+    /// List workers
+    Workers(WorkersArguments),
+    /// Give a worker no more jobs
+    Drain(DrainArguments),
+    /// Let a drained worker take jobs again
+    Resume(ResumeArguments),
+    /// Make, list and revoke tokens
+    Token(TokenArguments),
+    /// Serve this machine's local pool
+    #[command(hide = true)]
+    LocalPool(LocalPoolArguments),
+    /// Keep the processes of one job
+    #[command(hide = true, disable_help_flag = true)]
+    Keeper(KeeperArguments),
+}
+
+/// Which pool is asked.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct PoolOptions {
+    /// The coordinator, ws://HOST:PORT or wss://HOST:PORT; `local` for this machine's own pool [env: BUILDPOOL_URL]
+    #[arg(long, value_name = "URL")]
+    pub(crate) coordinator: Option<String>,
+    /// What opens it [env: BUILDPOOL_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// Certificates (PEM) of whoever vouches for it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+}
+
+/// How the answer is printed.
+#[derive(Args, Debug, Clone, Copy, Default)]
+pub(crate) struct Form {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CoordinatorArguments {
+    /// Configuration file (TOML); flags go before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where records and logs are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WorkerArguments {
+    /// Configuration file (TOML); flags go before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The coordinator, ws://HOST:PORT or wss://HOST:PORT [env: BUILDPOOL_URL]
+    #[arg(long, value_name = "URL")]
+    pub(crate) coordinator: Option<String>,
+    /// This worker's name; the machine's by default
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Jobs at a time
+    #[arg(long, value_name = "N")]
+    pub(crate) slots: Option<u32>,
+    /// A label that jobs can ask for
+    #[arg(long = "label", value_name = "KEY[=VALUE]")]
+    pub(crate) labels: Vec<String>,
+    /// Something countable that jobs can take
+    #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
+    pub(crate) resources: Vec<(String, u32)>,
+    /// Where jobs, workspaces and their output are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// A worker's token [env: BUILDPOOL_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Run on a worker with this label
+    #[arg(long = "label", value_name = "KEY[=VALUE]")]
+    pub(crate) labels: Vec<Selector>,
+    /// Take this many of a worker's resource
+    #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
+    pub(crate) resources: Vec<(String, u32)>,
+    /// Higher goes first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) priority: i32,
+    /// Set a variable for the command
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Pass this variable's value along, stored nowhere and masked in the log
+    #[arg(long = "secret", value_name = "NAME")]
+    pub(crate) secrets: Vec<String>,
+    /// The command's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// End the job when it runs for longer
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) timeout: Option<Duration>,
+    /// End the job when it writes nothing for longer
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) idle_timeout: Option<Duration>,
+    /// Between asking the command to end and killing it
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) grace: Option<Duration>,
+    /// When the worker stays away: run again elsewhere, wait for it, or fail
+    #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, default_value = "rerun")]
+    pub(crate) on_lost: OnLost,
+    /// Wait this long for a worker that nobody has seen yet
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) wait_for_worker: Option<Duration>,
+    /// How much the digest shows: minimal, normal or full
+    #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
+    pub(crate) verbosity: Verbosity,
+    /// A test report or result bundle
+    #[arg(long = "report", value_name = "PATH|GLOB")]
+    pub(crate) reports: Vec<String>,
+    /// Files to keep
+    #[arg(long = "artifact", value_name = "GLOB")]
+    pub(crate) artifacts: Vec<String>,
+    /// Run in an empty directory
+    #[arg(long)]
+    pub(crate) no_snapshot: bool,
+    /// Remove what earlier jobs built first
+    #[arg(long)]
+    pub(crate) clean: bool,
+    /// Print the job's id and leave it running
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) detach: bool,
+    /// What to print: the command's output, the digest, or the result as JSON
+    #[arg(long, value_name = "stream|digest|json", default_value = "stream", hide_possible_values = true)]
+    pub(crate) output: OutputForm,
+    /// The command and its arguments; no shell
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OutputForm {
+    Stream,
+    Digest,
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DigestArguments {
+    /// The process's exit code
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..=255))]
+    pub(crate) exit_code: Option<i32>,
+    /// The signal that the process died of: SIGSEGV
+    #[arg(long, value_name = "NAME", conflicts_with = "exit_code")]
+    pub(crate) signal: Option<String>,
+    /// How much to show: minimal, normal or full
+    #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
+    pub(crate) verbosity: Verbosity,
+    /// A test report or result bundle
+    #[arg(long = "report", value_name = "FILE")]
+    pub(crate) reports: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JobsArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Only those in this state: queued, preparing, running, sealing, done
+    #[arg(long, value_parser = state)]
+    pub(crate) state: Option<JobState>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JobArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Its id, or the beginning of it
+    pub(crate) id: String,
+    /// Wait this long for its end
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "0")]
+    pub(crate) wait: Duration,
+    /// How much to show: minimal, normal or full; what the job asked for by default
+    #[arg(long, value_name = "VERBOSITY")]
+    pub(crate) verbosity: Option<Verbosity>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LogsArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// The job's id, or the beginning of it
+    pub(crate) id: String,
+    /// stdout, stderr, both (each to its own), or interleaved (both to stdout, in true order)
+    #[arg(long, value_name = "STREAM", value_parser = stream, default_value = "both")]
+    pub(crate) stream: StreamChoice,
+    /// Only this many of the last lines
+    #[arg(long, value_name = "N")]
+    pub(crate) tail: Option<u64>,
+    /// Go on while the log grows
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Of this attempt; the newest by default
+    #[arg(long, value_name = "N")]
+    pub(crate) attempt: Option<u32>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CancelArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// The job's id, or the beginning of it
+    pub(crate) id: String,
+    /// Why, for whoever looks at the job later
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WorkersArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DrainArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Its name
+    pub(crate) worker: String,
+    /// End what still runs after this long
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) deadline: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ResumeArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Its name
+    pub(crate) worker: String,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TokenArguments {
+    #[command(subcommand)]
+    pub(crate) action: TokenAction,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum TokenAction {
+    /// Make a token; it is printed once
+    Create {
+        #[command(flatten)]
+        place: TokenPlace,
+        /// worker, submit or admin
+        #[arg(long, value_parser = role)]
+        role: Role,
+        /// For whom
+        #[arg(long)]
+        name: String,
+        /// For how long it is valid; for ever by default
+        #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+        expires: Option<Duration>,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// List tokens
+    List {
+        #[command(flatten)]
+        place: TokenPlace,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// End a token, and the connections that were opened with it
+    Revoke {
+        #[command(flatten)]
+        place: TokenPlace,
+        /// Its id or its name
+        #[arg(value_name = "ID|NAME")]
+        which: String,
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// Where tokens are kept: a data directory on this machine, or a pool that is asked with an admin's token.
+#[derive(Args, Debug)]
+pub(crate) struct TokenPlace {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// The coordinator's data directory on this machine
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["coordinator", "token", "ca_file"])]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The coordinator's configuration file on this machine
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["coordinator", "token", "ca_file"])]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LocalPoolArguments {
+    /// Where everything of it lies
+    pub(crate) directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct KeeperArguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// Prints help where it was asked for, else what is wrong; in `run` that is the pool's fault and not the command's.
+pub(crate) fn complain(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // With stdout closed there is nobody left to tell.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    // With stderr closed neither.
+    let _ = write!(std::io::stderr(), "buildpool: {text}");
+    let is_run = std::env::args_os().nth(1).is_some_and(|subcommand| subcommand == "run");
+    ExitCode::from(if is_run { POOL } else { USAGE })
+}
+
+fn resource(text: &str) -> Result<(String, u32), String> {
+    let wrong = || format!("`{text}` is no resource; valid is NAME=N, as in simulator=2");
+    let (name, count) = text.split_once('=').ok_or_else(wrong)?;
+    if name.is_empty() {
+        return Err(wrong());
+    }
+    Ok((name.to_owned(), count.parse().map_err(|_| wrong())?))
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` sets no variable; valid is NAME=VALUE")),
+    }
+}
+
+/// One of several words, by the name that it has everywhere.
+fn one_of<T: Copy, const N: usize>(text: &str, known: [(&str, T); N]) -> Result<T, String> {
+    let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| format!("valid are {}", known.map(|(name, _)| name).join(", ")))
+}
+
+fn on_lost(text: &str) -> Result<OnLost, String> {
+    one_of(text, [("rerun", OnLost::Rerun), ("wait", OnLost::Wait), ("fail", OnLost::Fail)])
+}
+
+fn state(text: &str) -> Result<JobState, String> {
+    use JobState::{Done, Preparing, Queued, Running, Sealing};
+    one_of(text, [Queued, Preparing, Running, Sealing, Done].map(|state| (state.name(), state)))
+}
+
+fn stream(text: &str) -> Result<StreamChoice, String> {
+    use StreamChoice::{Both, Interleaved, Stderr, Stdout};
+    one_of(text, [("stdout", Stdout), ("stderr", Stderr), ("both", Both), ("interleaved", Interleaved)])
+}
+
+fn role(text: &str) -> Result<Role, String> {
+    one_of(text, [Role::Worker, Role::Submit, Role::Admin].map(|role| (role.name(), role)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arguments, Subcommand};
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn the_definitions_agree_with_each_other() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_keeps_every_argument_of_its_own() {
+        let line = [
+            "buildpool",
+            "run",
+            "--priority",
+            "-3",
+            "--label",
+            "os=macos",
+            "--",
+            "cargo",
+            "test",
+            "--",
+            "--nocapture",
+            "-p",
+        ];
+        let Subcommand::Run(run) = Arguments::try_parse_from(line).unwrap().subcommand else {
+            panic!("no run")
+        };
+        assert_eq!(run.command, ["cargo", "test", "--", "--nocapture", "-p"]);
+        assert_eq!(run.priority, -3);
+        assert_eq!(run.labels[0].to_string(), "os=macos");
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_what_is_valid() {
+        for (line, expected) in [
+            (&["run", "--resource", "simulator", "--", "true"][..], "NAME=N"),
+            (&["run", "--env", "=x", "--", "true"], "NAME=VALUE"),
+            (&["run", "--timeout", "soon", "--", "true"], "valid are 90s"),
+            (&["run", "--on-lost", "cry", "--", "true"], "rerun, wait, fail"),
+            (&["run", "--verbosity", "loud", "--", "true"], "minimal, normal (standard), full (verbose)"),
+            (&["run", "--label", "a b", "--", "true"], "letters, digits"),
+            (&["run"], "COMMAND"),
+            (&["logs", "1", "--stream", "x"], "interleaved"),
+            (&["jobs", "--state", "x"], "queued, preparing, running, sealing, done"),
+            (&["digest", "--exit-code", "256"], "0..=255"),
+            (&["digest", "--exit-code", "1", "--signal", "SIGSEGV"], "cannot be used with"),
+            (&["token", "create", "--role", "king", "--name", "n"], "worker, submit, admin"),
+            (&["token", "list", "--data-dir", "d", "--coordinator", "ws://h"], "cannot be used with"),
+        ] {
+            let line = ["buildpool"].iter().chain(line);
+            let error = Arguments::try_parse_from(line.clone()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{:?}: {error}", line.collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `buildpool coordinator`
+
+use crate::arguments::CoordinatorArguments;
+use crate::failure::{Failure, POOL, USAGE};
+use crate::terminal;
+use buildpool_coordinator::{Config, Coordinator, Protection};
+use buildpool_gateway::directories;
+use std::process::ExitCode;
+
+pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
+    let config = config(arguments)?;
+    super::log_to_stderr();
+    super::serve(async {
+        let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
+        tracing::info!(url = %coordinator.url(), version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
+        // Whoever started it with port 0 wants to know; nobody has to read it.
+        let _ = terminal::print(&format!("{}\n", coordinator.url()));
+        coordinator.serve(super::asked_to_end()).await.map_err(|error| Failure::of(POOL, &error))?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
+    let default = directories::data().map(|data| data.join("coordinator"));
+    let mut config = Config::new(arguments.data_dir.clone().or(default).unwrap_or_default());
+    if let Some(file) = &arguments.config {
+        config = config.read(file).map_err(|error| Failure::of(USAGE, &error))?;
+    }
+    if let Some(data_dir) = arguments.data_dir {
+        config.data_dir = data_dir;
+    }
+    if config.data_dir.as_os_str().is_empty() {
+        return Err(Failure::new(
+            USAGE,
+            "there is no home directory to keep records in; name one by --data-dir",
+        ));
+    }
+    if let Some(listen) = arguments.listen {
+        config.listen = listen;
+    }
+    if let (Some(certificate), Some(key)) = (arguments.tls_cert, arguments.tls_key) {
+        config.protection = Protection::Files { certificate, key };
+    }
+    Ok(config)
+}

@@ -1,0 +1,85 @@
+//! `buildpool digest`
+
+use crate::arguments::DigestArguments;
+use crate::failure::{Failure, REFUSED, USAGE};
+use crate::terminal;
+use buildpool_digest::{Digester, Facts, Options};
+use buildpool_protocol::evidence::Evidence;
+use buildpool_protocol::outcome::Ending;
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::JobResult;
+use nix::sys::signal::Signal;
+use std::io::{self, Read};
+use std::process::ExitCode;
+
+/// How much of the log is read at once.
+const READ_BYTES: usize = 256 << 10;
+
+pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
+    let ending = ending(arguments)?;
+    let evidence = evidence(arguments)?;
+    let roots =
+        std::env::current_dir().ok().and_then(|directory| directory.into_os_string().into_string().ok());
+    let mut digester = Digester::new(Options { roots: roots.into_iter().collect(), ..Options::default() });
+    let mut stdin = io::stdin().lock();
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match stdin.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => digester.push(Stream::Stdout, 0, &buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                return Err(Failure::while_doing(REFUSED, "standard input can't be read", &error));
+            }
+        }
+    }
+    let digest = digester.finish(&Facts { ending, evidence, ..Facts::log_only() });
+    let mut result = JobResult::default();
+    digest.render(arguments.verbosity, None, None, &mut result);
+    if arguments.form.json {
+        terminal::print_json(&without_pool_fields(&result))?;
+    } else {
+        terminal::print(&buildpool_digest::text(&result))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ending(arguments: &DigestArguments) -> Result<Option<Ending>, Failure> {
+    if let Some(code) = arguments.exit_code {
+        return Ok(Some(Ending::Exited { code }));
+    }
+    let Some(name) = &arguments.signal else { return Ok(None) };
+    let full = if name.starts_with("SIG") { name.clone() } else { format!("SIG{name}") };
+    let signal: Signal = full.parse().map_err(|_| {
+        let valid = "valid are names such as SIGSEGV, SIGABRT, SIGKILL, SIGTRAP";
+        Failure::new(USAGE, format!("--signal: `{name}` is no signal of this system; {valid}"))
+    })?;
+    Ok(Some(Ending::Signaled { signal: signal as i32, name: full, core_dump: false }))
+}
+
+fn evidence(arguments: &DigestArguments) -> Result<Evidence, Failure> {
+    let mut all = Evidence::default();
+    for path in &arguments.reports {
+        let read =
+            buildpool_evidence::read_report(path).map_err(|error| Failure::of(REFUSED, &error))?.evidence;
+        all.crash_reports.extend(read.crash_reports);
+        all.test_reports.extend(read.test_reports);
+        all.issues.extend(read.issues);
+        all.notes.extend(read.notes);
+        all.memory = all.memory.or(read.memory);
+        all.crash_report_absence = all.crash_report_absence.or(read.crash_report_absence);
+    }
+    Ok(all)
+}
+
+/// The result as JSON, less what only a pool knows.
+fn without_pool_fields(result: &JobResult) -> serde_json::Value {
+    let mut value =
+        serde_json::to_value(result).expect("results have string keys and no fallible serializers");
+    if let Some(fields) = value.as_object_mut() {
+        for name in JobResult::POOL_FIELDS {
+            fields.remove(*name);
+        }
+    }
+    value
+}

@@ -1,0 +1,73 @@
+//! `buildpool jobs`
+
+use crate::arguments::JobsArguments;
+use crate::durations;
+use crate::failure::Failure;
+use crate::settings;
+use crate::terminal::table::{Cell, Table};
+use crate::terminal::{self, Colour};
+use buildpool_protocol::client_link::JobSummary;
+use buildpool_protocol::report::Verdict;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
+    super::block_on(async {
+        let client = settings::connect(&arguments.pool).await?;
+        let jobs = client.jobs(arguments.state, None, arguments.limit).await?;
+        if arguments.form.json {
+            terminal::print_json(&jobs)?;
+        } else {
+            terminal::print(&table(&jobs))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn table(jobs: &[JobSummary]) -> String {
+    let mut table = Table::new(["JOB", "STATE", "WORKER", "CREATED", "TIME", "COMMAND"]);
+    for job in jobs {
+        let time = job.duration_secs.map_or(String::new(), |secs| {
+            durations::show(Duration::try_from_secs_f64(secs).unwrap_or_default())
+        });
+        table.row([
+            job.job_id.as_str().into(),
+            state(job),
+            job.worker.as_deref().unwrap_or_default().into(),
+            ago(&job.created_at).into(),
+            time.into(),
+            job.command.as_str().into(),
+        ]);
+    }
+    table.text()
+}
+
+fn state(job: &JobSummary) -> Cell {
+    let Some(verdict) = job.verdict else {
+        let position = job.waiting.as_ref().and_then(|waiting| waiting.position);
+        let place = position.map_or(String::new(), |position| format!(" #{position}"));
+        return Cell::coloured(format!("{}{place}", job.state.name()), Colour::Yellow);
+    };
+    let code = match job.exit_code {
+        Some(code) if code != 0 => format!(" ({code})"),
+        Some(_) | None => String::new(),
+    };
+    let colour = match verdict {
+        Verdict::Passed => Colour::Green,
+        Verdict::Cancelled => Colour::Yellow,
+        Verdict::Failed
+        | Verdict::Crashed
+        | Verdict::TimedOut
+        | Verdict::Lost
+        | Verdict::Rejected
+        | Verdict::Inconclusive => Colour::Red,
+    };
+    Cell::coloured(format!("{verdict}{code}"), colour)
+}
+
+/// How long ago a moment was; the moment itself when it can't be read.
+pub(super) fn ago(moment: &str) -> String {
+    let Ok(moment) = moment.parse::<jiff::Timestamp>() else { return moment.to_owned() };
+    let since = jiff::Timestamp::now().duration_since(moment);
+    format!("{} ago", durations::show(Duration::try_from(since).unwrap_or_default()))
+}

@@ -1,0 +1,204 @@
+//! The hidden `buildpool local-pool`: a coordinator and one worker in one process, until nobody needs them any more.
+
+use crate::arguments::LocalPoolArguments;
+use crate::failure::{Failure, POOL, USAGE};
+use crate::settings;
+use buildpool_coordinator::auth::Tokens;
+use buildpool_coordinator::{Activity, Coordinator};
+use buildpool_gateway::local::{IDLE_VARIABLE, LocalPool, Lock, Published};
+use buildpool_protocol::client_link::Role;
+use buildpool_protocol::limits::LOCAL_POOL_IDLE;
+use buildpool_worker::{Shutdown, Wish, WorkerError};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// The name of its tokens, and so of whoever uses it.
+const PRINCIPAL: &str = "local";
+/// The name of its worker's tokens.
+const WORKER_PRINCIPAL: &str = "local-worker";
+/// How often it looks whether it is needed.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long it stays when its program was replaced: the next start is that of the new version.
+const IDLE_AFTER_REPLACEMENT: Duration = Duration::from_secs(2);
+/// How often it looks for its worker at the start, and for how long.
+const JOIN_LOOK_EVERY: Duration = Duration::from_millis(1);
+const JOIN_WITHIN: Duration = Duration::from_secs(20);
+/// How long its worker may take to leave.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Ends at once, and well, when another pool has the directory.
+pub(crate) fn run(arguments: &LocalPoolArguments) -> Result<ExitCode, Failure> {
+    detach();
+    let pool = LocalPool::at(arguments.directory.clone(), settings::program()?);
+    let lock = Lock::take(&pool).map_err(|error| Failure::of(POOL, &error))?;
+    let Some(lock) = lock else { return Ok(ExitCode::SUCCESS) };
+    let idle_limit = idle_limit()?;
+    super::log_to_stderr();
+    super::serve(serve(pool, lock, idle_limit))
+}
+
+/// Leaves the session of whoever started this, and lets go of what that one had open: a pipe that stays open here would
+/// keep its reader waiting for ever.
+fn detach() {
+    // Fails only for the leader of a group, which has no terminal to lose then.
+    let _ = nix::unistd::setsid();
+    let Ok(open) = std::fs::read_dir("/dev/fd") else { return };
+    let numbers = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let inherited: Vec<i32> = numbers.filter(|number| *number > 2).collect();
+    for number in inherited {
+        // The directory that was just read is among them, and closed already.
+        let _ = nix::unistd::close(number);
+    }
+}
+
+fn idle_limit() -> Result<Duration, Failure> {
+    match std::env::var(IDLE_VARIABLE) {
+        Err(_) => Ok(LOCAL_POOL_IDLE),
+        Ok(text) => text.parse().map(Duration::from_secs).map_err(|_| {
+            Failure::new(USAGE, format!("{IDLE_VARIABLE}: `{text}` is no whole number of seconds"))
+        }),
+    }
+}
+
+async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<ExitCode, Failure> {
+    let directory = pool.directory();
+    let mut config = buildpool_coordinator::Config::new(directory.join("coordinator"));
+    config.listen.set_port(0);
+    config.local = true;
+    let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
+    let token = fresh_token(coordinator.tokens(), Role::Admin, PRINCIPAL)?;
+    let worker_token = fresh_token(coordinator.tokens(), Role::Worker, WORKER_PRINCIPAL)?;
+    let url = coordinator.url();
+    let published = Published {
+        url: url.parse().map_err(|error| Failure::of(POOL, &error))?,
+        token: token.parse().map_err(|error| Failure::of(POOL, &error))?,
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instance: uuid::Uuid::now_v7(),
+    };
+    let mut worker = buildpool_worker::Config::new(url, directory.join("worker"));
+    worker.token = Some(worker_token);
+    worker.slots =
+        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+    let (worker_handle, worker_shutdown) = Shutdown::new();
+    let mut worker = tokio::spawn(buildpool_worker::run(worker, worker_shutdown));
+    let watch = Watch { lock, published, activity: coordinator.activity(), idle_limit };
+    tracing::info!(url = %watch.published.url, version = env!("CARGO_PKG_VERSION"), "the local pool listens");
+    let (not_needed, ended) = tokio::sync::oneshot::channel::<()>();
+    let serving = coordinator.serve(async {
+        // Gone means that watching ended, too.
+        let _ = ended.await;
+    });
+    let watching = async {
+        let result = tokio::select! {
+            result = watch.until_not_needed() => result,
+            ended = &mut worker => Err(worker_failure(ended)),
+        };
+        watch.lock.withdraw();
+        worker_handle.ask(Wish::Leave);
+        if result.is_ok() && tokio::time::timeout(LEAVE_WITHIN, worker).await.is_err() {
+            tracing::warn!("the worker does not leave in time");
+        }
+        drop(not_needed);
+        result
+    };
+    let (served, watched) = tokio::join!(serving, watching);
+    served.map_err(|error| Failure::of(POOL, &error))?;
+    watched?;
+    tracing::info!("the local pool ends");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn worker_failure(ended: Result<Result<(), WorkerError>, tokio::task::JoinError>) -> Failure {
+    match ended {
+        Ok(Ok(())) => Failure::new(POOL, "the worker ended without being asked to"),
+        Ok(Err(error)) => Failure::while_doing(POOL, "the worker ended", &error),
+        Err(error) => Failure::while_doing(POOL, "the worker ended", &error),
+    }
+}
+
+/// A token of this start; those of earlier ones end.
+fn fresh_token(tokens: &Tokens, role: Role, name: &str) -> Result<String, Failure> {
+    let fail = |error: &dyn std::error::Error| Failure::while_doing(POOL, "a token can't be made", error);
+    // None yet is as good as all revoked.
+    let _ = tokens.revoke(name, PRINCIPAL);
+    let created = tokens.create(role, name, None, None, PRINCIPAL).map_err(|error| fail(&error))?;
+    Ok(created.token)
+}
+
+/// Looks whether the pool is needed.
+struct Watch {
+    lock: Lock,
+    published: Published,
+    activity: Activity,
+    idle_limit: Duration,
+}
+
+impl Watch {
+    /// Publishes the pool and stays until it was idle for long enough or is asked to end; then nobody finds it any more.
+    async fn until_not_needed(&self) -> Result<(), Failure> {
+        let publish = || self.lock.publish(&self.published).map_err(|error| Failure::of(POOL, &error));
+        self.worker_is_there().await?;
+        publish()?;
+        let program = Program::now();
+        let mut asked = std::pin::pin!(super::asked_to_end());
+        let mut idle_since = None;
+        loop {
+            tokio::select! {
+                () = &mut asked => break,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            if self.is_busy().await {
+                idle_since = None;
+                continue;
+            }
+            let limit = if program == Program::now() { self.idle_limit } else { IDLE_AFTER_REPLACEMENT };
+            if idle_since.get_or_insert_with(Instant::now).elapsed() < limit {
+                continue;
+            }
+            self.lock.withdraw();
+            // Somebody may have found it at the last moment.
+            if !self.is_busy().await {
+                break;
+            }
+            idle_since = None;
+            publish()?;
+        }
+        Ok(())
+    }
+
+    /// A job that came before the worker would be refused: nobody could ever run it.
+    async fn worker_is_there(&self) -> Result<(), Failure> {
+        let joined = async {
+            while self.activity.workers() == 0 {
+                tokio::time::sleep(JOIN_LOOK_EVERY).await;
+            }
+        };
+        let joined = tokio::time::timeout(JOIN_WITHIN, joined).await;
+        joined.map_err(|_| {
+            Failure::new(POOL, "the local pool's worker does not join it; the lines above say why")
+        })
+    }
+
+    async fn is_busy(&self) -> bool {
+        self.activity.clients() > 0 || self.activity.live_jobs().await > 0
+    }
+}
+
+/// The file that this process was started from, to notice when another one takes its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Program {
+    path: Option<PathBuf>,
+    file: Option<(u64, u64, i64)>,
+}
+
+impl Program {
+    fn now() -> Self {
+        let path = std::env::current_exe().ok();
+        let metadata = path.as_ref().and_then(|path| std::fs::metadata(path).ok());
+        let file = metadata.map(|metadata| (metadata.dev(), metadata.ino(), metadata.mtime_nsec()));
+        Self { path, file }
+    }
+}

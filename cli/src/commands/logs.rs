@@ -1,0 +1,275 @@
+//! `buildpool logs ID`
+
+use crate::arguments::LogsArguments;
+use crate::failure::{self, Failure, REFUSED};
+use crate::settings;
+use crate::terminal;
+use crate::terminal::screen::{Item, Screen};
+use buildpool_gateway::client::{Client, FollowQuery, JobEvent, Output};
+use buildpool_protocol::client_link::{Cursor, LogQuery, StreamChoice};
+use buildpool_protocol::output::{ChunkKind, Stream};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::process::ExitCode;
+
+pub(crate) fn run(arguments: &LogsArguments) -> Result<ExitCode, Failure> {
+    super::block_on(async {
+        let client = settings::connect(&arguments.pool).await?;
+        if arguments.form.json {
+            let query = LogQuery {
+                job: arguments.id.clone(),
+                attempt: arguments.attempt,
+                stream: arguments.stream,
+                tail: arguments.tail,
+                ..LogQuery::default()
+            };
+            terminal::print_json(&client.logs(query).await?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let screen = Screen::start(arguments.stream).map_err(|error| failure::of_stdout(&error))?;
+        print(&client, arguments, &screen).await?;
+        screen.finish().await.map_err(|error| failure::of_stdout(&error))?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+async fn print(client: &Client, arguments: &LogsArguments, screen: &Screen) -> Result<(), Failure> {
+    let whole = FollowQuery {
+        job: arguments.id.clone(),
+        attempt: arguments.attempt,
+        to_end: !arguments.follow,
+        ..FollowQuery::default()
+    };
+    let Some(lines) = arguments.tail else {
+        return copy(client, whole, screen).await;
+    };
+    let (tail, end) = last_lines(client, arguments, lines).await?;
+    for (stream, bytes) in tail.finish() {
+        if !screen.write(Item::Bytes(stream, bytes)).await {
+            return Ok(());
+        }
+    }
+    if !arguments.follow {
+        return Ok(());
+    }
+    let cursor = if end == Cursor::default() { None } else { Some(end) };
+    copy(client, FollowQuery { cursor, ..whole }, screen).await
+}
+
+/// Prints as it comes. Who stops reading only ends this.
+async fn copy(client: &Client, query: FollowQuery, screen: &Screen) -> Result<(), Failure> {
+    let mut events = client.follow(query).await?;
+    while let Some(event) = events.next().await {
+        match event {
+            JobEvent::Output(output) => {
+                for note in gaps(&output) {
+                    screen.write(Item::Note(note)).await;
+                }
+                if !screen.write(Item::Output(output)).await {
+                    return Ok(());
+                }
+            }
+            JobEvent::Attempt(attempt) => {
+                screen.write(Item::Note(format!("buildpool: attempt {attempt} begins"))).await;
+            }
+            JobEvent::OutputLost(error) => return Err(Failure::of(REFUSED, &error)),
+            JobEvent::Failed(error) => return Err(error.into()),
+            JobEvent::Accepted { .. } | JobEvent::Progress(_) | JobEvent::End(_) | JobEvent::Complete(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// A line for each hole in the output.
+pub(super) fn gaps(output: &Output) -> Vec<String> {
+    let holes = output.chunks.iter().filter_map(|chunk| Some((chunk.header, chunk.gap()?)));
+    holes
+        .map(|(header, gap)| {
+            let (missing, stream, reason) = (gap.missing_bytes, header.stream, gap.reason);
+            format!("buildpool: {missing} bytes of {stream} are missing here: {reason}")
+        })
+        .collect()
+}
+
+/// The last lines, and where the log ended. The coordinator begins about as many lines before the end, whichever stream
+/// they are of, so it is asked to begin earlier until there are enough.
+async fn last_lines(
+    client: &Client,
+    arguments: &LogsArguments,
+    lines: u64,
+) -> Result<(Tail, Cursor), Failure> {
+    let mut asked = lines;
+    loop {
+        let query = FollowQuery {
+            job: arguments.id.clone(),
+            attempt: arguments.attempt,
+            to_end: true,
+            tail: Some(asked),
+            ..FollowQuery::default()
+        };
+        let gathered = gather(client, query, arguments.stream, lines).await?;
+        if gathered.tail.is_full() || gathered.from_start {
+            return Ok((gathered.tail, gathered.end));
+        }
+        asked = asked.max(1).saturating_mul(16);
+    }
+}
+
+struct Gathered {
+    tail: Tail,
+    /// Nothing came before.
+    from_start: bool,
+    end: Cursor,
+}
+
+async fn gather(
+    client: &Client,
+    query: FollowQuery,
+    choice: StreamChoice,
+    lines: u64,
+) -> Result<Gathered, Failure> {
+    let mut gathered = Gathered { tail: Tail::new(lines), from_start: true, end: Cursor::default() };
+    let mut events = client.follow(query).await?;
+    let mut begun = false;
+    while let Some(event) = events.next().await {
+        match event {
+            JobEvent::Output(output) => {
+                gathered.from_start &= begun || output.from == 0;
+                begun = true;
+                for chunk in output.chunks {
+                    let stream = chunk.header.stream;
+                    let target = if choice == StreamChoice::Interleaved { Stream::Stdout } else { stream };
+                    if choice.wants(stream) && chunk.header.kind == ChunkKind::Data {
+                        gathered.tail.push(target, chunk.payload);
+                    }
+                }
+            }
+            JobEvent::End(cursor) => gathered.end = cursor,
+            JobEvent::OutputLost(error) => return Err(Failure::of(REFUSED, &error)),
+            JobEvent::Failed(error) => return Err(error.into()),
+            JobEvent::Accepted { .. }
+            | JobEvent::Progress(_)
+            | JobEvent::Attempt(_)
+            | JobEvent::Complete(_) => {}
+        }
+    }
+    Ok(gathered)
+}
+
+/// The last lines of what comes, in its order. A last line without an end counts as one.
+#[derive(Debug)]
+struct Tail {
+    lines: u64,
+    pieces: VecDeque<(Stream, Bytes)>,
+    /// Line ends in the pieces.
+    ends: u64,
+    cut: bool,
+}
+
+impl Tail {
+    fn new(lines: u64) -> Self {
+        Self { lines, pieces: VecDeque::new(), ends: 0, cut: false }
+    }
+
+    fn push(&mut self, stream: Stream, bytes: Bytes) {
+        self.ends += ends_in(&bytes);
+        self.pieces.push_back((stream, bytes));
+        // One end more than lines: the last line may have its end.
+        while let Some((_, first)) = self.pieces.front()
+            && self.ends - ends_in(first) > self.lines
+        {
+            self.ends -= ends_in(first);
+            self.pieces.pop_front();
+            self.cut = true;
+        }
+    }
+
+    /// Where the last lines begin: the piece and the place in it.
+    fn start(&self) -> Option<(usize, usize)> {
+        let last = self.pieces.len().checked_sub(1)?;
+        if self.lines == 0 {
+            return Some((last, self.pieces[last].1.len()));
+        }
+        let mut left = self.lines;
+        for (index, (_, piece)) in self.pieces.iter().enumerate().rev() {
+            let piece = if index == last { &piece[..piece.len().saturating_sub(1)] } else { &piece[..] };
+            for (at, _) in piece.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
+                left -= 1;
+                if left == 0 {
+                    return Some((index, at + 1));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether something came before the last lines.
+    fn is_full(&self) -> bool {
+        self.cut || self.lines == 0 || self.start().is_some_and(|start| start != (0, 0))
+    }
+
+    fn finish(mut self) -> impl Iterator<Item = (Stream, Bytes)> {
+        let (index, at) = self.start().unwrap_or_default();
+        self.pieces.drain(..index);
+        if let Some((_, first)) = self.pieces.front_mut() {
+            let _ = first.split_to(at);
+        }
+        self.pieces.into_iter()
+    }
+}
+
+fn ends_in(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tail;
+    use buildpool_protocol::output::Stream;
+    use bytes::Bytes;
+
+    fn tail<'a>(lines: u64, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, bool) {
+        let mut tail = Tail::new(lines);
+        for piece in pieces {
+            tail.push(Stream::Stdout, Bytes::copy_from_slice(piece));
+        }
+        let is_full = tail.is_full();
+        (tail.finish().flat_map(|(_, bytes)| bytes).collect(), is_full)
+    }
+
+    #[test]
+    fn a_tail_has_exactly_its_lines_however_they_come() {
+        for (lines, whole, expected, full) in [
+            (2, &b"a\nb\nc\n"[..], &b"b\nc\n"[..], true),
+            (2, b"a\nb\nc", b"b\nc", true),
+            (2, b"b\nc\n", b"b\nc\n", false),
+            (1, b"\n\n", b"\n", true),
+            (5, b"", b"", false),
+            (0, b"a\n", b"", true),
+            (1, b"\xff\0", b"\xff\0", false),
+        ] {
+            assert_eq!(tail(lines, [whole]), (expected.to_vec(), full), "{whole:?}");
+            assert_eq!(tail(lines, whole.chunks(1)), (expected.to_vec(), full), "{whole:?}");
+        }
+    }
+
+    #[test]
+    fn what_lies_before_the_tail_is_let_go() {
+        let mut tail = Tail::new(3);
+        for _ in 0..100_000 {
+            tail.push(Stream::Stdout, Bytes::from_static(b"line\n"));
+        }
+        assert!(tail.pieces.len() <= 5, "{}", tail.pieces.len());
+        assert_eq!(tail.finish().map(|(_, bytes)| bytes.len()).sum::<usize>(), 15);
+    }
+
+    #[test]
+    fn streams_stay_apart_and_count_together() {
+        let mut tail = Tail::new(2);
+        for (stream, bytes) in [(Stream::Stdout, "a\n"), (Stream::Stderr, "b\n"), (Stream::Stdout, "c\n")] {
+            tail.push(stream, Bytes::from_static(bytes.as_bytes()));
+        }
+        let rest: Vec<_> = tail.finish().filter(|(_, bytes)| !bytes.is_empty()).collect();
+        assert_eq!(rest, [(Stream::Stderr, "b\n".into()), (Stream::Stdout, "c\n".into())]);
+    }
+}

@@ -1,0 +1,67 @@
+//! One file a subcommand.
+
+pub(crate) mod cancel;
+pub(crate) mod coordinator;
+pub(crate) mod digest;
+pub(crate) mod job;
+pub(crate) mod jobs;
+pub(crate) mod keeper;
+pub(crate) mod local_pool;
+pub(crate) mod logs;
+pub(crate) mod run;
+pub(crate) mod token;
+pub(crate) mod worker;
+pub(crate) mod workers;
+
+use crate::failure::{Failure, POOL};
+use std::future::Future;
+use std::process::ExitCode;
+
+/// Runs what a client command does, on this one thread: it starts fast.
+fn block_on(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| no_runtime(&error))?;
+    let result = runtime.block_on(task);
+    // A thread that still writes to a terminal that takes nothing must not keep the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// Runs a daemon, on all processors.
+fn serve(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|error| no_runtime(&error))?.block_on(task)
+}
+
+fn no_runtime(error: &std::io::Error) -> Failure {
+    Failure::while_doing(POOL, "the system gives no resources to start with", error)
+}
+
+/// Logs of a daemon go to stderr; `BUILDPOOL_LOG` chooses which, as in `debug` or `buildpool_worker=trace`.
+fn log_to_stderr() {
+    use std::io::IsTerminal;
+    let filter = tracing_subscriber::EnvFilter::builder()
+        .with_env_var("BUILDPOOL_LOG")
+        .with_default_directive(tracing_subscriber::filter::LevelFilter::INFO.into())
+        .from_env_lossy();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+}
+
+/// Ends when the system or a person at the terminal asks for an end.
+async fn asked_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        // Without handlers the signals do what they always do.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

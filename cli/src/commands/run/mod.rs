@@ -1,0 +1,54 @@
+//! `buildpool run`: the spec is made here, the job is watched in [`watch`].
+
+mod spec;
+mod watch;
+
+use crate::arguments::{OutputForm, RunArguments};
+use crate::failure::{Failure, POOL};
+use crate::settings;
+use crate::terminal;
+use buildpool_gateway::client::{Client, JobEvent, new_job_id};
+use buildpool_protocol::client_link::SubmitMessage;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+/// Nothing of what can go wrong in here is the command's fault.
+pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
+    super::block_on(submit(arguments)).map_err(Failure::of_run)
+}
+
+async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
+    let asked = spec::Asked::of(&arguments)?;
+    let client = settings::connect(&arguments.pool).await?;
+    let (spec, secrets) = asked.into_spec(&arguments, client.pool().local)?;
+    let streams = arguments.output == OutputForm::Stream;
+    let on_terminal = io::stderr().is_terminal();
+    let submit = SubmitMessage {
+        job: new_job_id(),
+        spec,
+        client_request_id: None,
+        attach: false,
+        secrets,
+        snapshot: None,
+        wait: !arguments.detach,
+        follow: streams && !arguments.detach,
+        progress: on_terminal && !arguments.detach,
+    };
+    if arguments.detach {
+        return detach(&client, submit).await;
+    }
+    watch::Watch::start(client, submit, arguments.output, on_terminal).await?.finish().await
+}
+
+/// Prints the job's id, and leaves the job to the pool.
+async fn detach(client: &Client, submit: SubmitMessage) -> Result<ExitCode, Failure> {
+    let mut events = client.submit(submit).await?;
+    match events.next().await {
+        Some(JobEvent::Accepted { job, .. }) => {
+            terminal::print(&format!("{job}\n"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(JobEvent::Failed(error)) => Err(error.into()),
+        Some(_) | None => Err(Failure::new(POOL, "the pool did not say whether it accepted the job")),
+    }
+}

@@ -1,0 +1,127 @@
+//! From the command line to a job spec.
+
+use crate::arguments::RunArguments;
+use crate::failure::{Failure, USAGE};
+use buildpool_protocol::client_link::Secret;
+use buildpool_protocol::spec::{Command, JobSpec, Source};
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// Variables that are the pool's own and not a job's.
+const OWN_VARIABLES: &str = "BUILDPOOL_";
+
+/// What can be found out before the pool is asked.
+pub(super) struct Asked {
+    /// Absolute.
+    directory: String,
+    project: String,
+    secrets: BTreeMap<String, Secret>,
+}
+
+impl Asked {
+    /// # Errors
+    /// When the directory is not there, or a secret has no value.
+    pub(super) fn of(arguments: &RunArguments) -> Result<Self, Failure> {
+        let directory = directory(arguments.cwd.as_deref())?;
+        let secrets = arguments.secrets.iter().map(|name| match env::var(name) {
+            Ok(value) => Ok((name.clone(), Secret(value))),
+            Err(_) => Err(Failure::new(
+                USAGE,
+                format!("--secret {name}: this variable is not set here, or is no text; set it to the secret's value"),
+            )),
+        });
+        Ok(Self {
+            project: text(project_of(&directory))?,
+            secrets: secrets.collect::<Result<_, _>>()?,
+            directory: text(directory)?,
+        })
+    }
+
+    /// The spec for a pool of this machine or another one.
+    ///
+    /// # Errors
+    /// When it is not valid.
+    pub(super) fn into_spec(
+        self,
+        arguments: &RunArguments,
+        local: bool,
+    ) -> Result<(JobSpec, BTreeMap<String, Secret>), Failure> {
+        let mut environment = BTreeMap::new();
+        let source = if arguments.no_snapshot {
+            Source::Empty
+        } else if local {
+            environment = own_environment(&self.directory, arguments.cwd.is_some());
+            Source::InPlace { directory: self.directory }
+        } else {
+            return Err(Failure::new(
+                USAGE,
+                "this pool is not on this machine and would need a snapshot of the working tree, which this version \
+                 can't take; --no-snapshot runs the command in an empty directory",
+            ));
+        };
+        environment.retain(|name, _| !self.secrets.contains_key(name));
+        environment.extend(arguments.env.iter().cloned());
+        let spec = JobSpec {
+            project: self.project,
+            env: environment,
+            secrets: arguments.secrets.clone(),
+            selectors: arguments.labels.clone(),
+            resources: arguments.resources.iter().cloned().collect(),
+            priority: arguments.priority,
+            timeout: arguments.timeout,
+            idle_timeout: arguments.idle_timeout,
+            grace: arguments.grace,
+            on_lost: arguments.on_lost,
+            wait_for_worker: arguments.wait_for_worker,
+            verbosity: arguments.verbosity,
+            reports: arguments.reports.clone(),
+            artifacts: arguments.artifacts.clone(),
+            clean: arguments.clean,
+            ..JobSpec::new(Command::Argv(arguments.command.clone()), source)
+        };
+        spec.check().map_err(|error| Failure::of(USAGE, &error))?;
+        Ok((spec, self.secrets))
+    }
+}
+
+/// Where the command runs, absolute.
+fn directory(asked: Option<&Path>) -> Result<PathBuf, Failure> {
+    let here = env::current_dir()
+        .map_err(|error| Failure::while_doing(USAGE, "the present directory can't be read", &error))?;
+    let Some(asked) = asked else { return Ok(here) };
+    let directory = here.join(asked);
+    let shown = directory.display();
+    match std::fs::canonicalize(&directory) {
+        Ok(real) if real.is_dir() => Ok(real),
+        Ok(_) => Err(Failure::new(USAGE, format!("--cwd: `{shown}` is no directory"))),
+        Err(error) => Err(Failure::while_doing(USAGE, format!("--cwd: `{shown}` can't be entered"), &error)),
+    }
+}
+
+/// What the history of a command belongs to: the work tree that the directory is in, or the directory.
+fn project_of(directory: &Path) -> PathBuf {
+    let root = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
+    root.unwrap_or(directory).to_owned()
+}
+
+/// The whole environment, less what is the pool's own and what is no text.
+fn own_environment(directory: &str, elsewhere: bool) -> BTreeMap<String, String> {
+    let texts = env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let mut environment: BTreeMap<_, _> =
+        texts.filter(|(name, _)| !name.starts_with(OWN_VARIABLES)).collect();
+    if elsewhere {
+        environment.insert("PWD".to_owned(), directory.to_owned());
+    }
+    environment
+}
+
+fn text(path: PathBuf) -> Result<String, Failure> {
+    path.into_os_string().into_string().map_err(|path| {
+        Failure::new(
+            USAGE,
+            format!("the directory `{}` has a name that is no text (UTF-8)", path.to_string_lossy()),
+        )
+    })
+}

@@ -1,0 +1,231 @@
+//! From a submit to an exit code: output as it comes, a progress line for a person, Ctrl-C.
+
+use crate::arguments::OutputForm;
+use crate::commands::logs::gaps;
+use crate::exit;
+use crate::failure::{self, BROKEN_PIPE, Failure, INTERRUPTED, POOL};
+use crate::terminal;
+use crate::terminal::progress::ProgressLine;
+use crate::terminal::screen::{Item, Screen};
+use buildpool_gateway::client::{Client, ClientError, JobEvent, JobEvents, LinkStatus, chain};
+use buildpool_protocol::client_link::{StreamChoice, SubmitMessage};
+use buildpool_protocol::report::JobResult;
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How often the progress line changes.
+const REDRAW_EVERY: Duration = Duration::from_millis(200);
+/// A person or a script hears of a coordinator that is away after this long.
+const MENTION_ABSENCE_AFTER: Duration = Duration::from_secs(3);
+
+/// A submitted job that is waited for.
+pub(super) struct Watch {
+    client: Client,
+    events: JobEvents,
+    job: String,
+    form: OutputForm,
+    on_terminal: bool,
+    screen: Screen,
+    interrupt: Signal,
+    status: watch::Receiver<LinkStatus>,
+    /// Said that the coordinator is away.
+    mentioned: bool,
+    /// Waits for room on the screen; no event is taken meanwhile.
+    pending: VecDeque<Item>,
+    progress: ProgressLine,
+    cancelling: JoinSet<Result<(), ClientError>>,
+    is_cancelled: bool,
+}
+
+/// How watching ended.
+enum Ended {
+    Done(Box<JobResult>),
+    /// Nobody reads stdout any more.
+    Unread,
+    /// A second Ctrl-C.
+    Left,
+}
+
+impl Watch {
+    /// Submits.
+    ///
+    /// # Errors
+    /// When stdout is no open file.
+    pub(super) async fn start(
+        client: Client,
+        submit: SubmitMessage,
+        form: OutputForm,
+        on_terminal: bool,
+    ) -> Result<Self, Failure> {
+        let interrupt = signal(SignalKind::interrupt())
+            .map_err(|error| Failure::while_doing(POOL, "Ctrl-C can't be listened for", &error))?;
+        let screen = Screen::start(StreamChoice::Both).map_err(|error| failure::of_stdout(&error))?;
+        let job = submit.job.to_string();
+        let events = client.submit(submit).await?;
+        Ok(Self {
+            status: client.status(),
+            client,
+            events,
+            job,
+            form,
+            on_terminal,
+            screen,
+            interrupt,
+            mentioned: false,
+            pending: VecDeque::new(),
+            progress: ProgressLine::new(Instant::now()),
+            cancelling: JoinSet::new(),
+            is_cancelled: false,
+        })
+    }
+
+    /// Waits for the end and gives its exit code.
+    ///
+    /// # Errors
+    /// When the pool refused the job or can't be reached any more.
+    pub(super) async fn finish(mut self) -> Result<ExitCode, Failure> {
+        match self.watch().await? {
+            Ended::Left => {
+                let text = format!("leaving; job {} is being cancelled", self.job);
+                Err(Failure::new(INTERRUPTED, text))
+            }
+            Ended::Unread => {
+                let text = format!("nobody reads the output any more; job {} goes on", self.job);
+                Err(Failure::new(BROKEN_PIPE, text))
+            }
+            Ended::Done(result) => self.conclude(&result).await,
+        }
+    }
+
+    async fn watch(&mut self) -> Result<Ended, Failure> {
+        let mut redraw = tokio::time::interval(REDRAW_EVERY);
+        redraw.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let started = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.interrupt.recv() => {
+                    if self.is_cancelled {
+                        return Ok(Ended::Left);
+                    }
+                    self.cancel();
+                }
+                room = self.screen.room(), if !self.pending.is_empty() => match room {
+                    Ok(room) => {
+                        if let Some(item) = self.pending.pop_front() {
+                            drop(room.send(item));
+                        }
+                    }
+                    Err(_) => return Ok(Ended::Unread),
+                },
+                event = self.events.next(), if self.pending.is_empty() => match event {
+                    Some(event) => if let Some(result) = self.take(event)? {
+                        return Ok(Ended::Done(result));
+                    },
+                    None => return Err(ClientError::Closed.into()),
+                },
+                Some(cancelled) = self.cancelling.join_next() => {
+                    if let Ok(Err(error)) = cancelled {
+                        self.note(format!("the job can't be cancelled: {}", chain(&error)));
+                    }
+                }
+                _ = self.status.changed() => self.mention_absence(),
+                // The first tick comes at once: a short job needs no line.
+                _ = redraw.tick(), if self.on_terminal => {
+                    if self.pending.is_empty() && started.elapsed() >= REDRAW_EVERY {
+                        self.pending.push_back(Item::Progress(self.progress.text(Instant::now())));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes an event; gives the result when it is the last one.
+    fn take(&mut self, event: JobEvent) -> Result<Option<Box<JobResult>>, Failure> {
+        match event {
+            JobEvent::Accepted { job, .. } => self.job = job.to_string(),
+            JobEvent::Progress(progress) => self.progress.update(progress, Instant::now()),
+            JobEvent::Attempt(attempt) => {
+                self.note(format!("an attempt was lost with its worker; attempt {attempt} begins anew"));
+            }
+            JobEvent::Output(output) => {
+                let notes = gaps(&output);
+                self.pending.push_back(Item::Output(output));
+                self.pending.extend(notes.into_iter().map(Item::Note));
+            }
+            JobEvent::OutputLost(error) => {
+                self.note(format!("the rest of the output can't be shown: {error}"));
+            }
+            JobEvent::End(_) => {}
+            JobEvent::Complete(result) => return Ok(Some(result)),
+            JobEvent::Failed(error) => return Err(error.into()),
+        }
+        Ok(None)
+    }
+
+    fn cancel(&mut self) {
+        self.is_cancelled = true;
+        self.note(format!("cancelling job {}; Ctrl-C again leaves without waiting for its end", self.job));
+        let (client, job) = (self.client.clone(), self.job.clone());
+        self.cancelling.spawn(async move { client.cancel(&job, "Ctrl-C").await.map(drop) });
+    }
+
+    fn mention_absence(&mut self) {
+        let text = match &*self.status.borrow_and_update() {
+            LinkStatus::Reconnecting { since, error }
+                if !self.mentioned && since.elapsed() > MENTION_ABSENCE_AFTER =>
+            {
+                self.mentioned = true;
+                format!("{}; trying again, the job is not affected", chain(error))
+            }
+            LinkStatus::Connected if self.mentioned => {
+                self.mentioned = false;
+                "the coordinator can be reached again".to_owned()
+            }
+            LinkStatus::Reconnecting { .. } | LinkStatus::Connected | LinkStatus::Idle => return,
+        };
+        self.note(text);
+    }
+
+    fn note(&mut self, text: String) {
+        self.pending.push_back(Item::Note(format!("buildpool: {text}")));
+    }
+
+    /// Writes what is left to be written, then what the form asks for.
+    async fn conclude(mut self, result: &JobResult) -> Result<ExitCode, Failure> {
+        if self.form == OutputForm::Stream {
+            if self.on_terminal {
+                self.pending.push_back(Item::Note(buildpool_digest::text(result).trim_end().to_owned()));
+            } else {
+                for text in exit::warnings(result) {
+                    self.note(text);
+                }
+            }
+        }
+        let mut items = std::mem::take(&mut self.pending);
+        let finished = async {
+            while let Some(item) = items.pop_front() {
+                if !self.screen.write(item).await {
+                    break;
+                }
+            }
+            self.screen.finish().await
+        };
+        // Whoever does not read can still leave.
+        let finished = tokio::select! {
+            finished = finished => finished,
+            _ = self.interrupt.recv() => return Ok(ExitCode::from(exit::code(result))),
+        };
+        finished.map_err(|error| failure::of_stdout(&error))?;
+        match self.form {
+            OutputForm::Stream => {}
+            OutputForm::Digest => terminal::print(&buildpool_digest::text(result))?,
+            OutputForm::Json => terminal::print_json(result)?,
+        }
+        Ok(ExitCode::from(exit::code(result)))
+    }
+}

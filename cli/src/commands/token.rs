@@ -1,0 +1,130 @@
+//! `buildpool token create|list|revoke`
+
+use super::jobs::ago;
+use crate::arguments::{Form, TokenAction, TokenArguments, TokenPlace};
+use crate::failure::{Failure, REFUSED, USAGE};
+use crate::settings;
+use crate::terminal;
+use crate::terminal::table::Table;
+use buildpool_coordinator::auth::Tokens;
+use buildpool_coordinator::tls::{Tls, TlsSource};
+use buildpool_coordinator::{Config, Protection};
+use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Who changed a token, for the audit, when it was one who has access to the files.
+const BY_FILES: &str = "data directory";
+
+pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
+    super::block_on(async {
+        match arguments.action {
+            TokenAction::Create { place, role, name, expires, form } => {
+                show_created(&create(&place, role, &name, expires).await?, form)
+            }
+            TokenAction::List { place, form } => show(&list(&place).await?, form),
+            TokenAction::Revoke { place, which, form } => show(&revoke(&place, &which).await?, form),
+        }
+    })
+}
+
+/// The files that were named; none when a pool is to be asked.
+fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
+    let Some(named) = place.data_dir.clone().or_else(|| place.config.is_some().then(PathBuf::new)) else {
+        return Ok(None);
+    };
+    let mut config = Config::new(named.clone());
+    if let Some(file) = &place.config {
+        config = config.read(file).map_err(|error| Failure::of(USAGE, &error))?;
+    }
+    if place.data_dir.is_some() {
+        config.data_dir = named;
+    }
+    if config.data_dir.as_os_str().is_empty() {
+        return Err(Failure::new(USAGE, "data_dir: not in the configuration file; name it by --data-dir"));
+    }
+    Ok(Some(config))
+}
+
+async fn create(
+    place: &TokenPlace,
+    role: Role,
+    name: &str,
+    expires: Option<Duration>,
+) -> Result<TokenCreated, Failure> {
+    let Some(config) = files(place)? else {
+        return Ok(settings::connect(&place.pool).await?.token_create(role, name, expires).await?);
+    };
+    let tokens = open(&config.data_dir)?;
+    let fingerprint = fingerprint(&config)?;
+    tokens
+        .create(role, name, expires, fingerprint.as_deref(), BY_FILES)
+        .map_err(|error| Failure::of(REFUSED, &error))
+}
+
+async fn list(place: &TokenPlace) -> Result<Vec<TokenSummary>, Failure> {
+    match files(place)? {
+        None => Ok(settings::connect(&place.pool).await?.tokens().await?),
+        Some(config) => open(&config.data_dir)?.list().map_err(|error| Failure::of(REFUSED, &error)),
+    }
+}
+
+async fn revoke(place: &TokenPlace, token: &str) -> Result<Vec<TokenSummary>, Failure> {
+    let Some(config) = files(place)? else {
+        return Ok(settings::connect(&place.pool).await?.token_revoke(token).await?);
+    };
+    let tokens = open(&config.data_dir)?;
+    tokens.revoke(token, BY_FILES).map_err(|error| Failure::of(REFUSED, &error))?;
+    tokens.list().map_err(|error| Failure::of(REFUSED, &error))
+}
+
+fn open(directory: &Path) -> Result<Tokens, Failure> {
+    Tokens::open(directory).map_err(|error| Failure::of(REFUSED, &error))
+}
+
+/// What holders of the token know the coordinator by, unless it is configured to be known otherwise.
+fn fingerprint(config: &Config) -> Result<Option<String>, Failure> {
+    match config.protection {
+        Protection::Off | Protection::Files { .. } => Ok(None),
+        Protection::Automatic => {
+            let names = vec![config.listen.ip().to_string()];
+            let source = TlsSource::SelfSigned { directory: config.data_dir.clone(), names };
+            let tls = Tls::open(&source).map_err(|error| Failure::of(REFUSED, &error))?;
+            Ok(tls.token_fingerprint())
+        }
+    }
+}
+
+fn show_created(created: &TokenCreated, form: Form) -> Result<ExitCode, Failure> {
+    if form.json {
+        terminal::print_json(created)?;
+    } else {
+        terminal::print(&format!("{}\n", created.token))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {
+    if form.json {
+        terminal::print_json(&tokens)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(["TOKEN", "ROLE", "CREATED", "STATE", "NAME"]);
+    for token in tokens {
+        let state = match (&token.revoked_at, &token.expires_at) {
+            (Some(at), _) => format!("revoked {}", ago(at)),
+            (None, Some(at)) => format!("until {at}"),
+            (None, None) => "valid".to_owned(),
+        };
+        table.row([
+            token.id.to_string().into(),
+            token.role.name().into(),
+            ago(&token.created_at).into(),
+            state.into(),
+            token.name.as_str().into(),
+        ]);
+    }
+    terminal::print(&table.text())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,84 @@
+//! `buildpool workers`, `drain WORKER`, `resume WORKER`
+
+use super::jobs::ago;
+use crate::arguments::{DrainArguments, Form, PoolOptions, ResumeArguments, WorkersArguments};
+use crate::failure::Failure;
+use crate::settings;
+use crate::terminal::table::{Cell, Table};
+use crate::terminal::{self, Colour};
+use buildpool_protocol::client_link::WorkerSummary;
+use std::fmt::Display;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(crate) fn list(arguments: &WorkersArguments) -> Result<ExitCode, Failure> {
+    super::block_on(async {
+        let client = settings::connect(&arguments.pool).await?;
+        print(&client.workers().await?, arguments.form)
+    })
+}
+
+pub(crate) fn drain(arguments: &DrainArguments) -> Result<ExitCode, Failure> {
+    set(&arguments.pool, &arguments.worker, true, arguments.deadline, arguments.form)
+}
+
+pub(crate) fn resume(arguments: &ResumeArguments) -> Result<ExitCode, Failure> {
+    set(&arguments.pool, &arguments.worker, false, None, arguments.form)
+}
+
+fn set(
+    pool: &PoolOptions,
+    worker: &str,
+    draining: bool,
+    deadline: Option<Duration>,
+    form: Form,
+) -> Result<ExitCode, Failure> {
+    super::block_on(async {
+        let client = settings::connect(pool).await?;
+        print(&client.drain(worker, draining, deadline).await?, form)
+    })
+}
+
+fn print(workers: &[WorkerSummary], form: Form) -> Result<ExitCode, Failure> {
+    if form.json {
+        terminal::print_json(&workers)?;
+    } else {
+        terminal::print(&table(workers))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(workers: &[WorkerSummary]) -> String {
+    let mut table = Table::new(["WORKER", "STATE", "BUSY", "LABELS", "RESOURCES", "VERSION"]);
+    for worker in workers {
+        table.row([
+            worker.name.as_str().into(),
+            state(worker),
+            format!("{}/{}", worker.busy, worker.slots).into(),
+            pairs(&worker.labels).into(),
+            pairs(&worker.resources).into(),
+            worker.version.as_str().into(),
+        ]);
+    }
+    table.text()
+}
+
+fn state(worker: &WorkerSummary) -> Cell {
+    if !worker.connected {
+        let seen = worker.last_seen.as_deref().map_or("never".to_owned(), ago);
+        return Cell::coloured(format!("away, seen {seen}"), Colour::Red);
+    }
+    match &worker.quarantined {
+        Some(reason) => Cell::coloured(format!("quarantined: {reason}"), Colour::Red),
+        None if worker.draining => Cell::coloured("draining", Colour::Yellow),
+        None => Cell::coloured("ready", Colour::Green),
+    }
+}
+
+fn pairs<V: Display>(map: &std::collections::BTreeMap<String, V>) -> String {
+    let shown = map.iter().map(|(key, value)| match value.to_string() {
+        value if value.is_empty() => key.clone(),
+        value => format!("{key}={value}"),
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}

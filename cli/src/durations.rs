@@ -1,0 +1,83 @@
+//! Durations as people write them: `90s`, `5m`, `1h30m`, `2d`, `250ms`; a bare number is seconds.
+
+use std::time::Duration;
+
+/// Units, the longer names first where one begins with another.
+const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+/// Reads a duration.
+///
+/// # Errors
+/// What is wrong and what is valid, for the message of the argument parser.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no duration; valid are 90s, 5m, 1h30m, 2d, 250ms");
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let mut rest = text;
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (_, millis) = UNITS.iter().find(|(name, _)| *name == &rest[..letters]).ok_or_else(wrong)?;
+        rest = &rest[letters..];
+        total = number.checked_mul(*millis).and_then(|part| total.checked_add(part)).ok_or_else(wrong)?;
+    }
+    if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_millis(total)) }
+}
+
+/// Writes a duration for a person: `0.4s`, `42s`, `5m02s`, `1h03m`, `2d04h`.
+pub(crate) fn show(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..10 => format!("{:.1}s", duration.as_secs_f64()),
+        10..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d{:02}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, show};
+    use std::time::Duration;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, millis) in [
+            ("90s", 90_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("2d", 172_800_000),
+            ("250ms", 250),
+            ("1m250ms", 60_250),
+            ("90", 90_000),
+            ("0", 0),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in
+            ["", "s", "5x", "5 m", "-5s", "1h30", "1.5h", "99999999999999999999s", "99999999999999d", "5m "]
+        {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("valid are 90s"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_with_two_figures() {
+        for (millis, text) in [
+            (0, "0.0s"),
+            (420, "0.4s"),
+            (42_900, "42s"),
+            (302_000, "5m02s"),
+            (3_780_000, "1h03m"),
+            (187_200_000, "2d04h"),
+        ] {
+            assert_eq!(show(Duration::from_millis(millis)), text);
+        }
+    }
+}

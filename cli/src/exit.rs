@@ -1,0 +1,120 @@
+//! From a result to the exit code of `run`: the command's own, where it has one and the verdict agrees.
+
+use crate::failure::{INTERRUPTED, POOL};
+use buildpool_protocol::report::{JobResult, Verdict};
+
+/// The command exited 0 and the verdict is not `passed`.
+const NOT_PASSED: u8 = 1;
+/// The job ran longer than it was allowed to.
+const TIMED_OUT: u8 = 124;
+
+/// The exit code for a job that is done.
+pub(crate) fn code(result: &JobResult) -> u8 {
+    match result.verdict {
+        Some(Verdict::Passed) => 0,
+        Some(Verdict::TimedOut) => TIMED_OUT,
+        Some(Verdict::Cancelled) => INTERRUPTED,
+        Some(Verdict::Lost | Verdict::Rejected) | None => POOL,
+        Some(Verdict::Failed | Verdict::Crashed | Verdict::Inconclusive) => of_process(result),
+    }
+}
+
+fn of_process(result: &JobResult) -> u8 {
+    if let Some(signal) = result.process_state.signal {
+        return u8::try_from(128 + signal).unwrap_or(u8::MAX);
+    }
+    match result.exit_code {
+        Some(0) => NOT_PASSED,
+        // Codes of processes are 0 to 255.
+        Some(code) => u8::try_from(code).unwrap_or(u8::MAX),
+        None => POOL,
+    }
+}
+
+/// What should be known beside the command's own output by those who are not shown the digest.
+pub(crate) fn warnings(result: &JobResult) -> Vec<String> {
+    let mut warnings: Vec<String> = warning(result).into_iter().collect();
+    if !result.survivors.is_empty() {
+        let pids: Vec<String> = result
+            .survivors
+            .iter()
+            .map(|survivor| format!("{} ({})", survivor.pid, survivor.command))
+            .collect();
+        warnings.push(format!("processes of the job could not be ended: {}", pids.join(", ")));
+    }
+    warnings
+}
+
+fn warning(result: &JobResult) -> Option<String> {
+    let verdict = result.verdict?;
+    let cause = result.cause.as_ref().map_or("no cause is known", |cause| cause.text.as_str());
+    let id = &result.job_id;
+    match verdict {
+        Verdict::Passed => None,
+        Verdict::Failed | Verdict::Crashed | Verdict::Inconclusive => match result.exit_code {
+            Some(0) => Some(format!("the command exited 0, the verdict is {verdict}: {cause}")),
+            Some(_) if result.process_state.exited => None,
+            // It was not started (126, 127), or died of a signal.
+            Some(_) | None => Some(format!("{verdict}: {cause}")),
+        },
+        Verdict::TimedOut => Some(format!("timed out: {cause}")),
+        Verdict::Cancelled => Some(format!("job {id} was cancelled: {cause}")),
+        Verdict::Lost => Some(format!("job {id} was lost, which is not the command's fault: {cause}")),
+        Verdict::Rejected => Some(format!("the job was rejected: {cause}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{code, warnings};
+    use buildpool_protocol::outcome::ProcessState;
+    use buildpool_protocol::report::{JobResult, Verdict};
+
+    fn result(verdict: Verdict, exit_code: Option<i32>, signal: Option<i32>) -> JobResult {
+        JobResult {
+            verdict: Some(verdict),
+            exit_code,
+            process_state: ProcessState {
+                exited: exit_code.is_some_and(|code| code != 127),
+                signal,
+                signaled: signal.is_some(),
+                ..ProcessState::default()
+            },
+            ..JobResult::default()
+        }
+    }
+
+    #[test]
+    fn the_exit_code_is_the_commands_own_unless_that_would_lie() {
+        use Verdict::{Cancelled, Crashed, Failed, Inconclusive, Lost, Passed, Rejected, TimedOut};
+        for (verdict, exit, signal, expected) in [
+            (Passed, Some(0), None, 0),
+            (Failed, Some(1), None, 1),
+            (Failed, Some(65), None, 65),
+            (Failed, Some(127), None, 127),
+            (Failed, Some(255), None, 255),
+            (Failed, Some(0), None, 1),
+            (Inconclusive, Some(0), None, 1),
+            (Crashed, Some(0), None, 1),
+            (Crashed, Some(139), None, 139),
+            (Crashed, None, Some(11), 139),
+            (Crashed, None, Some(9), 137),
+            (Failed, None, Some(15), 143),
+            (TimedOut, None, Some(15), 124),
+            (TimedOut, Some(0), None, 124),
+            (Cancelled, None, Some(9), 130),
+            (Cancelled, None, None, 130),
+            (Lost, None, None, 125),
+            (Rejected, None, None, 125),
+            (Failed, None, None, 125),
+        ] {
+            let result = result(verdict, exit, signal);
+            assert_eq!(code(&result), expected, "{verdict} {exit:?} {signal:?}");
+            // Whoever sees a code that is not the process's own is told why.
+            let is_own = exit == Some(i32::from(expected)) && result.process_state.exited;
+            let is_told = !warnings(&result).is_empty();
+            assert_eq!(is_told, !is_own, "{verdict} {exit:?} {signal:?}");
+        }
+        assert_eq!(code(&JobResult::default()), 125);
+    }
+}

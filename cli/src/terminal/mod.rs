@@ -1,0 +1,67 @@
+//! Everything that is printed, and what depends on whether a person looks.
+
+pub(crate) mod progress;
+pub(crate) mod screen;
+pub(crate) mod table;
+
+use crate::failure::{self, Failure};
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+
+/// Prints a result on stdout.
+///
+/// # Errors
+/// When stdout can't be written; quietly when only nobody reads.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let printed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    printed.map_err(|error| failure::of_stdout(&error))
+}
+
+/// Prints a result on stdout as JSON: one line for programs, indented for people.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
+    let text = if io::stdout().is_terminal() {
+        serde_json::to_string_pretty(value)
+    } else {
+        serde_json::to_string(value)
+    };
+    let text = text.expect("results have string keys and no fallible serializers");
+    print(&format!("{text}\n"))
+}
+
+/// Colours of a terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Colour {
+    Plain,
+    Green,
+    Red,
+    Yellow,
+    Dim,
+}
+
+impl Colour {
+    /// The text in this colour.
+    pub(crate) fn paint(self, text: &str) -> String {
+        let code = match self {
+            Self::Plain => return text.to_owned(),
+            Self::Green => 32,
+            Self::Red => 31,
+            Self::Yellow => 33,
+            Self::Dim => 2,
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+/// Whether stdout takes colours: it is a terminal and the user has not said otherwise (<https://no-color.org>).
+pub(crate) fn is_colourful() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// A text on one line, without anything that would move a terminal's cursor.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned()
+}
