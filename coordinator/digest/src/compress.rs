@@ -105,6 +105,9 @@ fn is_subject(before: &str) -> bool {
 fn squeezed(text: &str) -> Cow<'_, str> {
     let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
     let (lead, body) = text.split_at(indent);
+    if let Some(short) = without_rules(body) {
+        return format!("{lead}{short}").into();
+    }
     let points = body.contains('^') || body.contains('~') || body.starts_with('|') || body.contains(" | ");
     let trimmed = body.trim_end();
     if points || !(trimmed.contains("  ") || trimmed.contains('\t')) {
@@ -121,6 +124,26 @@ fn squeezed(text: &str) -> Cow<'_, str> {
         blank = is_blank;
     }
     out.into()
+}
+
+/// Drawn rules (`______ name ______`) become three characters at each end; none if there is no rule at both ends.
+fn without_rules(body: &str) -> Option<String> {
+    let mark = body.chars().next().filter(|c| matches!(c, '_' | '=' | '-' | '*' | '⎯' | '─'))?;
+    let body = body.trim_end();
+    let inner = body.trim_start_matches(mark);
+    let length = |text: &str| text.chars().count();
+    if length(body) - length(inner) < 6 {
+        return None;
+    }
+    let three: String = std::iter::repeat_n(mark, 3).collect();
+    let core = inner.trim_end_matches(mark);
+    Some(if core.is_empty() {
+        three
+    } else if core.len() < inner.len() {
+        format!("{three}{core}{three}")
+    } else {
+        format!("{three}{core}")
+    })
 }
 
 /// Takes a long prefix that all lines share from all but the first. The severity word in it stays visible there.

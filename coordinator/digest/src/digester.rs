@@ -295,11 +295,12 @@ impl Digester {
                 if full {
                     open.found.lines_cut += 1;
                     // The last lines of a long message say most: they push out the middle.
-                    let at = MESSAGE_LINES_MAX / 3;
-                    if open.draft.lines.len() > at + 1 {
-                        open.bytes -= open.draft.lines[at].len().min(open.bytes);
-                        open.draft.lines.remove(at);
-                    }
+                    // Of the middle, what is indented goes before what is not.
+                    let from = (MESSAGE_LINES_MAX / 3).min(open.draft.lines.len() - 1);
+                    let deep = |line: &String| line.starts_with([' ', '\t']);
+                    let at = open.draft.lines[from..].iter().position(deep).map_or(from, |at| from + at);
+                    let dropped = open.draft.lines.remove(at);
+                    open.bytes -= dropped.len().min(open.bytes);
                 }
                 for (held, _) in open.maybe.drain(..) {
                     open.bytes += held.len();
@@ -360,6 +361,7 @@ impl Digester {
                         self.signs.add(*sign, &String::from_utf8_lossy(body), stream, from, self.order);
                     }
                     Act::Summary => self.summary(stream, body, from),
+                    Act::Harmless => problem_seen = true,
                 }
             }
         });
@@ -410,9 +412,26 @@ impl Digester {
             column: number("c", "c2"),
             severity: None,
             spurious: false,
+            join: None,
         };
+        let mut draft = draft;
+        if draft.test.is_none() && problem.kind == crate::rules::Kind::Test {
+            draft.test = self.tally.latest_running().map(str::to_owned);
+        }
         let state = &mut self.streams[stream.index()];
         state.awaiting = None;
+        let mut head = 0;
+        if let Some(lead) = problem.lead {
+            while let Some(line) = state.recent.pop_back() {
+                let text = shown(&line);
+                if !lead(&text) {
+                    state.recent.push_back(line);
+                    break;
+                }
+                draft.lines.insert(0, text);
+                head += 1;
+            }
+        }
         let pre = state
             .recent
             .iter()
@@ -427,6 +446,8 @@ impl Digester {
             remark,
             bare: problem.bare,
             lines: Vec::new(),
+            head,
+            join: None,
             lines_cut: 0,
             test: None,
             location: None,
@@ -459,6 +480,7 @@ impl Digester {
         while draft.lines.last().is_some_and(|line| line.trim().is_empty()) {
             draft.lines.pop();
         }
+        found.join = draft.join;
         found.severity = draft.severity.unwrap_or(found.severity);
         found.lines = draft.lines;
         found.test = draft.test.filter(|test| !test.is_empty());

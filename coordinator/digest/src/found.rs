@@ -1,10 +1,10 @@
 //! What recognisers found, bounded: the first errors and the last, the first warnings, each once with a count.
 
 use crate::limits::{ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, TESTS_MAX, WARNINGS_MAX};
-use crate::rules::Kind;
+use crate::rules::{Join, Kind};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// One thing that was found in the log or in a report.
@@ -22,6 +22,9 @@ pub(crate) struct Found {
     pub(crate) bare: bool,
     /// As the tool printed it.
     pub(crate) lines: Vec<String>,
+    /// Which of the lines says it in short.
+    pub(crate) head: usize,
+    pub(crate) join: Option<Join>,
     /// Lines of the message beyond the bound.
     pub(crate) lines_cut: u64,
     pub(crate) test: Option<String>,
@@ -58,7 +61,7 @@ impl Found {
         if let Some(location) = &self.location {
             hasher.text(location.file.rsplit(['/', '\\']).next().unwrap_or_default());
         }
-        for line in self.lines.iter().take(3) {
+        for line in self.lines.iter().skip(self.head).take(3) {
             hasher.text(&normalised(line));
         }
         hasher.0
@@ -139,6 +142,7 @@ pub(crate) struct Finds {
     pub(crate) remarks_total: u64,
     seen: HashMap<u64, Option<Slot>>,
     tests: HashMap<u64, Slot>,
+    blocks: HashMap<String, VecDeque<Slot>>,
 }
 
 impl Finds {
@@ -153,6 +157,21 @@ impl Finds {
             }
             return None;
         }
+        if let Some(Join::Title(name)) = &found.join
+            && let Some(slot) = self.blocks.get_mut(name).and_then(VecDeque::pop_front)
+            && let Some(block) = self.get_mut(slot)
+            && matches!(&block.join, Some(Join::Block(own)) if own == name)
+        {
+            block.lines.splice(0..0, found.lines);
+            block.head = 0;
+            block.test = found.test;
+            self.remember(key, Some(slot));
+            return None;
+        }
+        let block = match &found.join {
+            Some(Join::Block(name)) => Some(name.clone()),
+            Some(Join::Title(_)) | None => None,
+        };
         let test = found
             .test
             .as_deref()
@@ -177,6 +196,11 @@ impl Finds {
         }
         let slot = self.keep(found);
         self.remember(key, slot);
+        if let (Some(name), Some(slot)) = (block, slot)
+            && self.blocks.len() < TESTS_MAX
+        {
+            self.blocks.entry(name).or_default().push_back(slot);
+        }
         if let (Some(key), Some(slot)) = (test_key, slot)
             && self.tests.len() < TESTS_MAX
         {

@@ -24,6 +24,10 @@ struct Allowance {
     post: usize,
     /// Context is shown for at most this many findings.
     context_findings: usize,
+    /// Most findings in a line each.
+    other_findings: usize,
+    /// Longest such line, in characters.
+    one_liner: usize,
     summary_lines: usize,
     warnings: usize,
     stderr_lines: usize,
@@ -38,6 +42,8 @@ const fn allowance(verbosity: Verbosity) -> Allowance {
             pre: 1,
             post: 1,
             context_findings: 3,
+            other_findings: 100,
+            one_liner: 180,
             summary_lines: 6,
             warnings: 0,
             stderr_lines: 15,
@@ -49,6 +55,8 @@ const fn allowance(verbosity: Verbosity) -> Allowance {
             pre: PRE_CONTEXT_LINES,
             post: POST_CONTEXT_LINES,
             context_findings: 6,
+            other_findings: 120,
+            one_liner: 320,
             summary_lines: 25,
             warnings: 20,
             stderr_lines: 100,
@@ -60,6 +68,8 @@ const fn allowance(verbosity: Verbosity) -> Allowance {
             pre: PRE_CONTEXT_LINES,
             post: POST_CONTEXT_LINES,
             context_findings: TIER_1_FINDINGS_MAX,
+            other_findings: 400,
+            one_liner: 400,
             summary_lines: 60,
             warnings: 400,
             stderr_lines: usize::MAX,
@@ -69,9 +79,18 @@ const fn allowance(verbosity: Verbosity) -> Allowance {
 }
 
 /// A log this short is shown whole when it did not pass: lines and characters.
-const SHORT_LOG: (usize, usize) = (30, 1_800);
+const SHORT_LOG: (usize, usize) = (80, 3_400);
 /// The output of a command that passed is shown even in `minimal` when it is this short: lines and characters.
 const SHORT_ANSWER: (usize, usize) = (20, 1_000);
+
+/// Characters of a finding's id and what separates it.
+const ID_CHARS: usize = 10;
+/// Least characters that say what a finding is about.
+const KEY_CHARS_MIN: usize = 40;
+/// Least characters of an expanded finding.
+const EXPANDED_CHARS_MIN: usize = 100;
+/// Characters that an expanded finding gets before findings that do not all fit anyway.
+const EXPANDED_CHARS_WANTED: usize = 190;
 
 /// Lines and characters that are left.
 #[derive(Clone, Copy)]
@@ -227,7 +246,8 @@ impl Page<'_> {
         self.into.other_findings = others;
     }
 
-    /// A line for each finding beyond those that are expanded. When not all fit, the middle ones go.
+    /// A line for each finding beyond those that are expanded. When they do not fit, they get shorter, down to the test or
+    /// the place; when even that does not fit, the middle ones go.
     fn one_liners(
         &mut self,
         others: &[(&Ranked, &Finding)],
@@ -237,22 +257,37 @@ impl Page<'_> {
         if others.is_empty() {
             return Vec::new();
         }
-        let reserved = expanded * 100;
-        let room = chars.saturating_sub(reserved);
-        let lines_room = self.budget.lines.saturating_sub(expanded * 2 + 8);
-        let each =
-            (room / others.len()).clamp(60, if self.verbosity == Verbosity::Minimal { 180 } else { 320 });
-        let fits = (room / each).min(lines_room).max(1);
-        let skipped = others.len().saturating_sub(fits);
-        let head = if skipped == 0 { others.len() } else { fits - (fits / 5).max(1).min(fits) };
+        let roots = self.digest.roots();
+        let natural: Vec<String> =
+            others.iter().map(|(ranked, _)| compress::line(&ranked.headline(), roots)).collect();
+        let keys: Vec<usize> = others
+            .iter()
+            .map(|(ranked, _)| {
+                compress::relative(&ranked.key(), roots).chars().count().max(KEY_CHARS_MIN) + ID_CHARS
+            })
+            .collect();
+        let room = chars.saturating_sub(expanded * EXPANDED_CHARS_MIN);
+        let lines_room =
+            self.budget.lines.saturating_sub(expanded * 2 + 8).min(self.allowance.other_findings);
+        let all_keys: usize = keys.iter().sum();
+        let (kept, each): (Vec<usize>, Option<usize>) = if all_keys <= room && others.len() <= lines_room {
+            ((0..others.len()).collect(), Some((room - all_keys) / others.len()))
+        } else {
+            let room = chars.saturating_sub(expanded * EXPANDED_CHARS_WANTED);
+            (ends(&natural, room, lines_room, self.allowance.one_liner), None)
+        };
         let mut out = Vec::new();
-        for (ranked, finding) in others[..head].iter().chain(&others[head + skipped..]) {
-            let line = compress::line(&ranked.headline(), self.digest.roots());
-            let message = clip_chars(&line, each.saturating_sub(12)).into_owned();
+        for &index in &kept {
+            let (ranked, finding) = &others[index];
+            let most = each.map_or(self.allowance.one_liner, |extra| {
+                (keys[index] - ID_CHARS + extra).min(self.allowance.one_liner)
+            });
+            let key = compress::relative(&ranked.key(), roots).into_owned();
+            let message = brief(&natural[index], &key, most);
             for line in &ranked.found.lines {
                 self.seen.add(line);
             }
-            let used = message.chars().count() + 12;
+            let used = message.chars().count() + ID_CHARS;
             *chars = chars.saturating_sub(used);
             self.budget.chars = self.budget.chars.saturating_sub(used);
             self.budget.lines = self.budget.lines.saturating_sub(1);
@@ -265,17 +300,19 @@ impl Page<'_> {
                 job: finding.job.clone(),
             });
         }
-        let dropped = self.digest.errors_total.saturating_sub(
-            self.digest.findings.iter().filter(|f| f.severity <= Severity::Error).count() as u64,
-        );
-        let lines = skipped as u64 + dropped;
-        if lines > 0 {
-            let get = self.job_call(if skipped > 0 && self.verbosity != Verbosity::Full {
-                "--verbosity full"
-            } else {
-                "--explain"
-            });
-            self.omit("other_findings", lines, 0, get);
+        let skipped = (others.len() - kept.len()) as u64;
+        let errors =
+            self.digest.findings.iter().filter(|finding| finding.severity <= Severity::Error).count() as u64;
+        let dropped = self.digest.errors_total.saturating_sub(errors);
+        if skipped > 0 {
+            let wider =
+                if self.verbosity == Verbosity::Minimal { "--verbosity normal" } else { "--verbosity full" };
+            let get =
+                if self.verbosity == Verbosity::Full { self.logs_call(None) } else { self.job_call(wider) };
+            self.omit("other_findings", skipped + dropped, 0, get);
+        } else if dropped > 0 {
+            let get = self.logs_call(None);
+            self.omit("other_findings", dropped, 0, get);
         }
         out
     }
@@ -285,7 +322,7 @@ impl Page<'_> {
         let roots = self.digest.roots();
         let mut shown = finding.clone();
         let lines = compress::lines(&ranked.found.lines, roots);
-        let kept = cut_middle(&lines, self.allowance.message_lines, share.max(100));
+        let kept = cut_lines(&lines, ranked.found.head, self.allowance.message_lines, share.max(100));
         for line in &ranked.found.lines {
             self.seen.add(line);
         }
@@ -504,7 +541,7 @@ impl Page<'_> {
         let mut used = 0;
         for warning in self.digest.warnings.iter().take(self.allowance.warnings) {
             let lines: Vec<String> = warning.lines().map(str::to_owned).collect();
-            let text = cut_middle(&compress::lines(&lines, self.digest.roots()), 4, 400);
+            let text = cut_lines(&compress::lines(&lines, self.digest.roots()), 0, 4, 400);
             used += text.chars().count();
             if used > room || !self.budget.take(&text) {
                 break;
@@ -625,53 +662,138 @@ fn clip_middle(text: &str, chars: usize) -> &str {
     }
 }
 
-/// Lines as one text of at most so many lines and characters: the first third and the end stay.
-fn cut_middle(lines: &[String], lines_max: usize, chars_max: usize) -> String {
-    let size = |lines: &[String]| lines.iter().map(|line| line.chars().count() + 1).sum::<usize>();
-    if lines.len() <= lines_max && size(lines) <= chars_max {
-        return lines.join("\n");
-    }
-    let first = clip_chars(lines.first().map_or("", String::as_str), chars_max.max(60)).into_owned();
-    let mut head = vec![first];
-    let mut tail = Vec::new();
-    let mut chars = head[0].chars().count() + 24;
-    let (mut at, mut end) = (1, lines.len());
-    let head_max = (lines_max / 3).max(1);
-    let mut room = lines_max.saturating_sub(2);
-    while at < end && room > 0 {
-        let from_head = head.len() < head_max && head.len() <= tail.len() * 2;
-        let line = if from_head { &lines[at] } else { &lines[end - 1] };
-        let left = chars_max.saturating_sub(chars);
-        let used = line.chars().count() + 1;
-        if used > left {
-            if left > 40 {
-                let clipped = clip_chars(line, left).into_owned();
-                if from_head {
-                    head.push(clipped);
-                    at += 1;
-                } else {
-                    tail.push(clipped);
-                    end -= 1;
-                }
-            }
+/// Which of many lines are shown: the first ones and, for a fifth of the room, the last ones.
+fn ends(lines: &[String], room: usize, lines_max: usize, each: usize) -> Vec<usize> {
+    let cost = |line: &String| line.chars().count().min(each) + ID_CHARS;
+    let mut left = room / 5;
+    let mut last = Vec::new();
+    for (index, line) in lines.iter().enumerate().rev().take(lines_max / 5) {
+        if cost(line) > left {
             break;
         }
-        chars += used;
-        room -= 1;
-        if from_head {
-            head.push(line.clone());
-            at += 1;
-        } else {
-            tail.push(line.clone());
-            end -= 1;
+        left -= cost(line);
+        last.push(index);
+    }
+    let mut left = left + room - room / 5;
+    let mut kept = Vec::new();
+    let until = last.last().copied().unwrap_or(lines.len());
+    for (index, line) in lines[..until].iter().enumerate().take(lines_max - last.len()) {
+        if cost(line) > left {
+            break;
+        }
+        left -= cost(line);
+        kept.push(index);
+    }
+    kept.extend(last.into_iter().rev());
+    kept
+}
+
+/// A line of at most so many characters that keeps what the finding is about.
+fn brief(line: &str, key: &str, chars: usize) -> String {
+    let chars = chars.max(KEY_CHARS_MIN);
+    if line.chars().count() <= chars {
+        return line.to_owned();
+    }
+    let clipped = cut_end(line, chars);
+    if key.is_empty() || clipped.contains(key) {
+        return clipped;
+    }
+    let key_chars = key.chars().count();
+    if key_chars + 12 > chars {
+        return clip_chars(key, chars.max(key_chars.min(400))).into_owned();
+    }
+    let rest = line.strip_prefix(key).unwrap_or(line).trim_start_matches([':', ' ']);
+    format!("{key}: {}", cut_end(rest, chars - key_chars - 2))
+}
+
+/// The beginning of a text, with a mark when something is missing.
+fn cut_end(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        None => text.to_owned(),
+        Some(_) => {
+            let at = text.char_indices().nth(chars.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+            format!("{}…", text[..at].trim_end())
         }
     }
-    if end > at {
-        head.push(format!("  … {} more lines", end - at));
+}
+
+/// Places in system and third-party sources, which say less than one's own.
+const FOREIGN: &[&str] = &[
+    "/usr/",
+    "/Applications/",
+    "node_modules",
+    "site-packages",
+    "/rustc/",
+    "/.cargo/",
+    "dist-packages",
+    "java.base/",
+    "node:internal",
+];
+
+/// How much a line of a long message matters; smaller matters more.
+fn rank_line(lines: &[String], index: usize, head: usize) -> u8 {
+    let line = &lines[index];
+    let outer = !line.starts_with([' ', '\t']) && !line.trim().is_empty();
+    let foreign = FOREIGN.iter().any(|part| line.contains(part));
+    let place = line.as_bytes().windows(2).any(|pair| pair[0] == b':' && pair[1].is_ascii_digit());
+    let after_head = index > head && index <= head + 2;
+    if index == head {
+        0
+    } else if index + 1 == lines.len() || place && !foreign && line.trim_start().starts_with("E ") {
+        1
+    } else if line.starts_with("E ") || line.contains("Error: ") || line.contains("xception: ") {
+        2
+    } else if place && !foreign || after_head {
+        3
+    } else if outer || index + 4 > lines.len() {
+        4
+    } else if foreign {
+        6
+    } else {
+        5
     }
-    tail.reverse();
-    head.extend(tail);
-    head.join("\n")
+}
+
+/// Lines as one text of at most so many lines and characters. What matters most stays, in its order; where lines are
+/// missing, their number stands.
+fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_max: usize) -> String {
+    let size = |line: &String| line.chars().count() + 1;
+    if lines.len() <= lines_max && lines.iter().map(size).sum::<usize>() <= chars_max {
+        return lines.join("\n");
+    }
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    order.sort_by_key(|index| (rank_line(lines, *index, head), *index));
+    let mut kept = std::collections::BTreeMap::new();
+    let mut left = chars_max.max(60);
+    for index in order {
+        if kept.len() >= lines_max {
+            break;
+        }
+        let line = &lines[index];
+        if size(line) + 8 <= left {
+            left -= size(line) + 8;
+            kept.insert(index, line.clone());
+        } else if kept.is_empty() {
+            kept.insert(index, cut_end(line, left));
+            break;
+        } else if left > 60 && rank_line(lines, index, head) <= 3 {
+            kept.insert(index, cut_end(line, left - 10));
+            break;
+        }
+    }
+    let mut out: Vec<String> = Vec::new();
+    let mut next = 0;
+    for (index, line) in kept {
+        if index > next {
+            out.push(format!("… {} more lines", index - next));
+        }
+        out.push(line);
+        next = index + 1;
+    }
+    if next < lines.len() {
+        out.push(format!("… {} more lines", lines.len() - next));
+    }
+    out.join("\n")
 }
 
 /// Runs of equal lines as one with a count.

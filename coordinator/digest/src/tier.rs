@@ -27,9 +27,22 @@ pub(crate) struct Ranked {
 }
 
 impl Ranked {
+    /// What it is about in the fewest words: the test or the place, or nothing.
+    pub(crate) fn key(&self) -> String {
+        match (&self.found.test, &self.found.location) {
+            (Some(test), _) => test.clone(),
+            (None, Some(location)) => {
+                let number =
+                    |number: Option<u32>| number.map_or(String::new(), |number| format!(":{number}"));
+                format!("{}{}{}", location.file, number(location.line), number(location.column))
+            }
+            (None, None) => String::new(),
+        }
+    }
+
     /// Place and first line in one sentence, not longer than a line.
     pub(crate) fn headline(&self) -> String {
-        let line = self.found.lines.first().map_or("", String::as_str).trim();
+        let line = self.found.lines.get(self.found.head).map_or("", String::as_str).trim();
         let line = crate::text::clip_chars(line, 300);
         match (&self.found.location, &self.found.test) {
             (Some(location), _) if !line.contains(location.file.as_str()) => {
@@ -172,6 +185,8 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
             remark: false,
             bare: false,
             lines,
+            head: 0,
+            join: None,
             lines_cut: 0,
             test,
             location,

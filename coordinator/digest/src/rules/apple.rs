@@ -85,12 +85,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "xctest.expected",
         pattern: r"^(?P<f>[^:]+):(?P<l>\d+): (?:-\[.*\]|[\w.]+) : Expected failure",
-        acts: &[],
+        acts: &[Act::Harmless],
     },
     Rule {
         name: "xctest.skip_reason",
         pattern: r"^(?P<f>/[^:]+):(?P<l>\d+): (?P<t>-\[.*?\]|[\w.]+) : Test skipped(?: - .*)?",
-        acts: &[],
+        acts: &[Act::Harmless],
     },
     Rule {
         name: "xctest.assertion",
@@ -140,7 +140,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "swift_testing.known_issue",
         pattern: r"^(?:\xe2\x9c\x98|\xc3\x97|\xf4\x80\xa2\x84) +Test (?P<t>.+?) (?:with .*? )?recorded a known issue",
-        acts: &[],
+        acts: &[Act::Harmless],
     },
     Rule {
         name: "swift_testing.expected",
@@ -155,7 +155,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "swift_testing.suite",
         pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84) +Suite (?P<t>.+?) failed after",
-        acts: &[],
+        acts: &[Act::Harmless],
     },
     Rule {
         name: "swift_testing.run_passed",
@@ -310,6 +310,15 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Crash(Indicator::ConnectionInterrupted))],
     },
     Rule {
+        name: "swiftpm.failed",
+        pattern: r"^(?:error: )?(?:fatalError|Build failed|terminated\(\d+\))",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 50)),
+            Act::Sign(Sign::Failure("swift build")),
+            Act::Summary,
+        ],
+    },
+    Rule {
         name: "swift.fatal",
         pattern: r"^(?:(?P<f>[^:\s][^:]*):(?P<l>\d+): )?(?:Fatal error|Precondition failed|Assertion failed|Simultaneous accesses)(?:: (?P<m>.*)|$)",
         acts: &[
@@ -347,11 +356,6 @@ pub(super) const RULES: &[Rule] = &[
         name: "swiftpm.complete",
         pattern: r"^Build complete!",
         acts: &[Act::Sign(Sign::Success("swift build")), Act::Summary],
-    },
-    Rule {
-        name: "swiftpm.failed",
-        pattern: r"^(?:error: )?(?:fatalError|Build failed|terminated\(\d+\))",
-        acts: &[Act::Sign(Sign::Failure("swift build")), Act::Summary],
     },
     Rule {
         name: "apple.code_sign",

@@ -31,24 +31,35 @@ fn is_message(line: &str) -> bool {
     [": error", ": note", ": warning", ": fatal error"].iter().any(|word| line.contains(word))
 }
 
-const COMPILER_ERROR: Problem = problem(ERROR, Kind::Build, 92).follow(excerpt);
-const COMPILER_FATAL: Problem = problem(FATAL, Kind::Build, 95).follow(excerpt);
-const COMPILER_WARNING: Problem = problem(WARNING, Kind::Build, 60).follow(excerpt);
+/// What gcc prints before a message that belongs to it.
+fn lead(line: &str) -> bool {
+    let trimmed = line.trim_start();
+    trimmed.starts_with("In file included from")
+        || trimmed.starts_with("from ")
+        || line.contains(": In ")
+        || line.contains("required from ")
+        || line.contains("required by ")
+        || line.contains("In instantiation of")
+}
+
+const COMPILER_ERROR: Problem = problem(ERROR, Kind::Build, 92).follow(excerpt).lead(lead);
+const COMPILER_FATAL: Problem = problem(FATAL, Kind::Build, 95).follow(excerpt).lead(lead);
+const COMPILER_WARNING: Problem = problem(WARNING, Kind::Build, 60).follow(excerpt).lead(lead);
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "c.fatal",
-        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: fatal error: (?P<m>.*)",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: fatal error: (?P<m>.*)",
         acts: &[Act::Problem(COMPILER_FATAL)],
     },
     Rule {
         name: "c.error",
-        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: (?:internal compiler )?[Ee]rror: (?P<m>.*)",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: (?:internal compiler )?[Ee]rror: (?P<m>.*)",
         acts: &[Act::Problem(COMPILER_ERROR)],
     },
     Rule {
         name: "c.warning",
-        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: [Ww]arning: (?P<m>.*)",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: [Ww]arning: (?P<m>.*)",
         acts: &[Act::Problem(COMPILER_WARNING)],
     },
     Rule {

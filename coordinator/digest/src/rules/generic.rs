@@ -30,6 +30,16 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented))],
     },
     Rule {
+        name: "generic.place_bracketed",
+        pattern: r"^\[(?P<f>[^\]\s:]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?\] (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72))],
+    },
+    Rule {
+        name: "generic.dash_failed",
+        pattern: r"^(?P<t>[\w.:/\[\]-]+) - (?:failed|FAILED|error|ERROR)\b(?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 80))],
+    },
+    Rule {
         name: "generic.severity",
         pattern: r"^\s{0,4}\[?(?P<s>ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|Critical|SEVERE)\]?(?: ?\[[^\]]*\])?[:!]? (?P<m>.*)",
         acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 60).follow(indented))],

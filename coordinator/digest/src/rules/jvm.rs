@@ -50,7 +50,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "maven.class",
         pattern: r"^\[ERROR\] Tests run: \d+, .*(?:<<< (?:FAILURE|ERROR)!).*",
-        acts: &[],
+        acts: &[Act::Harmless],
     },
     Rule {
         name: "maven.test",
@@ -70,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "maven.chatter",
         pattern: r"^\[ERROR\] (?:\[Help|Re-run Maven|To see the full|For more information|After correcting|-> \[|Please refer|Failures:|Errors:|$)",
-        acts: &[],
+        acts: &[Act::Harmless],
     },
     Rule {
         name: "maven.failure_line",
@@ -80,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "maven.warning",
         pattern: r"^\[(?:WARNING|WARN)\] (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Build, 50))],
+        acts: &[Act::Problem(problem(WARNING, Kind::Build, 50).follow(indented))],
     },
     Rule {
         name: "gradle.success",
@@ -149,11 +149,6 @@ pub(super) const RULES: &[Rule] = &[
             Act::Problem(problem(FATAL, Kind::Crash, 96).follow(hash_lines)),
             Act::Sign(Sign::Crash(Indicator::FatalError)),
         ],
-    },
-    Rule {
-        name: "ajc",
-        pattern: r"^(?:\[(?P<s>WARNING|ERROR)\]|(?P<s2>warning|error)) (?P<m>.*)",
-        acts: &[],
     },
 ];
 

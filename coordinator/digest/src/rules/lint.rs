@@ -1,8 +1,45 @@
 //! Linters that have a shape of their own.
 
-use super::{Act, ERROR, Kind, Level, Rule, Sign, WARNING, indented, problem};
+use super::{Act, Draft, ERROR, Kind, Level, Next, Rule, Sign, WARNING, indented, problem};
+use buildpool_protocol::report::Severity;
+
+/// The rows of a file in a report that names each file once, above its rows.
+fn rows(_: &[String], line: &str) -> Next {
+    let trimmed = line.trim_start();
+    let digits = trimmed.chars().take_while(char::is_ascii_digit).count();
+    let row = digits > 0 && trimmed[digits..].starts_with(':') && line.starts_with(' ');
+    if row || line.starts_with("  ") && !trimmed.is_empty() { Next::Part } else { Next::Beyond }
+}
+
+/// A heading without rows is only a path; the worst row tells the severity, the first one the place.
+fn worst_row(draft: &mut Draft) {
+    let mut severity = None;
+    for line in &draft.lines[1..] {
+        let mut words = line.split_whitespace();
+        let place = words.next().unwrap_or_default();
+        let mut numbers = place.split(':').map(|number| number.parse::<u32>().ok());
+        let (Some(Some(row)), Some(Some(column))) = (numbers.next(), numbers.next()) else { continue };
+        let found = match words.next() {
+            Some("error") => Severity::Error,
+            Some("warning") => Severity::Warning,
+            _ => continue,
+        };
+        if severity.is_none_or(|severity| found < severity) {
+            severity = Some(found);
+            draft.line = Some(row);
+            draft.column = Some(column);
+        }
+    }
+    draft.severity = severity;
+    draft.spurious = severity.is_none();
+}
 
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "eslint.file",
+        pattern: r"^(?P<f>(?:[A-Za-z]:\\)?[^\s:]*\.\w{1,10})$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90).follow(rows).owning().refine(worst_row))],
+    },
     Rule {
         name: "eslint.row",
         pattern: r"^\s+(?P<l>\d+):(?P<c>\d+)\s+(?P<s>error|warning|info)\s+(?P<m>\S.*)$",

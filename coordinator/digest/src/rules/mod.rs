@@ -82,6 +82,8 @@ pub(crate) struct Problem {
     pub(crate) owns: bool,
     /// It says only that a test failed.
     pub(crate) bare: bool,
+    /// Lines right before it that belong to it: `In function 'f':`, `required from here`.
+    pub(crate) lead: Option<fn(&str) -> bool>,
     /// Corrects place, test and severity when the lines are complete.
     pub(crate) refine: Option<fn(&mut Draft)>,
 }
@@ -98,6 +100,17 @@ pub(crate) struct Draft {
     pub(crate) severity: Option<Severity>,
     /// The lines that followed show that it is none.
     pub(crate) spurious: bool,
+    /// The same failure is told in two places: once as a block, once as a line with the full name.
+    pub(crate) join: Option<Join>,
+}
+
+/// Two tellings of one failure, by what they have in common.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Join {
+    /// The block, which comes first.
+    Block(String),
+    /// The line with the full name.
+    Title(String),
 }
 
 /// What happened to a test.
@@ -165,6 +178,8 @@ pub(crate) enum Act {
     Sign(Sign),
     /// It is worth keeping as the tool's last word.
     Summary,
+    /// It is no problem, whatever it looks like to rules that come later.
+    Harmless,
 }
 
 /// A pattern and what follows.
@@ -198,7 +213,7 @@ impl Groups<'_> {
 
 /// Problem with defaults, for the tables.
 pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
-    Problem { level, kind, sure, follow: None, owns: false, bare: false, refine: None }
+    Problem { level, kind, sure, follow: None, owns: false, bare: false, lead: None, refine: None }
 }
 
 impl Problem {
@@ -209,6 +224,11 @@ impl Problem {
 
     pub(crate) const fn owning(mut self) -> Self {
         self.owns = true;
+        self
+    }
+
+    pub(crate) const fn lead(mut self, lead: fn(&str) -> bool) -> Self {
+        self.lead = Some(lead);
         self
     }
 
@@ -364,7 +384,12 @@ mod tests {
                     Act::Problem(Problem { level: Level::Word, .. }) => {
                         assert!(groups.contains("s"), "{} has no severity word", rule.name);
                     }
-                    Act::Problem(_) | Act::Counts(..) | Act::Session(_) | Act::Sign(_) | Act::Summary => {}
+                    Act::Problem(_)
+                    | Act::Counts(..)
+                    | Act::Session(_)
+                    | Act::Sign(_)
+                    | Act::Summary
+                    | Act::Harmless => {}
                 }
             }
         }

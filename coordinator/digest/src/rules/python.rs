@@ -1,7 +1,7 @@
 //! pytest, unittest, CPython's regrtest, tracebacks, mypy and pyright's own words.
 
 use super::TestEvent::{Failed, Started};
-use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, paragraph, problem};
+use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Join, Kind, Next, Rule, Sign, paragraph, problem};
 use crate::tally::{Counts, Family};
 
 fn last_place(draft: &mut Draft) {
@@ -25,6 +25,21 @@ fn last_place(draft: &mut Draft) {
             return;
         }
     }
+}
+
+/// The name that a section's heading and its line in the summary have in common: `Class.test[case]` or a file.
+fn common_name(test: &str) -> String {
+    let inner = test.split_once(".py::").map_or(test, |(_, inner)| inner);
+    inner.replace("::", ".")
+}
+
+fn block(draft: &mut Draft) {
+    last_place(draft);
+    draft.join = draft.test.as_deref().map(|test| Join::Block(common_name(test)));
+}
+
+fn title(draft: &mut Draft) {
+    draft.join = draft.test.as_deref().map(|test| Join::Title(common_name(test)));
 }
 
 /// A section of pytest's failures: up to the next heading or rule.
@@ -103,12 +118,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "pytest.section",
         pattern: r"^_{3,} (?:ERROR (?:collecting|at (?:setup|teardown) of) )?(?P<t>\S.*?) _{3,}$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(section).owning().refine(last_place))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(section).owning().refine(block))],
     },
     Rule {
         name: "pytest.failed",
-        pattern: r"^(?:FAILED|ERROR) (?P<t>\S+?\.py\S*(?:\[.*?\])?)(?: - (?P<m>.*))?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93))],
+        pattern: r"^(?:FAILED|ERROR) (?P<t>\S+?\.py(?:::[^\s\[]+)*(?:\[.*?\])?)(?: - (?P<m>.*)|\s*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).refine(title))],
     },
     Rule {
         name: "pytest.summary",

@@ -1,7 +1,7 @@
 //! rustc, cargo, libtest, nextest.
 
 use super::TestEvent::{Failed, Passed, Skipped};
-use super::{Act, Count, Draft, ERROR, Groups, Kind, Next, Problem, Rule, Sign, WARNING, paragraph, problem};
+use super::{Act, Count, Draft, ERROR, Groups, Kind, Next, Problem, Rule, Sign, WARNING, problem};
 use crate::tally::{Counts, Family};
 
 /// The `--> file:line:column` line under a diagnostic.
@@ -19,7 +19,46 @@ fn arrow(draft: &mut Draft) {
     }
 }
 
-const DIAGNOSTIC: Problem = problem(ERROR, Kind::Build, 93).follow(paragraph).refine(arrow);
+/// The lines of a rustc diagnostic: arrow, excerpt, notes.
+fn diagnostic(_: &[String], line: &str) -> Next {
+    let trimmed = line.trim_start();
+    let excerpt =
+        trimmed.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '|' | '=' | '+' | '-' | '.' | '~'));
+    let arrow = trimmed.starts_with("--> ") || trimmed.starts_with("::: ");
+    let word = line.starts_with("help:") || line.starts_with("note:") || line.starts_with("...");
+    let deep = line.starts_with("     ")
+        || line.starts_with("  ") && !trimmed.starts_with(|c: char| c.is_ascii_uppercase());
+    if trimmed.is_empty() {
+        Next::Beyond
+    } else if excerpt || arrow || word || deep {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// Cargo's own errors: the lines under them up to a blank one, `Caused by:` included.
+fn cargo_lines(so_far: &[String], line: &str) -> Next {
+    if line.trim().is_empty() {
+        return Next::Maybe;
+    }
+    if line == "Caused by:" || line.starts_with("  ") && so_far.len() < 40 {
+        diagnostic_or_deep(so_far, line)
+    } else {
+        diagnostic(so_far, line)
+    }
+}
+
+fn diagnostic_or_deep(so_far: &[String], line: &str) -> Next {
+    let verb = line.trim_start().starts_with(|c: char| c.is_ascii_uppercase()) && line.starts_with("    ");
+    if verb && !so_far.iter().any(|line| line == "Caused by:") {
+        diagnostic(so_far, line)
+    } else {
+        Next::Part
+    }
+}
+
+const DIAGNOSTIC: Problem = problem(ERROR, Kind::Build, 93).follow(cargo_lines).refine(arrow);
 
 /// A test's captured output: up to the next one's, or the list of failures.
 fn captured(_: &[String], line: &str) -> Next {
@@ -79,6 +118,15 @@ const NEXTEST: Count = |groups: &Groups<'_>| {
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        name: "cargo.could_not_compile",
+        pattern: r"^error: (?:could not compile|aborting due to|test failed, to rerun|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 50)),
+            Act::Sign(Sign::Failure("cargo")),
+            Act::Summary,
+        ],
+    },
+    Rule {
         name: "rust.error",
         pattern: r"^error(?:\[E\d{4}\])?: (?P<m>.*)",
         acts: &[Act::Problem(DIAGNOSTIC)],
@@ -86,12 +134,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "rust.warning",
         pattern: r"^warning(?:\[\w+\])?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(WARNING, Kind::Build, 60).follow(paragraph).refine(arrow))],
-    },
-    Rule {
-        name: "cargo.could_not_compile",
-        pattern: r"^error: (?:could not compile|aborting due to|test failed, to rerun|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
-        acts: &[Act::Sign(Sign::Failure("cargo")), Act::Summary],
+        acts: &[Act::Problem(problem(WARNING, Kind::Build, 60).follow(diagnostic).refine(arrow))],
     },
     Rule {
         name: "cargo.finished",
