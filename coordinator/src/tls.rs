@@ -153,8 +153,7 @@ impl Tls {
         let (certificate, key, self_signed) = match source {
             TlsSource::Files { certificate, key } => (certificate.clone(), key.clone(), false),
             TlsSource::SelfSigned { directory, names } => {
-                let certificate = directory.join("tls-certificate.pem");
-                let key = directory.join("tls-key.pem");
+                let [certificate, key] = own_files(directory);
                 make_directory(directory)?;
                 let _setup = setup_lock(directory)?;
                 if !certificate.exists() {
@@ -163,6 +162,16 @@ impl Tls {
                 (certificate, key, true)
             }
         };
+        Self::load(certificate, key, self_signed)
+    }
+
+    /// The certificate of our own making, if there is one.
+    pub(crate) fn existing(directory: &Path) -> Option<Result<Self, TlsError>> {
+        let [certificate, key] = own_files(directory);
+        certificate.exists().then(|| Self::load(certificate, key, true))
+    }
+
+    fn load(certificate: PathBuf, key: PathBuf, self_signed: bool) -> Result<Self, TlsError> {
         let seen = stamps(&certificate, &key)?;
         let current = Arc::new(Current(RwLock::new(Arc::new(load(&certificate, &key)?))));
         let resolver: Arc<dyn ResolvesServerCert> = current.clone();
@@ -208,6 +217,10 @@ impl Tls {
         *seen = now;
         Ok(true)
     }
+}
+
+fn own_files(directory: &Path) -> [PathBuf; 2] {
+    ["tls-certificate.pem", "tls-key.pem"].map(|name| directory.join(name))
 }
 
 fn stamps(certificate: &Path, key: &Path) -> Result<[Stamp; 2], TlsError> {
@@ -257,4 +270,65 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<(), TlsError> {
         std::fs::rename(&next, path)
     };
     write().map_err(TlsError::file("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tls, TlsError, TlsSource};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn own(directory: &std::path::Path) -> TlsSource {
+        TlsSource::SelfSigned { directory: directory.to_owned(), names: vec!["pool.example".into()] }
+    }
+
+    #[test]
+    fn a_certificate_is_made_once_and_kept_for_this_user_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Tls::open(&own(directory.path())).unwrap();
+        let second = Tls::open(&own(directory.path())).unwrap();
+        assert_eq!(first.fingerprint(), second.fingerprint());
+        assert_eq!(first.token_fingerprint(), Some(first.fingerprint()));
+        for name in ["tls-certificate.pem", "tls-key.pem"] {
+            let mode = std::fs::metadata(directory.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_exchanged_while_it_is_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (directory.path().join("a"), directory.path().join("b"));
+        let first = Tls::open(&own(&ours)).unwrap();
+        let other = Tls::open(&own(&theirs)).unwrap();
+        let (certificate, key) = (ours.join("tls-certificate.pem"), ours.join("tls-key.pem"));
+        let tls =
+            Tls::open(&TlsSource::Files { certificate: certificate.clone(), key: key.clone() }).unwrap();
+        assert_eq!(tls.token_fingerprint(), None);
+        assert!(!tls.reload().unwrap());
+
+        // Half of a change: the old pair stays in use.
+        std::fs::rename(theirs.join("tls-certificate.pem"), &certificate).unwrap();
+        assert!(matches!(tls.reload(), Err(TlsError::Unusable { .. })));
+        assert_eq!(tls.fingerprint(), first.fingerprint());
+        std::fs::rename(theirs.join("tls-key.pem"), &key).unwrap();
+        assert!(tls.reload().unwrap());
+        assert_eq!(tls.fingerprint(), other.fingerprint());
+    }
+
+    #[test]
+    fn a_file_that_is_missing_or_no_certificate_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        drop(Tls::open(&own(directory.path())).unwrap());
+        let (certificate, key) =
+            (directory.path().join("tls-certificate.pem"), directory.path().join("tls-key.pem"));
+        let missing = directory.path().join("none.pem");
+        let error =
+            Tls::open(&TlsSource::Files { certificate: missing.clone(), key: key.clone() }).unwrap_err();
+        assert_eq!(error.to_string(), format!("can't read {}", missing.display()));
+        let error = Tls::open(&TlsSource::Files { certificate: key, key: certificate.clone() }).unwrap_err();
+        assert!(error.to_string().contains("no certificate or no private key"), "{error}");
+        let error =
+            Tls::open(&TlsSource::Files { certificate: certificate.clone(), key: certificate }).unwrap_err();
+        assert!(matches!(error, TlsError::Pem { .. }), "{error}");
+    }
 }

@@ -172,8 +172,17 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path, format: &Format)
 /// # Errors
 /// [`StoreError::Corrupt`] with the first complaint.
 pub(crate) fn quick_check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    ask(connection, path, "quick_check")
+}
+
+/// The same, every index included.
+pub(crate) fn full_check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    ask(connection, path, "integrity_check")
+}
+
+fn ask(connection: &Connection, path: &Path, pragma: &str) -> Result<(), StoreError> {
     let answer: String = connection
-        .pragma_query_value(None, "quick_check", |row| row.get(0))
+        .pragma_query_value(None, pragma, |row| row.get(0))
         .map_err(StoreError::database("check the database"))?;
     if answer == "ok" { Ok(()) } else { Err(StoreError::Corrupt { path: path.to_owned(), detail: answer }) }
 }

@@ -3,6 +3,8 @@
 //! The data directory has `records.db` (jobs, workers, history, short logs), `logs/` (segments and packs), `lock` (held
 //! by the coordinator that runs) and what [`crate::auth`] and [`crate::tls`] keep. Everything is for this user only.
 
+mod backup;
+mod check;
 mod database;
 mod disk;
 mod error;
@@ -14,6 +16,8 @@ mod records;
 mod ring;
 mod writer;
 
+pub use backup::{BackedUp, BackupError, backup};
+pub use check::{Depth, Remark, Weight, check};
 pub(crate) use database::{AUTH, migrate, open as open_database};
 pub use disk::{Disk, Hook, Operation};
 pub use error::StoreError;

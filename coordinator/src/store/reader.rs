@@ -227,6 +227,19 @@ impl Reader {
         database::open(&self.pool.path, &super::disk::Disk::default())
     }
 
+    /// Ids of all jobs whose records are kept.
+    pub(super) fn all_ids(&self) -> Result<Vec<JobId>, StoreError> {
+        self.with(|connection| {
+            let read = || {
+                connection
+                    .prepare_cached("SELECT id FROM jobs WHERE body IS NOT NULL ORDER BY seq")?
+                    .query_map([], |row| row.get(0).map(job_id))?
+                    .collect::<rusqlite::Result<_>>()
+            };
+            read().map_err(StoreError::database("read job records"))
+        })
+    }
+
     /// Ids of jobs that are not over.
     pub(super) fn live_ids(&self) -> Result<std::collections::HashSet<JobId>, StoreError> {
         self.with(|connection| {

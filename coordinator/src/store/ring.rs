@@ -180,3 +180,80 @@ impl Entries {
 fn cost(log: &CompletedLog) -> usize {
     log.chunks.len() + CHUNK_HEADER_BYTES
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CompletedLog, Ring};
+    use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
+    use buildpool_protocol::{AttemptId, JobId};
+    use uuid::Uuid;
+
+    fn attempt(number: u128) -> AttemptId {
+        AttemptId { job: JobId::from_uuid(Uuid::from_u128(number)), number: 1 }
+    }
+
+    /// A log with these texts.
+    fn log(number: u128, parts: &[(Stream, &str)]) -> CompletedLog {
+        let attempt = attempt(number);
+        let mut bytes = Vec::new();
+        let mut lengths = [0; 2];
+        for (sequence, (stream, text)) in (0..).zip(parts) {
+            let length = u32::try_from(text.len()).unwrap();
+            let offset = lengths[stream.index()];
+            let kind = ChunkKind::Data;
+            let header =
+                ChunkHeader { attempt, stream: *stream, kind, length, elapsed_ms: 0, sequence, offset };
+            bytes.extend_from_slice(&header.encode());
+            bytes.extend_from_slice(text.as_bytes());
+            lengths[stream.index()] += u64::from(length);
+        }
+        CompletedLog::new(attempt, 0, bytes.into())
+    }
+
+    #[test]
+    fn the_oldest_goes_when_there_are_too_many() {
+        let ring = Ring::new(50, usize::MAX);
+        for number in 0..60 {
+            ring.insert(log(number, &[(Stream::Stdout, "done\n")]));
+        }
+        assert_eq!(ring.size().0, 50);
+        for number in 0..60 {
+            assert_eq!(ring.get(attempt(number).job).is_some(), number >= 10, "{number}");
+        }
+        ring.insert(log(10, &[(Stream::Stdout, "again\n")]));
+        ring.insert(log(60, &[]));
+        assert!(ring.get(attempt(10).job).is_some(), "it is the newest but one now");
+        assert!(ring.get(attempt(11).job).is_none());
+    }
+
+    #[test]
+    fn the_oldest_go_when_they_are_too_long_together() {
+        let ring = Ring::new(50, 1000);
+        let text = "x".repeat(300);
+        for number in 0..3 {
+            ring.insert(log(number, &[(Stream::Stdout, &text)]));
+        }
+        assert_eq!(ring.size().0, 2);
+        ring.insert(log(9, &[(Stream::Stdout, &text.repeat(9))]));
+        assert_eq!(ring.size(), (0, 0), "one that is too long alone is not kept either");
+    }
+
+    #[test]
+    fn the_tail_is_the_last_lines_of_one_stream() {
+        let lines = |from: usize, to: usize| (from..to).map(|n| format!("line {n}\n")).collect::<String>();
+        let (a, b) = (lines(0, 40), lines(40, 120));
+        let log = log(1, &[(Stream::Stdout, &a), (Stream::Stderr, "no\n"), (Stream::Stdout, &b)]);
+        assert_eq!(log.tail_lines(Stream::Stdout, 50), lines(70, 120).into_bytes());
+        assert_eq!(log.tail_lines(Stream::Stdout, 500), lines(0, 120).into_bytes());
+        assert_eq!(log.tail_lines(Stream::Stderr, 50), b"no\n");
+        assert_eq!(log.tail_lines(Stream::Stdout, 0), b"");
+    }
+
+    #[test]
+    fn a_last_line_without_newline_counts() {
+        let log = log(1, &[(Stream::Stdout, "a\n\nb\nc")]);
+        for (lines, expected) in [(1, "c"), (2, "b\nc"), (3, "\nb\nc"), (4, "a\n\nb\nc"), (9, "a\n\nb\nc")] {
+            assert_eq!(log.tail_lines(Stream::Stdout, lines), expected.as_bytes(), "{lines}");
+        }
+    }
+}

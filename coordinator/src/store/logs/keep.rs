@@ -83,7 +83,7 @@ impl Keeper {
     pub(super) fn settle(&self) {
         let (asker, answer) = channel();
         self.send(Task::Answer(asker));
-        drop(answer.recv());
+        answer.recv().expect("the keeper answers as long as the store is open");
     }
 
     fn send(&self, task: Task) {

@@ -7,6 +7,7 @@
 
 mod append;
 mod error;
+mod examine;
 mod keep;
 mod layout;
 mod pack;
@@ -16,6 +17,7 @@ mod retention;
 
 pub use append::{Appended, LogWriter, Sealed};
 pub use error::{LogError, SealError};
+pub(super) use examine::{Examined, copy, examine, stored_attempts};
 pub(super) use read::each_chunk;
 pub use read::{LogReader, Progress};
 pub use registry::Logs;

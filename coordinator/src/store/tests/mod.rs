@@ -2,6 +2,7 @@
 
 mod crash;
 mod faults;
+mod keeping;
 mod logs;
 mod records;
 mod support;

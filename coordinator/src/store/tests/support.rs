@@ -12,8 +12,10 @@ use uuid::Uuid;
 
 /// A directory that is gone after the test; in memory where there is such a place, so that a thousand syncs cost nothing.
 pub(super) fn scratch() -> tempfile::TempDir {
-    let memory = std::path::Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
+    use std::os::unix::fs::PermissionsExt;
+    let memory = std::path::PathBuf::from("/dev/shm");
+    let place = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o700)).tempdir_in(place).unwrap()
 }
 
 /// A job that was accepted at this time.

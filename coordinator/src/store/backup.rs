@@ -1,0 +1,173 @@
+//! A copy of a data directory from which a coordinator can start. Works beside a running coordinator.
+
+use super::check::{Depth, Weight, check};
+use super::database;
+use super::disk::Disk;
+use super::error::StoreError;
+use super::logs::{self, LogError};
+use super::open::{make_directory, records_path};
+use super::reader::Reader;
+use super::records::JobRecord;
+use buildpool_protocol::AttemptId;
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+use std::fmt;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// What a backup has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BackedUp {
+    /// Jobs.
+    pub jobs: u64,
+    /// Logs in files.
+    pub logs: u64,
+    /// Logs that could not be read as a whole, and are in it as far as they could.
+    pub incomplete: u64,
+}
+
+/// Why there is no backup.
+#[derive(Debug)]
+pub enum BackupError {
+    /// There is something where it should go.
+    NotEmpty {
+        /// Where.
+        directory: PathBuf,
+    },
+    /// Records can't be read or written.
+    Store(StoreError),
+    /// A log can't be read or written.
+    Log(LogError),
+    /// The copy was made and is not sound; the first thing that is wrong.
+    Unsound {
+        /// As the check said it.
+        text: String,
+    },
+}
+
+impl fmt::Display for BackupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotEmpty { directory } => {
+                write!(f, "{} is not empty; a backup needs a directory of its own", directory.display())
+            }
+            Self::Store(_) => f.write_str("can't copy the records"),
+            Self::Log(_) => f.write_str("can't copy the logs"),
+            Self::Unsound { text } => write!(f, "the copy is not sound: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for BackupError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Log(error) => Some(error),
+            Self::NotEmpty { .. } | Self::Unsound { .. } => None,
+        }
+    }
+}
+
+impl From<StoreError> for BackupError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<LogError> for BackupError {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+/// Copies the data directory `from` into `to`, which must be empty or not there. Jobs that are not over are in it without
+/// their logs: their workers send them again. To restore, start a coordinator on the copy.
+///
+/// # Errors
+/// [`BackupError`]; what is in `to` then is not to be used.
+pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
+    make_directory(to)?;
+    let mut listing = std::fs::read_dir(to).map_err(StoreError::file("list", to))?;
+    if listing.next().is_some() {
+        return Err(BackupError::NotEmpty { directory: to.to_owned() });
+    }
+    // Records first: a log is whole before its job is recorded as over, so every log that they tell of is there.
+    copy_database(&records_path(from), &records_path(to))?;
+    let tokens = "auth.db";
+    if from.join(tokens).exists() {
+        copy_database(&from.join(tokens), &to.join(tokens))?;
+    }
+    for name in ["tls-certificate.pem", "tls-key.pem"] {
+        copy_file(&from.join(name), &to.join(name))?;
+    }
+    let done = copy_logs(from, to)?;
+    std::fs::File::open(to)
+        .and_then(|directory| directory.sync_all())
+        .map_err(StoreError::file("sync", to))?;
+    match check(to, Depth::Quick).into_iter().find(|remark| remark.weight == Weight::Error) {
+        Some(remark) if done.incomplete == 0 => Err(BackupError::Unsound { text: remark.text }),
+        _ => Ok(done),
+    }
+}
+
+fn copy_database(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let source = database::open_reader(from)?;
+    let mut target = database::open(to, &Disk::default())?;
+    let copy = |source: &Connection, target: &mut Connection| {
+        let backup = Backup::new(source, target)?;
+        // All pages in one step: one snapshot, and writers go on beside it.
+        while backup.step(-1)? != StepResult::Done {
+            std::thread::yield_now();
+        }
+        Ok(())
+    };
+    copy(&source, &mut target).map_err(StoreError::database("copy the database"))
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let mut source = match std::fs::File::open(from) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(StoreError::File { doing: "read", path: from.to_owned(), source }),
+    };
+    let mut copy = || {
+        let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+        std::io::copy(&mut source, &mut target)?;
+        target.sync_all()
+    };
+    copy().map_err(StoreError::file("write", to))
+}
+
+fn copy_logs(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
+    let reader = Reader::new(records_path(to));
+    let (from, to) = (from.join("logs"), to.join("logs"));
+    make_directory(&to)?;
+    let mut done = BackedUp::default();
+    let jobs = reader.all_ids()?;
+    done.jobs = jobs.len() as u64;
+    for job in jobs {
+        let super::reader::Lookup::Found(record) = reader.job(job)? else { continue };
+        for (attempt, length) in ended(&record) {
+            if length == 0 || reader.inline_log(attempt)?.is_some() || reader.evicted(attempt)?.is_some() {
+                continue;
+            }
+            match logs::copy(&from, &to, attempt, length)? {
+                0 => {}
+                copied => {
+                    done.logs += 1;
+                    done.incomplete += u64::from(copied < length);
+                }
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// The attempts that are over, and how long their logs are.
+fn ended(job: &JobRecord) -> impl Iterator<Item = (AttemptId, u64)> {
+    job.attempts.iter().filter_map(|attempt| {
+        let end = attempt.ended.as_ref()?;
+        Some((AttemptId { job: job.job, number: attempt.number }, end.log_length))
+    })
+}

@@ -1,0 +1,215 @@
+//! Is everything in a data directory as it should be? Works beside a running coordinator, and changes nothing.
+
+use super::database;
+use super::error::StoreError;
+use super::logs::{Examined, examine};
+use super::open::records_path;
+use super::reader::{Lookup, Reader};
+use super::records::JobRecord;
+use buildpool_protocol::{AttemptId, JobId};
+use rusqlite::Connection;
+use std::collections::HashSet;
+use std::error::Error;
+use std::fs::TryLockError;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// How closely to look.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Depth {
+    /// Databases, permissions, and that each log is there in its whole length.
+    Quick,
+    /// Also every index of the databases and every byte of each log against its checksum.
+    Full,
+}
+
+/// How much something matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Weight {
+    /// Worth knowing.
+    Note,
+    /// Should be mended.
+    Warning,
+    /// Something is lost, or will be.
+    Error,
+}
+
+/// Something that a check found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remark {
+    /// How much it matters.
+    pub weight: Weight,
+    /// Where.
+    pub path: PathBuf,
+    /// What is the matter, in a sentence.
+    pub text: String,
+    /// How to mend it; empty when there is nothing to mend.
+    pub remedy: String,
+}
+
+/// Looks through a data directory. Errors come first.
+pub fn check(directory: &Path, depth: Depth) -> Vec<Remark> {
+    let mut check = Check { directory, depth, remarks: Vec::new() };
+    if directory.is_dir() {
+        check.permissions(directory, 0);
+        check.lock();
+        check.databases();
+        check.certificate();
+    } else {
+        check.add(
+            Weight::Error,
+            directory,
+            "there is no such directory",
+            "start a coordinator on it, or name another",
+        );
+    }
+    check.remarks.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.path.cmp(&b.path)));
+    check.remarks
+}
+
+struct Check<'a> {
+    directory: &'a Path,
+    depth: Depth,
+    remarks: Vec<Remark>,
+}
+
+impl Check<'_> {
+    fn add(&mut self, weight: Weight, path: &Path, text: impl Into<String>, remedy: impl Into<String>) {
+        self.remarks.push(Remark { weight, path: path.to_owned(), text: text.into(), remedy: remedy.into() });
+    }
+
+    fn failed(&mut self, path: &Path, error: &dyn Error) {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(error) = source {
+            text = format!("{text}: {error}");
+            source = error.source();
+        }
+        self.add(Weight::Error, path, text, "stop the coordinator and start it on a copy of the last backup");
+    }
+
+    /// Files two levels down are the logs: their directories are closed, so the files need not be looked at one by one.
+    fn permissions(&mut self, path: &Path, level: u32) {
+        let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
+        if metadata.permissions().mode() & 0o077 != 0 {
+            let mode = if metadata.is_dir() { "700" } else { "600" };
+            let remedy = format!("chmod {mode} '{}'", path.display());
+            self.add(Weight::Warning, path, "others on this machine may read it", remedy);
+        }
+        if metadata.is_dir()
+            && level < 2
+            && let Ok(listing) = std::fs::read_dir(path)
+        {
+            for entry in listing.flatten() {
+                self.permissions(&entry.path(), level + 1);
+            }
+        }
+    }
+
+    fn lock(&mut self) {
+        let path = self.directory.join("lock");
+        let Ok(file) = std::fs::File::open(&path) else { return };
+        if matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
+            let pid = std::fs::read_to_string(&path).unwrap_or_default();
+            self.add(Weight::Note, &path, format!("a coordinator runs here (process {})", pid.trim()), "");
+        }
+    }
+
+    fn databases(&mut self) {
+        let records = records_path(self.directory);
+        match self.database(&records, &database::RECORDS) {
+            Ok(Some(_)) => {
+                if let Err(error) = self.logs(&records) {
+                    self.failed(&records, &error);
+                }
+            }
+            Ok(None) => self.add(Weight::Note, &records, "no coordinator has run here yet", ""),
+            Err(error) => self.failed(&records, &error),
+        }
+        let tokens = self.directory.join("auth.db");
+        match self.database(&tokens, &database::AUTH) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                let remedy = "buildpool token create --role admin --name NAME --data-dir DIRECTORY";
+                self.add(Weight::Note, &tokens, "there is no token yet", remedy);
+            }
+            Err(error) => self.failed(&tokens, &error),
+        }
+    }
+
+    fn database(&self, path: &Path, format: &database::Format) -> Result<Option<Connection>, StoreError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let connection = database::open_reader(path)?;
+        let (found, known) = (database::version(&connection)?, format.newest());
+        if found > known {
+            return Err(StoreError::Newer { path: path.to_owned(), found, known });
+        }
+        match self.depth {
+            Depth::Quick => database::quick_check(&connection, path)?,
+            Depth::Full => database::full_check(&connection, path)?,
+        }
+        Ok(Some(connection))
+    }
+
+    /// Every job that is over has its logs, and every log a job.
+    fn logs(&mut self, records: &Path) -> Result<(), StoreError> {
+        let reader = Reader::new(records.to_owned());
+        let root = self.directory.join("logs");
+        let known: HashSet<JobId> = reader.all_ids()?.into_iter().collect();
+        for job in &known {
+            match reader.job(*job) {
+                Ok(Lookup::Found(record)) => self.job(&reader, &root, &record)?,
+                Ok(Lookup::Evicted | Lookup::Unknown) => {}
+                Err(error @ StoreError::Record { .. }) => self.failed(records, &error),
+                Err(error) => return Err(error),
+            }
+        }
+        let strays = super::logs::stored_attempts(&root)
+            .iter()
+            .filter(|attempt| !known.contains(&attempt.job))
+            .count();
+        if strays > 0 {
+            let text = format!(
+                "{strays} logs belong to jobs that are not known (any more); retention will remove them"
+            );
+            self.add(Weight::Note, &root, text, "");
+        }
+        Ok(())
+    }
+
+    fn job(&mut self, reader: &Reader, root: &Path, job: &JobRecord) -> Result<(), StoreError> {
+        let Some(done) = &job.done else { return Ok(()) };
+        let Some((outcome, number)) = done.outcome.as_ref().zip(done.attempt) else { return Ok(()) };
+        let attempt = AttemptId { job: job.job, number };
+        if reader.evicted(attempt)?.is_some() {
+            return Ok(());
+        }
+        let inline = reader.inline_log(attempt)?;
+        let seals = (self.depth == Depth::Full).then_some(&outcome.seals);
+        let text = match examine(root, attempt, inline, outcome.log_length, seals) {
+            Ok(Examined::Whole) => return Ok(()),
+            Ok(Examined::Length(length)) => format!(
+                "the log of attempt {attempt} has {length} bytes of {}: the rest is lost",
+                outcome.log_length
+            ),
+            Ok(Examined::Damaged(stream)) => {
+                format!("{stream} of attempt {attempt} does not agree with its checksum")
+            }
+            Err(error) => {
+                self.failed(root, &error);
+                return Ok(());
+            }
+        };
+        self.add(Weight::Error, root, text, "restore the log from a backup, or do without it");
+        Ok(())
+    }
+
+    fn certificate(&mut self) {
+        if let Some(Err(error)) = crate::tls::Tls::existing(self.directory) {
+            let path = self.directory.join("tls-certificate.pem");
+            self.failed(&path, &error);
+        }
+    }
+}

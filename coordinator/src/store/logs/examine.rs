@@ -1,0 +1,126 @@
+//! Logs as seen by one who does not own them: checks and copies, beside a running coordinator.
+
+use super::append::Shared;
+use super::error::LogError;
+use super::layout::Place;
+use super::pack::Growth;
+use super::read::{LogReader, each_chunk};
+use crate::store::disk::Disk;
+use crate::store::limits::READ_BYTES_MAX;
+use crate::store::ring::CompletedLog;
+use buildpool_protocol::AttemptId;
+use buildpool_protocol::outcome::Seal;
+use buildpool_protocol::output::{ChunkKind, Stream};
+use bytes::Bytes;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a log is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::store) enum Examined {
+    /// As it should be.
+    Whole,
+    /// Of another length.
+    Length(u64),
+    /// A stream is not what its seal says.
+    Damaged(Stream),
+}
+
+/// A segment that was compressed while the files were looked up makes a log seem shorter than it is.
+const LOOKS: u32 = 3;
+
+/// Whether a stored log has its length, and its bytes their checksums where those are given.
+pub(in crate::store) fn examine(
+    root: &Path,
+    attempt: AttemptId,
+    inline: Option<Bytes>,
+    length: u64,
+    seals: Option<&[Seal; 2]>,
+) -> Result<Examined, LogError> {
+    let mut reader = match inline {
+        Some(bytes) => LogReader::whole(Arc::new(CompletedLog::new(attempt, 0, bytes))),
+        None => look(root, attempt, length)?,
+    };
+    if reader.length() != length {
+        return Ok(Examined::Length(reader.length()));
+    }
+    let Some(seals) = seals else { return Ok(Examined::Whole) };
+    let mut hashers: [blake3::Hasher; 2] = Default::default();
+    each_part(&mut reader, |part| {
+        let _: ControlFlow<()> = each_chunk(part, |_, header, payload| {
+            if header.kind == ChunkKind::Data {
+                hashers[header.stream.index()].update(payload);
+            }
+            ControlFlow::Continue(())
+        });
+        Ok(())
+    })?;
+    let differs = |stream: &Stream| {
+        !blake3::Hash::from_hex(&seals[stream.index()].blake3)
+            .is_ok_and(|hash| hash == hashers[stream.index()].finalize())
+    };
+    Ok(Stream::ALL.into_iter().find(differs).map_or(Examined::Whole, Examined::Damaged))
+}
+
+/// Copies a log that should have this length, compressed; says how long it is, as far as it can be read.
+pub(in crate::store) fn copy(
+    from: &Path,
+    to: &Path,
+    attempt: AttemptId,
+    length: u64,
+) -> Result<u64, LogError> {
+    let mut reader = look(from, attempt, length)?;
+    let length = reader.length();
+    if length == 0 {
+        return Ok(0);
+    }
+    let disk = Disk::default();
+    let place = Place::new(to, attempt);
+    disk.create_directory(&place.directory).map_err(LogError::file("make", &place.directory))?;
+    let mut growth = Growth::create(&place.pack(), &disk)?;
+    each_part(&mut reader, |part| growth.append(part, &disk))?;
+    growth.sync(&disk)?;
+    disk.sync_directory(&place.directory).map_err(LogError::file("sync", &place.directory))?;
+    Ok(length)
+}
+
+/// Every attempt that has files.
+pub(in crate::store) fn stored_attempts(root: &Path) -> HashSet<AttemptId> {
+    let directories = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let files =
+        directories.flat_map(|directory| std::fs::read_dir(directory.path()).into_iter().flatten().flatten());
+    files.filter_map(|file| Place::attempt_of(file.file_name().to_str()?)).collect()
+}
+
+fn look(root: &Path, attempt: AttemptId, length: u64) -> Result<LogReader, LogError> {
+    let mut longest: Option<LogReader> = None;
+    for _ in 0..LOOKS {
+        let shared = Shared::new(attempt, Place::new(root, attempt), Disk::default());
+        shared.open(false)?;
+        let reader = LogReader::live(Arc::new(shared));
+        if longest.as_ref().is_none_or(|longest| longest.length() < reader.length()) {
+            longest = Some(reader);
+        }
+        if longest.as_ref().is_some_and(|longest| longest.length() >= length) {
+            break;
+        }
+    }
+    Ok(longest.expect("the loop runs at least once"))
+}
+
+fn each_part(
+    reader: &mut LogReader,
+    mut call: impl FnMut(&[u8]) -> Result<(), LogError>,
+) -> Result<(), LogError> {
+    let mut position = 0;
+    loop {
+        let part = reader.read(position, READ_BYTES_MAX)?;
+        if part.is_empty() {
+            return Ok(());
+        }
+        call(&part)?;
+        position += part.len() as u64;
+    }
+}
