@@ -9,7 +9,7 @@ use buildpool_protocol::client_link::{FromClient, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame;
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::limits::REGISTER_WITHIN;
+use buildpool_protocol::limits::{REGISTER_WITHIN, SILENCE_MAX};
 use buildpool_protocol::version::VersionRange;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
@@ -154,13 +154,14 @@ impl Connection {
                 },
                 error = &mut revoked => return self.back.say(ToClient::Error { request: None, error }).await,
                 Some(_) = self.tasks.join_next(), if self.tasks.len() > 1 => {}
-                received = stream.next() => match received {
-                    Some(Ok(Message::Text(text))) => match frame::decode_control(&text) {
+                received = tokio::time::timeout(SILENCE_MAX, stream.next()) => match received {
+                    Ok(Some(Ok(Message::Text(text)))) => match frame::decode_control(&text) {
                         Ok(message) => self.request(message).await,
                         Err(error) => return self.back.say(ToClient::Error { request: None, error }).await,
                     },
-                    Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
-                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                    Ok(Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_)))) => {}
+                    // A client that is there pings; one that is silent is gone, and its jobs go on.
+                    Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) | Err(_) => return,
                 },
             }
         }
