@@ -97,6 +97,9 @@ impl Supervisor {
 
     /// Takes what happened.
     pub fn handle(&mut self, now: Now, input: Input) {
+        if self.is_done() {
+            return;
+        }
         match input {
             Input::Started => self.started(now),
             Input::NotStarted => self.finish(false),

@@ -13,6 +13,8 @@
 //! as [`Effect::Record`] ahead of the first signal, so that a timeout can never read as a death from outside.
 
 mod machine;
+#[cfg(test)]
+mod tests;
 
 pub use machine::Supervisor;
 
