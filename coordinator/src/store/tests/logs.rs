@@ -1,9 +1,15 @@
 use super::support::{Produced, done, first, granted, job, read_all, scratch};
-use crate::store::{Appended, LogError, Record, SealError, Store};
+use crate::store::{
+    Appended, AttemptEnd, AttemptEnding, Disk, Hook, LogError, LogReader, Operation, Record, Retention,
+    SealError, Store,
+};
 use buildpool_protocol::AttemptId;
-use buildpool_protocol::output::Stream;
+use buildpool_protocol::output::{ChunkHeader, Stream};
 use buildpool_protocol::report::Verdict;
 use proptest::prelude::*;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
 
 /// The job's log, sent in frames of whole chunks.
 fn send(store: &Store, log: &Produced, frame: usize) {
@@ -285,4 +291,102 @@ proptest! {
         writer.seal(&log.seals(), log.length()).unwrap();
         prop_assert_eq!(read_all(&mut writer.reader(), read), log.bytes);
     }
+}
+
+/// The lines of one stream, or of both, from a position on.
+fn lines_from(reader: &mut LogReader, position: u64, stream: Option<Stream>) -> usize {
+    let mut all = Vec::new();
+    let mut at = position;
+    loop {
+        let part = reader.read(at, 1 << 20).unwrap();
+        if part.is_empty() {
+            break;
+        }
+        at += part.len() as u64;
+        all.extend_from_slice(&part);
+    }
+    let mut count = 0;
+    let mut rest = all.as_slice();
+    while let Ok((header, payload)) = ChunkHeader::decode(rest) {
+        if stream.is_none_or(|stream| stream == header.stream) {
+            count += payload.iter().filter(|byte| **byte == b'\n').count();
+        }
+        rest = &rest[usize::try_from(header.size()).unwrap()..];
+    }
+    count
+}
+
+#[test]
+fn a_tail_begins_early_enough_and_not_much_earlier() {
+    let directory = scratch();
+    let store = Store::open(directory.path()).unwrap();
+    for bytes in [2_000, 100_000, 6_000_000] {
+        let log = Produced::lines(first(&job(1)), bytes, 700);
+        send(&store, &log, 100_000);
+        let mut reader = store.logs().open(log.attempt).unwrap().reader();
+        for stream in [None, Some(Stream::Stdout), Some(Stream::Stderr)] {
+            let all = lines_from(&mut reader, 0, stream);
+            for lines in [0, 1, 50, 20_000, 10_000_000] {
+                let position = reader.tail(lines as u64, stream).unwrap();
+                let found = lines_from(&mut reader, position, stream);
+                assert!(found >= lines.min(all), "{bytes} bytes, {lines} lines of {stream:?}: {found}");
+                assert!(found <= lines + 60, "{bytes} bytes, {lines} lines of {stream:?}: {found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_abandoned_log_ends_and_stays_readable() {
+    let directory = scratch();
+    let store = Store::open(directory.path()).unwrap();
+    let mut job = granted(job(1));
+    let log = Produced::lines(first(&job), 900, 100);
+    let mut writer = store.logs().open(log.attempt).unwrap();
+    writer.append(0, &log.bytes).unwrap();
+    let reader = writer.reader();
+    writer.abandon().unwrap();
+    assert!(reader.progress().ended);
+    assert!(matches!(
+        writer.append(log.length(), &Produced::lines(log.attempt, 10, 10).bytes),
+        Err(LogError::Sealed | LogError::Diverged { .. })
+    ));
+    job.attempts[0].ended = Some(AttemptEnd {
+        at_ms: 2,
+        how: AttemptEnding::Lost { reason: "its worker stayed away".into() },
+        log_length: log.length(),
+    });
+    store.writer().unwrap().commit(&[Record::Job(Box::new(job))]).unwrap();
+    drop((reader, writer, store));
+    let store = Store::open(directory.path()).unwrap();
+    let mut reader = store.logs().reader(log.attempt).unwrap();
+    assert!(reader.progress().ended);
+    assert_eq!(read_all(&mut reader, 4096), log.bytes);
+}
+
+#[test]
+fn what_a_crash_left_uncompressed_is_compressed_later() {
+    let directory = scratch();
+    let hook: Arc<Hook> = Arc::new(|operation, path: &Path| {
+        let pack = path.extension().is_some_and(|extension| extension == "pack");
+        if pack && operation == Operation::Create { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
+    });
+    let store = Store::open_on(directory.path(), Disk::hooked(hook)).unwrap();
+    let job = granted(job(1));
+    let log = Produced::lines(first(&job), 5_000_000, 50_000);
+    send(&store, &log, 100_000);
+    store.logs().open(log.attempt).unwrap().seal(&log.seals(), log.length()).unwrap();
+    let over = done(job, Verdict::Passed, log.length());
+    store.writer().unwrap().commit(&[Record::Job(Box::new(over))]).unwrap();
+    drop(store);
+    let raw = |files: &[(String, u64)]| files.iter().filter(|(name, _)| name.ends_with(".raw")).count();
+    assert_eq!(raw(&walk(&directory.path().join("logs"))), 2);
+
+    let store = Store::open(directory.path()).unwrap();
+    store.logs().retain(&Retention::default(), 0).unwrap();
+    store.logs().settle();
+    let files = walk(&directory.path().join("logs"));
+    assert_eq!((raw(&files), files.len()), (0, 1));
+    let mut reader = store.logs().open(log.attempt).unwrap().reader();
+    assert!(read_all(&mut reader, 1 << 20) == log.bytes);
 }
