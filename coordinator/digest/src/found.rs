@@ -52,6 +52,17 @@ impl Found {
         text
     }
 
+    /// What it says without where: equal for the same remark about different lines.
+    pub(crate) fn without_place(&self) -> String {
+        let line = self.lines.get(self.head).map_or("", String::as_str);
+        let Some(location) = &self.location else { return line.to_owned() };
+        let rest = line.split_once(location.file.as_str()).map_or(line, |(_, rest)| rest);
+        rest.trim_start_matches(|c: char| {
+            c.is_ascii_digit() || matches!(c, ':' | '(' | ')' | ',' | ' ' | ']' | '[')
+        })
+        .to_owned()
+    }
+
     /// What makes it the same finding in another run: rule, test, file name and message, without numbers, hexadecimal
     /// and directories.
     pub(crate) fn signature(&self) -> u64 {

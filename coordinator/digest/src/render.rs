@@ -83,14 +83,18 @@ const SHORT_LOG: (usize, usize) = (80, 3_400);
 /// The output of a command that passed is shown even in `minimal` when it is this short: lines and characters.
 const SHORT_ANSWER: (usize, usize) = (20, 1_000);
 
+/// A finding's line in `minimal` when not all of them fit, in characters.
+const TIGHT_LINE_CHARS: usize = 70;
 /// Characters of a finding's id and what separates it.
 const ID_CHARS: usize = 10;
 /// Least characters that say what a finding is about.
 const KEY_CHARS_MIN: usize = 40;
+/// Lines of an answer that findings leave to tools' last words.
+const OTHER_LINES: usize = 10;
 /// Least characters of an expanded finding.
 const EXPANDED_CHARS_MIN: usize = 100;
 /// Characters that an expanded finding gets before findings that do not all fit anyway.
-const EXPANDED_CHARS_WANTED: usize = 190;
+const EXPANDED_CHARS_WANTED: usize = 165;
 
 /// Lines and characters that are left.
 #[derive(Clone, Copy)]
@@ -234,8 +238,11 @@ impl Page<'_> {
         let others = self.one_liners(others, expanded.len(), &mut chars);
         let count = expanded.len();
         for (index, (ranked, finding)) in expanded.iter().enumerate() {
-            let share = chars / (count - index);
-            let shown = self.expand(ranked, finding, share, count);
+            // The likeliest cause gets twice the share of the others.
+            let shares = count - index + usize::from(index == 0 && count > 1);
+            let share = chars / shares * if index == 0 && count > 1 { 2 } else { 1 };
+            let lines = self.budget.lines.saturating_sub(OTHER_LINES) / (count - index);
+            let shown = self.expand(ranked, finding, share, lines.max(1), count);
             let used = cost(&shown);
             chars = chars.saturating_sub(used);
             self.budget.chars = self.budget.chars.saturating_sub(used);
@@ -274,7 +281,12 @@ impl Page<'_> {
             ((0..others.len()).collect(), Some((room - all_keys) / others.len()))
         } else {
             let room = chars.saturating_sub(expanded * EXPANDED_CHARS_WANTED);
-            (ends(&natural, room, lines_room, self.allowance.one_liner), None)
+            let each = if self.verbosity == Verbosity::Minimal {
+                TIGHT_LINE_CHARS
+            } else {
+                self.allowance.one_liner
+            };
+            (ends(&natural, room, lines_room, each), Some(each.saturating_sub(KEY_CHARS_MIN)))
         };
         let mut out = Vec::new();
         for &index in &kept {
@@ -318,11 +330,19 @@ impl Page<'_> {
     }
 
     /// A finding as it is shown: compressed, its middle cut, with as much context as fits its share.
-    fn expand(&mut self, ranked: &Ranked, finding: &Finding, share: usize, count: usize) -> Finding {
+    fn expand(
+        &mut self,
+        ranked: &Ranked,
+        finding: &Finding,
+        share: usize,
+        lines_max: usize,
+        count: usize,
+    ) -> Finding {
         let roots = self.digest.roots();
         let mut shown = finding.clone();
         let lines = compress::lines(&ranked.found.lines, roots);
-        let kept = cut_lines(&lines, ranked.found.head, self.allowance.message_lines, share.max(100));
+        let kept =
+            cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
         for line in &ranked.found.lines {
             self.seen.add(line);
         }
@@ -333,6 +353,8 @@ impl Page<'_> {
         let mut left = share.saturating_sub(shown.message.chars().count() + 40);
         let wanted = count <= self.allowance.context_findings
             && (self.verbosity != Verbosity::Minimal || ranked.found.lines.len() <= 2);
+        let lines_left = lines_max.saturating_sub(shown.message.lines().count());
+        let wanted = wanted && lines_left > 1;
         let (pre, post) = if wanted { (self.allowance.pre, self.allowance.post) } else { (0, 0) };
         let mut context = |lines: &[String], last: bool, most: usize| {
             let lines: Vec<String> = lines.iter().filter(|line| !self.seen.has(line)).cloned().collect();

@@ -8,12 +8,14 @@ use crate::found::{Finds, Fnv, Found};
 use crate::rules::Kind;
 use buildpool_protocol::evidence::{Evidence, TestStatus};
 use buildpool_protocol::report::{Severity, Verdict};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A rule this sure, in percent, may name the cause.
 const SURE_MIN: u8 = 70;
 /// A warning that repeats this often is worth a line of its own.
 const UNUSUAL_RECURRENCE: u64 = 10;
+/// Warnings that become findings of a run that did not pass, of each sort.
+const WARNING_FINDINGS_MAX: usize = 6;
 
 /// A finding with its place among the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +85,13 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
         let weak = sure && found.sure < SURE_MIN;
         (found.kind == Kind::Consequence, weak, kind_rank(found.kind), found.order)
     });
+    if list.iter().all(|found| found.remark) {
+        // A flood of remarks: each sort of them once before any of them twice.
+        let mut sorts = BTreeSet::new();
+        let (first, again): (Vec<&Found>, Vec<&Found>) =
+            list.into_iter().partition(|found| sorts.insert(found.without_place()));
+        list = first.into_iter().chain(again).collect();
+    }
     let mut ids = BTreeSet::new();
     list.into_iter()
         .map(|found| {
@@ -124,19 +133,8 @@ pub(crate) fn tiers(
         // Nothing failed, so nothing is a cause; warnings are listed as warnings.
         ranked.retain(|ranked| ranked.found.severity <= Severity::Error && !ranked.found.remark);
     }
-    for warning in finds.warnings.iter().filter(|found| found.recurrence >= UNUSUAL_RECURRENCE) {
-        if !passed && !ranked.iter().any(|ranked| ranked.found.order == warning.order) {
-            let signature = warning.signature();
-            let mut ids: BTreeSet<String> = ranked.iter().map(|ranked| ranked.id.clone()).collect();
-            ranked.push(Ranked {
-                id: unique_id(signature, &mut ids),
-                signature: format!("{signature:016x}"),
-                tier: 2,
-                confidence: 0.0,
-                also_in_passing: false,
-                found: warning.clone(),
-            });
-        }
+    if !passed {
+        add_warnings(&mut ranked, finds);
     }
     for ranked in &mut ranked {
         ranked.also_in_passing = history.passing_signatures.contains(&ranked.signature);
@@ -153,6 +151,42 @@ pub(crate) fn tiers(
     }
     ranked.sort_by_key(|ranked| ranked.tier);
     ranked
+}
+
+/// Adds to the findings of a run that did not pass: its first warnings, and what repeats unusually, as one finding each.
+fn add_warnings(ranked: &mut Vec<Ranked>, finds: &Finds) {
+    let mut taken: BTreeSet<u64> = ranked.iter().map(|ranked| ranked.found.order).collect();
+    let mut ids: BTreeSet<String> = ranked.iter().map(|ranked| ranked.id.clone()).collect();
+    let mut add = |found: &Found, recurrence: u64| {
+        if !taken.insert(found.order) {
+            return;
+        }
+        let signature = found.signature();
+        let mut found = found.clone();
+        found.recurrence = recurrence;
+        ranked.push(Ranked {
+            id: unique_id(signature, &mut ids),
+            signature: format!("{signature:016x}"),
+            tier: 2,
+            confidence: 0.0,
+            also_in_passing: false,
+            found,
+        });
+    };
+    let mut groups: BTreeMap<String, (&Found, u64)> = BTreeMap::new();
+    for found in finds.warnings.iter().chain(&finds.remarks) {
+        let group = groups.entry(found.without_place()).or_insert((found, 0));
+        group.1 += found.recurrence;
+    }
+    let mut unusual: Vec<(&Found, u64)> =
+        groups.into_values().filter(|(_, recurrence)| *recurrence >= UNUSUAL_RECURRENCE).collect();
+    unusual.sort_by_key(|(found, _)| found.order);
+    for (found, recurrence) in unusual.into_iter().take(WARNING_FINDINGS_MAX) {
+        add(found, recurrence);
+    }
+    for found in finds.warnings.iter().take(WARNING_FINDINGS_MAX) {
+        add(found, found.recurrence);
+    }
 }
 
 /// Warnings that are not among the findings, each once.

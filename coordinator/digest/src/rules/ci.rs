@@ -4,6 +4,15 @@ use super::{Act, ERROR, Indicator, Kind, Rule, Sign, WARNING, problem};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        name: "ci.annotation_exit",
+        pattern: r"^(?:##\[error\]|::error(?: [^:]*)?::)\s*(?:Process completed with exit code|The operation was canceled|The process '.*' failed with exit code).*",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 45)),
+            Act::Sign(Sign::Failure("CI step")),
+            Act::Summary,
+        ],
+    },
+    Rule {
         name: "ci.annotation",
         pattern: r"^(?:##\[error\]|::error(?: [^:]*)?::)(?P<m>.*)",
         acts: &[

@@ -4,11 +4,26 @@ use super::{Act, Draft, ERROR, Kind, Level, Next, Rule, Sign, WARNING, indented,
 use buildpool_protocol::report::Severity;
 
 /// The rows of a file in a report that names each file once, above its rows.
-fn rows(_: &[String], line: &str) -> Next {
+fn rows(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
     let digits = trimmed.chars().take_while(char::is_ascii_digit).count();
-    let row = digits > 0 && trimmed[digits..].starts_with(':') && line.starts_with(' ');
-    if row || line.starts_with("  ") && !trimmed.is_empty() { Next::Part } else { Next::Beyond }
+    let after = trimmed[digits..].strip_prefix(':').unwrap_or_default();
+    let row = digits > 0 && line.starts_with(' ') && after.starts_with(|c: char| c.is_ascii_digit());
+    if row || so_far.len() > 1 && line.starts_with("  ") && !trimmed.is_empty() {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// Where a simulator's message comes from: `** while parsing`, `** at`.
+fn modelsim_lines(so_far: &[String], line: &str) -> Next {
+    let body = line.strip_prefix("# ").unwrap_or(line);
+    if body.starts_with("** at ") || body.starts_with("** while ") {
+        Next::Part
+    } else {
+        indented(so_far, body)
+    }
 }
 
 /// A heading without rows is only a path; the worst row tells the severity, the first one the place.
@@ -57,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "ruff.found",
-        pattern: r"^Found (?P<n>[1-9]\d*) errors?\.?(?: \(.*)?$",
+        pattern: r"^Found (?P<n>[1-9]\d*) (?:errors?|diagnostics?|issues?|problems?|violations?|offenses?|warnings?)\b.*$",
         acts: &[Act::Sign(Sign::Failure("linter")), Act::Summary],
     },
     Rule {
@@ -101,6 +116,6 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "modelsim",
         pattern: r"^(?:# )?\*\* (?P<s>Error|Warning|Fatal|Note)(?: \([^)]*\))?: (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88).follow(indented))],
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88).follow(modelsim_lines))],
     },
 ];

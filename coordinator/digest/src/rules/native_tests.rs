@@ -6,7 +6,10 @@ use crate::tally::{Counts, Family};
 
 /// A GoogleTest failure's lines: up to the next bracketed line.
 fn gtest_lines(so_far: &[String], line: &str) -> Next {
-    if line.starts_with('[') || line.trim().is_empty() || so_far.len() > 40 {
+    // `ctest -V` puts the test's number before each line.
+    let digits = line.chars().take_while(char::is_ascii_digit).count();
+    let line = line[digits..].strip_prefix(": ").filter(|_| digits > 0).unwrap_or(line);
+    if line.starts_with('[') || line.contains(": Failure") || line.trim().is_empty() || so_far.len() > 40 {
         Next::Beyond
     } else {
         Next::Part
