@@ -77,9 +77,9 @@ impl LogError {
         }
     }
 
-    /// Whether the sender, not this machine, is at fault.
+    /// Whether the sender, not this machine, is at fault. [`LogError::Diverged`] does not tell.
     pub const fn is_senders_fault(&self) -> bool {
-        matches!(self, Self::Malformed { .. } | Self::Diverged { .. } | Self::TooLong { .. } | Self::Sealed)
+        matches!(self, Self::Malformed { .. } | Self::TooLong { .. } | Self::Sealed)
     }
 
     pub(super) fn file(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
