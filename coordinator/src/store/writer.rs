@@ -158,3 +158,48 @@ fn write_passing(transaction: &Transaction<'_>, run: &PassingRun) -> rusqlite::R
 fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("records serialize: string keys, no fallible serializers")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::store::{Record, Store, WorkerRecord};
+    use buildpool_protocol::WorkerId;
+    use std::collections::BTreeMap;
+    use uuid::Uuid;
+
+    fn worker(number: u128, label: &str) -> Record {
+        Record::Worker(Box::new(WorkerRecord {
+            worker: WorkerId::from_uuid(Uuid::from_u128(number)),
+            name: format!("mini-{number}"),
+            version: String::new(),
+            slots: 1,
+            labels: BTreeMap::from([("os".to_owned(), label.to_owned())]),
+            resources: BTreeMap::new(),
+            draining: false,
+            quarantined: None,
+            first_seen_ms: 1,
+            last_seen_ms: 2,
+        }))
+    }
+
+    #[test]
+    fn a_database_without_room_says_so_and_goes_on_when_there_is_some() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let mut writer = store.writer().unwrap();
+        writer.commit(&[worker(1, "linux")]).unwrap();
+        let pages: u32 = writer.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        let limit = |writer: &super::Writer, pages: u32| {
+            writer.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+        };
+        limit(&writer, pages);
+        let batch = [worker(1, "macos"), worker(2, &"x".repeat(100_000))];
+        let error = writer.commit(&batch).unwrap_err();
+        assert!(error.is_disk_full(), "{error:?}");
+        assert_eq!(writer.workers().unwrap()[0].labels["os"], "linux", "all or nothing");
+        limit(&writer, pages + 1000);
+        writer.commit(&batch).unwrap();
+        assert_eq!(store.reader().workers().unwrap().len(), 2);
+        writer.commit(&[Record::WorkerForgotten(WorkerId::from_uuid(Uuid::from_u128(2)))]).unwrap();
+        assert_eq!(store.reader().workers().unwrap()[0].labels["os"], "macos");
+    }
+}
