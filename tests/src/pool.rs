@@ -7,10 +7,17 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// What a pool is to be like.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct PoolBuilder {
     workers: Vec<Vec<String>>,
     coordinator: Vec<String>,
+    listen: String,
+}
+
+impl Default for PoolBuilder {
+    fn default() -> Self {
+        Self { workers: Vec::new(), coordinator: Vec::new(), listen: "127.0.0.1:0".to_owned() }
+    }
 }
 
 /// A pool on free ports with data directories of its own. Its processes end with the value.
@@ -51,6 +58,13 @@ impl PoolBuilder {
         self
     }
 
+    /// Where the coordinator listens, instead of a free port of loopback.
+    #[must_use]
+    pub fn listen(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.listen);
+        self
+    }
+
     /// Starts everything and waits until it is there.
     ///
     /// # Panics
@@ -73,7 +87,7 @@ impl PoolBuilder {
             created.expect(0).json()["token"].as_str().unwrap().to_owned()
         };
         let (admin_token, worker_token) = (token("admin"), token("worker"));
-        let (coordinator, url) = Pool::start_coordinator(&place, &self.coordinator, "127.0.0.1:0");
+        let (coordinator, url) = Pool::start_coordinator(&place, &self.coordinator, &self.listen);
         place.set("BUILDPOOL_URL", &url);
         place.set("BUILDPOOL_TOKEN", admin_token);
         let mut pool = Pool {
@@ -219,7 +233,8 @@ impl Pool {
             "the coordinator did not start: {}",
             Self::read_log(place, "coordinator")
         );
-        (process, url.trim().to_owned())
+        // What listens everywhere is reached here.
+        (process, url.trim().replace("//0.0.0.0:", "//127.0.0.1:"))
     }
 
     fn data_of(place: &Place, name: &str) -> String {

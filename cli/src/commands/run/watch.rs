@@ -21,6 +21,8 @@ use tokio::task::JoinSet;
 const REDRAW_EVERY: Duration = Duration::from_millis(200);
 /// A person or a script hears of a coordinator that is away after this long.
 const MENTION_ABSENCE_AFTER: Duration = Duration::from_secs(3);
+/// How long a second Ctrl-C waits for the coordinator to know of the first.
+const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A submitted job that is waited for.
 pub(super) struct Watch {
@@ -89,10 +91,7 @@ impl Watch {
     /// When the pool refused the job or can't be reached any more.
     pub(super) async fn finish(mut self) -> Result<ExitCode, Failure> {
         match self.watch().await? {
-            Ended::Left => {
-                let text = format!("leaving; job {} is being cancelled", self.job);
-                Err(Failure::new(INTERRUPTED, text))
-            }
+            Ended::Left => Err(self.leave().await),
             Ended::Unread => {
                 let text = format!("nobody reads the output any more; job {} goes on", self.job);
                 Err(Failure::new(BROKEN_PIPE, text))
@@ -172,6 +171,28 @@ impl Watch {
         self.note(format!("cancelling job {}; Ctrl-C again leaves without waiting for its end", self.job));
         let (client, job) = (self.client.clone(), self.job.clone());
         self.cancelling.spawn(async move { client.cancel(&job, "Ctrl-C").await.map(drop) });
+    }
+
+    /// Says what becomes of the job, once the coordinator knows that it is to be cancelled.
+    async fn leave(&mut self) -> Failure {
+        let told = async {
+            while let Some(cancelled) = self.cancelling.join_next().await {
+                if !matches!(cancelled, Ok(Ok(()))) {
+                    return false;
+                }
+            }
+            true
+        };
+        let job = &self.job;
+        let text = match tokio::time::timeout(LEAVE_WITHIN, told).await {
+            Ok(true) => format!("leaving; job {job} is being cancelled"),
+            Ok(false) | Err(_) => {
+                format!(
+                    "leaving; the coordinator does not answer, so job {job} may go on: `buildpool cancel {job}`"
+                )
+            }
+        };
+        Failure::new(INTERRUPTED, text)
     }
 
     fn mention_absence(&mut self) {

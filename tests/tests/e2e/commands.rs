@@ -1,0 +1,182 @@
+//! The other commands: what they print, in both forms.
+
+use buildpool_tests::Place;
+use std::io::Write;
+use std::process::Stdio;
+
+fn keys(value: &serde_json::Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_detached_job_is_shown_listed_followed_and_read() {
+    let place = Place::new();
+    let text = "echo one; echo two >&2; while [ ! -e go ]; do sleep 0.05; done; echo three";
+    let detached = place.buildpool(&["run", "--detach", "--", "sh", "-c", text]).expect(0);
+    let id = detached.out().trim_end().to_owned();
+    assert_eq!((detached.out().lines().count(), id.len(), detached.err().as_str()), (1, 36, ""));
+    let mut follow = place.command(["logs", "-f", &id]);
+    let follower = follow.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let running = place.buildpool(&["job", &id, "--json"]).expect(0).json();
+    assert!(["queued", "preparing", "running"].contains(&running["state"].as_str().unwrap()), "{running}");
+    assert_eq!(running["verdict"], serde_json::Value::Null);
+    std::fs::write(place.file("go"), "").unwrap();
+    let done = place.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(0).json();
+    assert_eq!((&done["state"], &done["verdict"]), (&"done".into(), &"passed".into()));
+    assert_eq!(String::from_utf8(follower.wait_with_output().unwrap().stdout).unwrap(), "one\nthree\n");
+    let prefix = &id[..30];
+    assert!(place.buildpool(&["job", prefix]).expect(0).out().starts_with("passed (exit code 0)"));
+    let listed = place.buildpool(&["jobs"]).expect(0).out();
+    assert!(listed.lines().next().unwrap().starts_with("JOB ") && listed.contains(&id), "{listed}");
+    for (arguments, out, err) in [
+        (&[][..], "one\nthree\n", "two\n"),
+        (&["--stream", "stdout"], "one\nthree\n", ""),
+        (&["--stream", "stderr"], "", "two\n"),
+        (&["--tail", "1"], "three\n", ""),
+        (&["--tail", "1", "--stream", "stderr"], "", "two\n"),
+        (&["--tail", "2", "-f"], "three\n", "two\n"),
+        (&["--attempt", "1"], "one\nthree\n", "two\n"),
+    ] {
+        let all: Vec<&str> = ["logs", &id].iter().chain(arguments).copied().collect();
+        let logs = place.buildpool(&all).expect(0);
+        assert_eq!((logs.out().as_str(), logs.err().as_str()), (out, err), "{arguments:?}");
+    }
+    let both = place.buildpool(&["logs", &id, "--stream", "interleaved"]).expect(0);
+    assert!(
+        both.out().ends_with("three\n") && both.out().contains("two\n") && both.err().is_empty(),
+        "{both}"
+    );
+    let json = place.buildpool(&["logs", &id, "--json"]).expect(0).json();
+    assert_eq!((&json["job_id"], &json["stdout"]), (&id.as_str().into(), &"one\nthree\n".into()));
+}
+
+#[test]
+fn a_job_is_cancelled_by_its_id() {
+    let place = Place::new();
+    let id = place.buildpool(&["run", "--detach", "--", "sleep", "600"]).expect(0).out().trim().to_owned();
+    let cancelled = place.buildpool(&["cancel", &id, "--reason", "not needed any more"]).expect(0);
+    assert!(cancelled.out().contains(&id), "{cancelled}");
+    let done = place.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(0).json();
+    assert_eq!(done["verdict"], "cancelled");
+    assert!(done["cause"]["text"].as_str().unwrap().contains("not needed any more"), "{done}");
+    let again = place.buildpool(&["cancel", &id]).expect(0);
+    assert_eq!(again.out(), format!("job {id} is done: cancelled\n"));
+}
+
+#[test]
+fn json_has_the_names_of_the_specification() {
+    let place = Place::new();
+    let result = place.buildpool(&["run", "--output", "json", "--", "true"]).expect(0).json();
+    for name in [
+        "job_id",
+        "attempt",
+        "worker",
+        "command",
+        "duration_secs",
+        "queued_secs",
+        "state",
+        "connected",
+        "waiting",
+        "created_at",
+        "started_at",
+        "finished_at",
+        "submitter",
+        "labels",
+        "verdict",
+        "success",
+        "exit_code",
+        "process_state",
+        "crash_type",
+        "cause",
+        "crash_indicators",
+        "crash_reports",
+        "silent_failure",
+        "tests",
+        "tier_1_findings",
+        "other_findings",
+        "stderr",
+        "stdout",
+        "filtered_output",
+        "omitted",
+        "process_crashed",
+        "warnings",
+        "survivors",
+        "gaps",
+        "artifacts",
+        "snapshot",
+        "usage",
+        "next",
+    ] {
+        assert!(keys(&result).contains(&name), "{name} is missing: {result}");
+    }
+    let job = place.buildpool(&["job", result["job_id"].as_str().unwrap(), "--json"]).expect(0).json();
+    assert_eq!(keys(&job), keys(&result));
+    let listed = place.buildpool(&["jobs", "--json"]).expect(0).json();
+    for name in ["job_id", "command", "state", "verdict", "exit_code", "worker", "submitter", "created_at"] {
+        assert!(keys(&listed[0]).contains(&name), "{name}: {listed}");
+    }
+    let workers = place.buildpool(&["workers", "--json"]).expect(0).json();
+    for name in ["name", "connected", "draining", "slots", "busy", "labels", "resources", "jobs", "version"] {
+        assert!(keys(&workers[0]).contains(&name), "{name}: {workers}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said_in_one_sentence() {
+    let place = Place::new();
+    let nobody = "00000000-0000-7000-8000-000000000000";
+    for (arguments, code, said) in [
+        (&["job", nobody][..], 1, nobody),
+        (&["logs", nobody], 1, nobody),
+        (&["cancel", nobody], 1, nobody),
+        (&["job", "zz"], 1, "zz"),
+        (&["drain", "no-such-worker"], 1, "no-such-worker"),
+        (&["token", "revoke", "no-such-token"], 1, "no-such-token"),
+        (&["jobs", "--state", "sleeping"], 2, "queued, preparing, running, sealing, done"),
+        (&["jobs", "--coordinator", "ws://127.0.0.1:1"], 125, "can't be reached"),
+        (&["nonsense"], 2, "nonsense"),
+    ] {
+        let ended = place.buildpool(arguments);
+        assert_eq!(ended.code(), code, "{arguments:?}: {ended}");
+        assert!(ended.out().is_empty() && ended.err().starts_with("buildpool: "), "{arguments:?}: {ended}");
+        assert!(ended.err().contains(said), "{arguments:?}: {ended}");
+    }
+}
+
+#[test]
+fn a_configuration_file_names_the_pool_and_a_mistake_in_it_is_named() {
+    let place = Place::new();
+    let directory = place.home().join("config/buildpool");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("config.toml");
+    std::fs::write(&file, "coordinator = \"ws://127.0.0.1:1\"\n").unwrap();
+    let ended = place.buildpool(&["jobs"]).expect(125);
+    assert!(ended.err().contains("ws://127.0.0.1:1"), "{ended}");
+    // A flag goes before it, and the local pool can be named.
+    place.buildpool(&["jobs", "--coordinator", "local"]).expect(0);
+    std::fs::write(&file, "coordinater = \"ws://127.0.0.1:1\"\n").unwrap();
+    let ended = place.buildpool(&["jobs"]).expect(2);
+    assert!(ended.err().contains("config.toml") && ended.err().contains("coordinater"), "{ended}");
+}
+
+#[test]
+fn a_log_is_digested_from_standard_input() {
+    let place = Place::new();
+    let digest = |arguments: &[&str], log: &[u8]| {
+        let mut command = place.command(["digest"]);
+        let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(log).unwrap();
+        buildpool_tests::Finished::from(child.wait_with_output().unwrap())
+    };
+    let shown = digest(&["--exit-code", "2"], b"error: it broke\n").expect(0);
+    assert!(shown.out().starts_with("failed (exit code 2)") && shown.out().contains("it broke"), "{shown}");
+    let json = digest(&["--signal", "SEGV", "--json"], b"").expect(0).json();
+    assert_eq!((&json["verdict"], &json["crash_type"]), (&"crashed".into(), &"segmentation_fault".into()));
+    for name in ["job_id", "worker", "state", "usage"] {
+        assert!(!keys(&json).contains(&name), "{name}: {json}");
+    }
+    // No local pool was needed for that.
+    assert_eq!(place.local_pool_pid(), None);
+    let wrong = place.buildpool(&["digest", "--signal", "SIGNONSENSE"]).expect(2);
+    assert!(wrong.err().contains("SIGNONSENSE"), "{wrong}");
+}

@@ -1,0 +1,125 @@
+//! The local pool: started by whoever needs it, found by all, gone when nobody does.
+
+use buildpool_gateway::local::{IDLE_VARIABLE, Lock};
+use buildpool_tests::{Finished, Place, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::process::Stdio;
+
+fn log(place: &Place) -> String {
+    std::fs::read_to_string(place.local_pool().log_file()).unwrap()
+}
+
+fn starts(place: &Place) -> usize {
+    log(place).matches("the local pool listens").count()
+}
+
+fn kill_pool(place: &Place) {
+    let pid = place.local_pool_pid().unwrap().cast_signed();
+    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn ten_commands_at_once_start_one_pool() {
+    let place = Place::new();
+    let children: Vec<_> = (0..10)
+        .map(|number| {
+            let text = format!("echo {number}");
+            place
+                .command(["run", "--", "sh", "-c", &text])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for (number, child) in children.into_iter().enumerate() {
+        let ended = Finished::from(child.wait_with_output().unwrap()).expect(0);
+        assert_eq!((ended.out(), ended.err()), (format!("{number}\n"), String::new()));
+    }
+    assert_eq!(starts(&place), 1, "{}", log(&place));
+    assert_eq!(place.buildpool(&["jobs", "--json"]).json().as_array().unwrap().len(), 10);
+}
+
+#[test]
+fn a_pool_that_died_is_replaced_and_what_it_knew_is_there() {
+    let place = Place::new();
+    place.shell("echo one").expect(0);
+    let first = place.local_pool_pid().unwrap();
+    kill_pool(&place);
+    assert_eq!(place.shell("echo two").expect(0).out(), "two\n");
+    assert_ne!(place.local_pool_pid().unwrap(), first);
+    let jobs = place.buildpool(&["jobs", "--json"]).json();
+    assert_eq!(jobs.as_array().unwrap().len(), 2);
+    let oldest = jobs[1]["job_id"].as_str().unwrap().to_owned();
+    assert_eq!(place.buildpool(&["logs", &oldest]).expect(0).out(), "one\n");
+}
+
+#[test]
+fn a_run_outlives_its_pool_and_loses_nothing() {
+    let place = Place::new();
+    let text = "echo before; while [ ! -e go ]; do sleep 0.05; done; echo after; exit 9";
+    let mut child = place.command(["run", "--", "sh", "-c", text]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut before = [0; 7];
+    stdout.read_exact(&mut before).unwrap();
+    kill_pool(&place);
+    std::fs::write(place.file("go"), "").unwrap();
+    let mut after = String::new();
+    stdout.read_to_string(&mut after).unwrap();
+    assert_eq!((after.as_str(), child.wait().unwrap().code()), ("after\n", Some(9)));
+}
+
+#[test]
+fn an_idle_pool_ends_and_the_next_command_starts_another() {
+    let mut place = Place::new();
+    place.set(IDLE_VARIABLE, "0");
+    place.shell("echo one").expect(0);
+    let pool = place.local_pool();
+    wait_until("the idle pool ends", || Lock::take(&pool).unwrap().is_some());
+    assert_eq!(pool.published().unwrap(), None);
+    assert_eq!(place.shell("echo two").expect(0).out(), "two\n");
+    assert_eq!(starts(&place), 2, "{}", log(&place));
+}
+
+#[test]
+fn a_pool_with_a_running_job_is_not_idle() {
+    let mut place = Place::new();
+    place.set(IDLE_VARIABLE, "0");
+    let text = "while [ ! -e go ]; do sleep 0.05; done";
+    let id = place.buildpool(&["run", "--detach", "--", "sh", "-c", text]).expect(0).out().trim().to_owned();
+    let pid = place.local_pool_pid().unwrap();
+    // Longer than the pool takes to notice that it is idle.
+    place.shell("sleep 2").expect(0);
+    assert_eq!(place.local_pool_pid(), Some(pid));
+    std::fs::write(place.file("go"), "").unwrap();
+    let result = place.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(0).json();
+    assert_eq!(result["verdict"], "passed");
+}
+
+#[test]
+fn the_pool_keeps_nothing_open_that_its_starter_had() {
+    let place = Place::new();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    // A descriptor that every child of this test inherits, as a script's `exec 5>…` is.
+    let flags = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
+    nix::fcntl::fcntl(writer.as_fd(), flags).unwrap();
+    place.shell("true").expect(0);
+    drop(writer);
+    let mut read = Vec::new();
+    // Would wait as long as anybody has the other end.
+    reader.read_to_end(&mut read).unwrap();
+    assert!(place.local_pool_pid().is_some());
+}
+
+#[test]
+fn a_directory_that_can_not_be_used_is_named() {
+    let mut place = Place::new();
+    std::fs::write(place.file("file"), "").unwrap();
+    let directory = place.file("file/pool");
+    place.set("BUILDPOOL_LOCAL_DIR", directory.to_str().unwrap());
+    let ended = place.shell("true").expect(125);
+    assert!(ended.err().contains(directory.to_str().unwrap()), "{ended}");
+}

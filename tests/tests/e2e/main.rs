@@ -1,0 +1,8 @@
+//! The real binary, end to end. One test binary: each links everything.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod commands;
+mod interrupts;
+mod local_pool;
+mod pool;
+mod streams;

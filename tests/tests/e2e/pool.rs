@@ -1,0 +1,116 @@
+//! A coordinator and workers as processes of their own.
+
+use buildpool_tests::{Pool, PoolBuilder};
+use std::io::Read;
+use std::process::Stdio;
+
+#[test]
+fn jobs_run_where_their_labels_lead_them() {
+    let pool = PoolBuilder::default()
+        .worker(&["--label", "xcode=26.1", "--label", "gpu"])
+        .worker(&["--label", "xcode=16.4", "--resource", "simulator=2"])
+        .start();
+    for (wish, worker) in [
+        (&["--label", "xcode=26.1"][..], "w0"),
+        (&["--label", "gpu"], "w0"),
+        (&["--label", "xcode=16.4"], "w1"),
+        (&["--resource", "simulator=2"], "w1"),
+    ] {
+        let all: Vec<&str> = ["run", "--no-snapshot", "--output", "json"]
+            .iter()
+            .chain(wish)
+            .chain(&["--", "true"])
+            .copied()
+            .collect();
+        assert_eq!(pool.buildpool(&all).expect(0).json()["worker"], worker, "{wish:?}");
+    }
+    let refused = pool.buildpool(&["run", "--no-snapshot", "--label", "xcode=1.0", "--", "true"]).expect(125);
+    assert!(refused.err().contains("xcode=1.0") && refused.err().contains("xcode=26.1"), "{refused}");
+}
+
+#[test]
+fn a_coordinators_restart_costs_a_run_nothing() {
+    let mut pool = Pool::start(1);
+    let go = pool.place().file("go");
+    let text = format!(
+        "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; \
+         while [ ! -e {go} ]; do sleep 0.05; done; echo end; exit 5",
+        go = go.display()
+    );
+    let mut child = pool
+        .command(&["run", "--no-snapshot", "--", "sh", "-c", &text])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut begun = [0; 7];
+    stdout.read_exact(&mut begun).unwrap();
+    pool.restart_coordinator();
+    std::fs::write(go, "").unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+    let whole = format!("{}{rest}", String::from_utf8_lossy(&begun));
+    let expected: String = (0..2000).map(|number| format!("line {number}\n")).collect();
+    assert!(whole == format!("{expected}end\n"), "{} bytes", whole.len());
+    let jobs = pool.buildpool(&["jobs", "--json"]).expect(0).json();
+    assert_eq!(jobs.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_worker_is_drained_and_resumed() {
+    let pool = Pool::start(1);
+    let drained = pool.buildpool(&["drain", "w0", "--json"]).expect(0).json();
+    assert_eq!(drained[0]["draining"], true);
+    let id = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "true"]).expect(0).out();
+    let waiting = pool.job(id.trim());
+    assert_eq!(waiting["state"], "queued", "{waiting}");
+    assert!(!waiting["waiting"]["reason"].as_str().unwrap().is_empty());
+    assert!(pool.buildpool(&["workers"]).expect(0).out().contains("draining"));
+    pool.buildpool(&["resume", "w0"]).expect(0);
+    assert_eq!(pool.wait_for_state(id.trim(), "done")["verdict"], "passed");
+}
+
+#[test]
+fn tokens_open_what_their_role_allows_until_they_are_revoked() {
+    let pool = Pool::start(1);
+    let with = |token: &str, arguments: &[&str]| {
+        let mut command = pool.command(arguments);
+        let output = command.env("BUILDPOOL_TOKEN", token).output().unwrap();
+        buildpool_tests::Finished::from(output)
+    };
+    let created = pool
+        .buildpool(&["token", "create", "--role", "submit", "--name", "ci", "--expires", "1h", "--json"])
+        .expect(0)
+        .json();
+    let token = created["token"].as_str().unwrap();
+    assert_eq!((&created["role"], &created["name"]), (&"submit".into(), &"ci".into()));
+    let result = with(token, &["run", "--no-snapshot", "--output", "json", "--", "true"]).expect(0).json();
+    assert_eq!(result["submitter"], "ci");
+    with(token, &["token", "list"]).expect(1);
+    with(token, &["drain", "w0"]).expect(1);
+    assert!(pool.buildpool(&["token", "list"]).expect(0).out().contains(" ci"));
+    let id = created["id"].as_str().unwrap();
+    pool.buildpool(&["token", "revoke", id]).expect(0);
+    let refused = with(token, &["jobs"]).expect(125);
+    assert!(refused.err().contains("does not accept the token"), "{refused}");
+    let missing = with("", &["jobs"]).expect(125);
+    assert!(missing.err().contains("wants a token"), "{missing}");
+    let worker = pool.buildpool(&["token", "create", "--role", "worker", "--name", "w"]).expect(0);
+    let wrong = with(worker.out().trim(), &["jobs"]).expect(1);
+    assert!(wrong.err().contains("role worker"), "{wrong}");
+}
+
+#[test]
+fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
+    let pool = PoolBuilder::default().listen("0.0.0.0:0").worker(&[]).start();
+    let port = pool.url().rsplit(':').next().unwrap().to_owned();
+    assert!(pool.url().starts_with("wss://"), "{}", pool.url());
+    assert_eq!(pool.shell("echo over tls").expect(0).out(), "over tls\n");
+    // A token without the fingerprint proves nothing about who answers.
+    let refused = pool.command(&["jobs"]).env("BUILDPOOL_TOKEN", "bp_1_2").output().unwrap();
+    let refused = buildpool_tests::Finished::from(refused);
+    assert!(refused.code() == 125 && refused.err().contains("is not trusted"), "{refused}");
+    let plain = pool.buildpool(&["jobs", "--coordinator", &format!("ws://127.0.0.1:{port}")]).expect(125);
+    assert!(plain.err().starts_with("buildpool: "), "{plain}");
+}
