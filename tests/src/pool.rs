@@ -29,6 +29,7 @@ pub struct Pool {
     workers: Vec<(Vec<String>, Option<Process>)>,
     url: String,
     worker_token: String,
+    admin_token: String,
 }
 
 /// A process that is killed, by its own id, when it is let go.
@@ -89,7 +90,7 @@ impl PoolBuilder {
         let (admin_token, worker_token) = (token("admin"), token("worker"));
         let (coordinator, url) = Pool::start_coordinator(&place, &self.coordinator, &self.listen);
         place.set("BUILDPOOL_URL", &url);
-        place.set("BUILDPOOL_TOKEN", admin_token);
+        place.set("BUILDPOOL_TOKEN", &admin_token);
         let mut pool = Pool {
             place,
             coordinator,
@@ -97,6 +98,7 @@ impl PoolBuilder {
             workers: Vec::new(),
             url,
             worker_token,
+            admin_token,
         };
         for arguments in self.workers {
             pool.add_worker(arguments);
@@ -118,6 +120,16 @@ impl Pool {
     /// As `--coordinator` takes it.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The admin's token.
+    pub fn token(&self) -> &str {
+        &self.admin_token
+    }
+
+    /// The workers' token.
+    pub fn worker_token(&self) -> &str {
+        &self.worker_token
     }
 
     /// Where its client commands run: they are told the pool and an admin's token by the environment.

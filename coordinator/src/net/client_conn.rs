@@ -45,6 +45,11 @@ impl Back {
         self.say(ToClient::Error { request: Some(request), error }).await;
     }
 
+    /// Whether nothing can be said any more.
+    fn is_cut(&self) -> bool {
+        self.control.is_closed()
+    }
+
     /// Sends a bulk frame; false when the client is gone.
     pub(crate) async fn bulk(&self, frame: Bytes) -> bool {
         self.bulk.send(frame).await.is_ok()
@@ -124,7 +129,8 @@ async fn write(
             Some(bytes) = bulk.recv() => Message::Binary(bytes),
             else => break,
         };
-        if sink.send(message).await.is_err() {
+        // A client that takes nothing for so long is gone; it goes on from its cursor when it comes back.
+        if !matches!(tokio::time::timeout(SILENCE_MAX, sink.send(message)).await, Ok(Ok(()))) {
             return;
         }
     }
@@ -153,7 +159,11 @@ impl Connection {
                     None => return,
                 },
                 error = &mut revoked => return self.back.say(ToClient::Error { request: None, error }).await,
-                Some(_) = self.tasks.join_next(), if self.tasks.len() > 1 => {}
+                Some(_) = self.tasks.join_next() => {
+                    if self.back.is_cut() {
+                        return;
+                    }
+                }
                 received = tokio::time::timeout(SILENCE_MAX, stream.next()) => match received {
                     Ok(Some(Ok(Message::Text(text)))) => match frame::decode_control(&text) {
                         Ok(message) => self.request(message).await,

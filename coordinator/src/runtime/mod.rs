@@ -121,6 +121,9 @@ pub(crate) struct Runtime {
     started: Instant,
     records: Vec<Record>,
     effects: Vec<Effect>,
+    /// Answers to questions. They are given when everything that came before them can be seen: who is told that a job is
+    /// not live any more finds its end.
+    answers: Vec<Box<dyn FnOnce() + Send>>,
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
 }
@@ -138,6 +141,7 @@ impl Runtime {
             started: Instant::now(),
             records: Vec::new(),
             effects: Vec::new(),
+            answers: Vec::new(),
             held: Vec::new(),
         };
         runtime.restore()?;
@@ -190,6 +194,9 @@ impl Runtime {
             for effect in std::mem::take(&mut self.effects) {
                 self.carry_out(effect);
             }
+            for answer in self.answers.drain(..) {
+                answer();
+            }
             self.held.clear();
         }
     }
@@ -197,17 +204,31 @@ impl Runtime {
     fn take(&mut self, command: Command) {
         let now = self.now();
         let pool = &self.parts.pool;
-        // A receiver that is gone does not want the answer any more.
         match command {
             Command::Input(input) => self.handle(input),
             Command::Completed(ending) => self.completed(*ending),
-            Command::Live { job, reply } => drop(reply.send(pool.live_job(now, job))),
-            Command::AllLive { reply } => {
-                drop(reply.send(pool.live_ids().filter_map(|job| pool.live_job(now, job)).collect()));
+            Command::Live { job, reply } => {
+                let live = pool.live_job(now, job);
+                self.answer(reply, live);
             }
-            Command::Workers { reply } => drop(reply.send(pool.workers())),
-            Command::Load { reply } => drop(reply.send(pool.load())),
+            Command::AllLive { reply } => {
+                let live = pool.live_ids().filter_map(|job| pool.live_job(now, job)).collect();
+                self.answer(reply, live);
+            }
+            Command::Workers { reply } => {
+                let workers = pool.workers();
+                self.answer(reply, workers);
+            }
+            Command::Load { reply } => {
+                let load = pool.load();
+                self.answer(reply, load);
+            }
         }
+    }
+
+    fn answer<T: Send + 'static>(&mut self, reply: oneshot::Sender<T>, answer: T) {
+        // A receiver that is gone does not want it any more.
+        self.answers.push(Box::new(move || drop(reply.send(answer))));
     }
 
     fn completed(&mut self, ending: Ending) {

@@ -1,0 +1,433 @@
+//! The pool's figures, each beside its yardstick in the same run: `cargo bench -p buildpool-tests --bench figures [NAME…]`.
+//!
+//! Names: `latency`, `command`, `many`, `stream`, `idle`, `cold`. Real processes and sockets throughout; what is quoted is the
+//! ratio, since machines differ and drift.
+
+use buildpool_gateway::client::{Client, Endpoint, JobEvent, Target, new_job_id};
+use buildpool_protocol::client_link::SubmitMessage;
+use buildpool_protocol::frame;
+use buildpool_protocol::ids::{BootId, WorkerId};
+use buildpool_protocol::report::JobResult;
+use buildpool_protocol::spec::{Command as JobCommand, JobSpec, Source};
+use buildpool_protocol::version::VersionRange;
+use buildpool_protocol::worker_link::{Condition, FromWorker, Register};
+use buildpool_tests::{Place, Pool, PoolBuilder};
+use futures_util::{SinkExt, StreamExt};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+
+const GIB: u64 = 1 << 30;
+
+type Bench = fn(&tokio::runtime::Runtime);
+
+fn main() {
+    let benches: [(&str, Bench); 6] = [
+        ("latency", latency),
+        ("command", command),
+        ("many", many),
+        ("stream", stream),
+        ("idle", idle),
+        ("cold", cold),
+    ];
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    for (name, bench) in benches {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            bench(&runtime);
+        }
+    }
+}
+
+/// Submit to result of `true` through a connected client, beside fork and exec of the same program.
+fn latency(runtime: &tokio::runtime::Runtime) {
+    let pool = Pool::start(1);
+    let client = runtime.block_on(connect(&pool));
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..1_050 {
+        let began = Instant::now();
+        assert!(Command::new("/bin/true").status().expect("it runs").success());
+        let spawned = began.elapsed();
+        let began = Instant::now();
+        let result = runtime.block_on(run(&client, &["/bin/true"], false));
+        let answered = began.elapsed();
+        assert_eq!(result.exit_code, Some(0));
+        if round >= 50 {
+            floor.push(spawned);
+            ours.push(answered);
+        }
+    }
+    let (ours, floor) = (Spread::of(ours), Spread::of(floor));
+    println!("latency   true by a connected client   p50 {:>9.3?}  p99 {:>9.3?}", ours.p50, ours.p99);
+    println!("latency   fork and exec                p50 {:>9.3?}  p99 {:>9.3?}", floor.p50, floor.p99);
+    println!(
+        "latency   ratio                        p50 {:>6.1} x   p99 {:>6.1} x (of the floor's p50)",
+        ours.p50.over(floor.p50),
+        ours.p99.over(floor.p50)
+    );
+}
+
+/// `buildpool run -- true`, its own start included, beside fork and exec.
+fn command(_: &tokio::runtime::Runtime) {
+    let pool = Pool::start(1);
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for round in 0..220 {
+        let began = Instant::now();
+        assert!(Command::new("/bin/true").status().expect("it runs").success());
+        let spawned = began.elapsed();
+        let mut command = pool.command(&["run", "--no-snapshot", "--", "/bin/true"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let began = Instant::now();
+        assert!(command.status().expect("it runs").success());
+        let answered = began.elapsed();
+        if round >= 20 {
+            floor.push(spawned);
+            ours.push(answered);
+        }
+    }
+    let (ours, floor) = (Spread::of(ours), Spread::of(floor));
+    println!(
+        "command   buildpool run -- true        p50 {:>9.3?}  p99 {:>9.3?}  {:.1} x fork and exec",
+        ours.p50,
+        ours.p99,
+        ours.p50.over(floor.p50)
+    );
+}
+
+/// 10,000 jobs on one worker with two slots, beside two loops that spawn as many.
+fn many(runtime: &tokio::runtime::Runtime) {
+    const JOBS: u32 = 10_000;
+    let pool = Pool::start(1);
+    let client = runtime.block_on(connect(&pool));
+    let floor = two_loops(JOBS);
+    let before = processor_secs(&pool);
+    let began = Instant::now();
+    runtime.block_on(async {
+        let mut open = futures_util::stream::FuturesUnordered::new();
+        for _ in 0..JOBS {
+            if open.len() >= 200 {
+                let result: Option<JobResult> = open.next().await;
+                assert_eq!(result.and_then(|result| result.exit_code), Some(0));
+            }
+            open.push(run(&client, &["/bin/true"], false));
+        }
+        while let Some(result) = open.next().await {
+            assert_eq!(result.exit_code, Some(0));
+        }
+    });
+    let took = began.elapsed();
+    let floor = floor.min(two_loops(JOBS));
+    let each = |took: Duration| took.as_secs_f64() * 1e6 / f64::from(JOBS);
+    println!(
+        "many      {JOBS} jobs, two slots       {:>6.0} us a job, {:.1} CPU-s in the pool",
+        each(took),
+        processor_secs(&pool) - before
+    );
+    println!(
+        "many      two loops that spawn         {:>6.0} us a job; ratio {:.1} x",
+        each(floor),
+        took.over(floor)
+    );
+}
+
+fn two_loops(jobs: u32) -> Duration {
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..jobs / 2 {
+                    assert!(Command::new("/bin/true").status().expect("it runs").success());
+                }
+            });
+        }
+    });
+    began.elapsed()
+}
+
+/// 1 GiB of log-like output end to end with equal checksums, beside a bare pipe into a bare WebSocket.
+fn stream(runtime: &tokio::runtime::Runtime) {
+    let place = Place::new();
+    let file = place.file("gib.log");
+    write_log(&file, GIB);
+    let expected = blake3_of(&file);
+    let gib = usize::try_from(GIB).expect("64 bit");
+    let mut ratios = Vec::new();
+    for _ in 0..3 {
+        let bare = runtime.block_on(pipe_to_websocket(&file));
+        let pool = Pool::start(1);
+        let client = runtime.block_on(connect(&pool));
+        let _warm = runtime.block_on(run(&client, &["/bin/true"], false));
+        let memory = resident(&pool);
+        let processor = processor_secs(&pool);
+        let began = Instant::now();
+        let hash = runtime.block_on(async {
+            let mut events =
+                client.submit(message(&["cat", &file.to_string_lossy()], true)).await.expect("submitted");
+            let mut hasher = blake3::Hasher::new();
+            let mut bytes = 0;
+            while let Some(event) = events.next().await {
+                match event {
+                    JobEvent::Output(output) => {
+                        for chunk in &output.chunks {
+                            bytes += chunk.data().len();
+                            hasher.update(chunk.data());
+                        }
+                    }
+                    JobEvent::Complete(result) => {
+                        assert_eq!((result.exit_code, bytes), (Some(0), gib));
+                        break;
+                    }
+                    _ => {}
+                }
+            }
+            hasher.finalize()
+        });
+        let took = began.elapsed();
+        assert_eq!(hash, expected, "the reader has other bytes than the process wrote");
+        let after = resident(&pool);
+        println!(
+            "stream    1 GiB end to end             {:>6.0} MB/s, {:.2} CPU-s (pool), peak memory coordinator {:+.0} MiB, worker and keepers {:+.0} MiB",
+            megabytes(took),
+            processor_secs(&pool) - processor,
+            after.0 - memory.0,
+            after.1 - memory.1
+        );
+        println!("stream    pipe to WebSocket, bare      {:>6.0} MB/s", megabytes(bare));
+        ratios.push(bare.over(took));
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!(
+        "stream    ratio                        {:>5.0} % of the bare program (median of 3)",
+        ratios[1] * 100.0
+    );
+}
+
+fn megabytes(took: Duration) -> f64 {
+    GIB as f64 / 1e6 / took.as_secs_f64()
+}
+
+async fn pipe_to_websocket(file: &std::path::Path) -> Duration {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.expect("a connection");
+        let mut socket = tokio_tungstenite::accept_async(socket).await.expect("a handshake");
+        let mut bytes = 0_u64;
+        while let Some(Ok(message)) = socket.next().await {
+            bytes += message.len() as u64;
+            if message.is_close() {
+                break;
+            }
+        }
+        bytes
+    });
+    let (mut socket, _) =
+        tokio_tungstenite::connect_async(format!("ws://{address}")).await.expect("connected");
+    let mut child = Command::new("cat").arg(file).stdout(Stdio::piped()).spawn().expect("cat");
+    let began = Instant::now();
+    let mut pipe = child.stdout.take().expect("a pipe");
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let count = pipe.read(&mut buffer).expect("read");
+        if count == 0 {
+            break;
+        }
+        socket.send(Message::binary(buffer[..count].to_vec())).await.expect("sent");
+    }
+    socket.close(None).await.expect("closed");
+    assert!(server.await.expect("it served") >= GIB);
+    child.wait().expect("cat ends");
+    began.elapsed()
+}
+
+/// Memory of an idle worker connection.
+fn idle(runtime: &tokio::runtime::Runtime) {
+    let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).expect("a limit");
+    let _raised =
+        nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, limit.1, limit.1);
+    let count = 10_000_u32.min(u32::try_from(limit.1).unwrap_or(u32::MAX) / 2 - 200);
+    let pool = PoolBuilder::default().start();
+    let before = resident_of(pool.coordinator_pid(), "VmRSS");
+    let held = runtime.block_on(async {
+        let mut held = Vec::new();
+        for number in 0..count {
+            held.push(register(&pool, number).await);
+        }
+        held
+    });
+    let after = resident_of(pool.coordinator_pid(), "VmRSS");
+    println!(
+        "idle      {count} worker connections    {:>6.1} KiB each in the coordinator",
+        (after - before) * 1024.0 / f64::from(count)
+    );
+    drop(held);
+}
+
+async fn register(pool: &Pool, number: u32) -> impl Sized + use<> {
+    let mut request = format!("{}/v1/worker", pool.url()).into_client_request().expect("a request");
+    let token = format!("Bearer {}", pool.worker_token()).parse().expect("a header");
+    request.headers_mut().insert("authorization", token);
+    let (mut socket, _) = tokio_tungstenite::connect_async(request).await.expect("connected");
+    let register = Register {
+        protocol: VersionRange::ours(),
+        worker: WorkerId::from_uuid(uuid::Uuid::now_v7()),
+        boot: BootId::from_uuid(uuid::Uuid::now_v7()),
+        name: format!("idle-{number}"),
+        version: "0".into(),
+        slots: 2,
+        labels: BTreeMap::from([("os".into(), "linux".into())]),
+        resources: BTreeMap::new(),
+        held: Vec::new(),
+        condition: Condition::default(),
+    };
+    let text = frame::encode_control(&FromWorker::Register(Box::new(register)));
+    socket.send(Message::text(text)).await.expect("sent");
+    socket.next().await.expect("an answer").expect("whole");
+    socket
+}
+
+/// From nothing to the first answer of the local pool.
+fn cold(_: &tokio::runtime::Runtime) {
+    let mut took = Vec::new();
+    for _ in 0..5 {
+        let place = Place::new();
+        let began = Instant::now();
+        place.buildpool(&["run", "--", "/bin/true"]).expect(0);
+        took.push(began.elapsed());
+    }
+    let spread = Spread::of(took);
+    println!("cold      local pool, first answer     p50 {:>9.3?}", spread.p50);
+}
+
+async fn connect(pool: &Pool) -> Client {
+    let url = pool.url().parse().expect("a URL");
+    let endpoint = Endpoint::new(url, Some(pool.token().parse().expect("a token")));
+    Client::connect(Target::Named(endpoint), "figures").await.expect("connected")
+}
+
+fn message(command: &[&str], follow: bool) -> SubmitMessage {
+    let argv = command.iter().map(|argument| (*argument).to_owned()).collect();
+    SubmitMessage {
+        job: new_job_id(),
+        spec: JobSpec::new(JobCommand::Argv(argv), Source::Empty),
+        client_request_id: None,
+        attach: false,
+        secrets: BTreeMap::new(),
+        snapshot: None,
+        wait: true,
+        follow,
+        progress: false,
+    }
+}
+
+async fn run(client: &Client, command: &[&str], follow: bool) -> JobResult {
+    let mut events = client.submit(message(command, follow)).await.expect("submitted");
+    loop {
+        match events.next().await.expect("an end") {
+            JobEvent::Complete(result) => return *result,
+            JobEvent::Failed(error) => panic!("{error}"),
+            _ => {}
+        }
+    }
+}
+
+/// Build-like lines, deterministic.
+fn write_log(path: &std::path::Path, bytes: u64) {
+    use std::io::Write;
+    let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path).expect("a file"));
+    let (mut written, mut number) = (0_u64, 0_u64);
+    while written < bytes {
+        let line = format!(
+            "[{number:>7}/900000] CompileC Objects-normal/arm64/Module{}.o Sources/Module{}/File{}.c normal arm64 c com.apple.compilers.llvm.clang\n",
+            number % 977,
+            number % 31,
+            number.wrapping_mul(2_654_435_761) % 100_003
+        );
+        let line = &line.as_bytes()[..line.len().min(usize::try_from(bytes - written).unwrap_or(usize::MAX))];
+        file.write_all(line).expect("written");
+        written += line.len() as u64;
+        number += 1;
+    }
+    file.flush().expect("written");
+}
+
+fn blake3_of(path: &std::path::Path) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::open(path).expect("the file")).expect("read");
+    hasher.finalize()
+}
+
+/// Processor seconds of coordinator, worker and keepers so far, without the jobs themselves.
+fn processor_secs(pool: &Pool) -> f64 {
+    let ticks: u64 = processes(pool)
+        .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok())
+        .filter_map(|stat| {
+            let fields: Vec<_> = stat.rsplit(") ").next()?.split(' ').map(str::to_owned).collect();
+            Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+        })
+        .sum();
+    ticks as f64 / 100.0
+}
+
+/// Peak memory of the coordinator, and of worker and keepers together, in MiB.
+fn resident(pool: &Pool) -> (f64, f64) {
+    let coordinator = pool.coordinator_pid();
+    let others = processes(pool).filter(|pid| *pid != coordinator).map(|pid| resident_of(pid, "VmHWM")).sum();
+    (resident_of(coordinator, "VmHWM"), others)
+}
+
+fn resident_of(pid: u32, field: &str) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = status.lines().find_map(|line| {
+        line.strip_prefix(field)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<f64>().ok()
+    });
+    kib.unwrap_or_default() / 1024.0
+}
+
+/// The pool's own processes: those that run its binary under its coordinator or worker.
+fn processes(pool: &Pool) -> impl Iterator<Item = u32> {
+    let mut found = vec![pool.coordinator_pid()];
+    let worker = (pool.data("w0").exists()).then(|| pool.worker_pid(0));
+    found.extend(worker);
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let is_keeper = line.split(|byte| *byte == 0).nth(1) == Some(b"keeper");
+        let parent = std::fs::read_to_string(entry.path().join("stat"))
+            .ok()
+            .and_then(|stat| stat.rsplit(") ").next()?.split(' ').nth(1)?.parse::<u32>().ok());
+        if is_keeper && (worker.is_some() && parent == worker) {
+            found.push(pid);
+        }
+    }
+    found.into_iter()
+}
+
+/// The middle and the end of a series.
+struct Spread {
+    p50: Duration,
+    p99: Duration,
+}
+
+impl Spread {
+    fn of(mut series: Vec<Duration>) -> Self {
+        series.sort_unstable();
+        Self { p50: series[series.len() / 2], p99: series[series.len() * 99 / 100] }
+    }
+}
+
+trait Over {
+    fn over(self, other: Self) -> f64;
+}
+
+impl Over for Duration {
+    fn over(self, other: Self) -> f64 {
+        self.as_secs_f64() / other.as_secs_f64()
+    }
+}
