@@ -350,6 +350,9 @@ pub struct ArtifactEntry {
     pub bytes: u64,
     /// Checksum in hexadecimal.
     pub blake3: String,
+    /// Whether it can be executed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
 }
 
 /// The working tree that was used.

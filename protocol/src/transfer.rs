@@ -350,6 +350,9 @@ pub enum Message {
         project: String,
         /// Which.
         tree: ObjectId,
+        /// With which commit checked out.
+        #[serde(default)]
+        head: Option<ObjectId>,
         /// Trees that are here, the most recently used one first.
         trees: Vec<ObjectId>,
         /// Commits that are here with all that belongs to them.

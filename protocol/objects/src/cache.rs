@@ -9,6 +9,7 @@ use crate::pack::{self, PackFile, Part};
 use buildpool_protocol::limits::{SNAPSHOT_BYTES_MAX, TRANSFER_BYTES_MAX};
 use buildpool_protocol::transfer::{Manifest, ObjectFormat, ObjectId};
 use nix::fcntl::{Flock, FlockArg};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -95,7 +96,26 @@ impl ObjectCache {
     /// # Errors
     /// When the disk fails.
     pub fn open(git: Git, directory: &Path, format: ObjectFormat) -> Result<Self, CacheError> {
-        directory::write(directory, format, true, &[])?;
+        Self::open_for_disk(git, directory, format, false)
+    }
+
+    /// Opens or makes it, for laying out files on a disk that ignores case or not.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn open_for_disk(
+        git: Git,
+        directory: &Path,
+        format: ObjectFormat,
+        ignores_case: bool,
+    ) -> Result<Self, CacheError> {
+        let settings = [
+            // The patterns of whoever runs this have no say in what is a build product.
+            ("core.excludesFile", "/dev/null"),
+            ("core.ignoreCase", if ignores_case { "true" } else { "false" }),
+            ("core.preComposeUnicode", if ignores_case { "true" } else { "false" }),
+        ];
+        directory::write(directory, format, true, &settings.map(|(key, value)| (key.into(), value.into())))?;
         let snapshots = directory.join("snapshots");
         fs::create_dir_all(&snapshots).map_err(GitError::io(format!("creating {}", snapshots.display())))?;
         Ok(Self { git, directory: directory.to_owned() })
@@ -116,9 +136,9 @@ impl ObjectCache {
         &self.directory
     }
 
-    /// What is known of a snapshot that is whole here; counts as a use of it.
-    pub fn manifest(&self, tree: &ObjectId) -> Option<Manifest> {
-        let path = self.record(tree);
+    /// What is known of a snapshot with this commit checked out, if it is whole here; counts as a use of it.
+    pub fn manifest(&self, tree: &ObjectId, head: Option<&ObjectId>) -> Option<Manifest> {
+        let path = self.record(tree, head);
         let manifest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
         // Only the order of removal depends on it.
         File::open(&path).and_then(|file| file.set_modified(SystemTime::now())).ok();
@@ -140,11 +160,22 @@ impl ObjectCache {
 
     /// Whether a commit is here with all that belongs to it.
     pub fn has_head(&self, commit: &ObjectId) -> bool {
-        self.directory.join(format!("snapshots/{commit}.head")).exists()
+        self.mark(commit, "head").exists()
     }
 
-    fn record(&self, tree: &ObjectId) -> PathBuf {
-        self.directory.join(format!("snapshots/{tree}.json"))
+    /// Whether a tree is here with all that is in it.
+    pub fn has_tree(&self, tree: &ObjectId) -> bool {
+        self.mark(tree, "tree").exists()
+    }
+
+    fn record(&self, tree: &ObjectId, head: Option<&ObjectId>) -> PathBuf {
+        let head = head.map_or("none", ObjectId::as_str);
+        self.directory.join(format!("snapshots/{tree}.{head}.json"))
+    }
+
+    /// An empty file that says that something is whole.
+    fn mark(&self, id: &ObjectId, kind: &str) -> PathBuf {
+        self.directory.join(format!("snapshots/{id}.{kind}"))
     }
 
     /// Takes a pack in. Only when everything that belongs to the snapshot is here does the snapshot count as being here.
@@ -159,7 +190,7 @@ impl ObjectCache {
     ) -> Result<(), CacheError> {
         let _shared = self.lock(FlockArg::LockShared)?;
         if let Some(base) = base
-            && !self.record(base).exists()
+            && !self.has_tree(base)
         {
             return Err(CacheError::NoBase(base.clone()));
         }
@@ -175,15 +206,18 @@ impl ObjectCache {
         let head_is_there = manifest.head.as_ref().is_none_or(|head| self.has_head(&head.commit));
         let parts = pack::lacking(&self.git, &self.place(), manifest, base, head_is_there)?;
         self.check_parts(&parts, manifest)?;
+        directory::write_if_different(&self.mark(&manifest.tree, "tree"), b"")?;
         if let Some(head) = &manifest.head {
-            directory::write_if_different(
-                &self.directory.join(format!("snapshots/{}.head", head.commit)),
-                manifest.tree.as_str().as_bytes(),
-            )?;
+            directory::write_if_different(&self.mark(&head.tree, "tree"), b"")?;
+            directory::write_if_different(&self.mark(&head.commit, "head"), b"")?;
         }
         let text = serde_json::to_vec(manifest).expect("a manifest has string keys only");
-        directory::write_if_different(&self.record(&manifest.tree), &text)?;
+        directory::write_if_different(&self.record_of(manifest), &text)?;
         Ok(())
+    }
+
+    fn record_of(&self, manifest: &Manifest) -> PathBuf {
+        self.record(&manifest.tree, manifest.head.as_ref().map(|head| &head.commit))
     }
 
     fn check_parts(&self, parts: &[Part], manifest: &Manifest) -> Result<(), CacheError> {
@@ -218,20 +252,22 @@ impl ObjectCache {
         }
     }
 
-    /// Makes the pack that somebody lacks who has these trees and heads; also says which tree it builds on.
+    /// Makes the pack that somebody lacks of a tree with a commit checked out who has these trees and heads; also says which
+    /// tree it builds on.
     ///
     /// # Errors
     /// [`CacheError::Unknown`] when the snapshot is not here, and what git says.
     pub fn pack(
         &self,
-        tree: &ObjectId,
+        wanted: (&ObjectId, Option<&ObjectId>),
         trees: &[ObjectId],
         heads: &[ObjectId],
         into: &Path,
     ) -> Result<(PackFile, Manifest, Option<ObjectId>), CacheError> {
         let _shared = self.lock(FlockArg::LockShared)?;
-        let manifest = self.manifest(tree).ok_or_else(|| CacheError::Unknown(tree.clone()))?;
-        let base = trees.iter().find(|base| self.record(base).exists());
+        let (tree, head) = wanted;
+        let manifest = self.manifest(tree, head).ok_or_else(|| CacheError::Unknown(tree.clone()))?;
+        let base = trees.iter().find(|base| self.has_tree(base));
         let head_is_there = manifest.head.as_ref().is_none_or(|head| heads.contains(&head.commit));
         let parts = pack::lacking(&self.git, &self.place(), &manifest, base, head_is_there)?;
         let file = pack::write(&self.git, &self.place(), &parts, base, into)?;
@@ -255,7 +291,7 @@ impl ObjectCache {
             *rank < keep.min(SNAPSHOTS_KEPT) || pinned.contains(&manifest.tree)
         });
         for (_, manifest) in &gone {
-            fs::remove_file(self.record(&manifest.tree)).ok();
+            fs::remove_file(self.record_of(manifest)).ok();
         }
         let mut parts: Vec<Part> = Vec::new();
         let mut previous: Option<&ObjectId> = None;
@@ -263,8 +299,13 @@ impl ObjectCache {
             parts.extend(pack::lacking(&self.git, &self.place(), manifest, previous, false)?);
             previous = Some(&manifest.tree);
         }
-        let heads: Vec<_> = kept.iter().filter_map(|(_, manifest)| manifest.head.as_ref()).collect();
-        self.forget_heads_but(|name| heads.iter().any(|head| head.commit.as_str() == name))?;
+        let mut whole: BTreeSet<String> = BTreeSet::new();
+        for (_, manifest) in &kept {
+            whole.insert(format!("{}.tree", manifest.tree));
+            whole.extend(manifest.head.iter().map(|head| format!("{}.tree", head.tree)));
+            whole.extend(manifest.head.iter().map(|head| format!("{}.head", head.commit)));
+        }
+        self.forget_marks_but(&whole)?;
         self.write_one_pack(&parts)?;
         for stem in packs {
             for extension in ["idx", "pack", "rev"] {
@@ -275,15 +316,13 @@ impl ObjectCache {
         Ok(())
     }
 
-    fn forget_heads_but(&self, keep: impl Fn(&str) -> bool) -> Result<(), CacheError> {
+    fn forget_marks_but(&self, whole: &BTreeSet<String>) -> Result<(), CacheError> {
         let directory = self.directory.join("snapshots");
         let entries =
             fs::read_dir(&directory).map_err(GitError::io(format!("listing {}", directory.display())))?;
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if let Some(commit) = name.strip_suffix(".head")
-                && !keep(commit)
-            {
+            if !name.ends_with(".json") && !whole.contains(&name) {
                 fs::remove_file(entry.path()).ok();
             }
         }

@@ -79,6 +79,26 @@ fn borrowed(files: &[(String, String)]) -> Vec<(&str, String)> {
     files.iter().map(|(path, content)| (path.as_str(), content.clone())).collect()
 }
 
+fn commit(manifest: &Manifest) -> Option<&ObjectId> {
+    manifest.head.as_ref().map(|head| &head.commit)
+}
+
+#[test]
+fn the_same_tree_under_another_commit_is_another_snapshot_and_costs_only_the_commit() {
+    let source = Source::new();
+    let first = source.commit(&borrowed(&many_files()));
+    let second = source.commit(&[]);
+    let cache = source.cache("cache");
+    cache.accept(&source.pack(&first, None).path, &first, None).unwrap();
+    assert_eq!(cache.manifest(&second.tree, commit(&second)), None);
+    let pack = source.pack(&second, Some(&first.tree));
+    assert!(pack.length < 400, "{}", pack.length);
+    cache.accept(&pack.path, &second, Some(&first.tree)).unwrap();
+    assert_eq!(cache.manifest(&second.tree, commit(&second)), Some(second.clone()));
+    assert_eq!(cache.manifest(&first.tree, commit(&first)), Some(first));
+    assert_eq!(cache.manifest(&second.tree, None), None);
+}
+
 #[test]
 fn a_snapshot_comes_whole_and_the_next_one_as_its_difference() {
     let source = Source::new();
@@ -86,7 +106,7 @@ fn a_snapshot_comes_whole_and_the_next_one_as_its_difference() {
     let cache = source.cache("cache");
     let full = source.pack(&first, None);
     cache.accept(&full.path, &first, None).unwrap();
-    assert_eq!(cache.manifest(&first.tree), Some(first.clone()));
+    assert_eq!(cache.manifest(&first.tree, commit(&first)), Some(first.clone()));
     assert!(cache.has_head(&first.head.as_ref().unwrap().commit));
 
     let second = source.commit(&[("src/dir3/file3.rs", "content 3\n".repeat(41))]);
@@ -97,7 +117,7 @@ fn a_snapshot_comes_whole_and_the_next_one_as_its_difference() {
 
     let worker = source.cache("worker");
     let (pack, manifest, base) =
-        cache.pack(&second.tree, &[], &[], &source.root.path().join("w.pack")).unwrap();
+        cache.pack((&second.tree, commit(&second)), &[], &[], &source.root.path().join("w.pack")).unwrap();
     assert_eq!((base.as_ref(), &manifest), (None, &second));
     worker.accept(&pack.path, &manifest, None).unwrap();
     let listing = |cache: &ObjectCache| {
@@ -124,7 +144,7 @@ fn a_pack_that_does_not_bring_everything_or_has_no_base_here_is_refused() {
         Err(CacheError::Incomplete { object, count: 1, .. }) => assert_eq!(object, removed.id),
         other => panic!("{other:?}"),
     }
-    assert_eq!(cache.manifest(&first.tree), None);
+    assert_eq!(cache.manifest(&first.tree, commit(&first)), None);
 
     let bytes = fs::read(&pack.path).unwrap();
     fs::write(&pack.path, &bytes[..bytes.len() - 30]).unwrap();
@@ -141,7 +161,7 @@ fn tidying_keeps_what_is_used_and_pinned_and_drops_the_rest() {
         let manifest = source.commit(&[("a/b", format!("{round}").repeat(2000)), ("c", "same".into())]);
         let pack = source.pack(&manifest, base.as_ref());
         cache.accept(&pack.path, &manifest, base.as_ref()).unwrap();
-        cache.manifest(&manifest.tree);
+        cache.manifest(&manifest.tree, commit(&manifest));
         base = Some(manifest.tree.clone());
         manifests.push(manifest);
     }

@@ -1,0 +1,170 @@
+//! Which trees this disk can hold without anything landing where it should not. Pure.
+
+use std::collections::HashMap;
+use std::fmt;
+
+/// What the disk can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Disk {
+    /// `A` and `a` are one file.
+    pub ignores_case: bool,
+    /// Names must be UTF-8.
+    pub utf8_only: bool,
+    /// Longest path below the workspace, in bytes.
+    pub path_bytes_max: usize,
+}
+
+/// Longest name in a directory, in bytes: what Linux and APFS take.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A tree that can't be laid out here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NameProblem {
+    /// As git has it.
+    pub path: String,
+    /// What is wrong with it.
+    pub what: Wrong,
+}
+
+/// What is wrong with a path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wrong {
+    /// It leads out of the workspace or into git's own files.
+    Escapes,
+    /// It is no UTF-8, and the disk takes no other names.
+    NotText,
+    /// It is longer than the disk takes.
+    TooLong,
+    /// On this disk it is the same as another one.
+    SameAs(String),
+    /// A kind of entry that no snapshot has.
+    Mode(u32),
+}
+
+impl fmt::Display for NameProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.escape_debug();
+        match &self.what {
+            Wrong::Escapes => write!(f, "`{path}` leads out of the workspace or into git's own files"),
+            Wrong::NotText => write!(f, "`{path}` is not UTF-8, and this worker's disk takes no other names"),
+            Wrong::TooLong => write!(f, "`{path}` is longer than this worker's disk takes"),
+            Wrong::SameAs(other) => write!(
+                f,
+                "`{path}` and `{}` are one file on this worker's disk, which ignores case; label the job for a worker whose disk does not",
+                other.escape_debug()
+            ),
+            Wrong::Mode(mode) => write!(f, "`{path}` has the mode {mode:o}, which no snapshot has"),
+        }
+    }
+}
+
+impl std::error::Error for NameProblem {}
+
+/// Checks a tree's entries: all paths, directories and files, in git's order.
+///
+/// # Errors
+/// The first entry that can't be laid out.
+pub fn check<'a>(entries: impl Iterator<Item = (u32, &'a [u8])>, disk: Disk) -> Result<(), NameProblem> {
+    let mut folded: HashMap<String, &'a [u8]> = HashMap::new();
+    for (mode, path) in entries {
+        let problem = |what| NameProblem { path: String::from_utf8_lossy(path).into_owned(), what };
+        if !matches!(mode, 0o100_644 | 0o100_755 | 0o120_000 | 0o040_000 | 0o160_000) {
+            return Err(problem(Wrong::Mode(mode)));
+        }
+        if path.is_empty() || path.contains(&0) || path.split(|byte| *byte == b'/').any(is_forbidden) {
+            return Err(problem(Wrong::Escapes));
+        }
+        let longest = path.split(|byte| *byte == b'/').map(<[u8]>::len).max().unwrap_or(0);
+        if path.len() > disk.path_bytes_max || longest > NAME_BYTES_MAX {
+            return Err(problem(Wrong::TooLong));
+        }
+        let text = std::str::from_utf8(path);
+        if disk.utf8_only && text.is_err() {
+            return Err(problem(Wrong::NotText));
+        }
+        if disk.ignores_case {
+            let key = text.map_or_else(|_| String::from_utf8_lossy(path).to_lowercase(), str::to_lowercase);
+            if let Some(other) = folded.insert(key, path) {
+                return Err(problem(Wrong::SameAs(String::from_utf8_lossy(other).into_owned())));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Names that mean something else than a file: the directory itself, its parent, git's own directory in every spelling that
+/// some disk takes for it (case, code points that HFS+ ignores, short names, trailing dots and spaces).
+fn is_forbidden(name: &[u8]) -> bool {
+    if name.is_empty() || name == b"." || name == b".." {
+        return true;
+    }
+    let text: String = String::from_utf8_lossy(name).chars().filter(|c| !is_ignored_by_hfs(*c)).collect();
+    let text = text.to_lowercase();
+    let text = text.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    text == ".git" || text == "git~1"
+}
+
+/// Code points that HFS+ leaves out when it compares names, as git's `utf8.c` lists them.
+fn is_ignored_by_hfs(c: char) -> bool {
+    matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Disk, Wrong, check};
+
+    const LINUX: Disk = Disk { ignores_case: false, utf8_only: false, path_bytes_max: 4000 };
+    const MAC: Disk = Disk { ignores_case: true, utf8_only: true, path_bytes_max: 1000 };
+
+    fn wrong(paths: &[&[u8]], disk: Disk) -> Option<Wrong> {
+        check(paths.iter().map(|path| (0o100_644, *path)), disk).err().map(|problem| problem.what)
+    }
+
+    #[test]
+    fn nothing_leads_out_or_into_git() {
+        for path in [
+            "..",
+            "a/../b",
+            "/etc/passwd",
+            "a//b",
+            "./a",
+            ".git",
+            ".git/hooks/post-checkout",
+            "sub/.GIT/config",
+            "GIT~1",
+            ".g\u{200c}it",
+            ".git.",
+            ".git ",
+            ".git::$INDEX_ALLOCATION",
+            "",
+        ] {
+            assert_eq!(wrong(&[path.as_bytes()], LINUX), Some(Wrong::Escapes), "{path:?}");
+        }
+        for path in ["..a", "a..", ".gitignore", ".github/x", "git", "a b", "ü", "con", "a\\b"] {
+            assert_eq!(wrong(&[path.as_bytes()], LINUX), None, "{path:?}");
+        }
+        assert_eq!(wrong(&[b"a\0b"], LINUX), Some(Wrong::Escapes));
+    }
+
+    #[test]
+    fn what_one_disk_takes_another_does_not() {
+        assert_eq!(wrong(&[b"Readme", b"README"], LINUX), None);
+        assert_eq!(wrong(&[b"Readme", b"README"], MAC), Some(Wrong::SameAs("Readme".into())));
+        assert_eq!(wrong(&["Ä".as_bytes(), "ä".as_bytes()], MAC), Some(Wrong::SameAs("Ä".into())));
+        assert_eq!(wrong(&[b"caf\xe9"], LINUX), None);
+        assert_eq!(wrong(&[b"caf\xe9"], MAC), Some(Wrong::NotText));
+        assert_eq!(wrong(&[&[b'a'; 256]], LINUX), Some(Wrong::TooLong));
+        assert_eq!(wrong(&["d/".repeat(501).trim_end_matches('/').as_bytes()], MAC), Some(Wrong::TooLong));
+    }
+
+    #[test]
+    fn a_link_and_a_directory_that_a_disk_takes_for_one_are_refused() {
+        let entries: [(u32, &[u8]); 3] = [(0o120_000, b"Link"), (0o040_000, b"link"), (0o100_644, b"link/x")];
+        assert!(check(entries.into_iter(), MAC).is_err());
+        assert!(check(entries.into_iter(), LINUX).is_ok());
+        assert!(matches!(
+            check([(0o100_600, b"a".as_slice())].into_iter(), LINUX).unwrap_err().what,
+            Wrong::Mode(0o100_600)
+        ));
+    }
+}
