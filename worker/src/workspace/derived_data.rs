@@ -27,7 +27,7 @@ const WITHOUT_BUILDING: &[&str] = &[
 ///
 /// With a scheme only: `-derivedDataPath` is refused together with `-target` ("xcodebuild: error: The flag -scheme, -testProductsPath,
 /// or -xctestrun is required when specifying -derivedDataPath").
-pub fn with_derived_data(mut argv: Vec<String>, directory: &Path) -> Vec<String> {
+pub(super) fn with_derived_data(mut argv: Vec<String>, directory: &Path) -> Vec<String> {
     let mut words = argv.iter().map(String::as_str);
     let program = words.next().and_then(|program| program.rsplit('/').next());
     let tool = match program {

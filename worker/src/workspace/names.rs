@@ -5,13 +5,13 @@ use std::fmt;
 
 /// What the disk can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Disk {
+pub(super) struct Disk {
     /// `A` and `a` are one file.
-    pub ignores_case: bool,
+    pub(super) ignores_case: bool,
     /// Names must be UTF-8.
-    pub utf8_only: bool,
+    pub(super) utf8_only: bool,
     /// Longest path below the workspace, in bytes.
-    pub path_bytes_max: usize,
+    pub(super) path_bytes_max: usize,
 }
 
 /// Longest name in a directory, in bytes: what Linux and APFS take.
@@ -64,7 +64,10 @@ impl std::error::Error for NameProblem {}
 ///
 /// # Errors
 /// The first entry that can't be laid out.
-pub fn check<'a>(entries: impl Iterator<Item = (u32, &'a [u8])>, disk: Disk) -> Result<(), NameProblem> {
+pub(super) fn check<'a>(
+    entries: impl Iterator<Item = (u32, &'a [u8])>,
+    disk: Disk,
+) -> Result<(), NameProblem> {
     let mut folded: HashMap<String, &'a [u8]> = HashMap::new();
     for (mode, path) in entries {
         let problem = |what| NameProblem { path: String::from_utf8_lossy(path).into_owned(), what };

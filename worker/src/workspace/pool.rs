@@ -7,9 +7,9 @@ use super::collection::{Candidate, SpaceLimits, choose};
 use super::derived_data::with_derived_data;
 use super::error::WorkspaceError;
 use super::names::Disk;
+use buildpool_objects::Git;
 use buildpool_objects::cache::{ObjectCache, project_key};
 use buildpool_objects::incoming::remove_stale;
-use buildpool_objects::{CacheError, Git};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::spec::Source;
@@ -363,7 +363,7 @@ impl Workspaces {
                     format,
                     self.disk.ignores_case,
                 )?;
-                cache.tidy(&pinned, 8, false).map_err(CacheError::from)?;
+                cache.tidy(&pinned, 8, false)?;
             }
         }
         Ok(())
