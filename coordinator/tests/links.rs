@@ -158,6 +158,7 @@ fn outcome(ending: Ending, stdout: &[u8], stderr: &[u8], log_length: usize) -> B
         gaps: Vec::new(),
         evidence: Evidence::default(),
         artifacts: Vec::new(),
+        root: None,
     })
 }
 

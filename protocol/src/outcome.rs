@@ -162,6 +162,9 @@ pub struct Outcome {
     /// Files to bring back.
     #[serde(default)]
     pub artifacts: Vec<ArtifactEntry>,
+    /// The top of the files on the worker: places in the output are shown relative to it.
+    #[serde(default)]
+    pub root: Option<String>,
 }
 
 /// From the wait status, for people and programs.

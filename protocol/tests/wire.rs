@@ -105,6 +105,7 @@ fn outcome(ending: Ending, acted: Option<Acted>) -> Box<Outcome> {
         gaps: Vec::new(),
         evidence: Default::default(),
         artifacts: Vec::new(),
+        root: None,
     })
 }
 

@@ -84,3 +84,5 @@ const _: () = assert!(
     FRAME_LOG_BYTES
         > buildpool_protocol::limits::CHUNK_BYTES_MAX + buildpool_protocol::output::CHUNK_HEADER_BYTES
 );
+/// How often the space of workspaces is looked after, at the end of an attempt.
+pub const TIDY_EVERY: Duration = Duration::from_secs(10 * 60);

@@ -37,6 +37,9 @@ pub struct AttemptRecord {
     pub spec: JobSpec,
     /// Where the command runs.
     pub directory: PathBuf,
+    /// The top of the files, in a workspace.
+    #[serde(default)]
+    pub root: Option<PathBuf>,
     /// A result bundle that the worker added to the command.
     #[serde(default)]
     pub result_bundle: Option<PathBuf>,

@@ -82,6 +82,7 @@ fn known(
         gaps: sealed.gaps,
         evidence: Default::default(),
         artifacts: Vec::new(),
+        root: None,
     })
 }
 

@@ -2,12 +2,13 @@
 
 use super::attempt::Attempt;
 use super::event::Event;
+use super::files::Files;
 use super::home::Home;
 use super::keepers::Keepers;
 use super::shutdown::Shutdown;
 use crate::config::Config;
 use crate::environment;
-use crate::limits::{LAST_WORDS, REPORT_SETTLE, STALLED_AFTER};
+use crate::limits::{LAST_WORDS, REPORT_SETTLE, STALLED_AFTER, TIDY_EVERY};
 use crate::link::outbox::Outbox;
 use crate::platform;
 use buildpool_protocol::ids::{AttemptId, BootId, Lease};
@@ -27,6 +28,7 @@ pub(super) struct Agent {
     pub(super) config: Arc<Config>,
     pub(super) home: Arc<Home>,
     pub(super) outbox: Arc<Outbox>,
+    pub(super) files: Files,
     pub(super) keepers: Keepers,
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
     pub(super) boot: BootId,
@@ -37,6 +39,8 @@ pub(super) struct Agent {
     pub(super) contact_at: Option<Duration>,
     pub(super) report_every: Duration,
     pub(super) lost_after: Duration,
+    pub(super) is_tidying: bool,
+    pub(super) tidied_at: Option<Instant>,
     pub(super) is_draining: bool,
     pub(super) drain_at: Option<Instant>,
     /// Processes that could not be ended, with their starts.
@@ -70,13 +74,20 @@ pub(super) struct Told {
 }
 
 impl Agent {
-    pub(super) fn new(config: Config, home: Home, outbox: Arc<Outbox>, events: mpsc::Sender<Event>) -> Self {
+    pub(super) fn new(
+        config: Config,
+        home: Home,
+        outbox: Arc<Outbox>,
+        files: Files,
+        events: mpsc::Sender<Event>,
+    ) -> Self {
         let keepers = Keepers::new(config.keeper_command.clone(), events);
         Self {
             environment: environment::of_worker(&config.env),
             config: Arc::new(config),
             home: Arc::new(home),
             outbox,
+            files,
             keepers,
             attempts: BTreeMap::new(),
             boot: BootId::from_uuid(uuid::Uuid::now_v7()),
@@ -85,6 +96,8 @@ impl Agent {
             contact_at: None,
             report_every: REPORT_EVERY,
             lost_after: LOST_AFTER,
+            is_tidying: false,
+            tidied_at: None,
             is_draining: false,
             drain_at: None,
             survivors: Vec::new(),
@@ -121,6 +134,7 @@ impl Agent {
             Event::Prepared { attempt, result } => self.on_prepared(attempt, result),
             Event::Concluded { attempt, outcome } => self.on_concluded(attempt, outcome),
             Event::Deleted => {}
+            Event::Tidied => self.is_tidying = false,
         }
     }
 
@@ -141,7 +155,7 @@ impl Agent {
             draining: self.is_draining,
             quarantined,
             disk_free_bytes: platform::disk_free_bytes(self.home.directory()),
-            warm_projects: Vec::new(),
+            warm_projects: self.files.workspaces.warm_projects(),
         }
     }
 
@@ -183,6 +197,20 @@ impl Agent {
                 link.settle_at = None;
             }
         }
+    }
+
+    /// Looks after the space of workspaces, now and then, beside the work.
+    pub(super) fn tidy(&mut self) {
+        let is_recent = self.tidied_at.is_some_and(|at| at.elapsed() < TIDY_EVERY);
+        if self.is_tidying || is_recent {
+            return;
+        }
+        (self.is_tidying, self.tidied_at) = (true, Some(Instant::now()));
+        let files = self.files.clone();
+        self.work.spawn_blocking(move || {
+            files.collect_space();
+            Event::Tidied
+        });
     }
 
     /// Attempts whose end is said by `complete` are left out: they need no report.

@@ -3,7 +3,7 @@
 use super::home::Home;
 use crate::platform::Now;
 use crate::records::{self, AttemptRecord, Durability};
-use crate::workspace;
+use crate::workspace::Workspaces;
 use buildpool_protocol::outcome::StartFailure;
 use buildpool_protocol::worker_link::Grant;
 use std::fs;
@@ -20,7 +20,7 @@ pub(super) struct Arranged {
 ///
 /// # Errors
 /// When the disk refuses, or the files can't be laid out.
-pub(super) fn arrange(home: &Home, grant: &Grant) -> Result<Arranged, StartFailure> {
+pub(super) fn arrange(home: &Home, workspaces: &Workspaces, grant: &Grant) -> Result<Arranged, StartFailure> {
     let failed = |error: io::Error| StartFailure::Workspace { reason: error.to_string() };
     let attempt_directory = home.attempt(grant.lease.attempt);
     match fs::create_dir(&attempt_directory) {
@@ -32,8 +32,9 @@ pub(super) fn arrange(home: &Home, grant: &Grant) -> Result<Arranged, StartFailu
         }
         other => other.map_err(failed)?,
     }
-    let prepared = workspace::prepare(grant, &attempt_directory)?;
-    let argv = grant.spec.command.argv();
+    let (attempt, spec) = (grant.lease.attempt, &grant.spec);
+    let prepared = workspaces.prepare(attempt, &spec.source, spec.clean, &attempt_directory)?;
+    let argv = prepared.argv(grant.spec.command.argv());
     // xcodebuild refuses a bundle that is there, so each attempt has its own.
     let bundle = attempt_directory.join("result.xcresult");
     let with_bundle = buildpool_evidence::with_result_bundle(&argv, &bundle);
@@ -43,6 +44,8 @@ pub(super) fn arrange(home: &Home, grant: &Grant) -> Result<Arranged, StartFailu
         lease: grant.lease,
         spec,
         directory: prepared.directory.clone(),
+        // In place the coordinator knows it.
+        root: prepared.derived_data.is_some().then_some(prepared.root),
         result_bundle: with_bundle.is_some().then_some(bundle),
         since_boot_secs: Now::read().continuous.as_secs_f64(),
     };

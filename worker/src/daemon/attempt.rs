@@ -8,11 +8,16 @@ use buildpool_protocol::outcome::Acted;
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::{Held, HeldState};
 use std::collections::BTreeMap;
+use tokio::sync::watch;
 
 /// How far it is.
 pub(super) enum Stage {
     /// Files are laid out. The values of its secrets wait here, and nowhere else.
-    Preparing { secrets: BTreeMap<String, Secret> },
+    Preparing {
+        secrets: BTreeMap<String, Secret>,
+        /// Said when it is not to be started any more.
+        stop: watch::Sender<bool>,
+    },
     /// Ready, and no keeper is.
     Waiting { run: Box<Run> },
     /// With a keeper; none where the keeper that has it does not answer.

@@ -5,12 +5,18 @@ use super::home::Home;
 use crate::config::Config;
 use crate::limits::EVIDENCE_POLL;
 use crate::records::{self, AttemptRecord, Durability, StateRecord};
+use crate::workspace::{Prepared, Workspaces};
 use buildpool_evidence::{Collection, Context, Progress};
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::limits::ARTIFACTS_BYTES_MAX;
 use buildpool_protocol::outcome::Outcome;
 use std::io;
+use std::path::Path;
 use std::thread;
+
+/// Where the content of artifacts waits in an attempt's directory.
+pub(super) const ARTIFACTS: &str = "artifacts";
 
 /// The outcome of an attempt whose keeper is done with it or dead, on the disk. No evidence is looked for where nobody
 /// will read it.
@@ -20,6 +26,7 @@ use std::thread;
 pub(super) fn conclude(
     home: &Home,
     config: &Config,
+    workspaces: &Workspaces,
     attempt: AttemptId,
     is_fenced: bool,
 ) -> io::Result<Outcome> {
@@ -33,11 +40,35 @@ pub(super) fn conclude(
         // A record that a crash cut short costs evidence, not the outcome.
         let state = records::read(&directory, records::STATE).unwrap_or(None);
         outcome.evidence = evidence(config, &record, state, &outcome);
+        outcome.root = record.root.as_ref().map(|root| root.to_string_lossy().into_owned());
+        collect_artifacts(workspaces, &record, &directory, &mut outcome);
     }
-    if outcome.evidence != Evidence::default() {
+    if outcome.evidence != Evidence::default() || !outcome.artifacts.is_empty() || outcome.root.is_some() {
         records::write(&directory, records::RESULT, &outcome, Durability::Power)?;
     }
     Ok(outcome)
+}
+
+/// Copies aside what the job made and names it in the outcome; what did not come is a note there.
+fn collect_artifacts(
+    workspaces: &Workspaces,
+    record: &AttemptRecord,
+    directory: &Path,
+    outcome: &mut Outcome,
+) {
+    let prepared = Prepared {
+        directory: record.directory.clone(),
+        root: record.root.clone().unwrap_or_else(|| record.directory.clone()),
+        derived_data: None,
+    };
+    let target = directory.join(ARTIFACTS);
+    match workspaces.collect_artifacts(&prepared, &record.spec.artifacts, &target, ARTIFACTS_BYTES_MAX) {
+        Ok(collected) => {
+            outcome.artifacts = collected.entries;
+            outcome.evidence.notes.extend(collected.notes);
+        }
+        Err(error) => outcome.evidence.notes.push(format!("no artifacts could be collected: {error}")),
+    }
 }
 
 fn evidence(

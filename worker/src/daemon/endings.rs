@@ -3,7 +3,6 @@
 use super::account;
 use super::agent::Agent;
 use super::attempt::Stage;
-use super::conclude::conclude;
 use super::event::Event;
 use crate::keeper::messages::ToKeeper;
 use crate::platform;
@@ -13,6 +12,7 @@ use buildpool_protocol::worker_link::FromWorker;
 use std::fs;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
@@ -31,9 +31,10 @@ impl Agent {
                     StartFailure::Workspace { reason: "it was ended before it started".into() },
                 );
             }
-            // Noticed when the files are laid out, when the keeper says hello, or too late.
-            Stage::Preparing { .. } | Stage::Kept { keeper: None, .. } | Stage::Concluding | Stage::Ended => {
-            }
+            // Noticed as soon as it can be.
+            Stage::Preparing { stop, .. } => drop(stop.send_replace(true)),
+            // Noticed when the keeper says hello, or too late.
+            Stage::Kept { keeper: None, .. } | Stage::Concluding | Stage::Ended => {}
         }
     }
 
@@ -67,10 +68,11 @@ impl Agent {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         attempt.stage = Stage::Concluding;
         let acted = attempt.act.clone();
-        let home = Arc::clone(&self.home);
-        self.work.spawn_blocking(move || Event::Concluded {
-            attempt: id,
-            outcome: account::of_unstarted(&home, id, failure, acted).map(Box::new),
+        let (home, files) = (Arc::clone(&self.home), self.files.clone());
+        self.work.spawn_blocking(move || {
+            files.release(id);
+            let outcome = account::of_unstarted(&home, id, failure, acted).map(Box::new);
+            Event::Concluded { attempt: id, outcome }
         });
         self.changed();
     }
@@ -80,12 +82,16 @@ impl Agent {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         attempt.stage = Stage::Concluding;
         let is_fenced = attempt.is_fenced;
-        let (home, config) = (Arc::clone(&self.home), Arc::clone(&self.config));
-        self.work.spawn_blocking(move || Event::Concluded {
-            attempt: id,
-            outcome: conclude(&home, &config, id, is_fenced).map(Box::new),
-        });
+        self.spawn_conclude(id, is_fenced, Duration::ZERO);
         self.changed();
+    }
+
+    fn spawn_conclude(&mut self, id: AttemptId, is_fenced: bool, after: Duration) {
+        let (home, config, files) = (Arc::clone(&self.home), Arc::clone(&self.config), self.files.clone());
+        self.work.spawn(async move {
+            tokio::time::sleep(after).await;
+            Event::Concluded { attempt: id, outcome: files.conclude(home, config, id, is_fenced).await }
+        });
     }
 
     pub(super) fn on_concluded(&mut self, id: AttemptId, outcome: io::Result<Box<Outcome>>) {
@@ -95,13 +101,7 @@ impl Agent {
             Err(error) => {
                 error!("attempt {id}: its outcome can't be read or written: {error}");
                 let is_fenced = attempt.is_fenced;
-                let (home, config) = (Arc::clone(&self.home), Arc::clone(&self.config));
-                self.work.spawn_blocking(move || {
-                    std::thread::sleep(crate::limits::DISK_FULL_RETRY);
-                    let outcome = conclude(&home, &config, id, is_fenced).map(Box::new);
-                    Event::Concluded { attempt: id, outcome }
-                });
-                return;
+                return self.spawn_conclude(id, is_fenced, crate::limits::DISK_FULL_RETRY);
             }
         };
         attempt.stage = Stage::Ended;
@@ -122,6 +122,7 @@ impl Agent {
             self.outbox.complete(id, log_length, FromWorker::Complete { lease, outcome });
         }
         self.give_work();
+        self.tidy();
         self.changed();
     }
 }

@@ -26,4 +26,6 @@ pub(super) enum Event {
     Concluded { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
     /// Its directory is gone.
     Deleted,
+    /// Space was looked after.
+    Tidied,
 }

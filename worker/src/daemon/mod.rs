@@ -10,6 +10,7 @@ mod attempt;
 mod conclude;
 mod endings;
 mod event;
+mod files;
 mod home;
 mod keepers;
 mod lease;
@@ -28,10 +29,13 @@ use crate::link::backoff::Backoff;
 use crate::link::connect::{Dialler, DiallerError};
 use crate::link::outbox::Outbox;
 use crate::link::session;
+use crate::link::transfers::Transfers;
+use crate::workspace::{WorkspaceError, Workspaces};
 use agent::Agent;
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::worker_link::ToWorker;
 use event::Event;
+use files::Files;
 use home::Home;
 use std::fmt;
 use std::io;
@@ -48,6 +52,8 @@ pub enum WorkerError {
     Home(HomeError),
     /// Its coordinator can't be dialled at all.
     Dialler(DiallerError),
+    /// Its workspaces.
+    Workspaces(WorkspaceError),
     /// What earlier attempts left can't be read.
     Startup(io::Error),
 }
@@ -58,6 +64,7 @@ impl fmt::Display for WorkerError {
             Self::Config(error) => error.fmt(f),
             Self::Home(error) => error.fmt(f),
             Self::Dialler(error) => error.fmt(f),
+            Self::Workspaces(error) => error.fmt(f),
             Self::Startup(_) => f.write_str("what earlier attempts left behind can't be read"),
         }
     }
@@ -69,6 +76,7 @@ impl std::error::Error for WorkerError {
             Self::Config(error) => error.source(),
             Self::Home(error) => error.source(),
             Self::Dialler(error) => error.source(),
+            Self::Workspaces(error) => error.source(),
             Self::Startup(source) => Some(source),
         }
     }
@@ -87,18 +95,26 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     }
     let home = Home::take(&config.data_dir).map_err(WorkerError::Home)?;
     let outbox = Arc::new(Outbox::default());
+    let transfers = Arc::new(Transfers::default());
+    let workspaces = Workspaces::open(home.directory()).map_err(WorkerError::Workspaces)?;
     let (events, incoming) = mpsc::channel(EVENT_QUEUE);
-    let mut agent = Agent::new(config, home, Arc::clone(&outbox), events.clone());
+    let files = Files { workspaces, transfers: Arc::clone(&transfers) };
+    let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, events.clone());
     agent.begin().map_err(WorkerError::Startup)?;
     tokio::select! {
         () = agent.run(incoming, shutdown) => {}
-        () = stay_connected(&dialler, &outbox, &events) => {}
+        () = stay_connected(&dialler, &outbox, &transfers, &events) => {}
     }
     Ok(())
 }
 
 /// Connects, serves, and connects again, for ever.
-async fn stay_connected(dialler: &Dialler, outbox: &Outbox, events: &mpsc::Sender<Event>) {
+async fn stay_connected(
+    dialler: &Dialler,
+    outbox: &Outbox,
+    transfers: &Transfers,
+    events: &mpsc::Sender<Event>,
+) {
     let mut backoff = Backoff::default();
     loop {
         let pause = match dialler.connect().await {
@@ -108,7 +124,7 @@ async fn stay_connected(dialler: &Dialler, outbox: &Outbox, events: &mpsc::Sende
                     return;
                 }
                 let mut welcome = Welcome::None;
-                let lost = session::serve(socket, receiver, outbox, events, |message| {
+                let lost = session::serve(socket, receiver, outbox, transfers, events, |message| {
                     note_welcome(&mut welcome, &message);
                     Event::Incoming(message)
                 })

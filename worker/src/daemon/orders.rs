@@ -1,7 +1,6 @@
 //! What the coordinator says, and what it is told.
 
 use super::agent::{Agent, Link, Told};
-use super::arrange::arrange;
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
 use crate::keeper::messages::ToKeeper;
@@ -14,7 +13,7 @@ use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, Register, ToWorker};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::info;
 
@@ -143,13 +142,14 @@ impl Agent {
         }
         self.outbox.add(lease.attempt, self.home.attempt(lease.attempt).join(records::LOG), 0);
         self.outbox.begin(lease.attempt, 0);
-        let stage = Stage::Preparing { secrets: grant.secrets.clone() };
+        let (stop, stopped) = watch::channel(false);
+        let stage = Stage::Preparing { secrets: grant.secrets.clone(), stop };
         self.attempts.insert(lease.attempt, Attempt::new(lease, grant.spec.clone(), stage));
         self.changed();
-        let home = Arc::clone(&self.home);
-        self.work.spawn_blocking(move || Event::Prepared {
-            attempt: lease.attempt,
-            result: arrange(&home, &grant),
+        let (home, files) = (Arc::clone(&self.home), self.files.clone());
+        self.work.spawn(async move {
+            let result = files.lay_out(home, grant, stopped).await;
+            Event::Prepared { attempt: lease.attempt, result }
         });
     }
 

@@ -26,6 +26,8 @@ impl Agent {
                 Err(error) => warn!("{} is left alone: {error}", directory.display()),
             }
         }
+        let held: Vec<_> = self.attempts.keys().copied().collect();
+        self.files.begin(&held);
         self.settle_unclaimed();
         if let Err(error) = self.keepers.start(&self.home) {
             warn!("no keeper can be started yet: {error}");

@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 impl Agent {
     pub(super) fn on_prepared(&mut self, id: AttemptId, result: Result<Arranged, StartFailure>) {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        let Stage::Preparing { secrets } = &mut attempt.stage else { return };
+        let Stage::Preparing { secrets, .. } = &mut attempt.stage else { return };
         let secrets = std::mem::take(secrets);
         match result {
             Err(failure) => self.never_start(id, failure),

@@ -333,6 +333,7 @@ impl Attempt {
             gaps: sealed.gaps,
             evidence: Evidence::default(),
             artifacts: Vec::new(),
+            root: None,
         });
     }
 

@@ -7,3 +7,4 @@ pub mod connect;
 pub mod outbox;
 pub mod session;
 pub mod tls;
+pub mod transfers;

@@ -2,7 +2,10 @@
 
 use super::connect::Socket;
 use super::outbox::{Outbox, Parcel};
-use buildpool_protocol::frame::{decode_control, encode_control};
+use super::transfers::{Incoming, Outgoing, Transfers};
+use buildpool_protocol::frame::{
+    BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,
+};
 use buildpool_protocol::limits::SILENCE_MAX;
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
 use futures_util::stream::{SplitSink, SplitStream};
@@ -51,14 +54,17 @@ pub async fn serve<E>(
     socket: Socket,
     mut control: mpsc::Receiver<FromWorker>,
     outbox: &Outbox,
+    transfers: &Transfers,
     events: &mpsc::Sender<E>,
     wrap: impl FnMut(ToWorker) -> E,
 ) -> Lost {
     let (mut sink, mut stream) = socket.split();
+    let mut bulk = transfers.connected();
     let lost = tokio::select! {
-        lost = read(&mut stream, events, wrap) => lost,
-        lost = write(&mut sink, &mut control, outbox) => lost,
+        lost = read(&mut stream, transfers, events, wrap) => lost,
+        lost = write(&mut sink, &mut control, outbox, &mut bulk) => lost,
     };
+    transfers.disconnected();
     if matches!(lost, Lost::Ended | Lost::Malformed(_)) {
         // A peer that is gone does not hear it.
         let _ = timeout(SILENCE_MAX / 30, sink.send(Message::Close(None))).await;
@@ -68,6 +74,7 @@ pub async fn serve<E>(
 
 async fn read<E>(
     stream: &mut SplitStream<Socket>,
+    transfers: &Transfers,
     events: &mpsc::Sender<E>,
     mut wrap: impl FnMut(ToWorker) -> E,
 ) -> Lost {
@@ -80,7 +87,11 @@ async fn read<E>(
         };
         match message {
             Message::Text(text) => match decode_control(text.as_str()) {
+                Ok(ToWorker::Transfer(step)) => transfers.deliver(step.channel(), Incoming::Step(step)),
                 Ok(message) => {
+                    if matches!(message, ToWorker::Registered { .. }) {
+                        transfers.registered();
+                    }
                     if events.send(wrap(message)).await.is_err() {
                         return Lost::Ended;
                     }
@@ -90,7 +101,16 @@ async fn read<E>(
             Message::Close(frame) => {
                 return Lost::Closed(frame.map(|frame| frame.reason.as_str().to_owned()).unwrap_or_default());
             }
-            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+            Message::Binary(frame) => match BinaryHeader::decode(&frame) {
+                Ok((BinaryHeader { kind: BinaryKind::Transfer, channel, position }, _)) => {
+                    let bytes = frame.slice(BINARY_HEADER_BYTES..);
+                    transfers.deliver(channel, Incoming::Bytes { position, bytes });
+                }
+                // The coordinator has nothing else to send in bulk.
+                Ok(_) => {}
+                Err(error) => return Lost::Malformed(error),
+            },
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
         }
     }
 }
@@ -99,6 +119,7 @@ async fn write(
     sink: &mut SplitSink<Socket, Message>,
     control: &mut mpsc::Receiver<FromWorker>,
     outbox: &Outbox,
+    bulk: &mut mpsc::Receiver<Outgoing>,
 ) -> Lost {
     loop {
         let message = match control.try_recv() {
@@ -118,6 +139,10 @@ async fn write(
                             None => return Lost::Ended,
                         },
                         () = outbox.changed() => continue,
+                        Some(outgoing) = bulk.recv() => match outgoing {
+                            Outgoing::Step(step) => text(&step),
+                            Outgoing::Frame(frame) => Message::Binary(frame),
+                        },
                     }
                 }
             },

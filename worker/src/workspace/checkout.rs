@@ -33,8 +33,6 @@ pub(super) struct State {
     pub(super) tree: Option<ObjectId>,
     /// Seconds since 1970.
     pub(super) used_at: u64,
-    /// Files and build products, when it was last measured.
-    pub(super) bytes: u64,
 }
 
 impl Checkout {
@@ -55,6 +53,17 @@ impl Checkout {
     pub(super) fn state(&self) -> State {
         let text = fs::read(self.directory.join("state.json")).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Files and build products in bytes, when they were last measured. Apart from the state, because a job may take the
+    /// checkout while it is being measured.
+    pub(super) fn bytes(&self) -> u64 {
+        let text = fs::read_to_string(self.directory.join("bytes")).unwrap_or_default();
+        text.parse().unwrap_or_default()
+    }
+
+    pub(super) fn note_bytes(&self, bytes: u64) -> Result<(), WorkspaceError> {
+        Ok(write_if_different(&self.directory.join("bytes"), bytes.to_string().as_bytes())?)
     }
 
     pub(super) fn note(&self, state: &State) -> Result<(), WorkspaceError> {
@@ -94,7 +103,7 @@ impl Checkout {
             manifest,
             before.tree.as_ref() != Some(&manifest.tree),
         )?;
-        self.note(&State { tree: Some(manifest.tree.clone()), used_at: now(), ..before })
+        self.note(&State { tree: Some(manifest.tree.clone()), used_at: now() })
     }
 
     /// A link in its place would lead somewhere else.

@@ -1,6 +1,7 @@
 //! The files that a command sees: snapshots in, warm checkouts, artifacts out.
 
 pub mod artifacts;
+pub mod carry;
 mod checkout;
 pub mod collection;
 mod derived_data;

@@ -28,7 +28,6 @@ const CHECKOUTS_MAX: u32 = 1024;
 /// The workspaces of a worker.
 #[derive(Clone, Debug)]
 pub struct Workspaces {
-    git: Git,
     root: PathBuf,
     disk: Disk,
 }
@@ -73,15 +72,14 @@ impl Workspaces {
     /// Opens or makes them in a worker's data directory.
     ///
     /// # Errors
-    /// When git is missing or too old, or the disk fails.
+    /// When the disk fails. git is looked for when a job needs it.
     pub fn open(data_directory: &Path) -> Result<Self, WorkspaceError> {
-        let git = Git::find()?;
         let root = data_directory.join("projects");
         fs::create_dir_all(&root).map_err(WorkspaceError::io("creating", &root))?;
         // Builds write absolute paths down; one without links stays the same.
         let root = root.canonicalize().map_err(WorkspaceError::io("finding", &root))?;
         let disk = probe(&root)?;
-        Ok(Self { git, root, disk })
+        Ok(Self { root, disk })
     }
 
     fn project(&self, project: &str) -> PathBuf {
@@ -95,7 +93,7 @@ impl Workspaces {
             ObjectFormat::Sha256 => "objects-sha256",
         };
         let cache = ObjectCache::open_for_disk(
-            self.git.clone(),
+            Git::find()?,
             &directory.join(name),
             tree.format(),
             self.disk.ignores_case,
@@ -324,15 +322,12 @@ impl Workspaces {
         let mut free_ones = Vec::new();
         let mut total = 0;
         for checkout in self.all_checkouts() {
-            let mut state = checkout.state();
-            if take_lease(&checkout.directory, "measuring")? {
-                state.bytes = bytes_below(&checkout.directory);
-                let noted = checkout.note(&state);
-                remove(&checkout.directory.join("lease"))?;
-                noted?;
-                free_ones.push(Candidate { used_at: state.used_at, bytes: state.bytes, which: checkout });
+            if lease_of(&checkout.directory).is_none() {
+                checkout.note_bytes(bytes_below(&checkout.directory))?;
+                let (used_at, bytes) = (checkout.state().used_at, checkout.bytes());
+                free_ones.push(Candidate { used_at, bytes, which: checkout.clone() });
             }
-            total += state.bytes;
+            total += checkout.bytes();
         }
         for checkout in choose(free_ones, total, free_bytes(&self.root)?, now(), limits) {
             if take_lease(&checkout.directory, "removing")? {
@@ -358,7 +353,7 @@ impl Workspaces {
         for (name, format) in [("objects", ObjectFormat::Sha1), ("objects-sha256", ObjectFormat::Sha256)] {
             if project.join(name).is_dir() {
                 let cache = ObjectCache::open_for_disk(
-                    self.git.clone(),
+                    Git::find()?,
                     &project.join(name),
                     format,
                     self.disk.ignores_case,
@@ -422,7 +417,7 @@ fn readable_name(project: &str) -> String {
         .collect();
     let name = name.trim_start_matches('.');
     // Names that a checkout's directory has already.
-    let is_taken = ["", "lease", "index", "state.json", "excludes", "derived"].contains(&name);
+    let is_taken = ["", "lease", "index", "state.json", "excludes", "derived", "bytes"].contains(&name);
     if is_taken || name.len() > 100 { "tree".into() } else { name.to_owned() }
 }
 

@@ -115,6 +115,7 @@ pub(crate) fn outcome(ending: Ending, acted: Option<Acted>) -> Outcome {
         gaps: Vec::new(),
         evidence: Default::default(),
         artifacts: Vec::new(),
+        root: None,
     }
 }
 

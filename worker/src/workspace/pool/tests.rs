@@ -431,7 +431,7 @@ fn space_is_collected_least_recently_used_and_never_from_a_job() {
     let roomy = SpaceLimits { bytes_max: None, free_min_bytes: 0, idle_max: Duration::from_secs(u64::MAX) };
     bench.workspaces.collect_space(&roomy).unwrap();
     assert!(roots.iter().all(|root| root.exists()));
-    let size = checkout(2).state().bytes;
+    let size = checkout(2).bytes();
     assert!(size >= 100_000);
     let tight = SpaceLimits { bytes_max: Some(size + size / 2), ..roomy };
     bench.workspaces.collect_space(&tight).unwrap();

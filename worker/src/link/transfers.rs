@@ -1,0 +1,232 @@
+//! Transfers on the link: each has a channel, and none outlives its connection. Whoever transfers opens another channel then
+//! and begins again; it goes on where the receiver's disk ends.
+
+use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
+use buildpool_protocol::limits::{TRANSFER_FRAME_BYTES, TRANSFER_WINDOW_BYTES};
+use buildpool_protocol::transfer::Message;
+use buildpool_protocol::worker_link::FromWorker;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{mpsc, watch};
+
+/// Frames and steps that wait for the link: enough to keep it busy.
+const OUTGOING_MAX: usize = 4;
+/// Frames and steps that wait for one transfer: a whole window and a few steps.
+const INCOMING_MAX: usize = TRANSFER_WINDOW_BYTES as usize / TRANSFER_FRAME_BYTES + 16;
+
+/// What goes out.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A step.
+    Step(FromWorker),
+    /// Bytes, with their header.
+    Frame(Bytes),
+}
+
+/// What comes in on one channel.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Incoming {
+    /// A step of the coordinator's.
+    Step(Message),
+    /// Bytes of what was asked for.
+    Bytes {
+        /// Where they belong.
+        position: u64,
+        /// Some of them.
+        bytes: Bytes,
+    },
+}
+
+/// All transfers of a worker.
+#[derive(Debug)]
+pub struct Transfers {
+    state: Mutex<State>,
+    /// The number of the connection that transfers may use; 0 for none.
+    ready: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    connection: u64,
+    link: Option<mpsc::Sender<Outgoing>>,
+    channels: HashMap<u32, mpsc::Sender<Incoming>>,
+    last_channel: u32,
+}
+
+/// The connection is gone: begin again with another channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interrupted;
+
+/// One transfer on one connection.
+#[derive(Debug)]
+pub struct Channel {
+    transfers: Arc<Transfers>,
+    number: u32,
+    link: mpsc::Sender<Outgoing>,
+    incoming: mpsc::Receiver<Incoming>,
+}
+
+impl Default for Transfers {
+    fn default() -> Self {
+        Self { state: Mutex::default(), ready: watch::Sender::new(0) }
+    }
+}
+
+impl Transfers {
+    /// A connection begins; gives what it is to send.
+    pub fn connected(&self) -> mpsc::Receiver<Outgoing> {
+        let (sender, receiver) = mpsc::channel(OUTGOING_MAX);
+        let mut state = self.state();
+        state.connection += 1;
+        state.link = Some(sender);
+        state.channels.clear();
+        receiver
+    }
+
+    /// The coordinator has let this worker in: transfers may begin.
+    pub fn registered(&self) {
+        let connection = self.state().connection;
+        self.ready.send_replace(connection);
+    }
+
+    /// The connection is gone, and with it all channels.
+    pub fn disconnected(&self) {
+        self.ready.send_replace(0);
+        let mut state = self.state();
+        state.link = None;
+        state.channels.clear();
+    }
+
+    /// Hands something to the transfer that it belongs to. One that is over hears nothing; one that gets more than it allowed is
+    /// ended.
+    pub fn deliver(&self, channel: u32, incoming: Incoming) {
+        let mut state = self.state();
+        if state.channels.get(&channel).is_some_and(|transfer| transfer.try_send(incoming).is_err()) {
+            state.channels.remove(&channel);
+        }
+    }
+
+    /// Opens a channel, as soon as there is a connection.
+    pub async fn open(self: &Arc<Self>) -> Channel {
+        let mut ready = self.ready.subscribe();
+        loop {
+            if *ready.borrow_and_update() != 0
+                && let Some(channel) = self.try_open()
+            {
+                return channel;
+            }
+            // The sender is ours, so this ends with a change only.
+            let _changed = ready.changed().await;
+        }
+    }
+
+    fn try_open(self: &Arc<Self>) -> Option<Channel> {
+        let mut state = self.state();
+        let link = state.link.clone()?;
+        let (sender, incoming) = mpsc::channel(INCOMING_MAX);
+        state.last_channel = state.last_channel.wrapping_add(1);
+        let number = state.last_channel;
+        state.channels.insert(number, sender);
+        Some(Channel { transfers: Arc::clone(self), number, link, incoming })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is whole by itself: a thread that died in one left nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Channel {
+    /// The number that every step of it carries.
+    pub const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Sends a step.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub async fn say(&self, step: Message) -> Result<(), Interrupted> {
+        self.link.send(Outgoing::Step(FromWorker::Transfer(step))).await.map_err(|_| Interrupted)
+    }
+
+    /// Sends bytes; waits while the link is busy.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub async fn send(&self, position: u64, bytes: &[u8]) -> Result<(), Interrupted> {
+        let header = BinaryHeader { kind: BinaryKind::Transfer, channel: self.number, position };
+        let mut frame = Vec::with_capacity(BINARY_HEADER_BYTES + bytes.len());
+        frame.extend_from_slice(&header.encode());
+        frame.extend_from_slice(bytes);
+        self.link.send(Outgoing::Frame(frame.into())).await.map_err(|_| Interrupted)
+    }
+
+    /// What comes next.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub async fn next(&mut self) -> Result<Incoming, Interrupted> {
+        self.incoming.recv().await.ok_or(Interrupted)
+    }
+
+    /// What has come already.
+    pub fn poll(&mut self) -> Option<Incoming> {
+        self.incoming.try_recv().ok()
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        self.transfers.state().channels.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Incoming, Interrupted, Outgoing, Transfers};
+    use buildpool_protocol::transfer::Message;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_channel_lives_as_long_as_its_connection() {
+        let transfers = Arc::new(Transfers::default());
+        let opening = tokio::spawn({
+            let transfers = Arc::clone(&transfers);
+            async move { transfers.open().await }
+        });
+        let mut link = transfers.connected();
+        transfers.registered();
+        let mut channel = opening.await.unwrap();
+        channel.say(Message::Done { channel: channel.number() }).await.unwrap();
+        channel.send(7, b"bytes").await.unwrap();
+        assert!(matches!(link.recv().await, Some(Outgoing::Step(_))));
+        assert!(matches!(link.recv().await, Some(Outgoing::Frame(frame)) if frame.len() == 21));
+        let step = Incoming::Step(Message::Taken { channel: channel.number(), offset: 3 });
+        transfers.deliver(channel.number(), step.clone());
+        transfers.deliver(channel.number() + 1, step.clone());
+        assert_eq!(channel.next().await, Ok(step));
+        transfers.disconnected();
+        drop(link);
+        assert_eq!(channel.next().await, Err(Interrupted));
+        assert_eq!(channel.send(0, b"x").await, Err(Interrupted));
+    }
+
+    #[tokio::test]
+    async fn a_transfer_that_gets_more_than_it_allowed_is_ended() {
+        let transfers = Arc::new(Transfers::default());
+        let _link = transfers.connected();
+        transfers.registered();
+        let mut channel = transfers.open().await;
+        for offset in 0..1000 {
+            let step = Incoming::Step(Message::Taken { channel: channel.number(), offset });
+            transfers.deliver(channel.number(), step);
+        }
+        let mut count = 0;
+        while channel.next().await.is_ok() {
+            count += 1;
+        }
+        assert_eq!(count, super::INCOMING_MAX);
+    }
+}
