@@ -83,9 +83,15 @@ impl Disk {
         file.sync_data()
     }
 
+    /// Makes the names in a directory last; it is fine when there is none.
     pub(crate) fn sync_directory(&self, path: &Path) -> io::Result<()> {
         self.before(Operation::SyncDirectory, path)?;
-        File::open(path)?.sync_all()
+        match File::open(path) {
+            Ok(directory) => directory.sync_all(),
+            // No name in it that could be lost: a short log that began again has never had a file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Removes a file; it is fine when there is none.
