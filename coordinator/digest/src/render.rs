@@ -83,6 +83,10 @@ const SHORT_LOG: (usize, usize) = (80, 3_400);
 /// The output of a command that passed is shown even in `minimal` when it is this short: lines and characters.
 const SHORT_ANSWER: (usize, usize) = (20, 1_000);
 
+/// Warnings among the findings of `minimal`.
+const MINIMAL_WARNINGS: usize = 3;
+/// A finding as sure as this, in percent, needs no context in `minimal`.
+const SURE_ENOUGH: u8 = 85;
 /// A finding's line in `minimal` when not all of them fit, in characters.
 const TIGHT_LINE_CHARS: usize = 70;
 /// Characters of a finding's id and what separates it.
@@ -115,9 +119,9 @@ impl Budget {
     }
 }
 
-/// Lines that an answer already has, so that none is shown twice.
+/// Lines that an answer already has, so that none is shown twice; and those of them that are cut from their message.
 #[derive(Default)]
-struct Seen(BTreeSet<u64>);
+struct Seen(BTreeSet<u64>, BTreeSet<u64>);
 
 impl Seen {
     fn key(line: &str) -> u64 {
@@ -129,6 +133,22 @@ impl Seen {
 
     fn add(&mut self, line: &str) {
         self.0.insert(Self::key(line));
+    }
+
+    /// Lines of a finding, of which those in the text are shown and the others are told of.
+    fn add_message(&mut self, lines: &[String], shown: &str) {
+        let shown: BTreeSet<&str> = shown.lines().map(str::trim).collect();
+        for line in lines {
+            self.add(line);
+            if !shown.contains(line.trim()) && !shown.contains(compress::line(line, &[]).trim()) {
+                self.1.insert(Self::key(line));
+            }
+        }
+    }
+
+    /// Whether a line is not there word for word.
+    fn lacks(&self, line: &str) -> bool {
+        !self.has(line) || self.1.contains(&Self::key(line))
     }
 
     fn has(&self, line: &str) -> bool {
@@ -230,7 +250,10 @@ impl Page<'_> {
     /// Tier 1 whole, the rest in a line each. A line for each comes first; what is left makes the likeliest longer.
     fn findings(&mut self) {
         let digest = self.digest;
-        let ranked: Vec<(&Ranked, &Finding)> = digest.ranked.iter().zip(&digest.findings).collect();
+        let mut ranked: Vec<(&Ranked, &Finding)> = digest.ranked.iter().zip(&digest.findings).collect();
+        if self.verbosity == Verbosity::Minimal {
+            self.drop_warnings(&mut ranked);
+        }
         let expanded =
             ranked.iter().take_while(|(ranked, _)| ranked.tier == 1).take(TIER_1_FINDINGS_MAX).count();
         let (expanded, others) = ranked.split_at(expanded);
@@ -251,6 +274,21 @@ impl Page<'_> {
             self.into.tier_1_findings.push(shown);
         }
         self.into.other_findings = others;
+    }
+
+    /// Of the warnings beside errors only the first ones are shown in `minimal`.
+    fn drop_warnings(&mut self, ranked: &mut Vec<(&Ranked, &Finding)>) {
+        let warning = |ranked: &Ranked| ranked.tier > 1 && ranked.found.severity > Severity::Error;
+        let mut warnings = 0;
+        let before = ranked.len();
+        ranked.retain(|(ranked, _)| {
+            warnings += usize::from(warning(ranked));
+            !warning(ranked) || warnings <= MINIMAL_WARNINGS
+        });
+        if ranked.len() < before {
+            let get = self.job_call("--verbosity normal");
+            self.omit("warnings", (before - ranked.len()) as u64, 0, get);
+        }
     }
 
     /// A line for each finding beyond those that are expanded. When they do not fit, they get shorter, down to the test or
@@ -296,9 +334,7 @@ impl Page<'_> {
             });
             let key = compress::relative(&ranked.key(), roots).into_owned();
             let message = brief(&natural[index], &key, most);
-            for line in &ranked.found.lines {
-                self.seen.add(line);
-            }
+            self.seen.add_message(&ranked.found.lines, &message);
             let used = message.chars().count() + ID_CHARS;
             *chars = chars.saturating_sub(used);
             self.budget.chars = self.budget.chars.saturating_sub(used);
@@ -343,16 +379,15 @@ impl Page<'_> {
         let lines = compress::lines(&ranked.found.lines, roots);
         let kept =
             cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
-        for line in &ranked.found.lines {
-            self.seen.add(line);
-        }
+        self.seen.add_message(&ranked.found.lines, &kept);
         shown.message = kept;
         if let Some(location) = &mut shown.location {
             location.file = compress::relative(&location.file, roots).into_owned();
         }
         let mut left = share.saturating_sub(shown.message.chars().count() + 40);
         let wanted = count <= self.allowance.context_findings
-            && (self.verbosity != Verbosity::Minimal || ranked.found.lines.len() <= 2);
+            && (self.verbosity != Verbosity::Minimal
+                || ranked.found.lines.len() <= 2 && ranked.found.sure < SURE_ENOUGH);
         let lines_left = lines_max.saturating_sub(shown.message.lines().count());
         let wanted = wanted && lines_left > 1;
         let (pre, post) = if wanted { (self.allowance.pre, self.allowance.post) } else { (0, 0) };
@@ -484,7 +519,7 @@ impl Page<'_> {
         let mut out = Vec::new();
         for stream in [Stream::Stderr, Stream::Stdout] {
             for line in &self.digest.tails[stream.index()] {
-                if !line.text.trim().is_empty() && !self.seen.has(&line.text) {
+                if !line.text.trim().is_empty() && self.seen.lacks(&line.text) {
                     out.push(compress::line(&line.text, self.digest.roots()));
                 }
             }

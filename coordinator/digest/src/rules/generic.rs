@@ -1,7 +1,7 @@
 //! Shapes that many tools share, for those that no other table knows. All anchored: a word in the middle of a sentence
 //! means nothing.
 
-use super::{Act, ERROR, Kind, Level, Rule, indented, problem};
+use super::{Act, ERROR, Kind, Level, Rule, WARNING, indented, problem};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -41,8 +41,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "generic.severity",
-        pattern: r"^\s{0,4}\[?(?P<s>ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|Critical|SEVERE)\]?(?: ?\[[^\]]*\])?[:!]? (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 60).follow(indented))],
+        pattern: r"^\s{0,4}(?:\[(?:ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|SEVERE)\]:?|(?:ERROR|FATAL|CRITICAL|SEVERE)(?: ?\[[^\]]*\])?[:!]?|(?:Error|error|Fatal|fatal|Critical|critical)(?: ?\[[^\]]*\])?[:!]) (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 60).follow(indented))],
     },
     Rule {
         name: "generic.tool_severity",
@@ -51,8 +51,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "generic.warning",
-        pattern: r"^\s{0,4}\[?(?P<s>WARNING|Warning|warning|WARN)\]?(?: ?\[[^\]]*\])?:? (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Runtime, 40).follow(indented))],
+        pattern: r"^\s{0,4}(?:\[(?:WARNING|Warning|warning|WARN|warn)\]:?|(?:WARNING|WARN)(?: ?\[[^\]]*\])?:?|(?:Warning|warning)(?: ?\[[^\]]*\])?:) (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(WARNING, Kind::Runtime, 40).follow(indented))],
     },
     Rule {
         name: "generic.bullet",

@@ -334,20 +334,22 @@ pub(crate) fn severity_of_word(word: &str) -> Severity {
     }
 }
 
-/// Following lines that are indented; a blank line ends it.
-pub(crate) fn indented(_: &[String], line: &str) -> Next {
-    if line.starts_with([' ', '\t']) && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
-}
-
-/// Following lines that are indented, blank lines between them included.
-pub(crate) fn indented_or_blank(_: &[String], line: &str) -> Next {
-    if line.trim().is_empty() {
-        Next::Maybe
-    } else if line.starts_with([' ', '\t']) {
+/// Following lines that are indented deeper than the head; a blank line ends it.
+pub(crate) fn indented(so_far: &[String], line: &str) -> Next {
+    if !line.trim().is_empty() && indentation(line) > so_far.first().map_or(0, |head| indentation(head)) {
         Next::Part
     } else {
         Next::Beyond
     }
+}
+
+/// Following lines that are indented deeper than the head, blank lines between them included.
+pub(crate) fn indented_or_blank(so_far: &[String], line: &str) -> Next {
+    if line.trim().is_empty() { Next::Maybe } else { indented(so_far, line) }
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
 /// Following lines up to a blank one.

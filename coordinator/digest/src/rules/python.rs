@@ -122,7 +122,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "pytest.failed",
-        pattern: r"^(?:FAILED|ERROR) (?P<t>\S+?\.py(?:::[^\s\[]+)*(?:\[.*?\])?)(?: - (?P<m>.*)|\s*)$",
+        pattern: r"^(?:FAILED|ERROR)(?: \[[\d.]+s\])? (?P<t>\S+?\.py(?:::[^\s\[]+)*(?:\[.*?\])?)(?: - (?P<m>.*)|\s*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).refine(title))],
     },
     Rule {
