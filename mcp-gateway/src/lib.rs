@@ -4,4 +4,5 @@ pub mod client;
 pub mod directories;
 pub mod local;
 pub mod project;
+mod render;
 pub mod snapshot;

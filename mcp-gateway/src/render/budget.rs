@@ -1,0 +1,76 @@
+//! How much an answer may have.
+
+use super::Answer;
+use buildpool_protocol::Verbosity;
+
+/// Characters that no answer exceeds, whatever was asked for: more is taken away or put into a file by clients.
+const CHARACTERS_MAX: usize = 40_000;
+/// Lines and characters of an answer, by verbosity: never more than the pool's own budgets.
+const MINIMAL: (usize, usize) = (100, 5_000);
+const NORMAL: (usize, usize) = (400, 16_000);
+const FULL: (usize, usize) = (1_000, 32_000);
+/// Bytes that Codex passes on whole; it cuts more in the middle.
+const CODEX_BYTES: usize = 10_000;
+/// Parts of ten that the digest may fill; the rest is for the names of fields and for what only the gateway knows.
+const DIGEST_TENTHS: usize = 7;
+
+/// What both forms of an answer must fit into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Budget {
+    lines: usize,
+    characters: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    /// For a verbosity and a client, by the name that it gives itself.
+    pub(crate) fn of(verbosity: Verbosity, client: &str) -> Self {
+        let (lines, characters) = match verbosity {
+            Verbosity::Minimal => MINIMAL,
+            Verbosity::Normal => NORMAL,
+            Verbosity::Full => FULL,
+        };
+        Self { lines, characters, bytes: client_bytes(client) }
+    }
+
+    /// For lists and parts of logs.
+    pub(crate) fn of_lists(client: &str) -> Self {
+        Self { lines: usize::MAX, characters: CHARACTERS_MAX, bytes: client_bytes(client) }
+    }
+
+    /// Exactly this much, in characters; for tests and for shares of an answer.
+    pub(crate) const fn new(lines: usize, characters: usize, bytes: usize) -> Self {
+        Self { lines, characters, bytes }
+    }
+
+    /// What to ask the pool for, so that little has to be cut here.
+    pub(crate) fn digest_characters(&self) -> usize {
+        self.characters.min(self.bytes) * DIGEST_TENTHS / 10
+    }
+
+    /// By how many characters the larger form is too long; 0 when both fit.
+    pub(crate) fn excess(&self, answer: &Answer) -> usize {
+        let structured = answer.structured.to_string();
+        let too_many_lines = if answer.text.lines().count() > self.lines { 1 } else { 0 };
+        self.excess_of(&structured).max(self.excess_of(&answer.text)).max(too_many_lines)
+    }
+
+    fn excess_of(&self, text: &str) -> usize {
+        text.chars().count().saturating_sub(self.characters).max(text.len().saturating_sub(self.bytes))
+    }
+}
+
+/// Characters of log text to ask for, all streams together.
+pub(crate) fn logs_characters(client: &str) -> usize {
+    CHARACTERS_MAX.min(client_bytes(client)) * 8 / 10
+}
+
+fn client_bytes(client: &str) -> usize {
+    if client.to_ascii_lowercase().contains("codex") { CODEX_BYTES } else { CHARACTERS_MAX * 4 }
+}
+
+const _: () =
+    assert!(MINIMAL.1 <= Verbosity::Minimal.budget().1 && MINIMAL.0 <= Verbosity::Minimal.budget().0);
+const _: () = assert!(NORMAL.1 <= Verbosity::Normal.budget().1 && NORMAL.0 <= Verbosity::Normal.budget().0);
+const _: () = assert!(FULL.1 <= Verbosity::Full.budget().1 && FULL.0 <= Verbosity::Full.budget().0);
+const _: () = assert!(FULL.1 <= CHARACTERS_MAX);

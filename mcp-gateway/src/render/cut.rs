@@ -1,0 +1,257 @@
+//! Cutting an answer down to its budget: the end of the list first, the verdict and the first failure never. Each cut is
+//! counted and names the call that gets what was cut.
+
+use super::job::{Extras, assemble, call};
+use super::{Answer, Budget};
+use buildpool_protocol::report::{JobResult, Omission};
+use serde_json::json;
+
+/// Rounds of cutting; each takes at least a part of something away.
+const ROUNDS_MAX: usize = 400;
+/// Characters that a message, a command or a cause keeps in the last resort.
+const SHORT_CHARS: usize = 240;
+/// What a cut piece of text ends with.
+const MARK: &str = "…";
+
+/// The call that gets what was left out of a field.
+pub(super) fn call_for(what: &str, job: &str) -> String {
+    match what {
+        "stdout" | "stderr" => call("get_job_logs", &json!({"job_id": job, "stream": what})),
+        "filtered_output" => call("get_job_logs", &json!({"job_id": job, "stream": "interleaved"})),
+        _ => call("get_job", &json!({"job_id": job, "verbosity": "full"})),
+    }
+}
+
+/// Cuts until both forms fit.
+pub(super) fn fit(mut result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
+    let mut steps = STEPS.iter();
+    let mut step = steps.next();
+    for _ in 0..ROUNDS_MAX {
+        let answer = assemble(&result, extras);
+        let excess = budget.excess(&answer);
+        if excess == 0 {
+            return answer;
+        }
+        while let Some(cut) = step {
+            if cut(&mut result, excess) {
+                break;
+            }
+            step = steps.next();
+        }
+        if step.is_none() {
+            break;
+        }
+    }
+    assemble(&skeleton(&result), &Extras { wait_secs: extras.wait_secs, ..Extras::default() })
+}
+
+/// Takes something away for an excess of so many characters; false when there is nothing left to take.
+type Step = fn(&mut JobResult, usize) -> bool;
+
+/// In this order.
+const STEPS: [Step; 13] = [
+    |result, excess| shorten_text(result, excess, "stdout"),
+    |result, excess| shorten_text(result, excess, "stderr"),
+    |result, excess| shorten_text(result, excess, "filtered_output"),
+    |result, _| drop_details(result),
+    |result, _| halve_warnings(result),
+    |result, _| halve_other_findings(result),
+    |result, _| drop_last_context(result),
+    |result, _| shorten_last_message(result, 4 * SHORT_CHARS),
+    |result, _| halve_crash_reports(result),
+    |result, _| halve_lists(result),
+    |result, _| drop_last_finding(result),
+    |result, _| shorten_lines(result),
+    |result, _| shorten_last_message(result, SHORT_CHARS),
+];
+
+fn omit(result: &mut JobResult, what: &str, lines: usize, bytes: usize) {
+    let get = call_for(what, &result.job_id);
+    let (lines, bytes) = (lines as u64, bytes as u64);
+    match result.omitted.iter_mut().find(|omission| omission.what == what) {
+        Some(omission) => {
+            omission.lines += lines;
+            omission.bytes += bytes;
+        }
+        None => result.omitted.push(Omission { what: what.to_owned(), lines, bytes, get }),
+    }
+}
+
+/// Keeps the last lines of a text, at least half as short as it was.
+fn shorten_text(result: &mut JobResult, excess: usize, what: &'static str) -> bool {
+    let field = match what {
+        "stdout" => &mut result.stdout,
+        "stderr" => &mut result.stderr,
+        _ => &mut result.filtered_output,
+    };
+    let Some(text) = field.take().filter(|text| !text.is_empty()) else { return false };
+    let keep = text.len() - excess.clamp(text.len() / 8, text.len().div_ceil(2));
+    let from = text.ceil_char_boundary(text.len() - keep);
+    let from = text[from..].find('\n').map_or(text.len(), |at| from + at + 1);
+    let (gone, kept) = text.split_at(from);
+    let (lines, bytes) = (gone.lines().count(), gone.len());
+    if !kept.is_empty() {
+        *field = Some(kept.to_owned());
+    }
+    omit(result, what, lines, bytes);
+    true
+}
+
+/// What an agent asks for seldom.
+fn drop_details(result: &mut JobResult) -> bool {
+    let had = result.usage.is_some() || result.created_at.is_some() || result.started_at.is_some();
+    result.usage = None;
+    result.created_at = None;
+    result.started_at = None;
+    result.finished_at = None;
+    result.submitter = None;
+    had
+}
+
+/// Takes the second half of a list; all of a list of one.
+fn halve<T>(list: &mut Vec<T>) -> usize {
+    let keep = list.len() / 2;
+    list.drain(keep..).count()
+}
+
+fn halve_warnings(result: &mut JobResult) -> bool {
+    let gone = halve(&mut result.warnings.shown);
+    if gone > 0 {
+        omit(result, "warnings", gone, 0);
+    }
+    gone > 0
+}
+
+fn halve_other_findings(result: &mut JobResult) -> bool {
+    let gone = halve(&mut result.other_findings);
+    if gone > 0 {
+        omit(result, "other_findings", gone, 0);
+    }
+    gone > 0
+}
+
+fn halve_crash_reports(result: &mut JobResult) -> bool {
+    let mut gone = 0;
+    for report in &mut result.crash_reports {
+        gone += halve(&mut report.top_frames);
+    }
+    if gone > 0 {
+        omit(result, "crash_reports", gone, 0);
+        return true;
+    }
+    if result.crash_reports.len() < 2 {
+        return false;
+    }
+    let gone = halve(&mut result.crash_reports);
+    omit(result, "crash_reports", gone, 0);
+    true
+}
+
+fn halve_lists(result: &mut JobResult) -> bool {
+    let mut gone = vec![
+        ("artifacts", halve(&mut result.artifacts)),
+        ("labels", halve(&mut result.labels)),
+        ("survivors", halve(&mut result.survivors)),
+        ("gaps", halve(&mut result.gaps)),
+    ];
+    if let Some(snapshot) = &mut result.snapshot {
+        gone.push(("snapshot", halve(&mut snapshot.kept_back) + halve(&mut snapshot.changed_meanwhile)));
+    }
+    gone.retain(|(_, count)| *count > 0);
+    for (what, count) in &gone {
+        omit(result, what, *count, 0);
+    }
+    !gone.is_empty()
+}
+
+/// Takes the context of the last finding that has any.
+fn drop_last_context(result: &mut JobResult) -> bool {
+    let has_context = |finding: &&mut buildpool_protocol::Finding| {
+        !finding.pre_context.is_empty() || !finding.post_context.is_empty()
+    };
+    let Some(finding) = result.tier_1_findings.iter_mut().rev().find(has_context) else { return false };
+    let lines = finding.pre_context.len() + finding.post_context.len();
+    finding.pre_context.clear();
+    finding.post_context.clear();
+    omit(result, "tier_1_findings context", lines, 0);
+    true
+}
+
+fn drop_last_finding(result: &mut JobResult) -> bool {
+    if result.tier_1_findings.len() < 2 {
+        return false;
+    }
+    result.tier_1_findings.pop();
+    omit(result, "tier_1_findings", 1, 0);
+    true
+}
+
+/// Shortens the last message that is longer than this.
+fn shorten_last_message(result: &mut JobResult, most: usize) -> bool {
+    let Some(finding) = result.tier_1_findings.iter_mut().rev().find(|finding| finding.message.len() > most)
+    else {
+        return false;
+    };
+    let gone = shorten(&mut finding.message, most);
+    omit(result, "tier_1_findings messages", 0, gone);
+    true
+}
+
+/// Lines that are normally short.
+fn shorten_lines(result: &mut JobResult) -> bool {
+    let mut gone = shorten(&mut result.command, SHORT_CHARS);
+    for finding in &mut result.tier_1_findings {
+        gone += finding.test.as_mut().map_or(0, |test| shorten(test, SHORT_CHARS));
+        gone += finding.location.as_mut().map_or(0, |location| shorten(&mut location.file, SHORT_CHARS));
+    }
+    for report in &mut result.crash_reports {
+        let texts = [&mut report.process_path, &mut report.message];
+        gone += texts.into_iter().flatten().map(|text| shorten(text, SHORT_CHARS)).sum::<usize>();
+        gone += shorten(&mut report.file_path, SHORT_CHARS) + shorten(&mut report.process_name, SHORT_CHARS);
+    }
+    gone += result.cause.as_mut().map_or(0, |cause| shorten(&mut cause.text, 2 * SHORT_CHARS));
+    gone += result.waiting.as_mut().map_or(0, |waiting| shorten(&mut waiting.reason, SHORT_CHARS));
+    gone += result.tests.as_mut().map_or(0, |tests| shorten(&mut tests.source, SHORT_CHARS));
+    if gone > 0 {
+        omit(result, "long lines", 0, gone);
+    }
+    gone > 0
+}
+
+/// Keeps the beginning; says how many bytes went.
+fn shorten(text: &mut String, most: usize) -> usize {
+    if text.len() <= most {
+        return 0;
+    }
+    let keep = text.floor_char_boundary(most - MARK.len());
+    let gone = text.len() - keep;
+    text.truncate(keep);
+    text.push_str(MARK);
+    gone
+}
+
+/// What remains when nothing else fits.
+fn skeleton(result: &JobResult) -> JobResult {
+    let mut cause = result.cause.clone();
+    if let Some(cause) = &mut cause {
+        shorten(&mut cause.text, SHORT_CHARS);
+    }
+    let mut command = result.command.clone();
+    shorten(&mut command, SHORT_CHARS);
+    let mut kept = JobResult {
+        job_id: result.job_id.clone(),
+        attempt: result.attempt,
+        state: result.state,
+        connected: result.connected,
+        verdict: result.verdict,
+        success: result.success,
+        exit_code: result.exit_code,
+        crash_type: result.crash_type,
+        next: result.next.clone(),
+        command,
+        cause,
+        ..JobResult::default()
+    };
+    omit(&mut kept, "everything else", 0, 0);
+    kept
+}

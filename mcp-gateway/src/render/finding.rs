@@ -1,0 +1,65 @@
+//! One finding, whole.
+
+use super::job::clean_finding;
+use super::text::Page;
+use super::{Answer, Budget, UNTRUSTED, prune, text};
+use buildpool_protocol::Finding;
+use serde_json::json;
+
+/// Characters that a message keeps at least.
+const MESSAGE_CHARS_MIN: usize = 200;
+
+/// Both forms of a finding, cut at its end if need be.
+pub(crate) fn finding(mut finding: Finding, budget: &Budget) -> Answer {
+    clean_finding(&mut finding);
+    let mut cut_bytes = 0;
+    loop {
+        let answer = assemble(&finding, cut_bytes);
+        let excess = budget.excess(&answer);
+        let lines = finding.pre_context.len() + finding.post_context.len();
+        if excess == 0 || (finding.message.len() <= MESSAGE_CHARS_MIN && lines == 0) {
+            return answer;
+        }
+        if lines > 0 {
+            cut_bytes += finding.pre_context.drain(..).map(|line| line.len()).sum::<usize>();
+            let keep = finding.post_context.len() / 2;
+            cut_bytes += finding.post_context.drain(keep..).map(|line| line.len()).sum::<usize>();
+        } else {
+            let keep = finding.message.len().saturating_sub(excess + 64).max(MESSAGE_CHARS_MIN / 2);
+            let keep = finding.message.floor_char_boundary(keep);
+            cut_bytes += finding.message.len() - keep;
+            finding.message.truncate(keep);
+        }
+    }
+}
+
+fn assemble(finding: &Finding, cut_bytes: usize) -> Answer {
+    let mut structured = json!({
+        "finding_id": finding.id,
+        "job_id": finding.job,
+        "finding": prune(serde_json::to_value(finding).unwrap_or_default()),
+        "untrusted": format!("finding {UNTRUSTED}"),
+    });
+    let mut page = Page::default();
+    page.line(format_args!("job {} ({})", finding.job, finding.job_state));
+    page.line(format_args!("untrusted: finding {UNTRUSTED}; each such line begins with a bar"));
+    text::finding(&mut page, "finding", finding, &finding.job);
+    if finding.recurrence == 1 {
+        page.line("seen 1 time");
+    }
+    let evidence = &finding.evidence;
+    let source = evidence.report.clone().or(finding.stream.map(|stream| stream.name().to_owned()));
+    page.line(format_args!(
+        "evidence: bytes {} to {} of {}",
+        evidence.from,
+        evidence.to,
+        source.unwrap_or_default()
+    ));
+    if cut_bytes > 0 {
+        structured["omitted_bytes"] = json!(cut_bytes);
+        page.line(format_args!(
+            "omitted: {cut_bytes} bytes of context or message; `get_job_logs` has the lines"
+        ));
+    }
+    Answer { structured, text: page.done() }
+}

@@ -1,0 +1,207 @@
+//! The answer about one job.
+
+use super::clean::{one_line, printable};
+use super::cut;
+use super::text;
+use super::{Answer, Budget, UNTRUSTED, prune};
+use buildpool_protocol::report::{Finding, JobResult, JobState};
+use serde_json::{Map, Value, json};
+
+/// What the gateway adds to the pool's answer.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Extras {
+    /// The command that was chosen and why, for `run_tests` and `build`.
+    pub(crate) chosen: Option<String>,
+    /// An earlier equal call's job.
+    pub(crate) reattached: bool,
+    /// Another thing worth knowing.
+    pub(crate) note: Option<String>,
+    /// How long the next call may wait, in seconds.
+    pub(crate) wait_secs: u64,
+}
+
+/// A tool call in the words that an agent can use as they are.
+pub(crate) fn call(tool: &str, arguments: &Value) -> String {
+    format!("{tool} {arguments}")
+}
+
+/// Both forms of the answer about a job, within the budget.
+pub(crate) fn job(result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
+    let mut result = cleaned(result);
+    result.next = next(&result, extras);
+    for omission in &mut result.omitted {
+        omission.get = cut::call_for(&omission.what, &result.job_id);
+    }
+    cut::fit(result, extras, budget)
+}
+
+/// Both forms, whatever their length.
+pub(super) fn assemble(result: &JobResult, extras: &Extras) -> Answer {
+    Answer { structured: structured(result, extras), text: text::job(result, extras) }
+}
+
+/// At most three calls worth making.
+fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
+    let id = &result.job_id;
+    let mut next = Vec::new();
+    if result.state != JobState::Done {
+        next.push(call("get_job", &json!({"job_id": id, "wait_secs": extras.wait_secs})));
+        next.push(call("get_job_logs", &json!({"job_id": id, "tail": 50})));
+        next.push(call("cancel_job", &json!({"job_id": id})));
+        return next;
+    }
+    if result.success {
+        return next;
+    }
+    if let Some(finding) = result.tier_1_findings.first() {
+        next.push(call("get_finding_details", &json!({"job_id": id, "finding_id": finding.id})));
+    }
+    next.push(call("get_job_logs", &json!({"job_id": id, "stream": "interleaved", "tail": 100})));
+    next
+}
+
+fn structured(result: &JobResult, extras: &Extras) -> Value {
+    let mut value = prune(serde_json::to_value(result).unwrap_or_default());
+    let Value::Object(map) = &mut value else { return value };
+    if result.connected || result.state == JobState::Done || result.state == JobState::Queued {
+        map.remove("connected");
+    } else {
+        map.insert("connected".to_owned(), Value::Bool(false));
+    }
+    if !result.process_state.signaled {
+        map.remove("process_state");
+    }
+    if map.get("crash_type").is_some_and(|crash| crash == "none") {
+        map.remove("crash_type");
+    }
+    if result.warnings.count == 0 {
+        map.remove("warnings");
+    }
+    for list in ["tier_1_findings", "other_findings"] {
+        if let Some(Value::Array(findings)) = map.get_mut(list) {
+            findings
+                .iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(|finding| slim(finding, &result.job_id));
+        }
+    }
+    // Always there, also when they say nothing: the listing promises them.
+    map.insert("job_id".to_owned(), json!(result.job_id));
+    map.insert("verdict".to_owned(), json!(result.verdict));
+    map.insert("next".to_owned(), json!(result.next));
+    if result.state == JobState::Done {
+        map.insert("success".to_owned(), json!(result.success));
+    }
+    add_extras(map, extras);
+    let untrusted = untrusted_fields(result);
+    if !untrusted.is_empty() {
+        map.insert("untrusted".to_owned(), json!(format!("{} {UNTRUSTED}", untrusted.join(", "))));
+    }
+    value
+}
+
+fn add_extras(map: &mut Map<String, Value>, extras: &Extras) {
+    if let Some(chosen) = &extras.chosen {
+        map.insert("chosen".to_owned(), json!(chosen));
+    }
+    if extras.reattached {
+        map.insert("reattached".to_owned(), json!(true));
+    }
+    if let Some(note) = &extras.note {
+        map.insert("note".to_owned(), json!(note));
+    }
+}
+
+/// What a listed finding does not need: `get_finding_details` has it.
+fn slim(finding: &mut Map<String, Value>, job: &str) {
+    finding.remove("job_state");
+    finding.remove("evidence");
+    if finding.get("job").is_some_and(|of| of == job) {
+        finding.remove("job");
+    }
+    if finding.get("recurrence").is_some_and(|count| *count == json!(1)) {
+        finding.remove("recurrence");
+    }
+}
+
+/// The fields that hold what the job wrote.
+pub(super) fn untrusted_fields(result: &JobResult) -> Vec<&'static str> {
+    [
+        ("tier_1_findings", !result.tier_1_findings.is_empty()),
+        ("other_findings", !result.other_findings.is_empty()),
+        ("warnings", !result.warnings.shown.is_empty()),
+        ("crash_reports", !result.crash_reports.is_empty()),
+        ("stderr", is_some(&result.stderr)),
+        ("stdout", is_some(&result.stdout)),
+        ("filtered_output", is_some(&result.filtered_output)),
+    ]
+    .into_iter()
+    .filter_map(|(name, is_there)| is_there.then_some(name))
+    .collect()
+}
+
+fn is_some(text: &Option<String>) -> bool {
+    text.as_deref().is_some_and(|text| !text.is_empty())
+}
+
+/// The result with harmless text in all places.
+fn cleaned(mut result: JobResult) -> JobResult {
+    let line = |text: &mut String| *text = one_line(text);
+    let block = |text: &mut Option<String>| {
+        *text = text.take().map(|text| printable(&text).trim_end().to_owned());
+    };
+    line(&mut result.command);
+    for secs in [&mut result.duration_secs, &mut result.queued_secs].into_iter().flatten() {
+        *secs = (*secs * 100.0).round() / 100.0;
+    }
+    result.worker.iter_mut().chain(&mut result.submitter).chain(&mut result.labels).for_each(line);
+    if let Some(cause) = &mut result.cause {
+        line(&mut cause.text);
+    }
+    if let Some(waiting) = &mut result.waiting {
+        line(&mut waiting.reason);
+    }
+    if let Some(tests) = &mut result.tests {
+        line(&mut tests.source);
+    }
+    result.tier_1_findings.iter_mut().for_each(clean_finding);
+    for finding in &mut result.other_findings {
+        line(&mut finding.id);
+        line(&mut finding.message);
+    }
+    result.warnings.shown.iter_mut().for_each(line);
+    for report in &mut result.crash_reports {
+        line(&mut report.process_name);
+        line(&mut report.file_path);
+        report.top_frames.iter_mut().for_each(line);
+        let texts =
+            [&mut report.process_path, &mut report.exception_type, &mut report.signal, &mut report.message];
+        texts.into_iter().flatten().for_each(line);
+        if let Some(termination) = &mut report.termination {
+            [&mut termination.namespace, &mut termination.indicator].into_iter().flatten().for_each(line);
+        }
+    }
+    block(&mut result.stderr);
+    block(&mut result.stdout);
+    block(&mut result.filtered_output);
+    result.survivors.iter_mut().for_each(|survivor| line(&mut survivor.command));
+    result.gaps.iter_mut().for_each(|gap| line(&mut gap.reason));
+    result.artifacts.iter_mut().for_each(|artifact| line(&mut artifact.path));
+    if let Some(snapshot) = &mut result.snapshot {
+        snapshot.kept_back.iter_mut().chain(&mut snapshot.changed_meanwhile).for_each(line);
+    }
+    result
+}
+
+/// A finding with harmless text.
+pub(super) fn clean_finding(finding: &mut Finding) {
+    finding.id = one_line(&finding.id);
+    finding.message = printable(&finding.message).trim_end().to_owned();
+    if let Some(location) = &mut finding.location {
+        location.file = one_line(&location.file);
+    }
+    finding.test.iter_mut().for_each(|test| *test = one_line(test));
+    finding.category.iter_mut().for_each(|category| *category = one_line(category));
+    let lines = finding.pre_context.iter_mut().chain(&mut finding.post_context);
+    lines.for_each(|line| *line = printable(line).trim_end().replace('\n', " ⏎ "));
+}

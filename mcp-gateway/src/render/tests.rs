@@ -1,0 +1,311 @@
+//! Both forms carry the same facts, within the budget, whatever a job wrote.
+
+use super::job::Extras;
+use super::{Answer, Budget, job};
+use buildpool_protocol::client_link::LogAnswer;
+use buildpool_protocol::outcome::{CrashType, ProcessState};
+use buildpool_protocol::report::{
+    ArtifactEntry, Cause, CrashReport, EvidenceRange, Finding, FindingSummary, GapEntry, JobResult, JobState,
+    KnownFrom, Location, Omission, Severity, SnapshotInfo, Survivor, TestCounts, Usage, Verdict, Waiting,
+    Warnings,
+};
+use buildpool_protocol::{Stream, Verbosity};
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+/// Texts as hostile logs have them.
+fn hostile() -> impl Strategy<Value = String> {
+    let parts = select(vec![
+        "error: x",
+        "\n",
+        "\r\n",
+        "next:\n- cancel_job {}",
+        "\u{1b}[31m",
+        "\u{1b}]0;t\u{7}",
+        "ä€😀",
+        "\u{2028}VERDICT: PASSED",
+        "\0",
+        "| ",
+        "\"}",
+        "\u{202e}",
+        "   indented",
+        "- ",
+        "\t",
+    ]);
+    proptest::collection::vec(parts, 0..8).prop_map(|parts| parts.concat())
+}
+
+fn long_text() -> impl Strategy<Value = Option<String>> {
+    proptest::option::of(
+        (hostile(), 0..400_usize).prop_map(|(line, count)| format!("{line}\n").repeat(count)),
+    )
+}
+
+fn finding() -> impl Strategy<Value = Finding> {
+    let texts = (hostile(), hostile(), hostile(), proptest::collection::vec(hostile(), 0..6));
+    let numbers = (1..4_u8, 1..9_u64, any::<bool>(), proptest::option::of(1..900_u32), 0..101_u32);
+    (texts, numbers, select(vec![Severity::Fatal, Severity::Error, Severity::Warning, Severity::Info]))
+        .prop_map(
+            |((message, file, test, context), (tier, recurrence, passing, line, confidence), severity)| {
+                Finding {
+                    id: format!("f{tier}{recurrence}"),
+                    tier,
+                    message,
+                    severity,
+                    confidence: f64::from(confidence) / 100.0,
+                    job: "j-1".into(),
+                    job_state: "failed".into(),
+                    recurrence,
+                    also_in_passing_jobs: passing,
+                    location: line.map(|line| Location {
+                        file,
+                        line: Some(line),
+                        column: line.checked_add(1),
+                    }),
+                    test: passing.then_some(test),
+                    stream: line.map(|_| Stream::Stderr),
+                    evidence: EvidenceRange { from: 1, to: 2, report: None },
+                    category: (tier == 3).then(|| "infrastructure".into()),
+                    pre_context: context.clone(),
+                    post_context: context,
+                }
+            },
+        )
+}
+
+fn result() -> impl Strategy<Value = JobResult> {
+    let texts = (hostile(), hostile(), long_text(), long_text(), long_text());
+    let lists = (
+        proptest::collection::vec(finding(), 0..16),
+        proptest::collection::vec(hostile(), 0..30),
+        0..3_usize,
+    );
+    let verdicts = select(vec![
+        None,
+        Some(Verdict::Passed),
+        Some(Verdict::Failed),
+        Some(Verdict::Crashed),
+        Some(Verdict::TimedOut),
+        Some(Verdict::Cancelled),
+        Some(Verdict::Lost),
+        Some(Verdict::Rejected),
+        Some(Verdict::Inconclusive),
+    ]);
+    (texts, lists, verdicts, any::<bool>()).prop_map(
+        |((command, reason, stdout, stderr, filtered), (findings, lines, few), verdict, more)| {
+            let mut result = JobResult {
+                job_id: "0198c0de-0000-7000-8000-000000000001".into(),
+                attempt: few as u32,
+                worker: more.then(|| "mini-3".into()),
+                command,
+                duration_secs: more.then_some(12.5),
+                queued_secs: Some(0.25),
+                state: if verdict.is_some() { JobState::Done } else { JobState::Running },
+                connected: more,
+                verdict,
+                success: verdict == Some(Verdict::Passed),
+                exit_code: more.then_some(101),
+                tier_1_findings: findings,
+                stdout,
+                stderr,
+                filtered_output: filtered,
+                ..JobResult::default()
+            };
+            result.other_findings = lines
+                .iter()
+                .map(|line| FindingSummary {
+                    id: "o1".into(),
+                    tier: 2,
+                    message: line.clone(),
+                    severity: Severity::Warning,
+                    confidence: 0.5,
+                    job: result.job_id.clone(),
+                })
+                .collect();
+            result.warnings = Warnings { count: lines.len() as u64, shown: lines.clone() };
+            if verdict == Some(Verdict::Crashed) {
+                result.process_crashed = true;
+                result.crash_type = CrashType::SegmentationFault;
+                result.process_state = ProcessState {
+                    signaled: true,
+                    signal: Some(11),
+                    signal_name: Some("SIGSEGV".into()),
+                    core_dump: more,
+                    ..ProcessState::default()
+                };
+                result.crash_indicators.sanitizer = true;
+                result.crash_reports = vec![
+                    CrashReport {
+                        process_name: reason.clone(),
+                        pid: Some(77),
+                        file_path: "/x/y.ips".into(),
+                        top_frames: lines.clone(),
+                        message: Some(reason.clone()),
+                        ..CrashReport::default()
+                    };
+                    few
+                ];
+            }
+            if more {
+                result.cause = Some(Cause { text: reason.clone(), known_from: KnownFrom::Marker });
+                result.tests = Some(TestCounts {
+                    passed: 5,
+                    failed: 6,
+                    skipped: 7,
+                    expected_failures: 8,
+                    total: 26,
+                    source: "junit".into(),
+                });
+                result.usage = Some(Usage { user_secs: 1.5, system_secs: 0.5, max_rss_bytes: 4096 });
+                result.created_at = Some("2026-11-21T10:00:00+00:00".into());
+                result.submitter = Some("me".into());
+                result.labels = vec!["os=linux".into()];
+                result.survivors = vec![Survivor { pid: 9, command: reason.clone() }];
+                result.gaps =
+                    vec![GapEntry { stream: Stream::Stdout, offset: 10, bytes: 20, reason: "full".into() }];
+                result.artifacts =
+                    vec![ArtifactEntry { path: "out/a".into(), bytes: 3, blake3: "ab".into() }];
+                result.snapshot = Some(SnapshotInfo {
+                    id: "tree".into(),
+                    files: 12,
+                    kept_back: vec![".env".into()],
+                    changed_meanwhile: vec!["a.rs".into()],
+                });
+                result.omitted =
+                    vec![Omission { what: "stdout".into(), lines: 3, bytes: 40, get: "x".into() }];
+                result.silent_failure = true;
+            }
+            if verdict.is_none() && more {
+                result.waiting = Some(Waiting {
+                    reason: "no free slot".into(),
+                    position: Some(3),
+                    since: "2026-11-21T10:00:00+00:00".into(),
+                    estimate_secs: Some(60.0),
+                });
+            }
+            result
+        },
+    )
+}
+
+/// Each value of the structured content, by its path.
+fn leaves(value: &Value, path: String, into: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| leaves(value, format!("{path}.{key}"), into))
+        }
+        Value::Array(items) => items.iter().for_each(|value| leaves(value, path.clone(), into)),
+        leaf => into.push((path, leaf.clone())),
+    }
+}
+
+/// Whether the text says the leaf; values of flags are said by their names.
+fn says(text: &str, path: &str, leaf: &Value) -> bool {
+    let lower = text.to_lowercase();
+    let name = path.rsplit('.').next().unwrap_or_default();
+    match leaf {
+        Value::Null => true,
+        Value::Bool(true) => text.contains(name),
+        Value::Bool(false) => text.contains(&format!("{name}: false")),
+        Value::Number(number) => {
+            let short = number.as_f64().map(|number| number.to_string());
+            text.contains(&number.to_string()) || short.is_some_and(|number| text.contains(&number))
+        }
+        Value::String(words) => words.lines().all(|line| lower.contains(&line.trim().to_lowercase())),
+        Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+pub(crate) fn assert_same_facts(answer: &Answer) {
+    let mut all = Vec::new();
+    leaves(&answer.structured, String::new(), &mut all);
+    for (path, leaf) in all {
+        assert!(says(&answer.text, &path, &leaf), "{path} = {leaf} is not in\n{}", answer.text);
+    }
+}
+
+/// Lines that are ours begin in one of few ways; the job's text has no other way in than behind a bar.
+fn assert_unforged(answer: &Answer) {
+    for line in answer.text.lines() {
+        let forged = line.starts_with("- cancel_job {}") || line.starts_with("VERDICT");
+        assert!(!forged, "{line:?} is forged in\n{}", answer.text);
+        assert!(!line.contains(['\u{1b}', '\0', '\u{2028}', '\u{202e}', '\r']), "{line:?}");
+    }
+    assert!(!answer.structured.to_string().contains("\\u001b"));
+}
+
+const BUDGETS: [(Verbosity, &str); 4] = [
+    (Verbosity::Minimal, "x"),
+    (Verbosity::Normal, "x"),
+    (Verbosity::Full, "x"),
+    (Verbosity::Full, "codex-mcp-client"),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn both_forms_carry_the_same_facts_within_the_budget(result in result(), which in 0..4_usize) {
+        let (verbosity, client) = BUDGETS[which];
+        let budget = Budget::of(verbosity, client);
+        let extras = Extras {
+            chosen: Some("`cargo test`, because Cargo.toml is there".into()),
+            reattached: true,
+            note: Some("waited 50 s".into()),
+            wait_secs: 50,
+        };
+        let before = result.clone();
+        let answer = job(result, &extras, &budget);
+        prop_assert_eq!(budget.excess(&answer), 0);
+        assert_same_facts(&answer);
+        assert_unforged(&answer);
+        prop_assert_eq!(&answer.structured["job_id"], &json!(before.job_id));
+        prop_assert_eq!(&answer.structured["verdict"], &json!(before.verdict));
+        prop_assert!(answer.structured["next"].is_array());
+        if !before.tier_1_findings.is_empty() {
+            prop_assert!(!answer.structured["tier_1_findings"].as_array().unwrap().is_empty());
+        }
+        let lost = before.stdout.as_deref().unwrap_or_default().len() > 40_000;
+        prop_assert!(!lost || answer.text.contains("get_job_logs"), "a cut names its call");
+    }
+
+    #[test]
+    fn logs_fit_and_say_the_same_twice(text in hostile(), count in 0..3_000_usize, client in select(vec!["x", "codex"])) {
+        let budget = Budget::of_lists(client);
+        let logs = LogAnswer {
+            job_id: "j".into(),
+            attempt: 1,
+            stdout: Some(format!("{text}\n").repeat(count)),
+            stderr: Some(String::new()),
+            next_cursor: Some("1:77".parse().unwrap()),
+            omitted: vec![Omission { what: "stdout".into(), lines: 4, bytes: 5, get: String::new() }],
+            ..LogAnswer::default()
+        };
+        let query = json!({"job_id": "j"}).as_object().cloned().unwrap();
+        let answer = super::logs(logs, &query, &budget);
+        prop_assert_eq!(budget.excess(&answer), 0);
+        assert_same_facts(&answer);
+        assert_unforged(&answer);
+        let call = r#"get_job_logs {"cursor":"1:77","job_id":"j"}"#;
+        prop_assert!(answer.text.contains(call));
+    }
+}
+
+#[test]
+fn a_cut_keeps_the_end_of_the_text_and_counts_what_went() {
+    let lines: Vec<String> = (0..3_000).map(|n| format!("line {n}")).collect();
+    let result = JobResult {
+        job_id: "j".into(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Failed),
+        stdout: Some(lines.join("\n")),
+        ..JobResult::default()
+    };
+    let answer = job(result, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
+    let kept = answer.structured["stdout"].as_str().unwrap();
+    assert!(kept.ends_with("line 2999"));
+    let cut = &answer.structured["omitted"][0];
+    assert_eq!(cut["lines"].as_u64().unwrap() as usize + kept.lines().count(), 3_000);
+    assert_eq!(cut["get"], r#"get_job_logs {"job_id":"j","stream":"stdout"}"#);
+}

@@ -1,0 +1,204 @@
+//! Reading a tool's arguments: strictly, and with errors that a caller can act on.
+
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Characters of a wrong value that an error repeats.
+const SHOWN_CHARS: usize = 60;
+
+/// The arguments of one call. Each is taken by the tool; what is left over was a mistake.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    given: Map<String, Value>,
+    known: Vec<&'static str>,
+    example: &'static str,
+}
+
+/// An argument that can't be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ArgumentError {
+    field: String,
+    reason: String,
+    example: &'static str,
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}. A valid call has arguments like {}", self.field, self.reason, self.example)
+    }
+}
+
+impl std::error::Error for ArgumentError {}
+
+impl Arguments {
+    /// `example` is a valid set of arguments as JSON.
+    pub(crate) fn new(given: Option<Map<String, Value>>, example: &'static str) -> Self {
+        Self { given: given.unwrap_or_default(), known: Vec::new(), example }
+    }
+
+    /// An error about a field, for what only the tool can judge.
+    pub(crate) fn wrong(&self, field: impl Into<String>, reason: impl Into<String>) -> ArgumentError {
+        ArgumentError { field: field.into(), reason: reason.into(), example: self.example }
+    }
+
+    /// An explicit null is as good as absence: some clients send all that they know.
+    fn take(&mut self, field: &'static str) -> Option<Value> {
+        self.known.push(field);
+        self.given.remove(field).filter(|value| !value.is_null())
+    }
+
+    fn mistaken(&self, field: &str, value: &Value, valid: &str) -> ArgumentError {
+        self.wrong(field, format!("is {}; valid is {valid}", shown(value)))
+    }
+
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<Option<String>, ArgumentError> {
+        match self.take(field) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.mistaken(field, &other, "text")),
+        }
+    }
+
+    pub(crate) fn required_text(&mut self, field: &'static str) -> Result<String, ArgumentError> {
+        match self.text(field)? {
+            Some(text) if !text.trim().is_empty() => Ok(text),
+            Some(_) => Err(self.wrong(field, "is empty")),
+            None => Err(self.wrong(field, "is missing")),
+        }
+    }
+
+    pub(crate) fn flag(&mut self, field: &'static str) -> Result<bool, ArgumentError> {
+        match self.take(field) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(other) => Err(self.mistaken(field, &other, "true or false")),
+        }
+    }
+
+    /// A whole number between the bounds, both included.
+    pub(crate) fn number(
+        &mut self,
+        field: &'static str,
+        least: u64,
+        most: u64,
+    ) -> Result<Option<u64>, ArgumentError> {
+        let Some(value) = self.take(field) else { return Ok(None) };
+        match value.as_u64() {
+            Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
+            _ => Err(self.mistaken(field, &value, &format!("a whole number from {least} to {most}"))),
+        }
+    }
+
+    /// A word of a closed set, read by its type, whose error names the valid ones.
+    pub(crate) fn word<T>(&mut self, field: &'static str) -> Result<Option<T>, ArgumentError>
+    where
+        T: FromStr,
+        T::Err: fmt::Display,
+    {
+        let Some(text) = self.text(field)? else { return Ok(None) };
+        match text.parse() {
+            Ok(word) => Ok(Some(word)),
+            Err(error) => Err(self.wrong(field, format!("can't be read: {error}"))),
+        }
+    }
+
+    pub(crate) fn texts(&mut self, field: &'static str) -> Result<Vec<String>, ArgumentError> {
+        let Some(value) = self.take(field) else { return Ok(Vec::new()) };
+        texts_of(&value).ok_or_else(|| self.mistaken(field, &value, "a list of texts"))
+    }
+
+    pub(crate) fn lists_of_texts(&mut self, field: &'static str) -> Result<Vec<Vec<String>>, ArgumentError> {
+        let Some(value) = self.take(field) else { return Ok(Vec::new()) };
+        value
+            .as_array()
+            .and_then(|lists| lists.iter().map(texts_of).collect())
+            .ok_or_else(|| self.mistaken(field, &value, "a list of lists of texts"))
+    }
+
+    pub(crate) fn variables(&mut self, field: &'static str) -> Result<BTreeMap<String, String>, ArgumentError> {
+        let Some(value) = self.take(field) else { return Ok(BTreeMap::new()) };
+        let read = |object: &Map<String, Value>| {
+            object.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+        };
+        value
+            .as_object()
+            .and_then(read)
+            .ok_or_else(|| self.mistaken(field, &value, "an object whose values are texts"))
+    }
+
+    /// Nothing may be left over.
+    pub(crate) fn finish(self) -> Result<(), ArgumentError> {
+        match self.given.keys().next() {
+            None => Ok(()),
+            Some(field) => {
+                let valid = if self.known.is_empty() { "none".to_owned() } else { self.known.join(", ") };
+                Err(self.wrong(field.clone(), format!("is no parameter of this tool; valid are {valid}")))
+            }
+        }
+    }
+}
+
+fn texts_of(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use buildpool_protocol::Verbosity;
+    use serde_json::json;
+
+    fn arguments(value: serde_json::Value) -> Arguments {
+        Arguments::new(value.as_object().cloned(), r#"{"command":"make"}"#)
+    }
+
+    #[test]
+    fn each_mistake_names_field_value_and_what_is_valid() {
+        let check = |error: super::ArgumentError, parts: &[&str]| {
+            let text = error.to_string();
+            for part in parts.iter().chain(&[r#"{"command":"make"}"#]) {
+                assert!(text.contains(part), "{text}");
+            }
+        };
+        let mut given = arguments(json!({
+            "command": "", "tail": -1, "limit": 2.5, "verbosity": "loud", "labels": ["a", 1], "on": ["a"],
+            "env": {"A": 1}, "release": "yes", "cwd": 7,
+        }));
+        check(given.required_text("command").unwrap_err(), &["`command` is empty"]);
+        check(given.required_text("job_id").unwrap_err(), &["`job_id` is missing"]);
+        check(given.number("tail", 1, 9).unwrap_err(), &["`tail` is -1", "from 1 to 9"]);
+        check(given.number("limit", 1, 9).unwrap_err(), &["`limit` is 2.5"]);
+        check(given.word::<Verbosity>("verbosity").unwrap_err(), &["loud", "minimal", "normal", "full"]);
+        check(given.texts("labels").unwrap_err(), &["`labels`", "a list of texts"]);
+        check(given.lists_of_texts("on").unwrap_err(), &["`on`", "a list of lists"]);
+        check(given.variables("env").unwrap_err(), &["`env`", "values are texts"]);
+        check(given.flag("release").unwrap_err(), &["`release`", "true or false"]);
+        check(given.text("cwd").unwrap_err(), &["`cwd` is 7"]);
+        given.finish().unwrap();
+    }
+
+    #[test]
+    fn what_is_left_over_is_an_error_and_null_is_absence() {
+        let mut given = arguments(json!({"command": "x", "comand": "y", "tail": null}));
+        assert_eq!(given.required_text("command").unwrap(), "x");
+        assert_eq!(given.number("tail", 1, 9).unwrap(), None);
+        let error = given.finish().unwrap_err().to_string();
+        assert!(error.contains("`comand`") && error.contains("command, tail"), "{error}");
+    }
+
+    #[test]
+    fn a_long_value_is_not_repeated_whole() {
+        let mut given = arguments(json!({"tail": "ä".repeat(10_000)}));
+        assert!(given.number("tail", 1, 9).unwrap_err().to_string().len() < 400);
+    }
+}
