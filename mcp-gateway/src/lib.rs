@@ -1,8 +1,20 @@
 //! The user's side: pool client, snapshots and the MCP tools.
 
 pub mod client;
+mod config;
 pub mod directories;
+mod fixtures;
+mod gateway;
+mod handler;
 pub mod local;
+mod pool;
+mod progress;
 pub mod project;
 mod render;
 pub mod snapshot;
+mod tasks;
+mod tools;
+mod transport;
+
+pub use config::{GatewayConfig, HttpAuth, HttpConfig, WaitBudgets};
+pub use transport::{HttpServer, ServeError, serve_http, serve_stdio};

@@ -7,9 +7,11 @@ mod config;
 mod detect;
 mod node;
 mod quote;
+mod templates;
 mod xcode;
 
 pub use choose::{ChooseError, Chosen, Goal, choose};
 pub use config::{Commands, ConfigProblem, Configuration, ConfigurationCache, nearest};
 pub use detect::{Detected, Tool};
 pub use quote::quoted;
+pub use templates::Templates;

@@ -38,11 +38,6 @@ impl Budget {
         Self { lines: usize::MAX, characters: CHARACTERS_MAX, bytes: client_bytes(client) }
     }
 
-    /// Exactly this much, in characters; for tests and for shares of an answer.
-    pub(crate) const fn new(lines: usize, characters: usize, bytes: usize) -> Self {
-        Self { lines, characters, bytes }
-    }
-
     /// What to ask the pool for, so that little has to be cut here.
     pub(crate) fn digest_characters(&self) -> usize {
         self.characters.min(self.bytes) * DIGEST_TENTHS / 10

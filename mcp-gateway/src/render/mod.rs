@@ -19,8 +19,8 @@ pub(crate) use budget::{Budget, logs_characters};
 pub(crate) use build::{BuildAnswer, build};
 pub(crate) use clean::{one_line, printable};
 pub(crate) use finding::finding;
-pub(crate) use job::{Extras, call, job};
-pub(crate) use lists::{jobs, templates, workers};
+pub(crate) use job::{Extras, job};
+pub(crate) use lists::{jobs, labels_of, templates, workers};
 pub(crate) use logs::logs;
 
 use serde_json::Value;

@@ -243,7 +243,7 @@ const BUDGETS: [(Verbosity, &str); 4] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
     fn both_forms_carry_the_same_facts_within_the_budget(result in result(), which in 0..4_usize) {
@@ -271,7 +271,7 @@ proptest! {
     }
 
     #[test]
-    fn logs_fit_and_say_the_same_twice(text in hostile(), count in 0..3_000_usize, client in select(vec!["x", "codex"])) {
+    fn logs_fit_and_say_the_same_twice(text in hostile(), count in 0..1_500_usize, client in select(vec!["x", "codex"])) {
         let budget = Budget::of_lists(client);
         let logs = LogAnswer {
             job_id: "j".into(),

@@ -117,7 +117,10 @@ impl Arguments {
             .ok_or_else(|| self.mistaken(field, &value, "a list of lists of texts"))
     }
 
-    pub(crate) fn variables(&mut self, field: &'static str) -> Result<BTreeMap<String, String>, ArgumentError> {
+    pub(crate) fn variables(
+        &mut self,
+        field: &'static str,
+    ) -> Result<BTreeMap<String, String>, ArgumentError> {
         let Some(value) = self.take(field) else { return Ok(BTreeMap::new()) };
         let read = |object: &Map<String, Value>| {
             object.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()

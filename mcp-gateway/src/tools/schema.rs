@@ -15,9 +15,12 @@ pub(crate) struct Choices {
 }
 
 /// Labels that the listing shows; more are in `worker_status`.
-const LABELS_MAX: usize = 12;
+const LABELS_MAX: usize = 8;
 /// Characters of all labels that the listing shows.
-const LABELS_CHARS_MAX: usize = 240;
+const LABELS_CHARS_MAX: usize = 120;
+
+/// Characters of all names of templates that the listing shows; `list_templates` has them anyway.
+const TEMPLATES_CHARS_MAX: usize = 400;
 
 /// What a tool does to the world.
 #[derive(Clone, Copy)]
@@ -37,7 +40,7 @@ pub(crate) fn tool(
     description: &'static str,
     effect: Effect,
     input: Value,
-    output: Value,
+    output: Option<Value>,
 ) -> Tool {
     let (reads, destroys, is_idempotent) = match effect {
         Effect::Reads => (true, false, true),
@@ -49,10 +52,11 @@ pub(crate) fn tool(
         .destructive(destroys)
         .idempotent(is_idempotent)
         .open_world(false);
-    Tool::new(name, description, object(input))
-        .with_title(title)
-        .with_annotations(annotations)
-        .with_raw_output_schema(object(output))
+    let tool = Tool::new(name, description, object(input)).with_title(title).with_annotations(annotations);
+    match output {
+        Some(output) => tool.with_raw_output_schema(object(output)),
+        None => tool,
+    }
 }
 
 fn object(value: Value) -> Arc<JsonObject> {
@@ -64,25 +68,19 @@ fn object(value: Value) -> Arc<JsonObject> {
 
 /// A strict object.
 pub(crate) fn input(properties: Value, required: &[&str]) -> Value {
-    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let mut schema = json!({"type": "object", "additionalProperties": false});
+    if properties.as_object().is_some_and(|properties| !properties.is_empty()) {
+        schema["properties"] = properties;
+    }
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
     schema
 }
 
-/// An open object that says only what is always there.
-pub(crate) fn output(required: &[&str]) -> Value {
-    json!({"type": "object", "required": required})
-}
-
-/// The answer about a job.
-pub(crate) fn job_output() -> Value {
-    json!({
-        "type": "object",
-        "properties": {"state": {"type": "string"}, "next": {"type": "array", "items": {"type": "string"}}},
-        "required": ["job_id", "state", "verdict", "next"],
-    })
+/// The answer about a job: open, and says only what is always there. The whole schema is in the documentation.
+pub(crate) fn job_output() -> Option<Value> {
+    Some(json!({"type": "object", "required": ["job_id", "state", "verdict", "next"]}))
 }
 
 pub(crate) fn text() -> Value {
@@ -93,8 +91,8 @@ pub(crate) fn described(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
-pub(crate) fn integer(least: u64) -> Value {
-    json!({"type": "integer", "minimum": least})
+pub(crate) fn integer() -> Value {
+    json!({"type": "integer"})
 }
 
 fn texts() -> Value {
@@ -106,40 +104,54 @@ pub(crate) fn verbosity() -> Value {
 }
 
 pub(crate) fn template(choices: &Choices) -> Value {
-    if choices.templates.is_empty() { text() } else { json!({"type": "string", "enum": choices.templates}) }
+    let characters: usize = choices.templates.iter().map(String::len).sum();
+    if characters > TEMPLATES_CHARS_MAX {
+        return described("See list_templates");
+    }
+    json!({"type": "string", "enum": choices.templates})
 }
 
-/// The parameters of all tools that run something, `more` first. Only one of them describes what the others share.
+/// The parameters of all tools that run something, `more` first. Only one of them says about the shared ones what their
+/// names do not; a choice that it lists is checked for the others when they are called.
 pub(crate) fn run_input(choices: &Choices, more: Value, required: &[&str], is_described: bool) -> Value {
-    let with = |mut schema: Value, description: &str| {
-        if is_described {
-            schema["description"] = json!(description);
-        }
-        schema
-    };
-    let mut labels = with(texts(), "Workers that will do: KEY or KEY=VALUE");
-    let known = shown_labels(choices);
-    if is_described && !known.is_empty() {
-        labels["items"]["examples"] = json!(known);
-    }
-    let mut properties = more;
-    let shared = json!({
+    let mut properties = json!({
         "cwd": text(),
-        "env": {"type": "object", "additionalProperties": {"type": "string"}},
-        "labels": labels,
-        "on": with(json!({"type": "array", "items": texts()}), "Run on each of these label sets at once"),
-        "timeout_secs": integer(1),
-        "verbosity": verbosity(),
-        "template": with(template(choices), "Output filter"),
-        "reports": with(texts(), "Test report globs"),
-        "artifacts": with(texts(), "Globs of files to bring back"),
-        "wait_secs": integer(0),
-        "client_request_id": with(text(), "Same id, same job"),
+        "env": {"type": "object"},
+        "labels": texts(),
+        "on": {"type": "array", "items": texts()},
+        "timeout_secs": integer(),
+        "verbosity": text(),
+        "template": text(),
+        "reports": texts(),
+        "artifacts": texts(),
+        "wait_secs": integer(),
+        "client_request_id": text(),
     });
-    if let (Value::Object(properties), Value::Object(shared)) = (&mut properties, shared) {
-        properties.extend(shared);
+    if is_described {
+        describe(&mut properties, choices);
+    }
+    if let (Value::Object(properties), Value::Object(more)) = (&mut properties, more) {
+        properties.extend(more);
     }
     input(properties, required)
+}
+
+fn describe(properties: &mut Value, choices: &Choices) {
+    properties["verbosity"] = verbosity();
+    properties["template"] = template(choices);
+    for (name, description) in [
+        ("labels", "KEY or KEY=VALUE"),
+        ("on", "Label sets, a job on each"),
+        ("reports", "Globs: JUnit, xcresult"),
+        ("artifacts", "Globs to bring back"),
+        ("client_request_id", "Same id, same job"),
+    ] {
+        properties[name]["description"] = json!(description);
+    }
+    let known = shown_labels(choices);
+    if !known.is_empty() {
+        properties["labels"]["items"]["examples"] = json!(known);
+    }
 }
 
 fn shown_labels(choices: &Choices) -> Vec<&str> {

@@ -1,0 +1,188 @@
+//! What all connections of a gateway share: the pool, the projects, what may be chosen in them at the moment, and who
+//! wants to know when that changes.
+
+use crate::client::Client;
+use crate::config::GatewayConfig;
+use crate::pool::Pool;
+use crate::project::{Configuration, ConfigurationCache, Templates};
+use crate::render::labels_of;
+use crate::tools::{Choices, ToolError};
+use buildpool_protocol::client_link::WorkerSummary;
+use rmcp::service::{Peer, RoleServer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+
+/// Calls under way at once, over all connections.
+pub(crate) const CALLS_MAX: usize = 256;
+/// How often the configuration is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(400);
+/// How often the workers' labels are asked for.
+const LABELS_EVERY: Duration = Duration::from_secs(30);
+/// Connections of clients of the older revisions that are told about changes.
+const PEERS_MAX: usize = 1_024;
+
+/// A gateway.
+pub(crate) struct Shared {
+    pub(crate) config: GatewayConfig,
+    /// With the gateway's own token.
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) calls: Semaphore,
+    /// That of stdio and of `/mcp`.
+    pub(crate) project: Arc<Project>,
+    /// By name in the URL.
+    pub(crate) projects: BTreeMap<String, Arc<Project>>,
+}
+
+impl Shared {
+    /// `is_confined`: callers are others than who started the gateway, so commands stay inside the projects.
+    pub(crate) fn new(config: GatewayConfig, is_confined: bool) -> Arc<Self> {
+        let project = |directory: &PathBuf| Arc::new(Project::new(directory.clone(), is_confined));
+        Arc::new(Self {
+            pool: Arc::new(Pool::new(config.target.clone())),
+            calls: Semaphore::new(CALLS_MAX),
+            project: project(&config.directory),
+            projects: config
+                .projects
+                .iter()
+                .map(|(name, directory)| (name.clone(), project(directory)))
+                .collect(),
+            config,
+        })
+    }
+
+    /// Keeps what may be chosen fresh, for as long as it is polled.
+    pub(crate) async fn watch(&self) {
+        let mut labels_at: Option<Instant> = None;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let is_due = labels_at.is_none_or(|at| at.elapsed() >= LABELS_EVERY);
+            if is_due && let Some(client) = self.asked_pool(labels_at.is_none()).await {
+                labels_at = Some(Instant::now());
+                if let Ok(workers) = client.workers().await {
+                    self.all_projects().for_each(|project| project.saw_workers(&workers));
+                }
+            }
+            for project in self.all_projects() {
+                project.look().await;
+            }
+        }
+    }
+
+    fn all_projects(&self) -> impl Iterator<Item = &Arc<Project>> {
+        std::iter::once(&self.project).chain(self.projects.values())
+    }
+
+    /// The pool, where asking for its labels is right: the local one is neither started nor kept alive for them.
+    async fn asked_pool(&self, is_first: bool) -> Option<Client> {
+        if self.pool.is_local() {
+            return if is_first { self.pool.connection().await } else { None };
+        }
+        self.pool.client().await.ok()
+    }
+}
+
+/// A project of a gateway.
+pub(crate) struct Project {
+    directory: PathBuf,
+    is_confined: bool,
+    configurations: ConfigurationCache,
+    labels: Mutex<Vec<String>>,
+    choices: watch::Sender<Choices>,
+    peers: Mutex<Vec<Peer<RoleServer>>>,
+}
+
+impl Project {
+    fn new(directory: PathBuf, is_confined: bool) -> Self {
+        let project = Self {
+            directory,
+            is_confined,
+            configurations: ConfigurationCache::default(),
+            labels: Mutex::default(),
+            choices: watch::Sender::default(),
+            peers: Mutex::default(),
+        };
+        let choices = project.choices();
+        project.choices.send_replace(choices);
+        project
+    }
+
+    /// The directory that a call means.
+    pub(crate) fn directory_of(&self, cwd: Option<&str>) -> Result<PathBuf, ToolError> {
+        let wrong = |path: &Path, reason: &str| ToolError::Directory {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let path = self.directory.join(cwd.unwrap_or_default());
+        let real = path.canonicalize().map_err(|error| wrong(&path, &error.to_string()))?;
+        if !real.is_dir() {
+            return Err(wrong(&path, "it is no directory"));
+        }
+        let is_inside = || self.directory.canonicalize().is_ok_and(|project| real.starts_with(project));
+        if self.is_confined && !is_inside() {
+            return Err(wrong(&path, "it is outside of the project; give a path relative to it"));
+        }
+        Ok(real)
+    }
+
+    /// The configuration that holds for a directory, as it is now.
+    pub(crate) fn configuration_of(&self, directory: &Path) -> Arc<Configuration> {
+        self.configurations.load(directory)
+    }
+
+    /// The project's filters, as they are now.
+    pub(crate) fn templates(&self) -> Templates {
+        Templates::of(&self.configuration_of(&self.directory))
+    }
+
+    /// What may be chosen now.
+    pub(crate) fn choices(&self) -> Choices {
+        let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Choices { templates: self.templates().names(), labels }
+    }
+
+    /// Learns the workers' labels.
+    pub(crate) fn saw_workers(&self, workers: &[WorkerSummary]) {
+        let labels: BTreeSet<String> = workers.iter().flat_map(labels_of).collect();
+        *self.labels.lock().unwrap_or_else(PoisonError::into_inner) = labels.into_iter().collect();
+    }
+
+    /// Changes of what may be chosen.
+    pub(crate) fn changes(&self) -> watch::Receiver<Choices> {
+        self.choices.subscribe()
+    }
+
+    /// A client of an older revision that is to be told about changes.
+    pub(crate) fn add_peer(&self, peer: Peer<RoleServer>) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.retain(|peer| !peer.is_transport_closed());
+        if peers.len() < PEERS_MAX {
+            peers.push(peer);
+        }
+    }
+
+    /// Looks whether something changed, and tells who wants to know.
+    async fn look(&self) {
+        let choices = self.choices();
+        let has_changed = self.choices.send_if_modified(|known| {
+            let has_changed = *known != choices;
+            *known = choices;
+            has_changed
+        });
+        if !has_changed {
+            return;
+        }
+        let peers: Vec<Peer<RoleServer>> = {
+            let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            peers.retain(|peer| !peer.is_transport_closed());
+            peers.clone()
+        };
+        for peer in peers {
+            // Who has gone is dropped the next time.
+            let _ = tokio::time::timeout(LOOK_EVERY, peer.notify_tool_list_changed()).await;
+        }
+    }
+}

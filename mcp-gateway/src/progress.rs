@@ -1,0 +1,147 @@
+//! Progress notifications: only for who gave a token, each with a larger number than the last, at most one a second and
+//! at least one in fifteen, none after the answer.
+
+use buildpool_protocol::JobState;
+use buildpool_protocol::client_link::Progress;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{Peer, RoleServer};
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Between two notifications at least.
+const APART: Duration = Duration::from_secs(1);
+/// And at most: clients give up what is silent.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Where progress goes.
+pub(crate) struct Reporter {
+    to: Option<(Peer<RoleServer>, ProgressToken)>,
+    started: Instant,
+    jobs: Mutex<Vec<Progress>>,
+    changed: Notify,
+}
+
+impl Reporter {
+    /// Without a token nothing is ever sent.
+    pub(crate) fn new(to: Option<(Peer<RoleServer>, ProgressToken)>) -> Self {
+        Self { to, started: Instant::now(), jobs: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// How one of the call's jobs goes.
+    pub(crate) fn tell(&self, index: usize, progress: Progress) {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if jobs.len() <= index {
+            jobs.resize_with(index + 1, Progress::default);
+        }
+        if jobs[index] != progress {
+            jobs[index] = progress;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Sends until it is dropped.
+    pub(crate) async fn run(&self) {
+        let Some((peer, token)) = &self.to else { return std::future::pending().await };
+        let mut last = self.started;
+        loop {
+            // Whether something changed or the time has come, the next line is due.
+            let _due = tokio::time::timeout_at(last + HEARTBEAT, self.changed.notified()).await;
+            tokio::time::sleep_until(last + APART).await;
+            last = Instant::now();
+            let elapsed = last.duration_since(self.started);
+            let notification = ProgressNotificationParam::new(token.clone(), elapsed.as_secs_f64())
+                .with_message(self.message(elapsed));
+            if peer.notify_progress(notification).await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    fn message(&self, elapsed: Duration) -> String {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        match jobs.as_slice() {
+            [] => format!("submitting, {} s", elapsed.as_secs()),
+            [job] => format!("{}, {} s", sentence(job), elapsed.as_secs()),
+            jobs => {
+                let done = jobs.iter().filter(|job| job.state == JobState::Done).count();
+                let current: Vec<String> =
+                    jobs.iter().filter(|job| job.state != JobState::Done).take(3).map(sentence).collect();
+                format!("{done} of {} jobs done; {}, {} s", jobs.len(), current.join("; "), elapsed.as_secs())
+            }
+        }
+    }
+}
+
+/// How a job goes: `running on mini-3: 3 errors so far, 412 of 1,204 tests`.
+fn sentence(job: &Progress) -> String {
+    let mut text = job.state.name().to_owned();
+    if let Some(worker) = &job.worker {
+        let _ = write!(text, " on {worker}");
+        if !job.connected {
+            text.push_str(" (out of reach, the job goes on)");
+        }
+    }
+    if let Some(waiting) = &job.waiting {
+        let _ = write!(text, ": {}", waiting.reason);
+    }
+    let mut so_far = Vec::new();
+    if job.errors > 0 {
+        so_far.push(format!(
+            "{} {} so far",
+            thousands(job.errors),
+            if job.errors == 1 { "error" } else { "errors" }
+        ));
+    }
+    match job.tests_total {
+        Some(total) => so_far.push(format!("{} of {} tests", thousands(job.tests_done), thousands(total))),
+        None if job.tests_done > 0 => so_far.push(format!("{} tests", thousands(job.tests_done))),
+        None => {}
+    }
+    if job.lines > 0 {
+        so_far.push(format!("{} lines", thousands(job.lines)));
+    }
+    if !so_far.is_empty() {
+        let _ = write!(text, ": {}", so_far.join(", "));
+    }
+    crate::render::one_line(&text)
+}
+
+/// `1,204`.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{sentence, thousands};
+    use buildpool_protocol::JobState;
+    use buildpool_protocol::client_link::Progress;
+
+    #[test]
+    fn live_findings_are_one_sentence() {
+        let mut job = Progress {
+            state: JobState::Running,
+            worker: Some("mini-3".into()),
+            connected: true,
+            errors: 3,
+            tests_done: 412,
+            tests_total: Some(1_204),
+            ..Progress::default()
+        };
+        assert_eq!(sentence(&job), "running on mini-3: 3 errors so far, 412 of 1,204 tests");
+        job.connected = false;
+        assert!(sentence(&job).contains("out of reach"));
+        assert_eq!([0, 7, 999, 1_000, 1_234_567].map(thousands), ["0", "7", "999", "1,000", "1,234,567"]);
+    }
+}

@@ -1,0 +1,63 @@
+//! The output filters that a project may name.
+
+use super::config::Configuration;
+use buildpool_protocol::spec::TemplateSpec;
+use std::path::{Path, PathBuf};
+
+/// The filters that hold for a project, by name, and what is wrong with the others.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Templates {
+    list: Vec<TemplateSpec>,
+    problems: Vec<(String, String)>,
+    file: Option<PathBuf>,
+}
+
+impl Templates {
+    /// The built-in ones, and those of the configuration, which go before them.
+    pub fn of(configuration: &Configuration) -> Self {
+        let raw = TemplateSpec {
+            name: buildpool_digest::RAW.to_owned(),
+            description: "both streams unfiltered, as much as fits".to_owned(),
+            ..TemplateSpec::default()
+        };
+        let problems = configuration
+            .problems()
+            .iter()
+            .map(|problem| (problem.key.clone(), problem.to_string()))
+            .collect();
+        Self { list: vec![raw], problems, file: configuration.file().map(Path::to_owned) }
+    }
+
+    /// By name.
+    pub fn list(&self) -> &[TemplateSpec] {
+        &self.list
+    }
+
+    /// All names.
+    pub fn names(&self) -> Vec<String> {
+        self.list.iter().map(|template| template.name.clone()).collect()
+    }
+
+    /// The one of this name.
+    pub fn get(&self, name: &str) -> Option<&TemplateSpec> {
+        self.list.iter().find(|template| template.name == name)
+    }
+
+    /// Why a name that the configuration has can't be used.
+    pub fn problem_of(&self, name: &str) -> Option<&str> {
+        let key = format!("templates.{name}");
+        let is_about =
+            |of: &String| *of == key || of.strip_prefix(&key).is_some_and(|rest| rest.starts_with('.'));
+        self.problems.iter().find(|(of, _)| is_about(of)).map(|(_, problem)| problem.as_str())
+    }
+
+    /// All that is wrong with the configuration; each names file, key and reason.
+    pub fn problems(&self) -> Vec<String> {
+        self.problems.iter().map(|(_, problem)| problem.clone()).collect()
+    }
+
+    /// The configuration's file.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+}

@@ -1,0 +1,37 @@
+//! `build`: the project's build, by the command that the project shows or its configuration names.
+
+use super::arguments::Arguments;
+use super::schema::{self, Choices, Effect};
+use super::{Call, Reply, ToolError, run};
+use crate::project::Goal;
+use rmcp::model::Tool;
+use serde_json::json;
+
+pub(super) fn listing(choices: &Choices) -> Tool {
+    let more = json!({
+        "target": schema::described("Package or scheme"),
+        "release": {"type": "boolean"},
+        "command": schema::text(),
+    });
+    schema::tool(
+        "build",
+        "Build",
+        "Build the project by the detected or configured command; errors first. Parameters as in run_command.",
+        Effect::Runs,
+        schema::run_input(choices, more, &[], false),
+        schema::job_output(),
+    )
+}
+
+pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply, ToolError> {
+    let target = arguments.text("target")?.filter(|target| !target.is_empty());
+    let release = arguments.flag("release")?;
+    let command = arguments.text("command")?.filter(|command| !command.trim().is_empty());
+    if (target.is_some() || release) && command.is_some() {
+        let reason = "can't be given together with `target` or `release`; put them into it";
+        return Err(arguments.wrong("command", reason).into());
+    }
+    let options = run::Options::take(arguments, call)?;
+    let task = run::Task::of(call, &options, command, Goal::Build { target: target.as_deref(), release })?;
+    run::run(call, options, task).await
+}

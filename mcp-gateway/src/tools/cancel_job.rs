@@ -1,0 +1,61 @@
+//! `cancel_job`: the only way in which this gateway ends a job.
+
+use super::arguments::Arguments;
+use super::call::{build_answer, build_id, view};
+use super::schema::{self, Effect};
+use super::{Call, Reply, ToolError};
+use crate::render;
+use buildpool_protocol::limits;
+use buildpool_protocol::spec::Verbosity;
+use rmcp::model::Tool;
+use serde_json::json;
+use std::time::Duration;
+
+/// How long the answer waits for the processes to be gone.
+const WAIT: Duration = Duration::from_secs(5);
+
+pub(super) fn listing() -> Tool {
+    schema::tool(
+        "cancel_job",
+        "Cancel job",
+        "End a job or build with all its processes.",
+        Effect::Ends,
+        schema::input(json!({"job_id": schema::text(), "reason": schema::text()}), &["job_id"]),
+        None,
+    )
+}
+
+pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply, ToolError> {
+    let job = arguments.required_text("job_id")?;
+    let reason = arguments.text("reason")?.unwrap_or_default();
+    if reason.len() > limits::TEXT_BYTES_MAX {
+        let text = format!("has {} bytes; at most {} are valid", reason.len(), limits::TEXT_BYTES_MAX);
+        return Err(arguments.wrong("reason", text).into());
+    }
+    arguments.finish()?;
+    let client = call.client().await?;
+    let budget = call.budget(Verbosity::Minimal);
+    let view = view(Some(Verbosity::Minimal), None, &budget);
+    let answer = match build_id(&job) {
+        Some(build) => {
+            let jobs = client.jobs(None, Some(build), limits::BUILD_JOBS_MAX as u32).await?;
+            if jobs.is_empty() {
+                return Err(ToolError::UnknownBuild { build: job });
+            }
+            for job in &jobs {
+                client.cancel(&job.job_id, &reason).await?;
+            }
+            let mut results = Vec::new();
+            for job in jobs {
+                results.push(client.job(&job.job_id, view.clone(), WAIT).await?);
+            }
+            render::build(&build_answer(build, results), &call.extras(), &budget)
+        }
+        None => {
+            let cancelled = client.cancel(&job, &reason).await?;
+            let result = client.job(&cancelled.job_id, view, WAIT.min(call.wait)).await?;
+            render::job(result, &call.extras(), &budget)
+        }
+    };
+    Ok(Reply::Answer(answer))
+}

@@ -1,0 +1,132 @@
+//! Why a tool could not do its work, in words that tell the caller what to do.
+
+use super::arguments::ArgumentError;
+use crate::client::{ClientError, chain};
+use crate::project::ChooseError;
+use buildpool_protocol::ErrorCode;
+use buildpool_protocol::spec::SpecError;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Bytes of an error's text; clients cut longer ones.
+const TEXT_BYTES_MAX: usize = 8_000;
+
+/// A failed call. A failed build is none.
+#[derive(Debug)]
+pub(crate) enum ToolError {
+    /// The arguments.
+    Argument(ArgumentError),
+    /// No command for `run_tests` or `build`.
+    Choose(ChooseError),
+    /// A directory that can't be used.
+    Directory { path: PathBuf, reason: String },
+    /// A field of the job that is over a limit.
+    Spec(SpecError),
+    /// The files could not be taken.
+    Snapshot(String),
+    /// The pool. With a job, the job goes on.
+    Pool { error: ClientError, job: Option<String> },
+    /// No job of a build is known.
+    UnknownBuild { build: String },
+    /// Too many calls at once.
+    Busy { limit: usize },
+    /// The caller asked for it to stop.
+    Cancelled { job: Option<String> },
+}
+
+impl From<ArgumentError> for ToolError {
+    fn from(error: ArgumentError) -> Self {
+        Self::Argument(error)
+    }
+}
+
+impl From<ChooseError> for ToolError {
+    fn from(error: ChooseError) -> Self {
+        Self::Choose(error)
+    }
+}
+
+impl From<SpecError> for ToolError {
+    fn from(error: SpecError) -> Self {
+        Self::Spec(error)
+    }
+}
+
+impl From<ClientError> for ToolError {
+    fn from(error: ClientError) -> Self {
+        Self::Pool { error, job: None }
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Argument(error) => error.fmt(f),
+            Self::Choose(error) => error.fmt(f),
+            Self::Directory { path, reason } => {
+                write!(f, "`cwd`: {} can't be used: {reason}", path.display())
+            }
+            Self::Spec(error) => error.fmt(f),
+            Self::Snapshot(reason) => write!(f, "the working tree could not be taken: {reason}"),
+            Self::Pool { error, job } => {
+                f.write_str(&chain(error))?;
+                if let Some(job) = job {
+                    write!(f, ". Job {job} goes on: get_job {{\"job_id\":\"{job}\"}}")?;
+                }
+                write!(f, ". {}", advice(error))
+            }
+            Self::UnknownBuild { build } => {
+                write!(f, "no job of {build} is known; list_jobs names the jobs that are")
+            }
+            Self::Busy { limit } => {
+                write!(
+                    f,
+                    "{limit} calls are under way already, which is the limit of this gateway; try again later"
+                )
+            }
+            Self::Cancelled { job: Some(job) } => {
+                write!(
+                    f,
+                    "the request was cancelled; job {job} goes on: cancel_job {{\"job_id\":\"{job}\"}} ends it"
+                )
+            }
+            Self::Cancelled { job: None } => {
+                f.write_str("the request was cancelled before a job was submitted")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ToolError {}
+
+impl ToolError {
+    /// The text for the caller, short enough for every client.
+    pub(crate) fn text(&self) -> String {
+        let mut text = crate::render::printable(&self.to_string());
+        if text.len() > TEXT_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            text.push('…');
+        }
+        text
+    }
+}
+
+/// What to do about it.
+fn advice(error: &ClientError) -> &'static str {
+    match error.code() {
+        Some(ErrorCode::UnknownJob) => "list_jobs names the jobs that are known",
+        Some(ErrorCode::Evicted) => "Its log is not kept any more; run it again to see its output",
+        Some(ErrorCode::Ambiguous) => "Give more of the id",
+        Some(ErrorCode::Unsatisfiable) => "worker_status names the workers and their labels",
+        Some(ErrorCode::NotFound) => "get_job lists the findings of a job with their ids",
+        Some(ErrorCode::Unauthorized | ErrorCode::Forbidden) => {
+            "A person has to give this gateway another token"
+        }
+        Some(_) if error.is_worth_a_retry() => "The same call may work later",
+        Some(_) => "The same call will fail again",
+        None if error.is_worth_a_retry() => {
+            "No job was lost: jobs that were accepted go on. The same call may work later; `buildpool doctor` finds out more"
+        }
+        None => "A person has to look at it: `buildpool doctor` finds out more",
+    }
+}

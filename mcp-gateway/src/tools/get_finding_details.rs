@@ -1,0 +1,57 @@
+//! `get_finding_details`: one finding, whole.
+
+use super::arguments::Arguments;
+use super::call::build_id;
+use super::schema::{self, Effect};
+use super::{Call, Reply, ToolError};
+use crate::client::{Client, ClientError};
+use crate::render;
+use buildpool_protocol::ids::BuildId;
+use buildpool_protocol::{ErrorCode, Finding, limits};
+use rmcp::model::Tool;
+use serde_json::json;
+
+pub(super) fn listing() -> Tool {
+    schema::tool(
+        "get_finding_details",
+        "Get finding details",
+        "One finding of a job or build, whole, with context.",
+        Effect::Reads,
+        schema::input(
+            json!({"job_id": schema::text(), "request_id": schema::text(), "finding_id": schema::text()}),
+            &["finding_id"],
+        ),
+        None,
+    )
+}
+
+pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply, ToolError> {
+    let finding = arguments.required_text("finding_id")?;
+    let job = arguments.text("job_id")?;
+    let request = arguments.text("request_id")?;
+    let Some(place) = job.or(request) else {
+        return Err(arguments.wrong("job_id", "is missing (`request_id` of a build is as good)").into());
+    };
+    arguments.finish()?;
+    let client = call.client().await?;
+    let finding = match build_id(&place) {
+        Some(build) => of_build(&client, build, &finding).await?,
+        None => client.finding(&place, &finding).await?,
+    };
+    Ok(Reply::Answer(render::finding(finding, &call.list_budget())))
+}
+
+/// Of the first job of the build that has it.
+async fn of_build(client: &Client, build: BuildId, finding: &str) -> Result<Finding, ClientError> {
+    let mut missing = None;
+    for job in client.jobs(None, Some(build), limits::BUILD_JOBS_MAX as u32).await? {
+        match client.finding(&job.job_id, finding).await {
+            Err(error) if error.code() == Some(ErrorCode::NotFound) => missing = Some(error),
+            found_or_failed => return found_or_failed,
+        }
+    }
+    Err(missing.unwrap_or_else(|| {
+        let text = format!("no job of build {build} is known");
+        ClientError::Refused(buildpool_protocol::LinkError::new(ErrorCode::UnknownJob, text))
+    }))
+}

@@ -1,0 +1,55 @@
+//! `list_jobs`: the newest jobs.
+
+use super::arguments::Arguments;
+use super::schema::{self, Effect};
+use super::{Call, Reply, ToolError};
+use crate::render;
+use buildpool_protocol::{JobState, limits};
+use rmcp::model::Tool;
+use serde_json::json;
+use std::str::FromStr;
+
+/// Without a choice by the caller.
+const LIMIT: u64 = 20;
+const STATES: [JobState; 5] =
+    [JobState::Queued, JobState::Preparing, JobState::Running, JobState::Sealing, JobState::Done];
+
+pub(super) fn listing() -> Tool {
+    schema::tool(
+        "list_jobs",
+        "List jobs",
+        "The newest jobs with state and verdict.",
+        Effect::Reads,
+        schema::input(
+            json!({
+                "state": {"type": "string", "enum": STATES.map(JobState::name)},
+                "limit": schema::integer(),
+            }),
+            &[],
+        ),
+        None,
+    )
+}
+
+/// A word for [`JobState`] that says what is valid.
+struct State(JobState);
+
+impl FromStr for State {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let state = STATES.into_iter().find(|state| state.name() == text);
+        state
+            .map(Self)
+            .ok_or_else(|| format!("{text:?} is none; valid are {}", STATES.map(JobState::name).join(", ")))
+    }
+}
+
+pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply, ToolError> {
+    let state = arguments.word::<State>("state")?.map(|state| state.0);
+    let limit = arguments.number("limit", 1, limits::JOBS_PAGE_MAX as u64)?.unwrap_or(LIMIT);
+    arguments.finish()?;
+    let client = call.client().await?;
+    let jobs = client.jobs(state, None, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
+    Ok(Reply::Answer(render::jobs(&jobs, &call.list_budget())))
+}

@@ -1,0 +1,28 @@
+//! `list_templates`: output filters, built in and of the project.
+
+use super::arguments::Arguments;
+use super::schema::{self, Effect};
+use super::{Call, Reply, ToolError};
+use crate::render;
+use rmcp::model::Tool;
+use serde_json::json;
+
+pub(super) fn listing() -> Tool {
+    schema::tool(
+        "list_templates",
+        "List templates",
+        "Output filters for `template`.",
+        Effect::Reads,
+        schema::input(json!({}), &[]),
+        None,
+    )
+}
+
+pub(super) fn call(arguments: Arguments, call: &Call) -> Result<Reply, ToolError> {
+    arguments.finish()?;
+    let templates = call.project.templates();
+    let file = templates.file().map(|file| file.display().to_string());
+    let answer =
+        render::templates(templates.list(), file.as_deref(), templates.problems(), &call.list_budget());
+    Ok(Reply::Answer(answer))
+}

@@ -1,0 +1,139 @@
+//! The ten tools, one a file: what the listing says of it, and what a call does.
+
+mod arguments;
+mod build;
+mod call;
+mod cancel_job;
+mod error;
+mod get_finding_details;
+mod get_job;
+mod get_job_logs;
+mod list_jobs;
+mod list_templates;
+mod run;
+mod run_command;
+mod run_tests;
+mod schema;
+mod source;
+mod worker_status;
+
+pub(crate) use call::{Call, Reply, build_id, manifest_of, view};
+pub(crate) use error::ToolError;
+pub(crate) use schema::Choices;
+
+use arguments::Arguments;
+use rmcp::model::{JsonObject, Tool};
+
+/// A tool by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Name {
+    RunCommand,
+    RunTests,
+    Build,
+    GetJob,
+    GetJobLogs,
+    GetFindingDetails,
+    ListJobs,
+    CancelJob,
+    WorkerStatus,
+    ListTemplates,
+}
+
+impl Name {
+    /// In the order of the listing.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::RunCommand,
+        Self::RunTests,
+        Self::Build,
+        Self::GetJob,
+        Self::GetJobLogs,
+        Self::GetFindingDetails,
+        Self::ListJobs,
+        Self::CancelJob,
+        Self::WorkerStatus,
+        Self::ListTemplates,
+    ];
+
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::RunCommand => "run_command",
+            Self::RunTests => "run_tests",
+            Self::Build => "build",
+            Self::GetJob => "get_job",
+            Self::GetJobLogs => "get_job_logs",
+            Self::GetFindingDetails => "get_finding_details",
+            Self::ListJobs => "list_jobs",
+            Self::CancelJob => "cancel_job",
+            Self::WorkerStatus => "worker_status",
+            Self::ListTemplates => "list_templates",
+        }
+    }
+
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.text() == text)
+    }
+
+    /// Whether it changes anything.
+    pub(crate) const fn is_read_only(self) -> bool {
+        match self {
+            Self::RunCommand | Self::RunTests | Self::Build | Self::CancelJob => false,
+            Self::GetJob
+            | Self::GetJobLogs
+            | Self::GetFindingDetails
+            | Self::ListJobs
+            | Self::WorkerStatus
+            | Self::ListTemplates => true,
+        }
+    }
+
+    /// What the listing says.
+    pub(crate) fn listing(self, choices: &Choices) -> Tool {
+        match self {
+            Self::RunCommand => run_command::listing(choices),
+            Self::RunTests => run_tests::listing(choices),
+            Self::Build => build::listing(choices),
+            Self::GetJob => get_job::listing(),
+            Self::GetJobLogs => get_job_logs::listing(),
+            Self::GetFindingDetails => get_finding_details::listing(),
+            Self::ListJobs => list_jobs::listing(),
+            Self::CancelJob => cancel_job::listing(),
+            Self::WorkerStatus => worker_status::listing(),
+            Self::ListTemplates => list_templates::listing(),
+        }
+    }
+
+    /// A valid set of arguments.
+    const fn example(self) -> &'static str {
+        match self {
+            Self::RunCommand => r#"{"command":"cargo clippy","verbosity":"normal"}"#,
+            Self::RunTests => r#"{"filter":"parser","verbosity":"minimal"}"#,
+            Self::Build => r#"{"release":true,"labels":["os=macos"]}"#,
+            Self::GetJob => r#"{"job_id":"0198c0de","wait_secs":50}"#,
+            Self::GetJobLogs => r#"{"job_id":"0198c0de","grep":"error","context":2}"#,
+            Self::GetFindingDetails => r#"{"job_id":"0198c0de","finding_id":"f1"}"#,
+            Self::ListJobs => r#"{"state":"running","limit":20}"#,
+            Self::CancelJob => r#"{"job_id":"0198c0de","reason":"not needed"}"#,
+            Self::WorkerStatus | Self::ListTemplates => "{}",
+        }
+    }
+
+    /// Does it.
+    pub(crate) async fn call(self, given: Option<JsonObject>, call: &Call) -> Result<Reply, ToolError> {
+        let arguments = Arguments::new(given, self.example());
+        match self {
+            Self::RunCommand => run_command::call(arguments, call).await,
+            Self::RunTests => run_tests::call(arguments, call).await,
+            Self::Build => build::call(arguments, call).await,
+            Self::GetJob => get_job::call(arguments, call).await,
+            Self::GetJobLogs => get_job_logs::call(arguments, call).await,
+            Self::GetFindingDetails => get_finding_details::call(arguments, call).await,
+            Self::ListJobs => list_jobs::call(arguments, call).await,
+            Self::CancelJob => cancel_job::call(arguments, call).await,
+            Self::WorkerStatus => worker_status::call(arguments, call).await,
+            Self::ListTemplates => list_templates::call(arguments, call),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

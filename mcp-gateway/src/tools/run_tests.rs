@@ -1,0 +1,36 @@
+//! `run_tests`: the project's tests, by the command that the project shows or its configuration names.
+
+use super::arguments::Arguments;
+use super::schema::{self, Choices, Effect};
+use super::{Call, Reply, ToolError, run};
+use crate::project::Goal;
+use rmcp::model::Tool;
+use serde_json::json;
+
+pub(super) fn listing(choices: &Choices) -> Tool {
+    let more = json!({
+        "filter": schema::described("In the test tool's syntax"),
+        "command": schema::text(),
+    });
+    schema::tool(
+        "run_tests",
+        "Run tests",
+        "Run the project's tests by the detected or configured command; failures first. Parameters as in run_command.",
+        Effect::Runs,
+        schema::run_input(choices, more, &[], false),
+        schema::job_output(),
+    )
+}
+
+pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply, ToolError> {
+    let filter = arguments.text("filter")?.filter(|filter| !filter.is_empty());
+    let command = arguments.text("command")?.filter(|command| !command.trim().is_empty());
+    if filter.is_some() && command.is_some() {
+        return Err(arguments
+            .wrong("filter", "goes with the detected command only; put it into `command`")
+            .into());
+    }
+    let options = run::Options::take(arguments, call)?;
+    let task = run::Task::of(call, &options, command, Goal::Test { filter: filter.as_deref() })?;
+    run::run(call, options, task).await
+}

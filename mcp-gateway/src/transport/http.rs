@@ -1,0 +1,140 @@
+//! Streamable HTTP at `/mcp`, further projects at `/mcp/p/NAME`. Stateless for the revisions that are, with sessions for
+//! those that have them.
+
+use super::access::{self, Access};
+use super::{ServeError, asked_to_end};
+use crate::config::{GatewayConfig, HttpAuth, HttpConfig};
+use crate::gateway::{Project, Shared};
+use crate::handler::Handler;
+use axum::Router;
+use axum::middleware;
+use axum::routing::get;
+use rmcp::transport::StreamableHttpServerConfig;
+use rmcp::transport::streamable_http_server::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// Largest request.
+const BODY_BYTES_MAX: usize = 4 << 20;
+/// A session outlives the longest silent call by this.
+const SESSION_SLACK: Duration = Duration::from_secs(130);
+
+/// A gateway that listens.
+pub struct HttpServer {
+    listener: TcpListener,
+    router: Router,
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+/// Serves over HTTP until somebody ends the process; jobs go on.
+///
+/// # Errors
+/// Why it can't listen there, or can't go on.
+pub async fn serve_http(config: GatewayConfig, http: HttpConfig) -> Result<(), ServeError> {
+    let server = HttpServer::bind(config, http).await?;
+    tracing::info!(address = %server.address(), "listening");
+    server.serve(asked_to_end()).await
+}
+
+impl HttpServer {
+    /// Listens, and serves nothing yet.
+    ///
+    /// # Errors
+    /// Why it can't listen there.
+    pub async fn bind(mut config: GatewayConfig, http: HttpConfig) -> Result<Self, ServeError> {
+        let address = http.listen;
+        if !address.ip().is_loopback() {
+            if http.auth == HttpAuth::None {
+                return Err(ServeError::OpenBeyondLoopback { address });
+            }
+            if !http.allow_plain {
+                return Err(ServeError::PlainBeyondLoopback { address });
+            }
+        }
+        config.directory = real_directory(&config.directory)?;
+        for directory in config.projects.values_mut() {
+            *directory = real_directory(directory)?;
+        }
+        let listener =
+            TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+        let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
+        let is_confined = http.auth == HttpAuth::Token;
+        let shared = Shared::new(config, is_confined);
+        let router = router(&shared, &http, address);
+        Ok(Self { listener, router, shared, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `end` does.
+    ///
+    /// # Errors
+    /// What `end` says, or why it can't go on.
+    pub async fn serve(self, end: impl Future<Output = Result<(), ServeError>>) -> Result<(), ServeError> {
+        let serving = axum::serve(self.listener, self.router);
+        tokio::select! {
+            served = async { serving.await } => served.map_err(ServeError::Serve),
+            () = self.shared.watch() => Ok(()),
+            ended = end => ended,
+        }
+    }
+}
+
+/// The directory as it is called without links; commands may be confined to it.
+pub(super) fn real_directory(path: &Path) -> Result<PathBuf, ServeError> {
+    path.canonicalize().map_err(|source| ServeError::Project { path: path.to_owned(), source })
+}
+
+fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Router {
+    let mut router = Router::new();
+    for (name, project) in &shared.projects {
+        router = router.nest_service(&format!("/mcp/p/{name}"), service(shared, project, http, address));
+    }
+    router = router.nest_service("/mcp", service(shared, &shared.project, http, address));
+    match http.auth {
+        HttpAuth::None => router,
+        HttpAuth::Token => {
+            let access = Access::new(shared.clone());
+            router
+                .layer(middleware::from_fn_with_state(access, access::check))
+                .route(access::METADATA, get(access::metadata))
+                .route(&format!("{}/{{*resource}}", access::METADATA), get(access::metadata))
+        }
+    }
+}
+
+/// The service of one project. What it needs is behind an `Arc`, because it is made anew for each session or request.
+fn service(
+    shared: &Arc<Shared>,
+    project: &Arc<Project>,
+    http: &HttpConfig,
+    address: SocketAddr,
+) -> StreamableHttpService<Handler, LocalSessionManager> {
+    let handler = Handler { shared: shared.clone(), project: project.clone() };
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(shared.config.waits.longest() + SESSION_SLACK);
+    let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    if !address.ip().is_unspecified() {
+        hosts.push(address.ip().to_string());
+    }
+    hosts.extend(http.hosts.iter().cloned());
+    let mut origins = http.origins.clone();
+    if address.ip().is_loopback() {
+        origins.extend(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned));
+    }
+    let config = StreamableHttpServerConfig::default()
+        .with_allowed_hosts(hosts)
+        .with_allowed_origins(origins)
+        .enforce_origin_validation()
+        .with_max_request_body_bytes(BODY_BYTES_MAX);
+    StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config)
+}

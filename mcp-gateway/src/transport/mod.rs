@@ -1,0 +1,91 @@
+//! How MCP messages come and go: standard input and output, or HTTP.
+
+mod access;
+mod http;
+mod stdio;
+
+pub use http::{HttpServer, serve_http};
+pub use stdio::serve_stdio;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a gateway can't serve.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The address is taken or not ours.
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Everybody would be let in from beyond this machine.
+    OpenBeyondLoopback {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// Tokens would travel in the clear.
+    PlainBeyondLoopback {
+        /// Where it was to listen.
+        address: SocketAddr,
+    },
+    /// A project's directory can't be used.
+    Project {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The server ended by itself.
+    Serve(io::Error),
+    /// Signals can't be heard.
+    Signals(io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen { address, .. } => write!(f, "{address} can't be listened on"),
+            Self::OpenBeyondLoopback { address } => write!(
+                f,
+                "`--http-auth none` is for loopback only, and {address} can be reached from elsewhere; use 127.0.0.1 or \
+                 `--http-auth token`"
+            ),
+            Self::PlainBeyondLoopback { address } => write!(
+                f,
+                "{address} can be reached from elsewhere and tokens would travel unencrypted; listen on 127.0.0.1 behind \
+                 a proxy that speaks TLS, or say `--http-plain` where the network itself is encrypted"
+            ),
+            Self::Project { path, .. } => write!(f, "the project directory {} can't be used", path.display()),
+            Self::Serve(_) => f.write_str("the gateway can't go on serving"),
+            Self::Signals(_) => f.write_str("signals can't be heard"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen { source, .. } | Self::Project { source, .. } => Some(source),
+            Self::Serve(source) | Self::Signals(source) => Some(source),
+            Self::OpenBeyondLoopback { .. } | Self::PlainBeyondLoopback { .. } => None,
+        }
+    }
+}
+
+/// Returns when somebody asks the process to end.
+async fn asked_to_end() -> Result<(), ServeError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServeError::Signals)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(ServeError::Signals)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = hang_up.recv() => {}
+    }
+    Ok(())
+}
