@@ -47,6 +47,8 @@ pub(crate) enum Subcommand {
     Resume(ResumeArguments),
     /// Make, list and revoke tokens
     Token(TokenArguments),
+    /// Serve coding agents over MCP, on standard input and output or over HTTP
+    Mcp(Box<McpArguments>),
     /// Serve this machine's local pool
     #[command(hide = true)]
     LocalPool(LocalPoolArguments),
@@ -389,6 +391,42 @@ pub(crate) fn complain(error: &clap::Error) -> ExitCode {
     let _ = write!(std::io::stderr(), "buildpool: {text}");
     let is_run = std::env::args_os().nth(1).is_some_and(|subcommand| subcommand == "run");
     ExitCode::from(if is_run { POOL } else { USAGE })
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct McpArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Listen here instead of using standard input and output; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<SocketAddr>,
+    /// Who may ask: holders of a token of the pool, or, on loopback only, everybody
+    #[arg(long, value_name = "HOW", value_parser = ["token", "none"], default_value = "token", requires = "http")]
+    pub(crate) http_auth: String,
+    /// Listen beyond loopback although tokens travel unencrypted
+    #[arg(long, requires = "http")]
+    pub(crate) http_plain: bool,
+    /// Another name by which it is reached, as behind a proxy
+    #[arg(long = "http-host", value_name = "HOST", requires = "http")]
+    pub(crate) http_hosts: Vec<String>,
+    /// A web page that may ask, as https://app.example
+    #[arg(long = "http-origin", value_name = "ORIGIN", requires = "http")]
+    pub(crate) http_origins: Vec<String>,
+    /// Another project, served at /mcp/p/NAME
+    #[arg(long = "project", value_name = "NAME=DIR", value_parser = variable, requires = "http")]
+    pub(crate) projects: Vec<(String, String)>,
+    /// The project; the present directory by default
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Offer only tools that change nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Longest that a call blocks before it answers `running`; by default what the client is known to wait
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) wait: Option<Duration>,
+    /// Also offer what the MCP conformance suite calls
+    #[arg(long, hide = true)]
+    pub(crate) conformance_fixtures: bool,
 }
 
 fn resource(text: &str) -> Result<(String, u32), String> {

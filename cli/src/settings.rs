@@ -31,7 +31,11 @@ pub(crate) async fn connect(options: &PoolOptions) -> Result<Client, Failure> {
     Ok(Client::connect(target(options)?, client).await?)
 }
 
-fn target(options: &PoolOptions) -> Result<Target, Failure> {
+/// The pool that the options, the environment and the configuration name.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn target(options: &PoolOptions) -> Result<Target, Failure> {
     let file = read_file()?;
     let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let url = options.coordinator.clone().or_else(|| variable("BUILDPOOL_URL"));

@@ -6,6 +6,7 @@ use crate::render;
 use crate::tools::{Call, build_id, manifest_of, view};
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
+use buildpool_protocol::spec::Verbosity;
 use rmcp::ErrorData as McpError;
 use rmcp::model::{CallToolResult, DetailedTask, Task, TaskPayload, TaskStatus};
 use std::time::Duration;
@@ -46,7 +47,7 @@ pub(crate) async fn cancel(call: &Call, id: &str) -> Result<(), McpError> {
 
 async fn look(call: &Call, id: &str) -> Result<DetailedTask, ClientError> {
     let client = call.pool.client().await?;
-    let minimal = call.budget(Default::default());
+    let minimal = call.budget(Verbosity::default());
     let view = view(None, None, &minimal);
     match build_id(id) {
         Some(build) => {
@@ -55,7 +56,7 @@ async fn look(call: &Call, id: &str) -> Result<DetailedTask, ClientError> {
             let is_done = jobs.iter().all(|job| job.state == JobState::Done);
             let is_cancelled = is_done && jobs.iter().any(|job| job.verdict == Some(Verdict::Cancelled));
             let task = task(id, jobs.first().copied());
-            let result = || answered(render::build(&answer, &call.extras(), &minimal));
+            let result = || answered(render::build(&answer, &call.extras(Verbosity::default()), &minimal));
             Ok(detailed(task, is_done, is_cancelled, result))
         }
         None => {
@@ -64,7 +65,7 @@ async fn look(call: &Call, id: &str) -> Result<DetailedTask, ClientError> {
             let is_cancelled = result.verdict == Some(Verdict::Cancelled);
             let is_done = result.state == JobState::Done;
             Ok(detailed(task, is_done, is_cancelled, || {
-                answered(render::job(result, &call.extras(), &minimal))
+                answered(render::job(result, &call.extras(Verbosity::default()), &minimal))
             }))
         }
     }

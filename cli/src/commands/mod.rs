@@ -8,6 +8,7 @@ pub(crate) mod jobs;
 pub(crate) mod keeper;
 pub(crate) mod local_pool;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 pub(crate) mod run;
 pub(crate) mod token;
 pub(crate) mod worker;
@@ -39,10 +40,15 @@ fn no_runtime(error: &std::io::Error) -> Failure {
 
 /// Logs of a daemon go to stderr; `BUILDPOOL_LOG` chooses which, as in `debug` or `buildpool_worker=trace`.
 fn log_to_stderr() {
+    log_to_stderr_from(tracing_subscriber::filter::LevelFilter::INFO);
+}
+
+/// The same, where another level is the usual one.
+fn log_to_stderr_from(level: tracing_subscriber::filter::LevelFilter) {
     use std::io::IsTerminal;
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_env_var("BUILDPOOL_LOG")
-        .with_default_directive(tracing_subscriber::filter::LevelFilter::INFO.into())
+        .with_default_directive(level.into())
         .from_env_lossy();
     tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -98,7 +98,7 @@ fn shorten_text(result: &mut JobResult, excess: usize, what: &'static str) -> bo
 }
 
 /// What an agent asks for seldom.
-fn drop_details(result: &mut JobResult) -> bool {
+pub(super) fn drop_details(result: &mut JobResult) -> bool {
     let had = result.usage.is_some() || result.created_at.is_some() || result.started_at.is_some();
     result.usage = None;
     result.created_at = None;

@@ -16,6 +16,8 @@ pub(crate) struct Extras {
     pub(crate) reattached: bool,
     /// Another thing worth knowing.
     pub(crate) note: Option<String>,
+    /// Whether what is asked for seldom is told as well: times, submitter, usage.
+    pub(crate) details: bool,
     /// How long the next call may wait, in seconds.
     pub(crate) wait_secs: u64,
 }
@@ -28,6 +30,9 @@ pub(crate) fn call(tool: &str, arguments: &Value) -> String {
 /// Both forms of the answer about a job, within the budget.
 pub(crate) fn job(result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
     let mut result = cleaned(result);
+    if !extras.details {
+        cut::drop_details(&mut result);
+    }
     result.next = next(&result, extras);
     for omission in &mut result.omitted {
         omission.get = cut::call_for(&omission.what, &result.job_id);

@@ -253,6 +253,7 @@ proptest! {
             chosen: Some("`cargo test`, because Cargo.toml is there".into()),
             reattached: true,
             note: Some("waited 50 s".into()),
+            details: verbosity != Verbosity::Minimal,
             wait_secs: 50,
         };
         let before = result.clone();

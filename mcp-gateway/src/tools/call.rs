@@ -69,8 +69,9 @@ impl Call {
         Budget::of_lists(&self.client_name)
     }
 
-    pub(crate) fn extras(&self) -> Extras {
-        Extras { wait_secs: self.wait.as_secs(), ..Extras::default() }
+    pub(crate) fn extras(&self, verbosity: Verbosity) -> Extras {
+        let details = verbosity != Verbosity::Minimal;
+        Extras { details, wait_secs: self.wait.as_secs(), ..Extras::default() }
     }
 
     /// The shorter of what is asked for and what the client can wait.

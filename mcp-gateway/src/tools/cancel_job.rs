@@ -49,12 +49,12 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
             for job in jobs {
                 results.push(client.job(&job.job_id, view.clone(), WAIT).await?);
             }
-            render::build(&build_answer(build, results), &call.extras(), &budget)
+            render::build(&build_answer(build, results), &call.extras(Verbosity::Minimal), &budget)
         }
         None => {
             let cancelled = client.cancel(&job, &reason).await?;
             let result = client.job(&cancelled.job_id, view, WAIT.min(call.wait)).await?;
-            render::job(result, &call.extras(), &budget)
+            render::job(result, &call.extras(Verbosity::Minimal), &budget)
         }
     };
     Ok(Reply::Answer(answer))

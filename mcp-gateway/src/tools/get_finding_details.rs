@@ -14,7 +14,7 @@ use serde_json::json;
 pub(super) fn listing() -> Tool {
     schema::tool(
         "get_finding_details",
-        "Get finding details",
+        "Finding",
         "One finding of a job or build, whole, with context.",
         Effect::Reads,
         schema::input(

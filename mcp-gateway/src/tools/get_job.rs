@@ -22,7 +22,7 @@ const SLICE: Duration = Duration::from_secs(5);
 pub(super) fn listing() -> Tool {
     schema::tool(
         "get_job",
-        "Get job",
+        "Job",
         "Result or progress of a job or build; waits for its end up to wait_secs. Kept 14 days.",
         Effect::Reads,
         schema::input(
@@ -62,15 +62,16 @@ async fn answer(
     view: View,
     deadline: Instant,
 ) -> Result<Reply, ToolError> {
-    let budget = call.budget(view.verbosity.unwrap_or_default());
+    let verbosity = view.verbosity.unwrap_or_default();
+    let (budget, extras) = (call.budget(verbosity), call.extras(verbosity));
     let answer = match build_id(job) {
         Some(build) => {
             let answer = build_when_done(call, client, build, &view, deadline).await?;
-            render::build(&answer, &call.extras(), &budget)
+            render::build(&answer, &extras, &budget)
         }
         None => {
             let result = job_when_done(call, client, 0, job, &view, deadline).await?;
-            render::job(result, &call.extras(), &budget)
+            render::job(result, &extras, &budget)
         }
     };
     Ok(Reply::Answer(answer))

@@ -17,8 +17,8 @@ const CONTEXT_MAX: u64 = 100;
 pub(super) fn listing() -> Tool {
     schema::tool(
         "get_job_logs",
-        "Get job logs",
-        "Log text of a job, also while it runs. Try get_job first; prefer grep or tail. A long log gives its tail.",
+        "Job logs",
+        "Log text of a job, also while it runs. Try get_job first; prefer grep or tail.",
         Effect::Reads,
         schema::input(
             json!({

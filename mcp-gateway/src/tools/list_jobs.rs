@@ -17,7 +17,7 @@ const STATES: [JobState; 5] =
 pub(super) fn listing() -> Tool {
     schema::tool(
         "list_jobs",
-        "List jobs",
+        "Jobs",
         "The newest jobs with state and verdict.",
         Effect::Reads,
         schema::input(

@@ -10,7 +10,7 @@ use serde_json::json;
 pub(super) fn listing() -> Tool {
     schema::tool(
         "list_templates",
-        "List templates",
+        "Templates",
         "Output filters for `template`.",
         Effect::Reads,
         schema::input(json!({}), &[]),

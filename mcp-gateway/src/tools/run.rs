@@ -132,7 +132,11 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
     let source = source::of(&client, &task.directory).await?;
     let mut spec = JobSpec::new(Command::Shell(task.command), source.source);
     spec.project = source.project;
-    spec.env = if source.in_place { source::environment(&options.env) } else { options.env.clone() };
+    spec.env = if source.in_place {
+        source::environment(&task.directory, &options.env)
+    } else {
+        options.env.clone()
+    };
     spec.selectors = options.selectors.clone();
     spec.timeout = Some(options.timeout);
     spec.verbosity = options.verbosity;
@@ -143,7 +147,7 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
     let wait = call.wait_of(options.wait_secs, call.wait);
     let wait = call.task_after.map_or(wait, |after| after.min(wait));
     let deadline = Instant::now() + wait;
-    let extras = Extras { chosen: task.chosen, ..call.extras() };
+    let extras = Extras { chosen: task.chosen, ..call.extras(options.verbosity) };
     let running =
         Running { client, call, options, deadline, extras, snapshot: source.info, directory: task.directory };
     tokio::select! {

@@ -57,11 +57,12 @@ fn project_of(directory: &Path) -> PathBuf {
 }
 
 /// What a job in place starts with: ours, less what is the pool's, and what the caller adds.
-pub(super) fn environment(added: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub(super) fn environment(directory: &Path, added: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let ours = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| !name.starts_with(OWN_VARIABLES));
     let mut variables: BTreeMap<String, String> = ours.collect();
+    variables.insert("PWD".to_owned(), directory.to_string_lossy().into_owned());
     variables.extend(added.iter().map(|(name, value)| (name.clone(), value.clone())));
     variables
 }
@@ -101,6 +102,7 @@ mod tests {
     use super::{environment, has_newer};
     use std::collections::BTreeMap;
     use std::fs;
+    use std::path::Path;
     use std::time::{Duration, SystemTime};
 
     #[test]
@@ -124,7 +126,7 @@ mod tests {
     #[test]
     fn the_pools_own_variables_stay_at_home() {
         let added = BTreeMap::from([("PATH".to_owned(), "/x".to_owned())]);
-        let variables = environment(&added);
+        let variables = environment(Path::new("/p"), &added);
         assert_eq!(variables["PATH"], "/x");
         assert!(!variables.keys().any(|name| name.starts_with("BUILDPOOL_")));
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 pub(super) fn listing() -> Tool {
     schema::tool(
         "worker_status",
-        "Worker status",
+        "Workers",
         "Workers: labels, slots, what they run.",
         Effect::Reads,
         schema::input(json!({}), &[]),
