@@ -164,8 +164,12 @@ fn result() -> impl Strategy<Value = JobResult> {
                 result.survivors = vec![Survivor { pid: 9, command: reason.clone() }];
                 result.gaps =
                     vec![GapEntry { stream: Stream::Stdout, offset: 10, bytes: 20, reason: "full".into() }];
-                result.artifacts =
-                    vec![ArtifactEntry { path: "out/a".into(), bytes: 3, blake3: "ab".into() }];
+                result.artifacts = vec![ArtifactEntry {
+                    path: "out/a".into(),
+                    bytes: 3,
+                    blake3: "ab".into(),
+                    executable: true,
+                }];
                 result.snapshot = Some(SnapshotInfo {
                     id: "tree".into(),
                     files: 12,

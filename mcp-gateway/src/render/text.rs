@@ -255,7 +255,10 @@ fn tail(page: &mut Page, result: &JobResult) {
     let artifacts: Vec<String> = result
         .artifacts
         .iter()
-        .map(|a| format!("{} ({} bytes, blake3 {})", a.path, a.bytes, a.blake3))
+        .map(|artifact| {
+            let executable = if artifact.executable { ", executable" } else { "" };
+            format!("{} ({} bytes, blake3 {}{executable})", artifact.path, artifact.bytes, artifact.blake3)
+        })
         .collect();
     page.list("artifacts:", &artifacts);
     if let Some(snapshot) = &result.snapshot {
