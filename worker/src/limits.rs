@@ -67,6 +67,8 @@ pub const REPORT_SETTLE: Duration = Duration::from_millis(5);
 pub const EVIDENCE_POLL: Duration = Duration::from_millis(100);
 /// How long a daemon that ends waits for its last results to be recorded; they stay on the disk otherwise.
 pub const LAST_WORDS: Duration = Duration::from_secs(5);
+/// A result that was not recorded for this long is told again on the same connection.
+pub const REPEAT_AFTER: Duration = Duration::from_secs(5);
 /// Nothing acknowledged for this long while output is on the way: it is sent again.
 pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 /// Longest configuration file, in bytes.

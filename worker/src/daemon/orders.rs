@@ -109,13 +109,13 @@ impl Agent {
             Desired::Continue { position, .. } if is_first => self.outbox.begin(lease.attempt, position),
             Desired::Continue { position, .. } => {
                 self.on_taken(lease.attempt, position);
+                self.outbox.complete_again(lease.attempt, Instant::now().into_std());
             }
-            Desired::Cancel { by, reason, .. } => self.act(lease.attempt, Acted::Cancelled { by, reason }),
-            Desired::Fenced { .. } => {
-                attempt.is_fenced = true;
-                self.fence(lease.attempt);
+            Desired::Cancel { by, reason, .. } => {
+                self.act(lease.attempt, Acted::Cancelled { by, reason });
+                self.outbox.complete_again(lease.attempt, Instant::now().into_std());
             }
-            Desired::Forget { .. } => {
+            Desired::Fenced { .. } | Desired::Forget { .. } => {
                 attempt.is_fenced = true;
                 self.fence(lease.attempt);
             }

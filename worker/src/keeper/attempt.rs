@@ -37,6 +37,7 @@ pub(super) struct Attempt {
     is_blocked: bool,
     disk_full_since: Option<Duration>,
     retry_at: Option<Duration>,
+    has_survivors: bool,
     outcome: Option<Outcome>,
     observe_at: Duration,
     /// Processes were seen that the record does not name.
@@ -89,6 +90,7 @@ impl Attempt {
             is_blocked: false,
             disk_full_since: None,
             retry_at: None,
+            has_survivors: false,
             outcome: None,
             observe_at: now.running + OBSERVE_EVERY,
             seen_more: false,
@@ -281,7 +283,10 @@ impl Attempt {
                     }
                     self.note_closed(now);
                 }
-                Effect::Finish { survivors } => self.finish(now, survivors),
+                Effect::Finish { survivors } => {
+                    self.has_survivors = survivors;
+                    self.finish(now);
+                }
             }
         }
     }
@@ -303,9 +308,9 @@ impl Attempt {
         self.supervisor.handle(now, Input::Tree { left });
     }
 
-    fn finish(&mut self, now: Now, has_survivors: bool) {
+    fn finish(&mut self, now: Now) {
         let elapsed_ms = self.elapsed_ms(now);
-        let survivors = if has_survivors {
+        let survivors = if self.has_survivors {
             self.process.as_mut().map(|process| process.tree.list()).unwrap_or_default()
         } else {
             Vec::new()
@@ -346,7 +351,7 @@ impl Attempt {
             return Ok(false);
         }
         if self.outcome.is_none() {
-            self.finish(now, false);
+            self.finish(now);
         }
         let Some(outcome) = &self.outcome else { return Ok(false) };
         self.retry_at = Some(now.running + DISK_FULL_RETRY);

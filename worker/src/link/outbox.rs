@@ -1,7 +1,7 @@
 //! What waits to be sent of the logs: from which position, as far as it is written, within a window beyond what the
 //! coordinator has. Read straight from the spool when it is its turn.
 
-use crate::limits::FRAME_LOG_BYTES;
+use crate::limits::{FRAME_LOG_BYTES, REPEAT_AFTER};
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::OUTPUT_WINDOW_BYTES;
@@ -13,6 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 use tokio::sync::Notify;
 
 /// The logs of a worker that the coordinator does not have whole.
@@ -40,7 +41,8 @@ struct Log {
     taken: u64,
     /// To be said when all is sent.
     complete: Option<FromWorker>,
-    is_complete_said: bool,
+    /// When it was said on this connection.
+    complete_said_at: Option<Instant>,
 }
 
 /// The next thing to send.
@@ -65,7 +67,7 @@ impl Outbox {
     /// A log to be sent, as far as it is written. It waits until [`Self::begin`].
     pub fn add(&self, attempt: AttemptId, path: PathBuf, written: u64) {
         let log =
-            Log { path, file: None, written, sent: None, taken: 0, complete: None, is_complete_said: false };
+            Log { path, file: None, written, sent: None, taken: 0, complete: None, complete_said_at: None };
         self.logs().by_attempt.entry(attempt).or_insert(log);
     }
 
@@ -98,7 +100,7 @@ impl Outbox {
         self.change(attempt, |log| {
             log.sent = Some(position.min(log.written));
             log.taken = position;
-            log.is_complete_said = false;
+            log.complete_said_at = None;
         });
     }
 
@@ -107,6 +109,13 @@ impl Outbox {
         let before = self.logs().by_attempt.get(&attempt).map(|log| log.taken);
         self.change(attempt, |log| log.taken = log.taken.max(position));
         before
+    }
+
+    /// The coordinator has the attempt still open although its end was said: it is said again, if that was a while ago.
+    pub fn complete_again(&self, attempt: AttemptId, now: Instant) {
+        self.change(attempt, |log| {
+            log.complete_said_at = log.complete_said_at.filter(|at| now.duration_since(*at) < REPEAT_AFTER);
+        });
     }
 
     /// What was taken of each log that has more on the way.
@@ -120,7 +129,7 @@ impl Outbox {
     pub fn disconnected(&self) {
         for log in self.logs().by_attempt.values_mut() {
             log.sent = None;
-            log.is_complete_said = false;
+            log.complete_said_at = None;
         }
     }
 
@@ -150,7 +159,7 @@ impl Outbox {
         let log = logs.by_attempt.get_mut(&attempt)?;
         let sent = log.sent?;
         if sent >= log.written {
-            log.is_complete_said = true;
+            log.complete_said_at = Some(Instant::now());
             return log.complete.clone().map(|message| Parcel::Complete(attempt, message));
         }
         let bytes_max = usize::try_from(log.written - sent).unwrap_or(usize::MAX).min(FRAME_LOG_BYTES);
@@ -192,7 +201,7 @@ impl Log {
         match self.sent {
             None => false,
             Some(sent) if sent < self.written => window > 0,
-            Some(_) => self.complete.is_some() && !self.is_complete_said,
+            Some(_) => self.complete.is_some() && self.complete_said_at.is_none(),
         }
     }
 }
@@ -309,6 +318,11 @@ mod tests {
         assert!(next_frame(&outbox).is_some());
         assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
         assert!(outbox.next().is_none());
+        let now = std::time::Instant::now();
+        outbox.complete_again(attempt(1), now);
+        assert!(outbox.next().is_none(), "it was said a moment ago");
+        outbox.complete_again(attempt(1), now + crate::limits::REPEAT_AFTER);
+        assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
         outbox.disconnected();
         outbox.begin(attempt(1), length);
         assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
