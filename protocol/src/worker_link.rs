@@ -143,7 +143,8 @@ pub enum ToWorker {
     Grant(Box<Grant>),
     /// Something to do for one attempt, ahead of the next report.
     Act(Desired),
-    /// The coordinator has this much of the log. Lower than what was sent: send again from there.
+    /// The coordinator has this much of the log. One that does not go beyond the one before it on this connection asks for
+    /// everything from there again.
     Position {
         /// Of which log.
         lease: Lease,
@@ -171,7 +172,8 @@ pub enum ToWorker {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Desired {
-    /// Go on; the coordinator has this much of its log.
+    /// Go on; the coordinator has this much of its log. In the answer to `register` this is from where to send; later it
+    /// acknowledges, and never asks for anything again.
     Continue {
         /// Which.
         lease: Lease,
