@@ -261,9 +261,10 @@ impl Page<'_> {
         let others = self.one_liners(others, expanded.len(), &mut chars);
         let count = expanded.len();
         for (index, (ranked, finding)) in expanded.iter().enumerate() {
-            // The likeliest cause gets twice the share of the others.
-            let shares = count - index + usize::from(index == 0 && count > 1);
-            let share = chars / shares * if index == 0 && count > 1 { 2 } else { 1 };
+            // The likeliest causes get more than the others.
+            let weight = |index: usize| 3_usize.saturating_sub(index).max(1);
+            let shares: usize = (index..count).map(weight).sum();
+            let share = chars / shares * weight(index);
             let lines = self.budget.lines.saturating_sub(OTHER_LINES) / (count - index);
             let shown = self.expand(ranked, finding, share, lines.max(1), count);
             let used = cost(&shown);
@@ -395,17 +396,15 @@ impl Page<'_> {
             let lines: Vec<String> = lines.iter().filter(|line| !self.seen.has(line)).cloned().collect();
             let from = if last { lines.len().saturating_sub(most) } else { 0 };
             let mut out: Vec<String> = Vec::new();
-            for line in lines[from..].iter().take(most) {
-                let line = clip_chars(&compress::line(line, roots), 300).into_owned();
+            for whole in lines[from..].iter().take(most) {
+                let line = clip_chars(&compress::line(whole, roots), 300).into_owned();
                 let used = line.chars().count() + 1;
                 if line.trim().is_empty() || used > left {
                     continue;
                 }
                 left -= used;
+                self.seen.add(whole);
                 out.push(line);
-            }
-            for line in &lines[from..] {
-                self.seen.add(line);
             }
             out
         };
@@ -787,9 +786,21 @@ const FOREIGN: &[&str] = &[
     "node:internal",
 ];
 
+/// A linter's row under the name of its file: `  12:3  error …`.
+fn is_row(line: &str) -> bool {
+    let place = line.split_whitespace().next().unwrap_or_default();
+    line.starts_with(' ')
+        && place
+            .split_once(':')
+            .is_some_and(|(row, column)| row.parse::<u32>().is_ok() && column.parse::<u32>().is_ok())
+}
+
 /// How much a line of a long message matters; smaller matters more.
 fn rank_line(lines: &[String], index: usize, head: usize) -> u8 {
     let line = &lines[index];
+    if is_row(line) {
+        return u8::from(index != head) * 3;
+    }
     let outer = !line.starts_with([' ', '\t']) && !line.trim().is_empty();
     let foreign = FOREIGN.iter().any(|part| line.contains(part));
     let place = line.as_bytes().windows(2).any(|pair| pair[0] == b':' && pair[1].is_ascii_digit());

@@ -125,7 +125,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "gfortran.place",
-        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:]+\.[fF]\w{0,4}):(?P<l>\d+)(?:[.:](?P<c>\d+))?:$",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:]+\.[fF]\w{0,4}):(?P<l>\d+)(?:[.:](?P<c>\d+)(?:-\d+)?)?:$",
         acts: &[Act::Problem(
             problem(ERROR, Kind::Build, 85).follow(gfortran_lines).refine(gfortran_severity),
         )],
@@ -177,10 +177,13 @@ fn cmake_lines(so_far: &[String], line: &str) -> Next {
 }
 
 fn gfortran_lines(so_far: &[String], line: &str) -> Next {
-    let last =
-        ["Error:", "Fatal Error:", "Warning:", "Internal Error"].iter().any(|word| line.starts_with(word));
-    if last {
+    let internal = |line: &String| line.starts_with("Internal Error");
+    let ends = ["Error:", "Fatal Error:", "Warning:"].iter().any(|word| line.starts_with(word));
+    if ends || so_far.last().is_some_and(internal) {
         Next::Last
+    } else if line.starts_with("Internal Error") {
+        // What went wrong inside comes on a line of its own.
+        Next::Part
     } else if so_far.len() > 8 {
         Next::Beyond
     } else {

@@ -114,6 +114,11 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "lint.lintrunner_row",
+        pattern: r"^\s+(?P<s>Error|Warning|Advice) \((?P<m>[A-Z][A-Z0-9_-]*)\) .*",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 88).follow(super::indented))],
+    },
+    Rule {
         name: "modelsim",
         pattern: r"^(?:# )?\*\* (?P<s>Error|Warning|Fatal|Note)(?: \([^)]*\))?: (?P<m>.*)",
         acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88).follow(modelsim_lines))],

@@ -13,7 +13,7 @@ impl Cleaner {
     /// The line as shown. Costs one scan when there is nothing to remove.
     pub(crate) fn clean<'a>(&'a mut self, raw: &'a [u8]) -> &'a [u8] {
         let raw = strip_end(raw);
-        if !raw.iter().any(|byte| is_control(*byte)) {
+        if !has_control(raw) {
             return &raw[ci_prefix(raw)..];
         }
         self.buffer.clear();
@@ -31,6 +31,13 @@ impl Cleaner {
     }
 }
 
+/// Whether any byte is a control byte; written so that the compiler looks at many at a time.
+fn has_control(bytes: &[u8]) -> bool {
+    let any = |block: &[u8]| block.iter().fold(false, |found, byte| found | is_control(*byte));
+    let (blocks, rest) = bytes.as_chunks::<64>();
+    blocks.iter().any(|block| any(block)) || any(rest)
+}
+
 fn strip_end(mut raw: &[u8]) -> &[u8] {
     while let Some(rest) = raw.strip_suffix(b"\r") {
         raw = rest;
@@ -39,7 +46,7 @@ fn strip_end(mut raw: &[u8]) -> &[u8] {
 }
 
 const fn is_control(byte: u8) -> bool {
-    byte < 0x20 && byte != b'\t' || byte == 0x7f
+    (byte < 0x20) & (byte != b'\t') | (byte == 0x7f)
 }
 
 /// Appends a segment without escape sequences and control bytes. `CSI n G` to column 1 begins the line anew, and
