@@ -166,6 +166,9 @@ pub(crate) struct RunArguments {
     /// How much the digest shows: minimal, normal or full
     #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
     pub(crate) verbosity: Verbosity,
+    /// Show what this template lets through; `raw` shows all that fits
+    #[arg(long, value_name = "NAME")]
+    pub(crate) template: Option<String>,
     /// A test report or result bundle
     #[arg(long = "report", value_name = "PATH|GLOB")]
     pub(crate) reports: Vec<String>,
@@ -207,6 +210,12 @@ pub(crate) struct DigestArguments {
     /// How much to show: minimal, normal or full
     #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
     pub(crate) verbosity: Verbosity,
+    /// Show what this template lets through; `raw` shows all that fits
+    #[arg(long, value_name = "NAME")]
+    pub(crate) template: Option<String>,
+    /// Say why: the rule, the line and the evidence behind the verdict, each finding and each cut
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) explain: bool,
     /// A test report or result bundle
     #[arg(long = "report", value_name = "FILE")]
     pub(crate) reports: Vec<PathBuf>,
@@ -240,6 +249,15 @@ pub(crate) struct JobArguments {
     /// How much to show: minimal, normal or full; what the job asked for by default
     #[arg(long, value_name = "VERBOSITY")]
     pub(crate) verbosity: Option<Verbosity>,
+    /// Show what this template lets through; `raw` shows all that fits
+    #[arg(long, value_name = "NAME")]
+    pub(crate) template: Option<String>,
+    /// Say why: the rule, the line and the evidence behind the verdict, each finding and each cut
+    #[arg(long, conflicts_with_all = ["json", "finding"])]
+    pub(crate) explain: bool,
+    /// Show this finding, whole and uncompressed
+    #[arg(long, value_name = "ID")]
+    pub(crate) finding: Option<String>,
     #[command(flatten)]
     pub(crate) form: Form,
 }

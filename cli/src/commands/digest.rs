@@ -10,6 +10,7 @@ use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
 use nix::sys::signal::Signal;
 use std::io::{self, Read};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// How much of the log is read at once.
@@ -20,7 +21,13 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
     let evidence = evidence(arguments)?;
     let roots =
         std::env::current_dir().ok().and_then(|directory| directory.into_os_string().into_string().ok());
-    let mut digester = Digester::new(Options { roots: roots.into_iter().collect(), ..Options::default() });
+    let template =
+        arguments.template.as_deref().map(|name| super::template(name, Path::new("."))).transpose()?;
+    let mut digester = Digester::new(Options {
+        roots: roots.into_iter().collect(),
+        template: template.clone(),
+        ..Options::default()
+    });
     let mut stdin = io::stdin().lock();
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -34,8 +41,12 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
         }
     }
     let digest = digester.finish(&Facts { ending, evidence, ..Facts::log_only() });
+    if arguments.explain {
+        terminal::print(&digest.explain())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut result = JobResult::default();
-    digest.render(arguments.verbosity, None, None, &mut result);
+    digest.render(arguments.verbosity, template.as_ref(), None, &mut result);
     if arguments.form.json {
         terminal::print_json(&without_pool_fields(&result))?;
     } else {

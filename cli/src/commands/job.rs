@@ -5,12 +5,24 @@ use crate::failure::Failure;
 use crate::settings;
 use crate::terminal;
 use buildpool_protocol::client_link::View;
+use buildpool_protocol::report::Finding;
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn run(arguments: &JobArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let client = settings::connect(&arguments.pool).await?;
-        let view = View { verbosity: arguments.verbosity, ..View::default() };
+        if let Some(finding) = &arguments.finding {
+            let finding = client.finding(&arguments.id, finding).await?;
+            return print_finding(&finding, arguments.form.json);
+        }
+        if arguments.explain {
+            terminal::print(&client.explain(&arguments.id).await?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let template =
+            arguments.template.as_deref().map(|name| super::template(name, Path::new("."))).transpose()?;
+        let view = View { verbosity: arguments.verbosity, template, ..View::default() };
         let result = client.job(&arguments.id, view, arguments.wait).await?;
         if arguments.form.json {
             terminal::print_json(&result)?;
@@ -19,4 +31,22 @@ pub(crate) fn run(arguments: &JobArguments) -> Result<ExitCode, Failure> {
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+fn print_finding(finding: &Finding, json: bool) -> Result<ExitCode, Failure> {
+    if json {
+        terminal::print_json(finding)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = String::new();
+    for line in finding.pre_context.iter().map(String::as_str).chain(finding.message.lines()) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    for line in &finding.post_context {
+        text.push_str(line);
+        text.push('\n');
+    }
+    terminal::print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -14,8 +14,11 @@ pub(crate) mod token;
 pub(crate) mod worker;
 pub(crate) mod workers;
 
-use crate::failure::{Failure, POOL};
+use crate::failure::{Failure, POOL, USAGE};
+use buildpool_gateway::project::{Configuration, Templates};
+use buildpool_protocol::spec::TemplateSpec;
 use std::future::Future;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs what a client command does, on this one thread: it starts fast.
@@ -32,6 +35,19 @@ fn block_on(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<Exi
 fn serve(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|error| no_runtime(&error))?.block_on(task)
+}
+
+/// The template of this name, as the configuration nearest to the directory has it.
+fn template(name: &str, directory: &Path) -> Result<TemplateSpec, Failure> {
+    let templates = Templates::of(&Configuration::load(directory));
+    if let Some(template) = templates.get(name) {
+        return Ok(template.clone());
+    }
+    let reason = match templates.problem_of(name) {
+        Some(problem) => problem.to_owned(),
+        None => format!("`{name}` is none; there are: {}", templates.names().join(", ")),
+    };
+    Err(Failure::new(USAGE, format!("--template: {reason}")))
 }
 
 fn no_runtime(error: &std::io::Error) -> Failure {

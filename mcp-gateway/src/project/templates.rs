@@ -1,6 +1,7 @@
 //! The output filters that a project may name.
 
 use super::config::Configuration;
+use buildpool_digest::templates;
 use buildpool_protocol::spec::TemplateSpec;
 use std::path::{Path, PathBuf};
 
@@ -20,12 +21,19 @@ impl Templates {
             description: "both streams unfiltered, as much as fits".to_owned(),
             ..TemplateSpec::default()
         };
-        let problems = configuration
-            .problems()
-            .iter()
-            .map(|problem| (problem.key.clone(), problem.to_string()))
-            .collect();
-        Self { list: vec![raw], problems, file: configuration.file().map(Path::to_owned) }
+        let file = configuration.file().map(Path::to_owned);
+        let name = file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+        let loaded = templates::parse(&name, configuration.text().unwrap_or_default());
+        let mut list = templates::merged(&loaded.templates);
+        list.retain(|template| template.name != raw.name);
+        list.push(raw);
+        list.sort_by(|left, right| left.name.cmp(&right.name));
+        let of_file =
+            configuration.problems().iter().map(|problem| (problem.key.clone(), problem.to_string()));
+        let of_templates = loaded.errors.iter().map(|error| (error.key.clone(), error.to_string()));
+        let mut problems: Vec<_> = of_file.chain(of_templates).collect();
+        problems.dedup_by(|left, right| left.0 == right.0);
+        Self { list, problems, file }
     }
 
     /// By name.

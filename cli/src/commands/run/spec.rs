@@ -3,7 +3,7 @@
 use crate::arguments::RunArguments;
 use crate::failure::{Failure, USAGE};
 use buildpool_protocol::client_link::Secret;
-use buildpool_protocol::spec::{Command, JobSpec, Source};
+use buildpool_protocol::spec::{Command, JobSpec, Source, TemplateSpec};
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ pub(super) struct Asked {
     directory: String,
     project: String,
     secrets: BTreeMap<String, Secret>,
+    template: Option<TemplateSpec>,
 }
 
 impl Asked {
@@ -31,7 +32,13 @@ impl Asked {
                 format!("--secret {name}: this variable is not set here, or is no text; set it to the secret's value"),
             )),
         });
+        let template = arguments
+            .template
+            .as_deref()
+            .map(|name| crate::commands::template(name, &directory))
+            .transpose()?;
         Ok(Self {
+            template,
             project: text(project_of(&directory))?,
             secrets: secrets.collect::<Result<_, _>>()?,
             directory: text(directory)?,
@@ -75,6 +82,7 @@ impl Asked {
             on_lost: arguments.on_lost,
             wait_for_worker: arguments.wait_for_worker,
             verbosity: arguments.verbosity,
+            template: self.template,
             reports: arguments.reports.clone(),
             artifacts: arguments.artifacts.clone(),
             clean: arguments.clean,
