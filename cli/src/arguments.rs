@@ -49,6 +49,8 @@ pub(crate) enum Subcommand {
     Token(TokenArguments),
     /// Serve coding agents over MCP, on standard input and output or over HTTP
     Mcp(Box<McpArguments>),
+    /// Look whether everything is as it should be
+    Doctor(DoctorArguments),
     /// Serve this machine's local pool
     #[command(hide = true)]
     LocalPool(LocalPoolArguments),
@@ -382,6 +384,14 @@ pub(crate) struct TokenPlace {
     /// The coordinator's configuration file on this machine
     #[arg(long, value_name = "FILE", conflicts_with_all = ["coordinator", "token", "ca_file"])]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    #[command(flatten)]
+    pub(crate) form: Form,
 }
 
 #[derive(Args, Debug)]

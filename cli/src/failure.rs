@@ -41,6 +41,11 @@ impl Failure {
         Self::new(code, format!("{what}: {}", chain(error)))
     }
 
+    /// What is said.
+    pub(crate) fn message(&self) -> &str {
+        self.message.trim_end()
+    }
+
     /// In `run`, whatever is not the command's is the pool's.
     pub(crate) fn of_run(self) -> Self {
         match self.code {
@@ -53,7 +58,7 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             // With stderr closed there is nobody left to tell.
-            let _ = writeln!(io::stderr(), "buildpool: {}", self.message.trim_end());
+            let _ = writeln!(io::stderr(), "buildpool: {}", self.message());
         }
         ExitCode::from(self.code)
     }

@@ -41,6 +41,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Resume(arguments) => commands::workers::resume(&arguments),
         Subcommand::Token(arguments) => commands::token::run(arguments),
         Subcommand::Mcp(arguments) => commands::mcp::run(*arguments),
+        Subcommand::Doctor(arguments) => commands::doctor::run(&arguments),
         Subcommand::LocalPool(arguments) => commands::local_pool::run(&arguments),
         Subcommand::Keeper(arguments) => Ok(commands::keeper::run(arguments)),
     }

@@ -13,10 +13,13 @@ use std::path::{Path, PathBuf};
 /// The value of `--coordinator` that means this machine's own pool, whatever is configured.
 const LOCAL: &str = "local";
 
+/// How this program names itself to a pool.
+pub(crate) const CLIENT: &str = concat!("buildpool ", env!("CARGO_PKG_VERSION"));
+
 /// `config.toml` in the user's configuration directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct File {
+pub(crate) struct Settings {
     coordinator: Option<String>,
     token: Option<String>,
     ca_file: Option<PathBuf>,
@@ -27,8 +30,7 @@ struct File {
 /// # Errors
 /// What is wrong with them, or why the pool can't be talked to.
 pub(crate) async fn connect(options: &PoolOptions) -> Result<Client, Failure> {
-    let client = concat!("buildpool ", env!("CARGO_PKG_VERSION"));
-    Ok(Client::connect(target(options)?, client).await?)
+    Ok(Client::connect(target(options)?, CLIENT).await?)
 }
 
 /// The pool that the options, the environment and the configuration name.
@@ -36,7 +38,7 @@ pub(crate) async fn connect(options: &PoolOptions) -> Result<Client, Failure> {
 /// # Errors
 /// What is wrong with them.
 pub(crate) fn target(options: &PoolOptions) -> Result<Target, Failure> {
-    let file = read_file()?;
+    let file = Settings::read()?;
     let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
     let url = options.coordinator.clone().or_else(|| variable("BUILDPOOL_URL"));
     // A token in the file belongs to the coordinator in the file, not to another one.
@@ -71,43 +73,52 @@ pub(crate) fn program() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::while_doing(POOL, "this program's file can't be found", &error))
 }
 
-fn read_file() -> Result<File, Failure> {
-    let Some(path) = directories::configuration().map(|directory| directory.join("config.toml")) else {
-        return Ok(File::default());
-    };
-    let fail = |reason: String| Failure::new(USAGE, format!("{}: {reason}", path.display()));
-    match std::fs::read_to_string(&path) {
-        Ok(text) => parse(&text, &path).map_err(fail),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(File::default()),
-        Err(error) => Err(fail(error.to_string())),
-    }
+/// Where the user's configuration is, whether it is there or not.
+pub(crate) fn file() -> Option<PathBuf> {
+    Some(directories::configuration()?.join("config.toml"))
 }
 
-fn parse(text: &str, path: &Path) -> Result<File, String> {
-    let mut file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-    if let (Some(named), Some(directory)) = (&file.ca_file, path.parent()) {
-        file.ca_file = Some(directory.join(named));
+impl Settings {
+    /// Reads the user's configuration; without a file everything is left to other places.
+    ///
+    /// # Errors
+    /// When the file can't be read, or what is wrong in it.
+    pub(crate) fn read() -> Result<Self, Failure> {
+        let Some(path) = file() else { return Ok(Self::default()) };
+        let fail = |reason: String| Failure::new(USAGE, format!("{}: {reason}", path.display()));
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Self::parse(&text, &path).map_err(fail),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(fail(error.to_string())),
+        }
     }
-    Ok(file)
+
+    fn parse(text: &str, path: &Path) -> Result<Self, String> {
+        let mut settings: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        if let (Some(named), Some(directory)) = (&settings.ca_file, path.parent()) {
+            settings.ca_file = Some(directory.join(named));
+        }
+        Ok(settings)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{File, parse};
+    use super::Settings;
     use std::path::Path;
 
     #[test]
     fn the_file_is_read_whole_and_an_unknown_key_is_named() {
         let path = Path::new("/home/u/.config/buildpool/config.toml");
         let text = "coordinator = \"wss://pool:1\"\ntoken = \"t\"\nca_file = \"ca.pem\"\n";
-        let expected = File {
+        let expected = Settings {
             coordinator: Some("wss://pool:1".into()),
             token: Some("t".into()),
             ca_file: Some("/home/u/.config/buildpool/ca.pem".into()),
         };
-        assert_eq!(parse(text, path), Ok(expected));
-        assert_eq!(parse("", path), Ok(File::default()));
-        let error = parse("cordinator = \"x\"", path).unwrap_err();
+        assert_eq!(Settings::parse(text, path), Ok(expected));
+        assert_eq!(Settings::parse("", path), Ok(Settings::default()));
+        let error = Settings::parse("cordinator = \"x\"", path).unwrap_err();
         assert!(error.contains("cordinator") && error.contains("coordinator"), "{error}");
     }
 }

@@ -115,12 +115,30 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let pool = self.local_pool();
-        let Ok(Some(published)) = pool.published() else { return };
-        self.variables.clear();
-        self.cancel_all();
-        let _ = kill(Pid::from_raw(published.pid.cast_signed()), Signal::SIGTERM);
-        if !std::thread::panicking() {
-            wait_until("the local pool ends", || Lock::take(&pool).unwrap().is_some());
+        // The lock is free: no pool runs, whatever a stale file says.
+        let has_ended = || !pool.directory().exists() || matches!(Lock::take(&pool), Ok(Some(_)));
+        if has_ended() {
+            return;
+        }
+        if let Ok(Some(published)) = pool.published() {
+            // By its address, so that no other pool is started for the question.
+            self.set("BUILDPOOL_URL", published.url.to_string());
+            self.set("BUILDPOOL_TOKEN", published.token.expose());
+            self.cancel_all();
+        }
+        let mut asked = None;
+        let mut ended = || {
+            let published = pool.published().ok().flatten();
+            if let Some(published) = published.filter(|published| asked != Some(published.pid)) {
+                asked = Some(published.pid);
+                let _ = kill(Pid::from_raw(published.pid.cast_signed()), Signal::SIGTERM);
+            }
+            has_ended()
+        };
+        if std::thread::panicking() {
+            ended();
+        } else {
+            wait_until("the local pool ends", ended);
         }
     }
 }

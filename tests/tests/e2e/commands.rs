@@ -180,3 +180,23 @@ fn a_log_is_digested_from_standard_input() {
     let wrong = place.buildpool(&["digest", "--signal", "SIGNONSENSE"]).expect(2);
     assert!(wrong.err().contains("SIGNONSENSE"), "{wrong}");
 }
+
+#[test]
+fn the_doctor_starts_nothing_and_fails_when_something_is_wrong() {
+    let place = Place::new();
+    let well = place.buildpool(&["doctor"]).expect(0);
+    assert!(well.out().contains("does not run and will be started"), "{well}");
+    assert_eq!(place.local_pool_pid(), None);
+    place.shell("true").expect(0);
+    let checks = place.buildpool(&["doctor", "--json"]).expect(0).json();
+    let check =
+        |name: &str| checks.as_array().unwrap().iter().find(|check| check["name"] == name).unwrap().clone();
+    let log = place.local_pool().log_file();
+    assert!(check("local pool")["text"].as_str().unwrap().contains(log.to_str().unwrap()), "{checks}");
+    assert_eq!(
+        (&check("pool")["state"], &check("workers")["text"]),
+        (&"ok".into(), &"1 of 1 connected".into())
+    );
+    let ill = place.buildpool(&["doctor", "--coordinator", "ws://127.0.0.1:1"]).expect(1);
+    assert!(ill.out().contains("failed   pool"), "{ill}");
+}
