@@ -3,7 +3,9 @@
 use crate::digest::Digest;
 use crate::facts::Facts;
 use crate::found::{Finds, Found, Slot};
-use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX, SHOWN_LINE_CHARS, SUMMARY_LINES_MAX};
+use crate::limits::{
+    MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX, SCANNED_BYTES_MAX, SHOWN_LINE_CHARS, SUMMARY_LINES_MAX,
+};
 use crate::noise::is_noise;
 use crate::rules::{Act, Draft, Groups, Level, Next, Problem, Rule, RuleSet, severity_of_word};
 use crate::signs::Signs;
@@ -229,7 +231,7 @@ impl Digester {
         };
         for segment in raw.bytes[..last].split(|byte| *byte == b'\r') {
             let line = cleaner.clean(segment);
-            let body = &line[stamp_length(line)..];
+            let body = scanned(line);
             if !body.is_empty() && self.rules().speaks(body) {
                 self.line(stream, line, raw.from, raw.to);
             }
@@ -248,7 +250,7 @@ impl Digester {
         if let Some(capture) = &mut self.capture {
             capture.line(stream, self.order, line);
         }
-        let body = &line[stamp_length(line)..];
+        let body = scanned(line);
         let speaks = !body.is_empty() && self.rules().speaks(body);
         let mut part = false;
         if self.streams[stream.index()].open.is_some() {
@@ -351,6 +353,16 @@ impl Digester {
                     Act::Counts(family, count) => {
                         if let Some(counts) = count(groups) {
                             self.tally.summary(*family, counts);
+                        }
+                    }
+                    Act::Adds(family, count) => {
+                        if let Some(counts) = count(groups) {
+                            self.tally.adds(*family, counts);
+                        }
+                    }
+                    Act::Moves(family, count) => {
+                        if let Some(counts) = count(groups) {
+                            self.tally.moves(*family, counts);
                         }
                     }
                     Act::Session(family) => {
@@ -503,6 +515,12 @@ pub(crate) struct Gathered {
     pub(crate) tails: [Vec<crate::text::TailLine>; 2],
     /// Lines and bytes of each stream.
     pub(crate) counts: [(u64, u64); 2],
+}
+
+/// What the rules look at: the line without its time stamp, and of a very long one the beginning.
+fn scanned(line: &[u8]) -> &[u8] {
+    let body = &line[stamp_length(line)..];
+    &body[..body.len().min(SCANNED_BYTES_MAX)]
 }
 
 fn is_blank(line: &[u8]) -> bool {

@@ -2,6 +2,9 @@
 
 /// Longest line that is looked at, in bytes; of a longer one the head, and the last [`LINE_TAIL_BYTES`] bytes.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// How much of a line the rules look at, in bytes: whatever begins a message begins here. Longer lines are compiler
+/// invocations and data.
+pub const SCANNED_BYTES_MAX: usize = 2 << 10;
 /// How much is kept of the end of a line that is longer than [`LINE_BYTES_MAX`], in bytes.
 pub const LINE_TAIL_BYTES: usize = 4 << 10;
 /// Raw bytes that are kept of the end of each stream, to show its last lines.
@@ -43,5 +46,5 @@ pub const TEMPLATES_MAX: usize = 256;
 /// Suggestions in `next`.
 pub const NEXT_MAX: usize = 3;
 
-const _: () = assert!(LINE_TAIL_BYTES < LINE_BYTES_MAX);
+const _: () = assert!(LINE_TAIL_BYTES < LINE_BYTES_MAX && SCANNED_BYTES_MAX < LINE_BYTES_MAX);
 const _: () = assert!(ERRORS_FIRST_MAX + ERRORS_LAST_MAX <= buildpool_protocol::limits::FINDINGS_MAX);

@@ -874,10 +874,10 @@ fn folded(lines: &[String]) -> Vec<String> {
         }
     }
     out.into_iter()
-        .filter_map(|(line, count)| match (line.trim().is_empty(), count) {
-            (_, 1) => Some(line),
-            (true, _) => Some(String::new()),
-            (false, count) => Some(format!("{line} (×{count})")),
+        .map(|(line, count)| match (line.trim().is_empty(), count) {
+            (_, 1) => line,
+            (true, _) => String::new(),
+            (false, count) => format!("{line} (×{count})"),
         })
         .collect()
 }

@@ -75,7 +75,7 @@ impl Family {
             Self::CTest => !matches!(self, Self::CTest),
             Self::Regrtest => !matches!(self, Self::Regrtest),
             Self::Gradle => matches!(self, Self::Maven),
-            Self::Bats => matches!(self, Self::Tap),
+            Self::Bats | Self::NodeTest => matches!(self, Self::Tap),
             _ => false,
         }
     }
@@ -160,15 +160,12 @@ impl Tally {
         (family, test).hash(&mut hasher);
         let id = hasher.finish();
         let account = self.accounts.entry(family).or_default();
-        if self.last.len() < TESTS_MAX || self.last.contains_key(&id) {
-            if let Some(before) = self.last.insert(id, event) {
-                if let Some(slot) = account.by_test.slot(before) {
-                    *slot = slot.saturating_sub(1);
-                }
-                if before == TestEvent::Failed && event == TestEvent::Passed {
-                    self.flaky += 1;
-                }
+        let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
+        if kept && let Some(before) = self.last.insert(id, event) {
+            if let Some(slot) = account.by_test.slot(before) {
+                *slot = slot.saturating_sub(1);
             }
+            self.flaky += u64::from(before == TestEvent::Failed && event == TestEvent::Passed);
         }
         if let Some(slot) = account.by_test.slot(event) {
             *slot = slot.saturating_add(1);
@@ -192,7 +189,24 @@ impl Tally {
         account.summaries += 1;
     }
 
-    /// A test that failed is run no more: forgets what runs, as when a runner restarts.
+    /// More of the open summary: the tool prints each sort on a line of its own.
+    pub(crate) fn adds(&mut self, family: Family, counts: Counts) {
+        let account = self.accounts.entry(family).or_default();
+        account.summaries += 1;
+        account.open.get_or_insert_default().add(&counts);
+    }
+
+    /// Of the open summary's tests, so many did not simply pass.
+    pub(crate) fn moves(&mut self, family: Family, counts: Counts) {
+        let account = self.accounts.entry(family).or_default();
+        let Some(open) = &mut account.open else { return };
+        open.passed = open.passed.saturating_sub(counts.failed + counts.skipped + counts.expected);
+        open.failed += counts.failed;
+        open.skipped += counts.skipped;
+        open.expected += counts.expected;
+    }
+
+    /// Tests that began and have not ended.
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
         self.running.keys().map(|(_, test)| test.as_str())
     }
@@ -250,12 +264,17 @@ impl Tally {
             if let Some(open) = &account.open {
                 summed.add(open);
             }
-            let believed =
-                if account.summaries == 0 || family.by_test() && account.by_test.total() >= summed.total() {
-                    account.by_test
-                } else {
-                    summed
-                };
+            let believed = if family == Family::SwiftTesting && account.summaries > 0 {
+                // The run's last line has the total only; the tests' own lines tell the rest. Issues are no tests.
+                let by_test = &account.by_test;
+                let other = by_test.failed + by_test.skipped + by_test.expected;
+                Counts { passed: summed.total().saturating_sub(other), ..*by_test }
+            } else if account.summaries == 0 || family.by_test() && account.by_test.total() >= summed.total()
+            {
+                account.by_test
+            } else {
+                summed
+            };
             if believed.total() > 0 || account.summaries > 0 {
                 sum.add(&believed);
                 names.push(family.name());

@@ -56,7 +56,11 @@ fn ending(code: i64) -> Ending {
 }
 
 fn digest(log: &Log, ending: Option<Ending>) -> Digest {
-    let mut digester = Digester::new(Options::default());
+    digest_with(log, ending, Options::default())
+}
+
+fn digest_with(log: &Log, ending: Option<Ending>, options: Options) -> Digest {
+    let mut digester = Digester::new(options);
     for chunk in log.bytes.chunks(50_000) {
         digester.push(Stream::Stdout, 0, chunk);
     }
@@ -107,6 +111,57 @@ fn each_fact_is_kept() {
         }
     }
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// Logs of a tool whose findings or verdict change when the rules with this prefix are left out.
+fn red_without(logs: &[Log], prefix: &str) -> usize {
+    let facts = |digest: &Digest| {
+        let messages: Vec<_> =
+            digest.findings.iter().map(|finding| (finding.message.clone(), finding.tier)).collect();
+        (digest.verdict, messages, digest.tests.clone(), digest.cause.clone())
+    };
+    logs.iter()
+        .filter(|log| {
+            let ending = log.exit_code.map(ending);
+            let options = Options { without_rules: Some(prefix.to_owned()), ..Options::default() };
+            facts(&digest(log, ending.clone())) != facts(&digest_with(log, ending, options))
+        })
+        .count()
+}
+
+#[test]
+fn each_recogniser_is_worth_something() {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");
+    let logs: Vec<Log> = read(&own).into_iter().filter(|log| log.bytes.len() < 30_000).collect();
+    for prefix in [
+        "xctest",
+        "swift_testing",
+        "xcodebuild",
+        "rust",
+        "cargo",
+        "pytest",
+        "python",
+        "go",
+        "gtest",
+        "ctest",
+        "tsc",
+        "mocha",
+        "maven",
+        "rspec",
+        "exunit",
+        "c.",
+        "linker",
+        "make",
+        "cmake",
+        "npm",
+        "pip",
+        "ci",
+        "sanitizer",
+        "shell",
+        "generic",
+    ] {
+        assert!(red_without(&logs, prefix) > 0, "no log shows what the rules `{prefix}` are worth");
+    }
 }
 
 #[test]

@@ -66,17 +66,9 @@ pub(super) fn numbered(so_far: &[String], line: &str) -> Next {
 /// An uncaught error of node: message, excerpt and `at` lines.
 pub(super) fn stack(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
-    if trimmed.starts_with("at ")
-        || trimmed.starts_with("... ")
-        || trimmed.starts_with("Caused by")
-        || trimmed.starts_with("[cause]")
-    {
-        Next::Part
-    } else if line.starts_with("  ") && !trimmed.is_empty() && so_far.len() < 40 || trimmed == "}" {
-        Next::Part
-    } else {
-        Next::Beyond
-    }
+    let frame = ["at ", "... ", "Caused by", "[cause]"].iter().any(|start| trimmed.starts_with(start));
+    let deep = line.starts_with("  ") && !trimmed.is_empty() && so_far.len() < 40;
+    if frame || deep || trimmed == "}" { Next::Part } else { Next::Beyond }
 }
 
 fn node_lines(so_far: &[String], line: &str) -> Next {
@@ -121,6 +113,13 @@ const JEST: Count = |groups| {
         expected: 0,
     })
 };
+
+const FAILING: Count =
+    |groups| Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 });
+const PENDING: Count =
+    |groups| Some(Counts { passed: 0, failed: 0, skipped: groups.number("n"), expected: 0 });
+const PASSING: Count =
+    |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -211,9 +210,14 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "mocha.pending",
+        pattern: r"^\s+(?P<n>[1-9]\d*) pending$",
+        acts: &[Act::Adds(Family::Mocha, PENDING), Act::Summary],
+    },
+    Rule {
         name: "mocha.failing",
         pattern: r"^\s+(?P<n>[1-9]\d*) failing$",
-        acts: &[Act::Sign(Sign::Failure("mocha")), Act::Summary],
+        acts: &[Act::Adds(Family::Mocha, FAILING), Act::Sign(Sign::Failure("mocha")), Act::Summary],
     },
     Rule {
         name: "ava.failed_line",
@@ -236,20 +240,29 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Success("ava"))],
     },
     Rule {
-        name: "node_test.counts",
-        pattern: r"^(?:# |\xe2\x84\xb9 )(?:tests|pass) (?P<n>\d+)$",
-        acts: &[Act::Summary],
+        name: "node_test.tests",
+        pattern: r"^(?:# |\xe2\x84\xb9 )tests (?P<n>\d+)$",
+        acts: &[Act::Session(Family::NodeTest), Act::Summary],
+    },
+    Rule {
+        name: "node_test.pass",
+        pattern: r"^(?:# |\xe2\x84\xb9 )pass (?P<n>\d+)$",
+        acts: &[Act::Adds(Family::NodeTest, PASSING), Act::Summary],
+    },
+    Rule {
+        name: "node_test.skipped",
+        pattern: r"^(?:# |\xe2\x84\xb9 )(?:skipped|todo) (?P<n>[1-9]\d*)$",
+        acts: &[Act::Adds(Family::NodeTest, PENDING)],
     },
     Rule {
         name: "node_test.fail",
         pattern: r"^(?:# |\xe2\x84\xb9 )fail (?P<n>[1-9]\d*)$",
-        acts: &[
-            Act::Counts(Family::NodeTest, |groups| {
-                Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 })
-            }),
-            Act::Sign(Sign::Failure("node --test")),
-            Act::Summary,
-        ],
+        acts: &[Act::Adds(Family::NodeTest, FAILING), Act::Sign(Sign::Failure("node --test")), Act::Summary],
+    },
+    Rule {
+        name: "node_test.none_failed",
+        pattern: r"^(?:# |\xe2\x84\xb9 )fail 0$",
+        acts: &[Act::Sign(Sign::Success("node --test"))],
     },
     Rule {
         name: "node.uncaught",

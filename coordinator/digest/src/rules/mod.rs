@@ -172,6 +172,10 @@ pub(crate) enum Act {
     Test(Family, TestEvent),
     /// It is a tool's summary of its tests.
     Counts(Family, Count),
+    /// It adds to the summary that came before: `3 failing`.
+    Adds(Family, Count),
+    /// It tells how many of the summary that came before did not simply pass: `FAILED (failures=3)`.
+    Moves(Family, Count),
     /// It begins a test session: counts that come after it are those of another one.
     Session(Family),
     /// It is a sign about the run.
@@ -386,7 +390,9 @@ mod tests {
                     Act::Problem(Problem { level: Level::Word, .. }) => {
                         assert!(groups.contains("s"), "{} has no severity word", rule.name);
                     }
-                    Act::Problem(_)
+                    Act::Adds(..)
+                    | Act::Moves(..)
+                    | Act::Problem(_)
                     | Act::Counts(..)
                     | Act::Session(_)
                     | Act::Sign(_)

@@ -109,6 +109,15 @@ const PYTEST: Count = |groups| {
 const UNITTEST: Count =
     |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
 
+const UNITTEST_REST: Count = |groups| {
+    Some(Counts {
+        passed: 0,
+        failed: groups.number("failed") + groups.number("errors") + groups.number("unexpected"),
+        skipped: groups.number("skipped"),
+        expected: groups.number("expected"),
+    })
+};
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "pytest.session",
@@ -177,13 +186,17 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "unittest.failed",
-        pattern: r"^FAILED \((?:failures=\d+|errors=\d+)(?:, \w[\w ]*=\d+)*\)",
-        acts: &[Act::Sign(Sign::Failure("unittest")), Act::Summary],
+        pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skipped=(?P<skipped>\d+)|expected failures=(?P<expected>\d+)|unexpected successes=(?P<unexpected>\d+))(?:, )?)+\)",
+        acts: &[
+            Act::Moves(Family::Unittest, UNITTEST_REST),
+            Act::Sign(Sign::Failure("unittest")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "unittest.ok",
-        pattern: r"^OK(?: \((?:skipped|expected failures|unexpected successes)=\d+.*\))?$",
-        acts: &[Act::Sign(Sign::Success("unittest"))],
+        pattern: r"^OK(?: \((?:(?:skipped=(?P<skipped>\d+)|expected failures=(?P<expected>\d+)|unexpected successes=\d+)(?:, )?)+\))?$",
+        acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Sign(Sign::Success("unittest"))],
     },
     Rule {
         name: "regrtest.success",

@@ -1,0 +1,226 @@
+//! What recognisers make of tools' own words: counts, names, places, whole messages, and what is harmless.
+
+use buildpool_digest::{Digest, Digester, Facts, History, Options};
+use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
+use buildpool_protocol::outcome::{CrashType, Ending};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{JobResult, Severity, Verdict};
+use buildpool_protocol::spec::Verbosity;
+
+fn with(log: &str, facts: Facts) -> Digest {
+    let mut digester = Digester::new(Options { job: "0199".into(), ..Options::default() });
+    digester.push(Stream::Stdout, 0, log.as_bytes());
+    digester.finish(&facts)
+}
+
+fn digest(log: &str, code: i32) -> Digest {
+    with(log, Facts { ending: Some(Ending::Exited { code }), ..Facts::default() })
+}
+
+/// Passed, failed, skipped, expected failures.
+#[track_caller]
+fn counts(log: &str, expected: [u64; 4]) {
+    let tests = digest(log, 1).tests.expect("the tool counted");
+    assert_eq!([tests.passed, tests.failed, tests.skipped, tests.expected_failures], expected, "{tests:?}");
+    assert_eq!(tests.total, expected.iter().sum::<u64>());
+}
+
+#[test]
+fn totals_are_summed_over_suites_and_targets() {
+    counts(
+        "running 2 tests\ntest a ... ok\ntest b ... FAILED\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured\n\
+         running 3 tests\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured\n",
+        [3, 1, 1, 0],
+    );
+    counts(
+        "Test Case '-[A a]' started.\nTest Case '-[A a]' passed (0.1 seconds).\nExecuted 1 test, with 0 failures (0 unexpected) in 1 (1) seconds\n\
+         Test Case '-[B b]' started.\nTest Case '-[B b]' failed (0.1 seconds).\nExecuted 1 test, with 1 failure (0 unexpected) in 1 (1) seconds\n",
+        [1, 1, 0, 0],
+    );
+    counts(
+        "Ran 10 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=3, expected failures=1)\n",
+        [3, 3, 3, 1],
+    );
+    counts("  5 passing (3ms)\n  2 pending\n  1 failing\n", [5, 1, 2, 0]);
+    counts("=== 1 failed, 2 passed, 3 skipped, 1 xfailed, 1 error in 0.1s ===\n", [2, 2, 3, 1]);
+    counts("Tests:       1 failed, 2 skipped, 3 passed, 6 total\n", [3, 1, 2, 0]);
+    counts("      Tests  1 failed | 3 passed (4)\n", [3, 1, 0, 0]);
+    counts("# tests 3\n# pass 2\n# fail 1\n", [2, 1, 0, 0]);
+}
+
+#[test]
+fn a_retried_test_counts_once_with_its_last_result() {
+    let log = "Test Case '-[A a]' started.\nTest Case '-[A a]' failed (0.1 seconds).\n\
+               Test Case '-[A a]' started.\nTest Case '-[A a]' passed (0.1 seconds).\n";
+    counts(log, [1, 0, 0, 0]);
+    assert_eq!(digest(log, 0).flaky_tests, 1);
+}
+
+#[test]
+fn issues_are_no_tests_and_cases_are_no_tests() {
+    counts(
+        "◇ Test a() started.\n✘ Test a() recorded an issue at A.swift:1:2: no\n✘ Test a() recorded an issue at A.swift:2:2: no\n\
+         ✘ Test a() failed after 0.001 seconds with 2 issues.\n✔ Test \"b\" with 3 test cases passed after 0.001 seconds.\n\
+         ✘ Test run with 2 tests failed after 0.002 seconds with 2 issues.\n",
+        [1, 1, 0, 0],
+    );
+}
+
+#[test]
+fn a_driver_counts_before_what_it_runs() {
+    counts(
+        "[       OK ] A.B (0 ms)\n[  PASSED  ] 1 test.\n50% tests passed, 1 tests failed out of 2\n",
+        [1, 1, 0, 0],
+    );
+}
+
+#[test]
+fn harmless_words_turn_nothing() {
+    for log in [
+        "0 errors, 0 warnings\n",
+        "compiling src/error_handling.rs\n",
+        "let error = Error Domain=NSCocoaErrorDomain Code=4 \"no such file\"\n",
+        "--- xcodebuild: WARNING: Using the first of multiple matching destinations:\n",
+        "    var authError: Error?\n",
+        "the build failed to be slow\n",
+        "test error::tests::fatal_panicked ... ok\n",
+        "App[1:2] Connection interrupted\n",
+    ] {
+        let digest = digest(log, 0);
+        assert_eq!(digest.verdict, Verdict::Passed, "{log}");
+        assert!(digest.findings.is_empty(), "{log}: {:?}", digest.findings);
+    }
+}
+
+#[test]
+fn a_good_end_hides_nothing() {
+    let log = "Test Case '-[A a]' started.\n** TEST SUCCEEDED **\n";
+    assert_eq!(digest(log, 0).verdict, Verdict::Inconclusive);
+    assert!(digest(log, 0).silent_failure);
+    let log = "Test case 'A.a()' passed on 'iPhone' (0.1 seconds)\n\
+               Restarting after unexpected exit, crash, or test timeout in A.b(); summary will include totals from previous launches.\n\
+               ** TEST SUCCEEDED **\n";
+    let crashed = digest(log, 0);
+    assert_eq!((crashed.verdict, crashed.crash_type), (Verdict::Crashed, CrashType::SimulatorCrash));
+    assert!(crashed.crash_indicators.restarted_after_crash);
+    let history = History { last_good_tests: Some(6664), ..History::default() };
+    let facts = Facts { ending: Some(Ending::Exited { code: 0 }), history, ..Facts::default() };
+    let digest = with("=== 2557 passed in 1.0s ===\n", facts);
+    assert_eq!(digest.verdict, Verdict::Inconclusive);
+    assert!(digest.crash_indicators.test_count_collapsed);
+}
+
+#[test]
+fn reports_are_believed_before_the_log() {
+    let case = TestCase {
+        name: "Suite/testB()".into(),
+        status: TestStatus::Failed,
+        messages: vec!["expected 1".into()],
+        ..TestCase::default()
+    };
+    let report = TestReport {
+        path: "r.xcresult".into(),
+        passed: 4,
+        failed: 1,
+        cases: vec![case],
+        ..TestReport::default()
+    };
+    let evidence = Evidence { test_reports: vec![report], ..Evidence::default() };
+    let facts = Facts { ending: Some(Ending::Exited { code: 0 }), evidence, ..Facts::default() };
+    let digest = with("** TEST SUCCEEDED **\n", facts);
+    assert_eq!(digest.verdict, Verdict::Failed);
+    assert_eq!(
+        digest.tests.as_ref().map(|tests| (tests.failed, tests.source.as_str())),
+        Some((1, "r.xcresult"))
+    );
+    assert_eq!(digest.findings[0].test.as_deref(), Some("Suite/testB()"));
+    assert_eq!(digest.findings[0].evidence.report.as_deref(), Some("r.xcresult"));
+}
+
+#[test]
+fn messages_stay_whole_and_know_their_place() {
+    let log = "   Compiling a v0.1.0\nwarning: unused\n --> src/a.rs:1:1\n\nerror[E0308]: mismatched types\n  --> src/lib.rs:3:5\n   |\n3  |     1\n   |     ^ expected `()`\n   |\n   = note: why\n\nerror: could not compile `a` (lib) due to 1 previous error\n";
+    let digest = digest(log, 101);
+    let first = &digest.findings[0];
+    assert!(first.message.ends_with("= note: why"), "{}", first.message);
+    let place = first.location.as_ref().expect("the arrow names it");
+    assert_eq!((place.file.as_str(), place.line, place.column), ("src/lib.rs", Some(3), Some(5)));
+    assert_eq!((first.tier, first.severity, first.stream), (1, Severity::Error, Some(Stream::Stdout)));
+    let evidence = &log.as_bytes()[first.evidence.from as usize..first.evidence.to as usize];
+    assert!(evidence.starts_with(b"error[E0308]") && evidence.ends_with(b"note: why\n"));
+    assert_eq!(digest.crash_type, CrashType::BuildFailure);
+    assert!(
+        digest
+            .findings
+            .iter()
+            .any(|finding| finding.tier == 2 && finding.message.contains("could not compile"))
+    );
+}
+
+#[test]
+fn what_passing_runs_have_too_is_no_cause() {
+    let log = "a.c:1:1: error: always here\nb.c:2:1: error: new\n";
+    let before = digest("a.c:17:1: error: always here\n", 0);
+    let history =
+        History { passing_signatures: before.signatures().into_iter().collect(), ..History::default() };
+    let facts = Facts { ending: Some(Ending::Exited { code: 1 }), history, ..Facts::default() };
+    let digest = with(log, facts);
+    assert_eq!(digest.findings[0].message, "b.c:2:1: error: new");
+    let old = digest.findings.iter().find(|finding| finding.also_in_passing_jobs).expect("it is known");
+    assert_eq!((old.tier, old.message.as_str()), (3, "a.c:1:1: error: always here"));
+    assert!(old.confidence < digest.findings[0].confidence);
+}
+
+#[test]
+fn findings_are_found_again_by_id_and_cuts_name_a_call() {
+    let log: String = (0..50).map(|n| format!("src/a{n}.c:{n}:1: error: number {n}\n")).collect();
+    let digest = digest(&log, 1);
+    let mut result = JobResult::default();
+    digest.render(Verbosity::Minimal, None, None, &mut result);
+    assert_eq!(result.tier_1_findings.len(), 15);
+    for summary in &result.other_findings {
+        let whole = digest.finding(&summary.id).expect("each id that is shown can be asked for");
+        assert!(whole.message.starts_with("src/a"));
+    }
+    for omission in &result.omitted {
+        assert!(omission.lines > 0, "{omission:?}");
+        let runs = ["buildpool logs 0199 --stream ", "buildpool job 0199 --"]
+            .iter()
+            .any(|call| omission.get.starts_with(call));
+        assert!(runs, "{omission:?}");
+    }
+}
+
+#[test]
+fn streams_are_told_apart() {
+    let mut digester = Digester::new(Options::default());
+    digester.push(Stream::Stdout, 0, b"out 1\nsrc/a.c:1:");
+    digester.push(Stream::Stderr, 0, b"noise in between\n");
+    digester.push(Stream::Stdout, 0, b"2: error: split\nout 2\n");
+    digester.gap(Stream::Stdout, 100, "the spool was full");
+    digester.push(Stream::Stdout, 0, b"after\n");
+    let digest = digester.finish(&Facts { ending: Some(Ending::Exited { code: 1 }), ..Facts::default() });
+    assert_eq!(digest.findings[0].message, "src/a.c:1:2: error: split");
+    assert_eq!(digest.findings[0].evidence.from, 6);
+    assert_eq!((digest.gaps[0].bytes, digest.gaps[0].offset), (100, 38));
+    let mut result = JobResult::default();
+    digest.render(Verbosity::Full, None, None, &mut result);
+    assert_eq!(result.stderr.as_deref(), Some("noise in between"));
+}
+
+#[test]
+fn a_short_answer_is_given_even_in_minimal() {
+    let mut result = JobResult::default();
+    digest("d036963\n", 0).render(Verbosity::Minimal, None, None, &mut result);
+    assert_eq!(result.filtered_output.as_deref(), Some("d036963"));
+    assert_eq!((result.stdout, result.stderr), (None, None));
+}
+
+#[test]
+fn a_live_view_counts() {
+    let mut digester = Digester::new(Options::default());
+    digester.push(Stream::Stdout, 0, b"running 3 tests\ntest a ... ok\ntest b ... FAILED\nhalf a li");
+    let live = digester.live();
+    assert_eq!((live.lines, live.errors, live.tests_done, live.tests_total), (3, 1, 2, Some(3)));
+    assert_eq!(live.last_line, "test b ... FAILED");
+}
