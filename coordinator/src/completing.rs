@@ -10,6 +10,10 @@ use buildpool_pool::{Completed, Session};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::worker_link::ToWorker;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a log that the disk refuses to make lasting waits.
+const SEAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Seals and digests an attempt, or asks its worker for what is missing.
 pub(crate) async fn complete(
@@ -19,13 +23,20 @@ pub(crate) async fn complete(
     outcome: Box<Outcome>,
 ) {
     let lease = attempt.lease;
-    let sealed = match tokio::task::block_in_place(|| attempt.seal(&shared.logs, &outcome)) {
-        Ok(sealed) => sealed,
-        Err(error) => {
-            let position = send_again_from(&shared, &attempt, error);
-            attempt.completing_failed();
-            let message = Box::new(ToWorker::Position { lease, position });
-            return shared.hub.to_worker(session, WorkerOut::Message(message));
+    let sealed = loop {
+        match tokio::task::block_in_place(|| attempt.seal(&shared.logs, &outcome)) {
+            Ok(sealed) => break sealed,
+            // The disk may take it later, and the worker need not send it again.
+            Err(SealError::Log(error)) if !error.needs_restart() && attempt.is_of(session) => {
+                tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a log can't be sealed; trying again");
+                tokio::time::sleep(SEAL_AGAIN_AFTER).await;
+            }
+            Err(error) => {
+                let position = send_again_from(&shared, &attempt, error);
+                attempt.completing_failed();
+                let message = Box::new(ToWorker::Position { lease, position });
+                return shared.hub.to_worker(session, WorkerOut::Message(message));
+            }
         }
     };
     let digester = match attempt.digester().await {

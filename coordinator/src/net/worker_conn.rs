@@ -5,7 +5,7 @@ use crate::auth::Principal;
 use crate::completing;
 use crate::hub::WorkerOut;
 use crate::shared::Shared;
-use crate::store::{Appended, LogError};
+use crate::store::Appended;
 use axum::extract::ws::{Message, WebSocket};
 use buildpool_pool::{Input, Session, Wish};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -239,7 +239,7 @@ impl Connection {
             Err(error) if error.is_senders_fault() => Err(malformed(&error)),
             Err(error) => {
                 tracing::error!(attempt = %first.attempt, error = &error as &dyn std::error::Error, "output can't be stored");
-                self.ask_again_later(attempt, matches!(error, LogError::Broken | LogError::Diverged { .. }));
+                self.ask_again_later(attempt, error.needs_restart());
                 Ok(true)
             }
         }

@@ -77,6 +77,11 @@ impl LogError {
         }
     }
 
+    /// Whether the log must begin again at position 0 ([`super::LogWriter::restart`]).
+    pub const fn needs_restart(&self) -> bool {
+        matches!(self, Self::Diverged { .. } | Self::Broken)
+    }
+
     /// Whether the sender, not this machine, is at fault. [`LogError::Diverged`] does not tell.
     pub const fn is_senders_fault(&self) -> bool {
         matches!(self, Self::Malformed { .. } | Self::TooLong { .. } | Self::Sealed)
