@@ -119,37 +119,37 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "swift_testing.started",
-        pattern: r"^(?:\xe2\x97\x87|\xf4\x80\x9f\x88|\xf4\x80\x80\x80|>) +Test (?P<t>.+?) started\.$",
+        pattern: r"^(?:\xe2\x97\x87|\xf4\x80\x9f\x88|\xf4\x80\x80\x80|>) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) started\.$",
         acts: &[Act::Test(Family::SwiftTesting, Started)],
     },
     Rule {
         name: "swift_testing.passed",
-        pattern: r"^(?:\xe2\x9c\x94|\xf4\x81\x81\x9b|\xe2\x9c\x93) +Test (?P<t>.+?)(?: with \d+ test cases?)? passed after ",
+        pattern: r"^(?:\xe2\x9c\x94|\xf4\x81\x81\x9b|\xe2\x9c\x93) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\))(?: with \d+ test cases?)? passed after ",
         acts: &[Act::Test(Family::SwiftTesting, Passed)],
     },
     Rule {
         name: "swift_testing.failed",
-        pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84|\xe2\x9c\x96|\xf4\x80\x80\xb3) +Test (?P<t>[^\xc2]+?)(?: with \d+ test cases?)? failed after [\d.]+ seconds",
+        pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84|\xe2\x9c\x96|\xf4\x80\x80\xb3) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\))(?: with \d+ test cases?)? failed after [\d.]+ seconds",
         acts: &[Act::Test(Family::SwiftTesting, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
         name: "swift_testing.skipped",
-        pattern: r"^(?:\xe2\x9e\x9c|\xe2\x86\xb7|\xf4\x80\x99\x9f|\xf4\x81\x99\x8d) +Test (?P<t>.+?) skipped",
+        pattern: r"^(?:\xe2\x9e\x9c|\xe2\x86\xb7|\xf4\x80\x99\x9f|\xf4\x81\x99\x8d) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) skipped",
         acts: &[Act::Test(Family::SwiftTesting, Skipped)],
     },
     Rule {
         name: "swift_testing.known_issue",
-        pattern: r"^(?:\xe2\x9c\x98|\xc3\x97|\xf4\x80\xa2\x84) +Test (?P<t>.+?) (?:with .*? )?recorded a known issue",
+        pattern: r"^(?:\xe2\x9c\x98|\xc3\x97|\xf4\x80\xa2\x84) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) (?:with .*? )?recorded a known issue",
         acts: &[Act::Harmless],
     },
     Rule {
         name: "swift_testing.expected",
-        pattern: r"^\S+ +Test (?P<t>.+?) passed after .* with \d+ known issues?",
+        pattern: r"^\S+ +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) passed after .* with \d+ known issues?",
         acts: &[Act::Test(Family::SwiftTesting, ExpectedFailure)],
     },
     Rule {
         name: "swift_testing.issue",
-        pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84|\xe2\x9c\x96|\xf4\x80\x80\xb3) +Test (?P<t>.+?) (?:with \d+ argument.*? )?recorded an issue(?: with \d+ arguments?.*?)?(?: at (?P<f>[^:]+):(?P<l>\d+):(?P<c>\d+))?: (?P<m>.*)",
+        pattern: r"^(?:\xe2\x9c\x98|\xf4\x80\xa2\x84|\xe2\x9c\x96|\xf4\x80\x80\xb3) +Test (?P<t>\x22(?:[^\x22\\]|\\.)*\x22|`[^`]+`\([^)]*\)|[^\s\x22`]+\([^)]*\)) (?:with \d+ argument.*? )?recorded an issue(?: with \d+ arguments?.*?)?(?: at (?P<f>[^:]+):(?P<l>\d+):(?P<c>\d+))?: (?P<m>.*)",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(details))],
     },
     Rule {
