@@ -200,3 +200,21 @@ fn the_doctor_starts_nothing_and_fails_when_something_is_wrong() {
     let ill = place.buildpool(&["doctor", "--coordinator", "ws://127.0.0.1:1"]).expect(1);
     assert!(ill.out().contains("failed   pool"), "{ill}");
 }
+
+#[test]
+fn a_template_is_taken_from_the_project_and_an_unknown_one_is_refused_with_those_that_there_are() {
+    let place = Place::new();
+    std::fs::create_dir(place.file(".buildpool")).unwrap();
+    let config = "templates:\n  mine:\n    include_regex: '^KEEP'\n    tail_paragraphs: 0\n";
+    std::fs::write(place.file(".buildpool/config.yaml"), config).unwrap();
+    let text = "echo KEEP this; echo drop this; echo KEEP that; exit 1";
+    let arguments = ["run", "--template", "mine", "--output", "json", "--", "sh", "-c", text];
+    let result = place.buildpool(&arguments).expect(1).json();
+    assert_eq!(result["filtered_output"], "KEEP this\nKEEP that", "{result}");
+    // The definition travelled with the job.
+    std::fs::remove_file(place.file(".buildpool/config.yaml")).unwrap();
+    let job = place.buildpool(&["job", result["job_id"].as_str().unwrap(), "--json"]).expect(0).json();
+    assert_eq!(job["filtered_output"], result["filtered_output"]);
+    let refused = place.buildpool(&["run", "--template", "mine", "--", "true"]).expect(125);
+    assert!(refused.err().contains("`mine`") && refused.err().contains("maven-build"), "{refused}");
+}
