@@ -32,7 +32,7 @@ pub(crate) struct Back {
     pub(crate) principal: Principal,
     pub(crate) connection: u64,
     control: mpsc::Sender<ToClient>,
-    bulk: mpsc::Sender<Bytes>,
+    bulk: mpsc::Sender<Message>,
 }
 
 impl Back {
@@ -52,7 +52,12 @@ impl Back {
 
     /// Sends a bulk frame; false when the client is gone.
     pub(crate) async fn bulk(&self, frame: Bytes) -> bool {
-        self.bulk.send(frame).await.is_ok()
+        self.bulk.send(Message::Binary(frame)).await.is_ok()
+    }
+
+    /// Says something in its order among the bulk frames.
+    pub(crate) async fn say_in_order(&self, message: &ToClient) {
+        let _gone = self.bulk.send(Message::Text(frame::encode_control(message).into())).await;
     }
 }
 
@@ -120,13 +125,13 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
 async fn write(
     mut sink: futures_util::stream::SplitSink<WebSocket, Message>,
     mut control: mpsc::Receiver<ToClient>,
-    mut bulk: mpsc::Receiver<Bytes>,
+    mut bulk: mpsc::Receiver<Message>,
 ) {
     loop {
         let message = tokio::select! {
             biased;
             Some(message) = control.recv() => Message::Text(frame::encode_control(&message).into()),
-            Some(bytes) = bulk.recv() => Message::Binary(bytes),
+            Some(message) = bulk.recv() => message,
             else => break,
         };
         // A client that takes nothing for so long is gone; it goes on from its cursor when it comes back.

@@ -73,7 +73,7 @@ impl std::convert::From<LogError> for Stop {
 pub(crate) async fn follow(back: Back, plan: Plan, window: watch::Receiver<Option<u64>>) {
     let mut follower = Follower { back, plan, window };
     match follower.run().await {
-        Ok(cursor) => follower.back.say(ToClient::End { request: plan.request, cursor }).await,
+        Ok(cursor) => follower.back.say_in_order(&ToClient::End { request: plan.request, cursor }).await,
         Err(Stop::Reader) => {}
         Err(Stop::Refused(error)) => follower.back.refuse(plan.request, error).await,
     }
@@ -104,7 +104,9 @@ impl Follower {
             match wanted {
                 Some(attempt) => {
                     if sent.is_some() {
-                        self.back.say(ToClient::Attempt { request: self.plan.request, attempt }).await;
+                        self.back
+                            .say_in_order(&ToClient::Attempt { request: self.plan.request, attempt })
+                            .await;
                     }
                     let from = if sent.is_none() { self.plan.from } else { From::Attempt(attempt) };
                     sent = Some(self.send(attempt, from).await?);
