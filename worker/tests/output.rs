@@ -128,3 +128,26 @@ async fn the_environment_is_the_workers_and_the_jobs() {
     assert!(!stdout.contains("BUILDPOOL_TOKEN") && !stdout.contains("CARGO_"), "{stdout}");
     assert!(stdout.ends_with("/empty\n"), "an empty directory, and empty input: {stdout}");
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_inherited_and_signals_are_as_in_a_login() {
+    let (coordinator, _worker, _data) = pool().await;
+    let lease = coordinator.grant(shell(
+        "ls /proc/self/fd | tr '\\n' ' '; echo; grep -E 'Sig(Blk|Ign)' /proc/self/status; ps -o sid=,pgid=,pid= -p $$",
+    ));
+    coordinator.outcome(lease).await;
+    let stdout = String::from_utf8(coordinator.stdout(lease)).expect("text");
+    // The fourth is that of the listing itself.
+    assert!(stdout.starts_with("0 1 2 3 "), "{stdout}");
+    // The C library keeps two for itself and ignores them in what it spawns (32 and 33).
+    let sets = stdout.lines().filter_map(|line| line.split_once(":\t"));
+    let sets: Vec<u64> =
+        sets.map(|(_, set)| u64::from_str_radix(set, 16).expect("a set") & !(0b11 << 31)).collect();
+    assert_eq!(sets, [0, 0], "{stdout}");
+    let ids: Vec<_> = stdout.lines().last().expect("a line").split_whitespace().collect();
+    assert!(
+        ids.len() == 3 && ids[0] == ids[1] && ids[1] == ids[2],
+        "a session and a group of its own: {stdout}"
+    );
+}

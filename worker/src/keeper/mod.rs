@@ -57,6 +57,7 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
         .to_str()
         .and_then(|number| number.parse().ok())
         .ok_or_else(|| invalid("its number is not one"))?;
+    close_inherited()?;
     let places = Places { directory: PathBuf::from(directory), sockets: PathBuf::from(sockets) };
     // Fails where this leads a session already, which is as good.
     let _ = nix::unistd::setsid();
@@ -69,6 +70,20 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     let children = ChildSignal::install()?;
     let place = Place::take(places, number)?;
     Ok(Keeper::new(place, children, adopts, Some(worker)))
+}
+
+/// Closes what was inherited beyond the three standard descriptors: a pipe that a keeper or a job held open would keep
+/// whoever reads it waiting.
+fn close_inherited() -> io::Result<()> {
+    let listed: Vec<i32> = std::fs::read_dir("/dev/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|descriptor| *descriptor > 2)
+        .collect();
+    for descriptor in listed {
+        // One of them was that of the listing, which is closed by now.
+        let _ = nix::unistd::close(descriptor);
+    }
+    Ok(())
 }
 
 fn invalid(reason: &str) -> io::Error {
