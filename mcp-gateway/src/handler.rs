@@ -17,7 +17,9 @@ use rmcp::model::{
     InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
     ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
+    ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestMethod,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams,
+    UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use std::sync::Arc;
@@ -310,6 +312,34 @@ impl ServerHandler for Handler {
             return fixtures::read_resource(&request.uri);
         }
         Err(McpError::method_not_found::<rmcp::model::ReadResourceRequestMethod>())
+    }
+
+    async fn subscribe(
+        &self,
+        _request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), McpError> {
+        if self.has_fixtures() { Ok(()) } else { Err(McpError::method_not_found::<SubscribeRequestMethod>()) }
+    }
+
+    async fn unsubscribe(
+        &self,
+        _request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), McpError> {
+        if self.has_fixtures() {
+            Ok(())
+        } else {
+            Err(McpError::method_not_found::<UnsubscribeRequestMethod>())
+        }
+    }
+
+    async fn set_level(
+        &self,
+        _request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), McpError> {
+        if self.has_fixtures() { Ok(()) } else { Err(McpError::method_not_found::<SetLevelRequestMethod>()) }
     }
 
     async fn complete(
