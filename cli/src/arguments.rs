@@ -2,6 +2,7 @@
 
 use crate::durations;
 use crate::failure::{POOL, USAGE};
+use buildpool_gateway::install::McpClient;
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
 use buildpool_protocol::spec::{OnLost, Selector, Verbosity};
@@ -51,6 +52,8 @@ pub(crate) enum Subcommand {
     Mcp(Box<McpArguments>),
     /// Look whether everything is as it should be
     Doctor(DoctorArguments),
+    /// Set up what is around this program
+    Install(InstallArguments),
     /// Serve this machine's local pool
     #[command(hide = true)]
     LocalPool(LocalPoolArguments),
@@ -419,6 +422,37 @@ pub(crate) fn complain(error: &clap::Error) -> ExitCode {
     let _ = write!(std::io::stderr(), "buildpool: {text}");
     let is_run = std::env::args_os().nth(1).is_some_and(|subcommand| subcommand == "run");
     ExitCode::from(if is_run { POOL } else { USAGE })
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InstallArguments {
+    #[command(subcommand)]
+    pub(crate) what: InstallWhat,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum InstallWhat {
+    /// Print the configuration with which an MCP client starts the gateway, or write it
+    McpClient(InstallMcpClientArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InstallMcpClientArguments {
+    /// claude-code, claude-desktop, codex, cursor or vscode
+    #[arg(value_name = "CLIENT")]
+    pub(crate) client: McpClient,
+    /// Add it to the client's own file, where everything else stays; prints the file's name
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// The coordinator that the gateway asks; its token is for the environment or config.toml, not for this file
+    #[arg(long, value_name = "URL")]
+    pub(crate) coordinator: Option<String>,
+    /// The project; the present directory by default
+    #[arg(long, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Offer only tools that change nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 #[derive(Args, Debug)]

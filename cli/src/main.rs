@@ -40,6 +40,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Drain(arguments) => commands::workers::drain(&arguments),
         Subcommand::Resume(arguments) => commands::workers::resume(&arguments),
         Subcommand::Token(arguments) => commands::token::run(arguments),
+        Subcommand::Install(arguments) => commands::install::run(arguments.what),
         Subcommand::Mcp(arguments) => commands::mcp::run(*arguments),
         Subcommand::Doctor(arguments) => commands::doctor::run(&arguments),
         Subcommand::LocalPool(arguments) => commands::local_pool::run(&arguments),

@@ -6,6 +6,7 @@ pub mod directories;
 mod fixtures;
 mod gateway;
 mod handler;
+pub mod install;
 pub mod local;
 mod pool;
 mod progress;

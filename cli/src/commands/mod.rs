@@ -4,6 +4,7 @@ pub(crate) mod cancel;
 pub(crate) mod coordinator;
 pub(crate) mod digest;
 pub(crate) mod doctor;
+pub(crate) mod install;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod keeper;

@@ -1,5 +1,6 @@
 //! `.buildpool/config.yaml` and `.quiet-shell/config.yaml`: where they are, what they say, and when they change.
 
+use buildpool_digest::templates::FILES;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,8 +14,7 @@ use std::time::SystemTime;
 const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Directories whose configuration is remembered.
 const CACHED_MAX: usize = 256;
-/// The files, in the order in which one directory's are preferred.
-const FILES: [&str; 2] = [".buildpool/config.yaml", ".quiet-shell/config.yaml"];
+
 /// Keys that may stand under `commands:`.
 const COMMAND_KEYS: [&str; 2] = ["test", "build"];
 

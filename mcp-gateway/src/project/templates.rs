@@ -69,3 +69,33 @@ impl Templates {
         self.file.as_deref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Templates;
+    use crate::project::Configuration;
+    use std::fs;
+
+    #[test]
+    fn own_templates_go_before_built_in_ones_and_a_bad_one_is_explained() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(".quiet-shell/config.yaml");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let text = "templates:\n  tsc: {description: mine, include_regex: x}\n  bad: {include_regex: '('}\n";
+        fs::write(&file, text).unwrap();
+        let templates = Templates::of(&Configuration::load(directory.path()));
+        assert_eq!(templates.names(), ["maven-build", "maven-test", "raw", "tsc", "vitest"]);
+        assert_eq!(templates.get("tsc").unwrap().description, "mine");
+        let problem = templates.problem_of("bad").unwrap();
+        assert!(
+            problem.contains("config.yaml") && problem.contains("templates.bad.include_regex"),
+            "{problem}"
+        );
+        assert_eq!(templates.problem_of("other"), None);
+
+        fs::write(&file, "templates: [").unwrap();
+        let templates = Templates::of(&Configuration::load(directory.path()));
+        assert_eq!(templates.problems().len(), 1);
+        assert_eq!(templates.names().len(), 5);
+    }
+}

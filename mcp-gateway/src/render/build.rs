@@ -14,6 +14,8 @@ use std::cmp::Reverse;
 pub(crate) struct BuildAnswer {
     /// Gets it again.
     pub(crate) request_id: String,
+    /// Whether that works: jobs of an earlier call belong to that call's build.
+    pub(crate) has_own_id: bool,
     /// RFC 3339: of this answer.
     pub(crate) timestamp: String,
     /// In the order in which they were asked for.
@@ -145,8 +147,12 @@ fn cut(ranked: &mut Ranked, excess: usize) -> bool {
 
 fn next(answer: &BuildAnswer, extras: &Extras) -> Vec<String> {
     if !answer.is_done() {
-        let again = json!({"job_id": answer.request_id, "wait_secs": extras.wait_secs});
-        return vec![call("get_job", &again)];
+        let again = |id: &str| call("get_job", &json!({"job_id": id, "wait_secs": extras.wait_secs}));
+        if answer.has_own_id {
+            return vec![again(&answer.request_id)];
+        }
+        let unfinished = answer.jobs.iter().filter(|job| job.state != JobState::Done);
+        return unfinished.take(3).map(|job| again(&job.job_id)).collect();
     }
     answer
         .failed()

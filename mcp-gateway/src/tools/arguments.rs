@@ -100,7 +100,11 @@ impl Arguments {
         let Some(text) = self.text(field)? else { return Ok(None) };
         match text.parse() {
             Ok(word) => Ok(Some(word)),
-            Err(error) => Err(self.wrong(field, format!("can't be read: {error}"))),
+            Err(error) => {
+                let error = error.to_string();
+                let reason = error.strip_prefix(&format!("{field}: ")).unwrap_or(&error);
+                Err(self.wrong(field, format!("is not valid: {reason}")))
+            }
         }
     }
 

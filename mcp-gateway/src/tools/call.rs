@@ -115,6 +115,7 @@ pub(crate) async fn manifest_of(
 pub(crate) fn build_answer(build: BuildId, jobs: Vec<JobResult>) -> BuildAnswer {
     BuildAnswer {
         request_id: build_name(build),
+        has_own_id: true,
         timestamp: jiff::Zoned::now().strftime("%FT%T%:z").to_string(),
         jobs,
     }

@@ -219,7 +219,9 @@ impl Running<'_> {
         let budget = self.call.budget(self.options.verbosity);
         // Jobs of an earlier call carry the number of that call's build.
         let answer = if reattached {
-            build_answer(build, results)
+            let mut answer = build_answer(build, results);
+            answer.has_own_id = false;
+            answer
         } else {
             manifest_of(&self.client, build, &self.view()).await?
         };
@@ -241,7 +243,10 @@ impl Running<'_> {
     /// Submits and waits for the end or the deadline. Not to hear the end is not to take the answer: an equal call
     /// attaches to the same job, unless files have changed under it.
     async fn submit(&self, index: usize, spec: JobSpec, request: Option<String>) -> Result<Stand, ToolError> {
-        let mut attach = request.is_none();
+        // Two equal jobs of one build are meant as two.
+        let on = &self.options.on;
+        let is_repeated = on.get(index).is_some_and(|set| on[..index].contains(set));
+        let mut attach = request.is_none() && !is_repeated;
         loop {
             let submit = SubmitMessage {
                 job: new_job_id(),

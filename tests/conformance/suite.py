@@ -1,0 +1,95 @@
+"""The gateway by the Inspector's command line (strict) and by the conformance suite, for each revision.
+
+    suite.py BUILDPOOL
+
+The suite runs against `--conformance-fixtures`: its fixtures, on the product's own service. Failures are compared with
+`expected-failures.json` strictly: an unlisted failure fails, and so does a listed one that does not fail any more.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from clients import World  # noqa: E402
+
+REVISIONS = ("2025-11-25", "2026-07-28")
+EXPECTED = Path(__file__).parent / "expected-failures.json"
+
+
+def inspector(world, *arguments):
+    command = ["inspector", "--cli", "-q", "--format", "json", *arguments, "--", *world.command()]
+    return subprocess.run(command, env=world.environment, capture_output=True, text=True, timeout=120)
+
+
+def check_inspector(world):
+    for era in ("legacy", "modern"):
+        listed = inspector(world, "--strict", "--protocol-era", era, "--method", "tools/list")
+        assert listed.returncode == 0, (era, listed.stdout[-3000:], listed.stderr[-3000:])
+        call = ["--protocol-era", era, "--method", "tools/call", "--tool-name"]
+        good = inspector(world, *call, "run_command", "--tool-args-json", '{"command":"echo hello"}')
+        assert good.returncode == 0 and '"passed"' in good.stdout, (era, good)
+        bad = inspector(world, *call, "run_command", "--tool-args-json", '{"command":""}')
+        assert bad.returncode == 5, (era, bad)
+        print(f"ok   inspector {era}", flush=True)
+
+
+def checks_of(directory):
+    """Status of each check, by scenario and id."""
+    found = {}
+    for file in sorted(Path(directory).rglob("checks.json")):
+        scenario = file.parent.name
+        for check in json.loads(file.read_text()):
+            key = f"{scenario}:{check['id']}"
+            # One check may be made several times; the worst counts.
+            order = ["INFO", "SKIPPED", "SUCCESS", "WARNING", "FAILURE"]
+            if key not in found or order.index(check["status"]) > order.index(found[key]):
+                found[key] = check["status"]
+    return found
+
+
+def name_of(key):
+    """Without what the suite puts before and behind a scenario's name in its directory."""
+    scenario, check = key.split(":", 1)
+    if scenario.startswith("server-"):
+        scenario = scenario[len("server-"):]
+    return f"{scenario.rsplit('-2026-', 1)[0]}:{check}"
+
+
+def run_suite(world, revision):
+    with world.http("--http-auth", "none", "--conformance-fixtures") as address, tempfile.TemporaryDirectory() as out:
+        command = ["conformance", "server", "--url", f"http://{address}/mcp", "--requirements", revision, "-o", out]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=dict(os.environ, NO_COLOR="1"))
+        checks = {name_of(key): status for key, status in checks_of(out).items()}
+    assert checks, done.stdout[-3000:] + done.stderr[-3000:]
+    counted = {key: status for key, status in checks.items() if status not in ("INFO", "SKIPPED")}
+    failed = {key for key, status in counted.items() if status in ("FAILURE", "WARNING")}
+    return counted, failed
+
+
+def main():
+    expected = {revision: set(keys) for revision, keys in json.loads(EXPECTED.read_text()).items()}
+    wrong = False
+    with tempfile.TemporaryDirectory(prefix="buildpool-suite-") as directory:
+        world = World(sys.argv[1], directory)
+        check_inspector(world)
+        for revision in REVISIONS:
+            counted, failed = run_suite(world, revision)
+            listed = expected.get(revision, set())
+            print(f"     conformance {revision}: {len(counted) - len(failed)} of {len(counted)} checks", flush=True)
+            for key in sorted(failed - listed):
+                print(f"FAIL {revision} {key}: {counted[key]}, and not expected")
+                wrong = True
+            for key in sorted(listed - failed):
+                print(f"FAIL {revision} {key}: expected to fail, and does not")
+                wrong = True
+    if wrong:
+        sys.exit(1)
+    print("ok   conformance", flush=True)
+
+
+if __name__ == "__main__":
+    main()
