@@ -217,8 +217,14 @@ impl ServerHandler for Handler {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), McpError> {
         let mut changes = self.project.changes();
+        let mut asked_for = fixtures::changes().subscribe();
         loop {
             tokio::select! {
+                changed = asked_for.changed(), if self.has_fixtures() => {
+                    let Ok(()) = changed else { return Ok(()) };
+                    let _ = context.sink().notify_tool_list_changed().await;
+                    let _ = context.sink().notify_prompt_list_changed().await;
+                }
                 changed = changes.changed() => {
                     let Ok(()) = changed else { return Ok(()) };
                     // A client that did not ask for this kind is not told.
@@ -330,6 +336,19 @@ impl ServerHandler for Handler {
             Ok(())
         } else {
             Err(McpError::method_not_found::<UnsubscribeRequestMethod>())
+        }
+    }
+
+    #[expect(deprecated, reason = "the older revisions have it")]
+    async fn set_level(
+        &self,
+        _request: rmcp::model::SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), McpError> {
+        if self.has_fixtures() {
+            Ok(())
+        } else {
+            Err(McpError::method_not_found::<rmcp::model::SetLevelRequestMethod>())
         }
     }
 

@@ -349,6 +349,63 @@ def check_process(world):
     print("ok   process", flush=True)
 
 
+def check_tasks(address):
+    """The tasks extension: given to who declares it, answered from the pool's records."""
+    tasks = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+
+    def post(method, params, capabilities=tasks, name=None):
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        }
+        headers = {
+            "accept": "application/json, text/event-stream", "content-type": "application/json",
+            "mcp-protocol-version": "2026-07-28", "mcp-method": method,
+        }
+        if name:
+            headers["mcp-name"] = name
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": dict(params, _meta=meta)}
+        answered = httpx2.post(f"http://{address}/mcp", json=body, headers=headers, timeout=60)
+        if answered.headers["content-type"].startswith("application/json"):
+            return answered.json()
+        return json.loads(answered.text.rsplit("data: ", 1)[1])
+
+    def run(command, capabilities=tasks, **more):
+        arguments = dict({"command": command}, **more)
+        return post("tools/call", {"name": "run_command", "arguments": arguments}, capabilities, "run_command")["result"]
+
+    def until(task, status):
+        deadline = time.monotonic() + 30
+        while True:
+            state = post("tasks/get", {"taskId": task}, name=task)["result"]
+            if state["status"] == status:
+                return state
+            assert state["status"] == "working" and time.monotonic() < deadline, state
+            time.sleep(0.1)
+
+    created = run("sleep 3; echo done; exit 4")
+    assert created["resultType"] == "task" and created["status"] == "working" and created["ttlMs"] > 86_400_000, created
+    done = until(created["taskId"], "completed")
+    assert done["result"]["structuredContent"]["exit_code"] == 4, done
+    assert done["result"]["structuredContent"]["job_id"] == created["taskId"], done
+    quick = run("true")
+    assert quick["resultType"] == "complete" and quick["structuredContent"]["verdict"] == "passed", quick
+    plain = run("sleep 600", capabilities={}, wait_secs=1)
+    assert plain["resultType"] == "complete" and plain["structuredContent"]["state"] == "running", plain
+    task = plain["structuredContent"]["job_id"]
+    assert post("tasks/cancel", {"taskId": task}, name=task)["result"]["resultType"] == "complete"
+    until(task, "cancelled")
+    build = run("sleep 4; exit 1", on=[[], []])
+    assert build["taskId"].startswith("build-"), build
+    built = until(build["taskId"], "completed")
+    assert built["result"]["structuredContent"]["build"]["status"] == "failed", built
+    unknown = post("tasks/get", {"taskId": "no-such-task"}, name="no-such-task")
+    assert unknown["error"]["code"] == -32602, unknown
+    assert post("tasks/get", {"taskId": task}, capabilities={}, name=task)["error"]["code"] == -32021
+    print("ok   tasks", flush=True)
+
+
 def check_http(world):
     """Access over HTTP: origins, hosts, tokens, sizes, projects by URL."""
     other = world.directory / "other"
@@ -414,6 +471,7 @@ def main():
         with world.http("--http-auth", "none") as address:
             for era in ERAS:
                 asyncio.run(all_of(f"http://{address}/mcp", era, world, "http"))
+            check_tasks(address)
         check_http(world)
 
         async def read_only():

@@ -71,7 +71,8 @@ def run_suite(world, revision):
 
 
 def main():
-    expected = {revision: set(keys) for revision, keys in json.loads(EXPECTED.read_text()).items()}
+    listed = json.loads(EXPECTED.read_text())
+    expected = {revision: set(listed[revision]) for revision in REVISIONS}
     wrong = False
     with tempfile.TemporaryDirectory(prefix="buildpool-suite-") as directory:
         world = World(sys.argv[1], directory)

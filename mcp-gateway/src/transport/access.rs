@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use buildpool_protocol::ErrorCode;
 use buildpool_protocol::client_link::Role;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -69,6 +70,7 @@ impl Access {
         let client = match Client::connect(target.clone(), CLIENT).await {
             Ok(client) => client,
             Err(ClientError::Unauthorized { .. }) => return Err(Refusal::BadToken),
+            Err(error) if error.code() == Some(ErrorCode::Forbidden) => return Err(Refusal::WrongRole),
             Err(error) => return Err(Refusal::PoolAway(error)),
         };
         if client.pool().role == Role::Worker {

@@ -6,7 +6,17 @@ use crate::gateway::Shared;
 use crate::handler::Handler;
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
-use rmcp::transport::stdio_pipes;
+use rmcp::transport::io::{StdioReader, StdioWriter, stdio_pipes};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::Notify;
+
+/// After the end of input, answers that are nearly ready still go out.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Serves one client until it closes our standard input or somebody ends us; jobs go on. A client that only looks and goes
 /// is no error. The caller ends the process: a read of standard input may still be under way on a thread of the runtime.
@@ -19,15 +29,23 @@ pub async fn serve_stdio(config: GatewayConfig) -> Result<(), ServeError> {
     let shared = Shared::new(config, false);
     let project = shared.project.clone();
     let handler = Handler { shared: shared.clone(), project };
+    let (input, output) = stdio_pipes();
+    let end = Arc::new(Notify::new());
+    let input = UntilEnd { input, end: end.clone() };
+    let client_is_gone = async {
+        end.notified().await;
+        tokio::time::sleep(LAST_WORDS).await;
+    };
     tokio::select! {
-        () = serve(handler) => Ok(()),
+        () = serve(handler, input, output) => Ok(()),
+        () = client_is_gone => Ok(()),
         () = shared.watch() => Ok(()),
         ended = asked_to_end() => ended,
     }
 }
 
-async fn serve(handler: Handler) {
-    match handler.serve(stdio_pipes()).await {
+async fn serve(handler: Handler, input: UntilEnd, output: StdioWriter) {
+    match handler.serve((input, output)).await {
         Ok(running) => {
             if let Err(error) = running.waiting().await {
                 tracing::error!(%error, "the service ended badly");
@@ -36,5 +54,31 @@ async fn serve(handler: Handler) {
         // Whoever only asked what there is, or nothing at all, may go.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {}
         Err(error) => tracing::warn!(%error, "the client did not begin as a client does"),
+    }
+}
+
+/// Standard input that says when it is at its end: the service would wait for calls that nobody waits for any more.
+struct UntilEnd {
+    input: StdioReader,
+    end: Arc<Notify>,
+}
+
+impl AsyncRead for UntilEnd {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.input).poll_read(context, buffer);
+        let is_over = match &polled {
+            Poll::Ready(Ok(())) => buffer.filled().len() == before && buffer.remaining() > 0,
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        };
+        if is_over {
+            self.end.notify_one();
+        }
+        polled
     }
 }
