@@ -773,6 +773,10 @@ fn cut_end(text: &str, chars: usize) -> String {
     }
 }
 
+/// How much lines about system and third-party sources matter, and candidates that a compiler did not take.
+const FOREIGN_RANK: u8 = 6;
+/// A message that is cut to fewer lines than this goes without them.
+const FOREIGN_FROM_LINES: usize = 20;
 /// Places in system and third-party sources, which say less than one's own.
 const FOREIGN: &[&str] = &[
     "/usr/",
@@ -802,24 +806,39 @@ fn rank_line(lines: &[String], index: usize, head: usize) -> u8 {
         return u8::from(index != head) * 3;
     }
     let outer = !line.starts_with([' ', '\t']) && !line.trim().is_empty();
-    let foreign = FOREIGN.iter().any(|part| line.contains(part));
+    let foreign = FOREIGN.iter().any(|part| line.contains(part)) || line.contains("note: candidate");
     let place = line.as_bytes().windows(2).any(|pair| pair[0] == b':' && pair[1].is_ascii_digit());
     let after_head = index > head && index <= head + 2;
     if index == head {
         0
-    } else if index + 1 == lines.len() || place && !foreign && line.trim_start().starts_with("E ") {
+    } else if index + 1 == lines.len() && !foreign || place && !foreign && line.trim_start().starts_with("E ")
+    {
         1
     } else if line.starts_with("E ") || line.contains("Error: ") || line.contains("xception: ") {
         2
     } else if place && !foreign || after_head {
         3
-    } else if outer || index + 4 > lines.len() {
+    } else if (outer || index + 4 > lines.len()) && !foreign {
         4
     } else if foreign {
-        6
+        FOREIGN_RANK
     } else {
         5
     }
+}
+
+/// For each line, whether it is part of a note about a candidate that a compiler did not take.
+fn rejected_candidates(lines: &[String]) -> Vec<bool> {
+    let mut inside = false;
+    lines
+        .iter()
+        .map(|line| {
+            if line.contains("note: ") || line.contains("error: ") {
+                inside = line.contains("note: candidate");
+            }
+            inside
+        })
+        .collect()
 }
 
 /// Lines as one text of at most so many lines and characters. What matters most stays, in its order; where lines are
@@ -830,6 +849,12 @@ fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_max: usize) 
         return lines.join("\n");
     }
     let mut order: Vec<usize> = (0..lines.len()).collect();
+    if lines_max < FOREIGN_FROM_LINES {
+        let rejected = rejected_candidates(lines);
+        order.retain(|index| {
+            *index == head || !rejected[*index] && rank_line(lines, *index, head) < FOREIGN_RANK
+        });
+    }
     order.sort_by_key(|index| (rank_line(lines, *index, head), *index));
     let mut kept = std::collections::BTreeMap::new();
     let mut left = chars_max.max(60);

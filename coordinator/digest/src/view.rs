@@ -46,7 +46,12 @@ fn head(result: &JobResult, out: &mut String) {
         }
     }
     out.push('\n');
-    if let Some(cause) = &result.cause {
+    let told =
+        result.tier_1_findings.first().and_then(|finding| finding.message.lines().next()).map(str::trim);
+    let told = told.filter(|line| line.len() > 20 && result.exit_code.is_some());
+    if let Some(cause) =
+        result.cause.as_ref().filter(|cause| !told.is_some_and(|line| cause.text.ends_with(line)))
+    {
         out.push_str(&cause.text);
         out.push('\n');
     }
