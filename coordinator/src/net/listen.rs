@@ -1,5 +1,6 @@
 //! Listening, plain or by TLS. Handshakes run beside each other, so that a slow one holds up nobody.
 
+use super::idle::UntilLink;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -86,6 +87,7 @@ async fn handshake(
             Err(_) => return,
         },
     };
+    let stream: Box<dyn Stream> = Box::new(UntilLink::new(stream));
     // Refused only when the coordinator ends.
     let _ended = sender.send((stream, peer)).await;
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod client_conn;
 pub(crate) mod follow;
+mod idle;
 pub(crate) mod listen;
 pub(crate) mod requests;
 pub(crate) mod router;

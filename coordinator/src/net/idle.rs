@@ -1,0 +1,128 @@
+//! Connections that have not become a link end when nothing is answered on them for a while: whoever sends half a request,
+//! or one byte at a time, or nothing after an answer, does not keep a descriptor.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// How long a connection may go without an answer before it is a link; a link has limits of its own.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// How the answer begins that makes a connection a link (RFC 9110, 15.2.2).
+const SWITCHED: &[u8] = b"HTTP/1.1 101";
+
+/// A connection that ends as said above.
+pub(super) struct UntilLink<S> {
+    stream: S,
+    /// None once it is a link.
+    end: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> UntilLink<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))) }
+    }
+
+    fn answer_within(&mut self, time: Duration) {
+        if let Some(end) = &mut self.end {
+            end.as_mut().reset(Instant::now() + time);
+        }
+    }
+
+    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.end.as_mut().map(|end| end.as_mut().poll(context)) {
+            Some(Poll::Ready(())) => Err(io::ErrorKind::TimedOut.into()),
+            Some(Poll::Pending) | None => Ok(()),
+        }
+    }
+
+    fn answered(&mut self, bytes: &[u8]) {
+        if bytes.starts_with(SWITCHED) {
+            self.end = None;
+        } else {
+            self.answer_within(ANSWER_WITHIN);
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for UntilLink<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(context)?;
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for UntilLink<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check(context)?;
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        self.answered(&bytes[..written]);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::UntilLink;
+    use std::io::ErrorKind;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::{Instant, sleep};
+
+    const PAUSE: Duration = Duration::from_millis(1);
+
+    #[tokio::test]
+    async fn half_a_request_one_byte_at_a_time_is_given_up() {
+        let (mut peer, stream) = duplex(64);
+        let mut stream = UntilLink::new(stream);
+        stream.answer_within(PAUSE * 50);
+        let trickle = tokio::spawn(async move {
+            while peer.write_all(b"x").await.is_ok() {
+                sleep(PAUSE).await;
+            }
+        });
+        let mut byte = [0; 1];
+        let error = loop {
+            if let Err(error) = stream.read_exact(&mut byte).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        drop(stream);
+        trickle.await.expect("it is told");
+    }
+
+    #[tokio::test]
+    async fn each_answer_gives_more_time_and_a_link_has_all_of_it() {
+        let (mut peer, stream) = duplex(64);
+        let mut stream = UntilLink::new(stream);
+        let until = |stream: &UntilLink<_>| stream.end.as_ref().map(|end| end.deadline());
+        let begun: Option<Instant> = until(&stream);
+        sleep(PAUSE).await;
+        stream.write_all(b"HTTP/1.1 200 OK").await.expect("in time");
+        assert!(until(&stream) > begun);
+        stream.write_all(b"HTTP/1.1 101 Switching").await.expect("in time");
+        assert_eq!(until(&stream), None);
+        let mut heard = [0; 37];
+        peer.read_exact(&mut heard).await.expect("whole");
+        assert!(heard.ends_with(b"HTTP/1.1 101 Switching"));
+    }
+}
