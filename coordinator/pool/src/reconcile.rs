@@ -77,7 +77,7 @@ impl Pool {
             return Err(LinkError::new(
                 ErrorCode::Conflict,
                 format!(
-                    "worker {} is connected already from another start of its daemon; if its disk was copied to a second machine, remove `identity.json` from the copy's data directory; if it was restarted, the old connection is given up within {} s",
+                    "worker {} is connected already from another start of its daemon; if its disk was copied to a second machine, remove `worker-id` from the copy's data directory; if it was restarted, the old connection is given up within {} s",
                     worker.record.name,
                     limits::SILENCE_MAX.as_secs()
                 ),
