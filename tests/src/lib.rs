@@ -4,14 +4,26 @@
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "in a test a panic is the report")]
 
 mod binary;
+mod dice;
+mod disk;
 mod finished;
 mod place;
 mod pool;
+mod process;
+mod proxy;
+mod wire;
+mod workload;
 
 pub use binary::binary;
+pub use dice::Dice;
+pub use disk::SmallDisk;
 pub use finished::Finished;
 pub use place::Place;
 pub use pool::{Pool, PoolBuilder};
+pub use process::{Process, Stopped, keeper_of, processes_of, signal};
+pub use proxy::{Direction, Flow, Proxy};
+pub use wire::{Peer, Refused};
+pub use workload::{Scribe, Workload};
 
 use std::time::{Duration, Instant};
 

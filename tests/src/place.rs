@@ -13,6 +13,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Place {
     directory: TempDir,
+    binary: PathBuf,
     /// Set for every command.
     variables: Vec<(String, String)>,
 }
@@ -30,12 +31,17 @@ impl Place {
         for name in ["home", "work"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        Self { directory, variables: Vec::new() }
+        Self { directory, binary: binary(), variables: Vec::new() }
     }
 
     /// Sets a variable for every command from here on.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.variables.push((name.to_owned(), value.into()));
+    }
+
+    /// Runs this binary for every command from here on.
+    pub fn use_binary(&mut self, path: &Path) {
+        path.clone_into(&mut self.binary);
     }
 
     /// The user's home.
@@ -60,7 +66,7 @@ impl Place {
 
     /// A `buildpool` command, ready to be started: of this home, with no word of the outside's pools.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(binary());
+        let mut command = Command::new(&self.binary);
         command.args(arguments).current_dir(self.work()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("BUILDPOOL_") {

@@ -1,10 +1,12 @@
 //! A coordinator and its workers, each a process of its own.
 
-use crate::{Finished, Place, wait_for, wait_until};
+use crate::process::kill_below;
+use crate::{Finished, Place, SmallDisk, wait_for, wait_until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// What a pool is to be like.
 #[derive(Clone, Debug)]
@@ -12,11 +14,17 @@ pub struct PoolBuilder {
     workers: Vec<Vec<String>>,
     coordinator: Vec<String>,
     listen: String,
+    small_disk: Option<(String, u64)>,
 }
 
 impl Default for PoolBuilder {
     fn default() -> Self {
-        Self { workers: Vec::new(), coordinator: Vec::new(), listen: "127.0.0.1:0".to_owned() }
+        Self {
+            workers: Vec::new(),
+            coordinator: Vec::new(),
+            listen: "127.0.0.1:0".to_owned(),
+            small_disk: None,
+        }
     }
 }
 
@@ -24,12 +32,21 @@ impl Default for PoolBuilder {
 #[derive(Debug)]
 pub struct Pool {
     place: Place,
-    coordinator: Process,
+    coordinator: Option<Process>,
     coordinator_arguments: Vec<String>,
-    workers: Vec<(Vec<String>, Option<Process>)>,
+    workers: Vec<Worker>,
     url: String,
     worker_token: String,
     admin_token: String,
+    disk: Option<SmallDisk>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    arguments: Vec<String>,
+    /// Where it finds the coordinator.
+    url: String,
+    process: Option<Process>,
 }
 
 /// A process that is killed, by its own id, when it is let go.
@@ -66,12 +83,28 @@ impl PoolBuilder {
         self
     }
 
+    /// The data directory of the coordinator or of a worker, by name, is a disk of this many bytes.
+    #[must_use]
+    pub fn small_disk(mut self, name: &str, bytes: u64) -> Self {
+        self.small_disk = Some((name.to_owned(), bytes));
+        self
+    }
+
+    /// As [`PoolBuilder::start`]; none, said aloud, where the small disk can't be had.
+    pub fn start_on_disk(self) -> Option<Pool> {
+        let pool = self.start();
+        pool.disk.is_some().then_some(pool)
+    }
+
     /// Starts everything and waits until it is there.
     ///
     /// # Panics
     /// When it does not come up.
     pub fn start(self) -> Pool {
         let mut place = Place::new();
+        let disk = self
+            .small_disk
+            .and_then(|(name, bytes)| SmallDisk::mount(Pool::data_of(&place, &name).as_ref(), bytes));
         let token = |role: &str| {
             let data = Pool::data_of(&place, "coordinator");
             let created = place.buildpool(&[
@@ -93,12 +126,13 @@ impl PoolBuilder {
         place.set("BUILDPOOL_TOKEN", &admin_token);
         let mut pool = Pool {
             place,
-            coordinator,
+            coordinator: Some(coordinator),
             coordinator_arguments: self.coordinator,
             workers: Vec::new(),
             url,
             worker_token,
             admin_token,
+            disk,
         };
         for arguments in self.workers {
             pool.add_worker(arguments);
@@ -132,6 +166,11 @@ impl Pool {
         &self.worker_token
     }
 
+    /// The small disk that was asked for.
+    pub fn disk(&self) -> Option<&SmallDisk> {
+        self.disk.as_ref()
+    }
+
     /// Where its client commands run: they are told the pool and an admin's token by the environment.
     pub fn place(&self) -> &Place {
         &self.place
@@ -159,8 +198,14 @@ impl Pool {
 
     /// One worker more; its name is `w` and its number unless the arguments say otherwise.
     pub fn add_worker(&mut self, arguments: Vec<String>) -> usize {
+        let url = self.url.clone();
+        self.add_worker_through(&url, arguments)
+    }
+
+    /// As [`Pool::add_worker`], one that dials another address than the coordinator's.
+    pub fn add_worker_through(&mut self, url: &str, arguments: Vec<String>) -> usize {
         let index = self.workers.len();
-        self.workers.push((arguments, None));
+        self.workers.push(Worker { arguments, url: url.to_owned(), process: None });
         self.start_worker(index);
         index
     }
@@ -169,33 +214,73 @@ impl Pool {
     pub fn start_worker(&mut self, index: usize) {
         let name = format!("w{index}");
         let data = Self::data_of(&self.place, &name);
-        let (arguments, process) = &mut self.workers[index];
-        let mut command = self.place.command(["worker", "--coordinator", &self.url, "--data-dir", &data]);
-        if !arguments.iter().any(|argument| argument == "--name") {
+        let worker = &mut self.workers[index];
+        let mut command = self.place.command(["worker", "--coordinator", &worker.url, "--data-dir", &data]);
+        if !worker.arguments.iter().any(|argument| argument == "--name") {
             command.args(["--name", &name]);
         }
-        command.args(arguments).env("BUILDPOOL_TOKEN", &self.worker_token).stdout(Stdio::null());
+        command.args(&worker.arguments).env("BUILDPOOL_TOKEN", &self.worker_token).stdout(Stdio::null());
         command.stderr(Self::log(&self.place, &name));
-        *process = Some(Process(command.spawn().unwrap()));
+        worker.process = Some(Process(command.spawn().unwrap()));
     }
 
     /// Ends a worker's daemon by SIGKILL.
     pub fn kill_worker(&mut self, index: usize) {
-        self.workers[index].1 = None;
+        self.workers[index].process = None;
+    }
+
+    /// Waits until a worker's daemon has ended by itself; how.
+    ///
+    /// # Panics
+    /// When it was killed, or does not end.
+    pub fn wait_for_worker_end(&mut self, index: usize) -> ExitStatus {
+        let mut worker = self.workers[index].process.take().unwrap();
+        wait_for("the worker ends", || worker.0.try_wait().unwrap())
     }
 
     /// Ends the coordinator by SIGKILL and starts it again at the same address.
     pub fn restart_coordinator(&mut self) {
-        // Its own drop comes too late: the address must be free.
-        let _ = self.coordinator.0.kill();
-        let _ = self.coordinator.0.wait();
+        self.kill_coordinator();
+        self.start_coordinator_again();
+    }
+
+    /// Ends the coordinator by SIGKILL.
+    pub fn kill_coordinator(&mut self) {
+        self.coordinator = None;
+    }
+
+    /// Waits until the coordinator has ended by itself; how.
+    ///
+    /// # Panics
+    /// When it was killed, or does not end.
+    pub fn wait_for_coordinator_end(&mut self) -> ExitStatus {
+        let mut coordinator = self.coordinator.take().unwrap();
+        wait_for("the coordinator ends", || coordinator.0.try_wait().unwrap())
+    }
+
+    /// Starts a coordinator that was killed, at the same address.
+    pub fn start_coordinator_again(&mut self) {
         let address = self.url.rsplit('/').next().unwrap().to_owned();
-        (self.coordinator, _) = Self::start_coordinator(&self.place, &self.coordinator_arguments, &address);
+        let started = Self::start_coordinator(&self.place, &self.coordinator_arguments, &address);
+        self.coordinator = Some(started.0);
+    }
+
+    /// Runs this binary for everything that is started from here on.
+    pub fn use_binary(&mut self, path: &Path) {
+        self.place.use_binary(path);
+    }
+
+    /// Where the coordinator listens.
+    pub fn address(&self) -> SocketAddr {
+        self.url.rsplit('/').next().unwrap().parse().unwrap()
     }
 
     /// The process of the coordinator.
+    ///
+    /// # Panics
+    /// When it was killed.
     pub fn coordinator_pid(&self) -> u32 {
-        self.coordinator.0.id()
+        self.coordinator.as_ref().unwrap().0.id()
     }
 
     /// The process of a worker's daemon.
@@ -203,7 +288,7 @@ impl Pool {
     /// # Panics
     /// When it was killed.
     pub fn worker_pid(&self, index: usize) -> u32 {
-        self.workers[index].1.as_ref().unwrap().0.id()
+        self.workers[index].process.as_ref().unwrap().0.id()
     }
 
     /// Waits until every started worker is connected.
@@ -211,7 +296,7 @@ impl Pool {
     /// # Panics
     /// When that does not come about.
     pub fn wait_for_workers(&self) {
-        let started = self.workers.iter().filter(|(_, process)| process.is_some()).count();
+        let started = self.workers.iter().filter(|worker| worker.process.is_some()).count();
         wait_until("every worker is connected", || {
             let listed = self.buildpool(&["workers", "--json"]);
             let workers: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
@@ -266,9 +351,19 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         // Keepers outlive their workers by design; jobs that still run would outlive the test.
-        if self.coordinator.0.try_wait().is_ok_and(|status| status.is_none()) {
+        let is_running = |process: &mut Option<Process>| {
+            process.as_mut().is_some_and(|process| process.0.try_wait().is_ok_and(|status| status.is_none()))
+        };
+        if is_running(&mut self.coordinator)
+            && self.workers.iter_mut().all(|worker| is_running(&mut worker.process))
+            && !std::thread::panicking()
+        {
             self.place.cancel_all();
         }
+        self.workers.clear();
+        self.coordinator = None;
+        kill_below(&self.place.home());
+        self.disk = None;
         if std::thread::panicking() {
             for name in ["coordinator", "w0", "w1"] {
                 eprintln!("--- log of {name}\n{}", Self::read_log(&self.place, name));

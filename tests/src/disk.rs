@@ -1,0 +1,59 @@
+//! Disks that can be filled.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A small disk of a test's own. It is unmounted with the value.
+#[derive(Debug)]
+pub struct SmallDisk {
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    /// A disk of this many bytes at a directory, which is made. None, said aloud, where this machine or user can't.
+    pub fn mount(path: &Path, bytes: u64) -> Option<Self> {
+        std::fs::create_dir_all(path).unwrap();
+        let size = format!("size={bytes},mode=0700");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "buildpool-test"]).arg(path).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Self { path: path.to_owned() }),
+            Ok(output) => {
+                eprintln!(
+                    "SKIPPED: no disk can be mounted: {}",
+                    String::from_utf8_lossy(&output.stderr).trim()
+                );
+                None
+            }
+            Err(error) => {
+                eprintln!("SKIPPED: no disk can be mounted: {error}");
+                None
+            }
+        }
+    }
+
+    /// Leaves no room on it.
+    pub fn fill(&self) {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(self.ballast()).unwrap();
+        for size in [64 << 10, 4 << 10, 1] {
+            while file.write_all(&vec![b'x'; size]).is_ok() {}
+        }
+    }
+
+    /// Gives the room back.
+    pub fn empty(&self) {
+        std::fs::remove_file(self.ballast()).unwrap();
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.path.join("ballast")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: a process that is about to end may still be in it.
+        let _ = Command::new("umount").arg("-l").arg(&self.path).status();
+    }
+}

@@ -1,0 +1,358 @@
+//! A TCP proxy that fails as networks do: connections reset, one direction dead, bytes late or one by one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+/// Bytes that are carried at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From who dialled.
+    Up,
+    /// To who dialled.
+    Down,
+}
+
+impl Direction {
+    const fn index(self) -> usize {
+        match self {
+            Self::Up => 0,
+            Self::Down => 1,
+        }
+    }
+}
+
+/// How bytes go in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Flow {
+    /// As they come.
+    #[default]
+    Pass,
+    /// Not at all, and nobody is told: half of a half-open connection. What was held goes on when it passes again.
+    Hold,
+    /// Each piece this much later.
+    Delay(Duration),
+    /// One byte, then this pause.
+    Trickle(Duration),
+}
+
+#[derive(Clone, Copy, Default)]
+struct Plan {
+    flows: [Flow; 2],
+    /// Connections of an older generation are reset.
+    generation: u64,
+    /// In this direction, connections with a smaller number carry nothing more.
+    dead_before: [u64; 2],
+    /// A new connection is reset at once.
+    refuses: bool,
+    /// Each connection is reset when it has carried this many bytes, both ways together.
+    reset_after: Option<u64>,
+}
+
+/// A proxy in front of one address, on a port and with a thread of its own. It ends with the value.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    plan: watch::Sender<Plan>,
+    counts: Arc<Counts>,
+    _runtime: Runtime,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicU64,
+    resets: AtomicU64,
+    bytes: [AtomicU64; 2],
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}, generation {}", self.flows, self.generation)
+    }
+}
+
+impl Proxy {
+    /// A proxy to this address, which passes everything.
+    pub fn start(target: SocketAddr) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (plan, watched) = watch::channel(Plan::default());
+        let counts = Arc::new(Counts::default());
+        runtime.spawn(listen(listener, target, watched, Arc::clone(&counts)));
+        Self { address, plan, counts, _runtime: runtime }
+    }
+
+    /// As `--coordinator` takes it.
+    pub fn url(&self) -> String {
+        format!("ws://{}", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From here on, also on connections that stand.
+    pub fn set(&self, direction: Direction, flow: Flow) {
+        self.plan.send_modify(|plan| plan.flows[direction.index()] = flow);
+    }
+
+    /// One direction of the connections that stand is dead for ever; later connections are whole.
+    pub fn half_open(&self, direction: Direction) {
+        let connections = self.connections();
+        self.plan.send_modify(|plan| plan.dead_before[direction.index()] = connections);
+    }
+
+    /// Both directions of later connections pass; what was held goes on.
+    pub fn heal(&self) {
+        self.plan.send_modify(|plan| {
+            plan.flows = [Flow::Pass; 2];
+            plan.refuses = false;
+            plan.reset_after = None;
+        });
+    }
+
+    /// Resets all connections that stand.
+    pub fn reset(&self) {
+        self.plan.send_modify(|plan| plan.generation += 1);
+    }
+
+    /// Resets what stands and what comes, until healed.
+    pub fn refuse(&self) {
+        self.plan.send_modify(|plan| {
+            plan.generation += 1;
+            plan.refuses = true;
+        });
+    }
+
+    /// Resets each connection when it has carried this many bytes, both ways together, until healed.
+    pub fn reset_after(&self, bytes: u64) {
+        self.plan.send_modify(|plan| plan.reset_after = Some(bytes));
+    }
+
+    /// Connections that were made.
+    pub fn connections(&self) -> u64 {
+        self.counts.connections.load(Ordering::Relaxed)
+    }
+
+    /// Connections that it reset.
+    pub fn resets(&self) -> u64 {
+        self.counts.resets.load(Ordering::Relaxed)
+    }
+
+    /// Bytes carried in a direction, over all connections.
+    pub fn bytes(&self, direction: Direction) -> u64 {
+        self.counts.bytes[direction.index()].load(Ordering::Relaxed)
+    }
+}
+
+async fn listen(listener: TcpListener, target: SocketAddr, plan: watch::Receiver<Plan>, counts: Arc<Counts>) {
+    while let Ok((inner, _)) = listener.accept().await {
+        let number = counts.connections.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(carry(inner, target, number, plan.clone(), Arc::clone(&counts)));
+    }
+}
+
+/// Carries one connection to its end.
+async fn carry(
+    inner: TcpStream,
+    target: SocketAddr,
+    number: u64,
+    plan: watch::Receiver<Plan>,
+    counts: Arc<Counts>,
+) {
+    // What can't be set ends a connection less rudely, and that is all.
+    let _ = inner.set_zero_linger();
+    let begun = *plan.borrow();
+    if begun.refuses {
+        counts.resets.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    let Ok(outer) = TcpStream::connect(target).await else { return };
+    let _ = outer.set_zero_linger();
+    let _ = (inner.set_nodelay(true), outer.set_nodelay(true));
+    let carried = Arc::new(AtomicU64::new(0));
+    let ((inner_in, inner_out), (outer_in, outer_out)) = (inner.into_split(), outer.into_split());
+    let lane = |direction, from, to| Lane {
+        number,
+        direction,
+        from,
+        to,
+        plan: plan.clone(),
+        carried: Arc::clone(&carried),
+        counts: Arc::clone(&counts),
+    };
+    let (up, down) = (lane(Direction::Up, inner_in, outer_out), lane(Direction::Down, outer_in, inner_out));
+    let mut reset = plan.clone();
+    tokio::select! {
+        _ = async { tokio::join!(up.run(), down.run()) } => {}
+        _ = reset.wait_for(|plan| {
+            plan.generation != begun.generation
+                || plan.reset_after.is_some_and(|most| carried.load(Ordering::Relaxed) >= most)
+        }) => drop(counts.resets.fetch_add(1, Ordering::Relaxed)),
+        () = exhausted(&plan, &carried) => drop(counts.resets.fetch_add(1, Ordering::Relaxed)),
+    }
+}
+
+/// Waits until a connection has carried all that it may.
+async fn exhausted(plan: &watch::Receiver<Plan>, carried: &AtomicU64) {
+    loop {
+        if plan.borrow().reset_after.is_some_and(|most| carried.load(Ordering::Relaxed) >= most) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// One direction of one connection.
+struct Lane {
+    number: u64,
+    direction: Direction,
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    plan: watch::Receiver<Plan>,
+    carried: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+impl Lane {
+    async fn run(mut self) {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        loop {
+            let index = self.direction.index();
+            let Some(plan) = self.may_pass().await else { return };
+            let (most, pause) = match plan.flows[index] {
+                Flow::Trickle(pause) => (1, pause),
+                Flow::Delay(pause) => (BUFFER_BYTES, pause),
+                Flow::Pass | Flow::Hold => {
+                    // No more than may be carried, so that a connection ends within a message.
+                    let left = plan
+                        .reset_after
+                        .map(|most| most.saturating_sub(self.carried.load(Ordering::Relaxed)));
+                    let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(BUFFER_BYTES);
+                    (left.clamp(1, BUFFER_BYTES), Duration::ZERO)
+                }
+            };
+            let count = match self.from.read(&mut buffer[..most]).await {
+                Ok(0) | Err(_) => {
+                    // The other direction may go on.
+                    let _ = self.to.shutdown().await;
+                    return;
+                }
+                Ok(count) => count,
+            };
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            if self.may_pass().await.is_none() || self.to.write_all(&buffer[..count]).await.is_err() {
+                return;
+            }
+            self.carried.fetch_add(count as u64, Ordering::Relaxed);
+            self.counts.bytes[index].fetch_add(count as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until this direction carries something; none when the proxy ends.
+    async fn may_pass(&mut self) -> Option<Plan> {
+        let (index, number) = (self.direction.index(), self.number);
+        let passes = |plan: &Plan| plan.flows[index] != Flow::Hold && number >= plan.dead_before[index];
+        self.plan.wait_for(passes).await.map(|plan| *plan).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Direction, Flow, Proxy};
+    use crate::wait_until;
+    use std::io::{ErrorKind, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+    use std::time::Duration;
+
+    /// A server that answers with what it got, and a proxy before it.
+    fn echo() -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    let mut reader = stream.try_clone().unwrap();
+                    let _ = std::io::copy(&mut reader, &mut stream);
+                });
+            }
+        });
+        Proxy::start(address)
+    }
+
+    fn said(stream: &mut TcpStream, text: &[u8]) -> Vec<u8> {
+        stream.write_all(text).unwrap();
+        let mut answer = vec![0; text.len()];
+        stream.read_exact(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn bytes_pass_and_a_reset_is_one() {
+        let proxy = echo();
+        let mut stream = TcpStream::connect(proxy.address()).unwrap();
+        assert_eq!(said(&mut stream, b"hello"), b"hello");
+        assert_eq!((proxy.bytes(Direction::Up), proxy.connections()), (5, 1));
+        proxy.reset();
+        let error = stream.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        proxy.refuse();
+        let mut refused = TcpStream::connect(proxy.address()).unwrap();
+        assert_eq!(refused.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        proxy.heal();
+        assert_eq!(said(&mut TcpStream::connect(proxy.address()).unwrap(), b"again"), b"again");
+    }
+
+    #[test]
+    fn each_direction_is_held_by_itself_and_what_was_held_goes_on() {
+        for direction in [Direction::Up, Direction::Down] {
+            let proxy = echo();
+            let mut stream = TcpStream::connect(proxy.address()).unwrap();
+            assert_eq!(said(&mut stream, b"a"), b"a");
+            proxy.set(direction, Flow::Hold);
+            stream.write_all(b"b").unwrap();
+            if direction == Direction::Down {
+                wait_until("the other direction passes", || proxy.bytes(Direction::Up) == 2);
+            }
+            stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+            let error = stream.read(&mut [0; 1]).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+            stream.set_read_timeout(None).unwrap();
+            proxy.heal();
+            let mut answer = [0; 1];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"b");
+        }
+    }
+
+    #[test]
+    fn a_connection_ends_after_its_bytes_and_slow_ones_come_one_by_one() {
+        let proxy = echo();
+        proxy.set(Direction::Up, Flow::Trickle(Duration::from_millis(1)));
+        proxy.set(Direction::Down, Flow::Delay(Duration::from_millis(1)));
+        let mut stream = TcpStream::connect(proxy.address()).unwrap();
+        assert_eq!(said(&mut stream, b"slowly"), b"slowly");
+        proxy.heal();
+        proxy.reset_after(20);
+        let mut stream = TcpStream::connect(proxy.address()).unwrap();
+        assert_eq!(said(&mut stream, b"12345678"), b"12345678");
+        wait_until("the connection is reset", || stream.write_all(b"1").is_err());
+        assert!(proxy.resets() >= 1);
+    }
+}

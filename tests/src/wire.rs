@@ -1,0 +1,87 @@
+//! A peer of the coordinator that says what a test wants, well-formed or not.
+
+use crate::PATIENCE;
+use futures_util::{SinkExt, StreamExt};
+use serde_json::Value;
+use std::net::SocketAddr;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+/// A WebSocket to the coordinator.
+#[derive(Debug)]
+pub struct Peer(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+/// An upgrade that was refused.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Refused {
+    /// HTTP's.
+    pub status: u16,
+    /// JSON.
+    pub body: Value,
+}
+
+impl Peer {
+    /// Dials.
+    ///
+    /// # Errors
+    /// What was said instead.
+    pub async fn dial(address: SocketAddr, path: &str, token: Option<&str>) -> Result<Self, Refused> {
+        let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
+        if let Some(token) = token {
+            request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        match tokio_tungstenite::connect_async(request).await {
+            Ok((socket, _)) => Ok(Self(socket)),
+            Err(Error::Http(response)) => Err(Refused {
+                status: response.status().as_u16(),
+                body: serde_json::from_slice(response.body().as_deref().unwrap_or_default())
+                    .unwrap_or_default(),
+            }),
+            Err(error) => panic!("no answer: {error}"),
+        }
+    }
+
+    /// Says something. False when the other end is gone.
+    pub async fn say(&mut self, message: impl Into<Message>) -> bool {
+        self.0.send(message.into()).await.is_ok()
+    }
+
+    /// Says a control message.
+    pub async fn say_json(&mut self, message: &Value) -> bool {
+        self.say(message.to_string()).await
+    }
+
+    /// The next message that is text; none when the connection is over.
+    pub async fn hear(&mut self) -> Option<Value> {
+        loop {
+            let heard = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("an answer in time");
+            match heard? {
+                Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
+                Ok(Message::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Waits until the other end has closed; the last thing that it said.
+    pub async fn last_words(&mut self) -> Option<Value> {
+        let mut last = None;
+        while let Some(heard) = self.hear().await {
+            last = Some(heard);
+        }
+        last
+    }
+
+    /// The stream below.
+    ///
+    /// # Panics
+    /// When it is TLS.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        match self.0.get_mut() {
+            MaybeTlsStream::Plain(stream) => stream,
+            _ => panic!("not plain"),
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Peers that say what they should not, or nothing: each is told why, and nobody else notices.
+
+use buildpool_tests::{Peer, Pool, Workload, wait_until};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+fn register(worker: &str, name: &str) -> Value {
+    json!({
+        "type": "register", "protocol": {"min": 1, "max": 1}, "worker": worker,
+        "boot": uuid::Uuid::now_v7().to_string(), "name": name, "version": "0", "slots": 1,
+        "labels": {}, "resources": {}, "held": [], "condition": {},
+    })
+}
+
+fn some_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+fn code(said: Option<Value>) -> (String, String) {
+    let said = said.expect("a reason");
+    let error = if said["error"].is_object() { &said["error"] } else { &said };
+    (error["code"].as_str().unwrap().to_owned(), error["message"].as_str().unwrap().to_owned())
+}
+
+/// A pool, its submit token, and a job that runs all the while.
+struct Scene {
+    pool: Pool,
+    workload: Workload,
+    submit: String,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let pool = Pool::start(1);
+        let submit = pool.buildpool(&["token", "create", "--role", "submit", "--name", "ada", "--json"]);
+        let submit = submit.expect(0).json()["token"].as_str().unwrap().to_owned();
+        let mut workload = Workload::new(&pool);
+        workload.submit(&pool, 100_000, Duration::from_secs(1), &[]);
+        Self { pool, workload, submit }
+    }
+
+    async fn client(&self) -> Peer {
+        Peer::dial(self.pool.address(), "/v1/client", Some(&self.submit)).await.unwrap()
+    }
+
+    async fn registered_client(&self) -> Peer {
+        let mut peer = self.client().await;
+        peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"})).await;
+        assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+        peer
+    }
+
+    async fn worker(&self) -> Peer {
+        Peer::dial(self.pool.address(), "/v1/worker", Some(self.pool.worker_token())).await.unwrap()
+    }
+
+    /// The pool works as if nothing had been.
+    fn check(&self) {
+        self.workload.wait(&self.pool);
+        self.workload.check(&self.pool);
+        assert_eq!(self.pool.shell("echo still here").expect(0).out(), "still here\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_enters_without_the_right_token() {
+    let scene = Scene::new();
+    let address = scene.pool.address();
+    let worker_token = scene.pool.worker_token().to_owned();
+    let mut wrong = scene.submit.clone();
+    let last = wrong.pop().unwrap();
+    wrong.push(if last == '0' { '1' } else { '0' });
+    let long = "x".repeat(10_000);
+    for (path, token, status, expected) in [
+        ("/v1/client", None, 401, "unauthorized"),
+        ("/v1/worker", None, 401, "unauthorized"),
+        ("/v1/client", Some(""), 401, "unauthorized"),
+        ("/v1/client", Some("nonsense"), 401, "unauthorized"),
+        ("/v1/client", Some(&*long), 401, "unauthorized"),
+        ("/v1/client", Some(&*wrong), 401, "unauthorized"),
+        ("/v1/client", Some(&*worker_token), 403, "forbidden"),
+        ("/v1/worker", Some(&*scene.submit), 403, "forbidden"),
+    ] {
+        let refused = Peer::dial(address, path, token).await.expect_err(path);
+        assert_eq!((refused.status, &refused.body["code"]), (status, &expected.into()), "{path} {token:?}");
+        assert!(!refused.body["message"].as_str().unwrap().contains("bp_0"), "{refused:?}");
+    }
+    scene.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_nobody_speaks_is_refused_and_a_range_is_agreed() {
+    let scene = Scene::new();
+    for (min, max) in [(2, 3), (0, 0), (9, 8), (65_535, 65_535)] {
+        let mut client = scene.client().await;
+        client
+            .say_json(&json!({"type": "register", "protocol": {"min": min, "max": max}, "client": "x"}))
+            .await;
+        assert_eq!(code(client.last_words().await).0, "version_mismatch", "{min} to {max}");
+        let mut worker = scene.worker().await;
+        let mut message = register(&some_id(), "odd");
+        message["protocol"] = json!({"min": min, "max": max});
+        worker.say_json(&message).await;
+        assert_eq!(code(worker.last_words().await).0, "version_mismatch", "{min} to {max}");
+    }
+    let mut client = scene.client().await;
+    let newer =
+        json!({"type": "register", "protocol": {"min": 1, "max": 7}, "client": "x", "unheard_of": {}});
+    client.say_json(&newer).await;
+    assert_eq!(client.hear().await.unwrap()["protocol"], 1);
+    let mut worker = scene.worker().await;
+    let mut message = register(&some_id(), "tomorrows");
+    message["protocol"]["max"] = 7.into();
+    message["unheard_of"] = json!([]);
+    worker.say_json(&message).await;
+    assert_eq!(worker.hear().await.unwrap()["protocol"], 1);
+    scene.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_not_be_understood_ends_the_connection_with_its_reason() {
+    let scene = Scene::new();
+    let deep = "[".repeat(100_000);
+    let large = format!("{{\"type\":\"register\",\"name\":\"{}\"}}", "x".repeat(3 << 20));
+    for text in [
+        "",
+        "{",
+        "null",
+        "[]",
+        "\"register\"",
+        "{\"type\":\"dance\"}",
+        "{\"type\":\"report\"}",
+        &deep,
+        &large,
+    ] {
+        for is_worker in [false, true] {
+            let mut peer = if is_worker { scene.worker().await } else { scene.client().await };
+            peer.say(text.to_owned()).await;
+            let (code, message) = code(peer.last_words().await);
+            let shown: String = text.chars().take(40).collect();
+            assert_eq!(code, "malformed", "{shown}");
+            assert!(message.len() < 1_000, "{shown}: the reason is as long as the fault");
+        }
+    }
+    for is_worker in [false, true] {
+        let mut peer = if is_worker { scene.worker().await } else { scene.client().await };
+        peer.say(vec![0xff_u8; 300]).await;
+        assert_eq!(code(peer.last_words().await).0, "malformed");
+    }
+    // Once registered it is no different.
+    let mut client = scene.registered_client().await;
+    client.say("{\"type\":\"cancel\"}".to_owned()).await;
+    assert_eq!(code(client.last_words().await).0, "malformed");
+    let worker = |number: u32| {
+        let scene = &scene;
+        async move {
+            let mut worker = scene.worker().await;
+            worker.say_json(&register(&some_id(), &format!("odd-{number}"))).await;
+            assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+            worker
+        }
+    };
+    let frames: [&[u8]; 6] = [b"", b"short", &[1; 15], &[9; 64], &[2; 64], &[1; 80]];
+    for (number, frame) in (0..).zip(frames) {
+        let mut worker = worker(number).await;
+        worker.say(frame.to_vec()).await;
+        assert_eq!(code(worker.last_words().await).0, "malformed", "{frame:?}");
+    }
+    scene.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_large_is_not_taken() {
+    let scene = Scene::new();
+    for is_worker in [false, true] {
+        let mut peer = if is_worker { scene.worker().await } else { scene.registered_client().await };
+        // Over the limit of a control message; the connection may end before all of it is sent.
+        peer.say("x".repeat(5 << 20)).await;
+        peer.last_words().await;
+        assert!(!peer.say("{}".to_owned()).await, "the connection has ended");
+    }
+    let mut worker = scene.worker().await;
+    worker.say_json(&register(&some_id(), "odd")).await;
+    worker.hear().await.unwrap();
+    worker.say(vec![1_u8; 2 << 20]).await;
+    assert_eq!(code(worker.last_words().await).0, "too_large");
+    // Fields over their limits are refused by name and the connection goes on.
+    let mut client = scene.registered_client().await;
+    let spec = json!({"command": {"argv": vec!["x"; 20_000]}, "source": "empty"});
+    let submit = json!({"type": "submit", "request": 5, "submit": {"job": some_id(), "spec": spec}});
+    client.say_json(&submit).await;
+    let answer = client.hear().await.unwrap();
+    assert_eq!((&answer["type"], &answer["request"]), (&"error".into(), &5.into()), "{answer:#}");
+    let many = register(&some_id(), &"n".repeat(5_000));
+    let mut worker = scene.worker().await;
+    worker.say_json(&many).await;
+    assert_eq!(code(worker.last_words().await).0, "invalid");
+    scene.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_and_silence_on_the_socket_hold_up_nobody_and_are_ended() {
+    let scene = Scene::new();
+    let address = scene.pool.address();
+    let mut silent = Vec::new();
+    for number in 0..150_usize {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        match number % 3 {
+            0 => {}
+            1 => stream.write_all(b"GET /v1/client HTTP/1.1\r\nHost: x\r\nAuthoriz").await.unwrap(),
+            _ => stream.write_all(b"\x16\x03\x01\x02\x00\xff\xfe\xfd").await.unwrap(),
+        }
+        silent.push(stream);
+    }
+    // A peer that was let in and says nothing, or one byte at a time.
+    let mut client = scene.client().await;
+    let mut worker = scene.worker().await;
+    assert_eq!(scene.pool.shell("echo here").expect(0).out(), "here\n");
+    assert_eq!(code(client.last_words().await).0, "malformed");
+    assert_eq!(code(worker.last_words().await).0, "malformed");
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(45), stream.read_to_end(&mut rest)).await;
+        assert!(ended.is_ok(), "a connection that says nothing is kept");
+    }
+    scene.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_taken_and_an_identity_that_is_copied_are_refused_without_flapping() {
+    let mut scene = Scene::new();
+    let mut impostor = scene.worker().await;
+    impostor.say_json(&register(&some_id(), "w0")).await;
+    let (is, why) = code(impostor.last_words().await);
+    assert!(is == "conflict" && why.contains("`w0`") && why.contains("--name"), "{is}: {why}");
+
+    let copy = scene.pool.data("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(scene.pool.data("w0").join("worker-id"), copy.join("worker-id")).unwrap();
+    let mut cloned = scene.pool.command(&["worker", "--name", "w1", "--data-dir", copy.to_str().unwrap()]);
+    let log = scene.pool.place().file("copy.log");
+    let cloned = cloned.env("BUILDPOOL_TOKEN", scene.pool.worker_token());
+    let mut cloned = cloned.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+    wait_until("the copy is told", || std::fs::read_to_string(&log).unwrap().contains("remove `worker-id`"));
+    let job = scene.workload.submit(&scene.pool, 10_000, Duration::ZERO, &[]);
+    scene.check();
+    assert_eq!(scene.pool.job(&job.id)["worker"], "w0");
+    let refusals = std::fs::read_to_string(&log).unwrap().matches("refuses this worker").count();
+    cloned.kill().unwrap();
+    cloned.wait().unwrap();
+    assert!(refusals <= 3, "{refusals} refusals");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ids_that_are_unknown_short_or_odd_are_errors_of_their_own() {
+    let scene = Scene::new();
+    let mut client = scene.registered_client().await;
+    let unknown = some_id();
+    let mut request = 0;
+    for (job, expected) in
+        [(unknown.as_str(), "unknown_job"), ("0", "ambiguous"), ("", "invalid"), ("zz/..", "invalid")]
+    {
+        if expected == "ambiguous" {
+            scene.pool.shell("true").expect(0);
+        }
+        for kind in ["job", "cancel", "follow", "logs"] {
+            request += 1;
+            let message = match kind {
+                "logs" => json!({"type": kind, "request": request, "query": {"job": job}}),
+                _ => json!({"type": kind, "request": request, "job": job, "reason": ""}),
+            };
+            client.say_json(&message).await;
+            let answer = client.hear().await.unwrap();
+            assert_eq!(answer["type"], "error", "{kind} of `{job}`: {answer}");
+            assert_eq!(answer["request"], request, "{answer}");
+            assert_eq!(answer["error"]["code"], expected, "{kind} of `{job}`: {answer}");
+        }
+    }
+    scene.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_stops_reading_holds_up_nobody() {
+    let mut scene = Scene::new();
+    let job = scene.workload.submit(&scene.pool, 12_000_000, Duration::from_secs(1), &[]);
+    let mut deaf = Vec::new();
+    for _ in 0..20 {
+        let mut client = scene.registered_client().await;
+        for request in 0..20 {
+            client.say_json(&json!({"type": "follow", "request": request, "job": job.id})).await;
+        }
+        // It says that it has taken everything and reads nothing.
+        for request in 0..20 {
+            client.say_json(&json!({"type": "taken", "request": request, "position": u64::MAX})).await;
+        }
+        deaf.push(client);
+    }
+    scene.check();
+    drop(deaf);
+}

@@ -1,0 +1,54 @@
+//! Disks without room.
+
+use buildpool_tests::{Finished, Pool, PoolBuilder, Workload, wait_for, wait_until};
+use std::time::Duration;
+
+fn detached(pool: &Pool) -> Finished {
+    pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "true"])
+}
+
+#[test]
+fn a_coordinator_without_room_refuses_new_jobs_keeps_what_runs_and_goes_on_by_itself() {
+    let builder = PoolBuilder::default().worker(&["--slots", "2"]);
+    let Some(pool) = builder.small_disk("coordinator", 24 << 20).start_on_disk() else { return };
+    let mut workload = Workload::new(&pool);
+    let job = workload.submit(&pool, 6_000_000, Duration::from_secs(3), &[]);
+    job.wait_for_bytes(500_000);
+    pool.disk().unwrap().fill();
+    let refused = wait_for("a job is refused", || Some(detached(&pool)).filter(|asked| asked.code() != 0));
+    assert_eq!(refused.code(), 125, "{refused}");
+    assert!(refused.err().contains("nothing new is accepted"), "{refused}");
+    // Whoever asks is answered all the same.
+    let shown = pool.job(&job.id);
+    assert_ne!(shown["state"], "done", "{shown:#}");
+    pool.buildpool(&["jobs"]).expect(0);
+    pool.buildpool(&["workers"]).expect(0);
+    wait_until("the job ends by itself", || job.has_finished());
+    assert_ne!(pool.job(&job.id)["state"], "done", "its log can't be whole");
+    pool.disk().unwrap().empty();
+    workload.wait(&pool);
+    wait_until("jobs are taken again", || detached(&pool).code() == 0);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["1"]);
+}
+
+#[test]
+fn a_worker_without_room_holds_its_job_back_and_goes_on_by_itself() {
+    let builder = PoolBuilder::default().worker(&["--slots", "2"]);
+    let Some(pool) = builder.small_disk("w0", 24 << 20).start_on_disk() else { return };
+    let mut workload = Workload::new(&pool);
+    let job = workload.submit(&pool, 2_000_000, Duration::from_secs(2), &[]);
+    job.wait_for_bytes(200_000);
+    pool.disk().unwrap().fill();
+    let second = workload.submit(&pool, 1_000, Duration::ZERO, &[]);
+    wait_until("the second is with the worker", || pool.job(&second.id)["state"] != "queued");
+    assert_eq!(pool.job(&job.id)["state"], "running");
+    pool.disk().unwrap().empty();
+    job.wait(&pool);
+    job.check(&pool);
+    // What could not even be started is the pool's fault and said so, or it ran.
+    let result = second.wait(&pool);
+    if result["verdict"] != "passed" {
+        assert!(matches!(result["verdict"].as_str(), Some("lost" | "rejected")), "{result:#}");
+    }
+}

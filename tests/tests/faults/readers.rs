@@ -1,0 +1,72 @@
+//! Readers that come and go.
+
+use buildpool_gateway::client::{Client, Endpoint, FollowQuery, JobEvent, Target};
+use buildpool_protocol::client_link::Cursor;
+use buildpool_protocol::output::Stream;
+use buildpool_tests::{Dice, Pool, Workload};
+use std::time::Duration;
+
+#[test]
+fn a_reader_that_leaves_and_resumes_by_cursor_again_and_again_reads_each_byte_once() {
+    let times = match std::env::var("BUILDPOOL_FAULT_COUNT") {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => 200_u32,
+    };
+    let pool = Pool::start(1);
+    let mut workload = Workload::new(&pool);
+    // It ends before the reader does: reading goes on over the end of the job.
+    let bytes = u64::from(times) * 15_000;
+    let job = workload.submit(&pool, bytes, Duration::from_secs(3), &[]);
+    workload.submit(&pool, bytes, Duration::from_secs(3), &[]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let token = pool.token();
+    let endpoint = Endpoint::new(pool.url().parse().unwrap(), Some(token.parse().unwrap()));
+    let (read, resumed) = runtime.block_on(async {
+        let mut client = Client::connect(Target::Named(endpoint.clone()), "reader").await.unwrap();
+        let mut dice = Dice::new(7);
+        let mut read = [Vec::new(), Vec::new()];
+        let mut cursor: Option<Cursor> = None;
+        let mut resumed = 0;
+        loop {
+            let query = FollowQuery { job: job.id.clone(), cursor, ..FollowQuery::default() };
+            let mut events = client.follow(query).await.unwrap();
+            let mut left = if resumed < times { 1 + dice.below(2) } else { u64::MAX };
+            loop {
+                match events.next().await.unwrap() {
+                    JobEvent::Output(output) => {
+                        // A chunk is taken whole or not at all: a cursor lies between two.
+                        let mut position = output.from;
+                        for chunk in &output.chunks {
+                            if left == 0 {
+                                break;
+                            }
+                            read[chunk.header.stream.index()].extend_from_slice(chunk.data());
+                            position += chunk.header.size();
+                            left -= 1;
+                        }
+                        cursor = Some(Cursor { attempt: output.attempt, position, within: 0 });
+                    }
+                    JobEvent::End(_) => return (read, resumed),
+                    other => panic!("not expected: {other:?}"),
+                }
+                if left == 0 {
+                    break;
+                }
+            }
+            resumed += 1;
+            if dice.below(10) == 0 {
+                drop(events);
+                client.close().await;
+                client = Client::connect(Target::Named(endpoint.clone()), "reader").await.unwrap();
+            }
+        }
+    });
+    eprintln!("resumed {resumed} times");
+    assert!(resumed > times / 4, "resumed {resumed} times only");
+    workload.wait(&pool);
+    workload.check(&pool);
+    for stream in Stream::ALL {
+        let truth = std::fs::read(job.notes.join(format!("1.{}", stream.index() + 1))).unwrap();
+        assert_eq!(blake3::hash(&read[stream.index()]), blake3::hash(&truth), "{stream}");
+    }
+}

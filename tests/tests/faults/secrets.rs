@@ -1,0 +1,139 @@
+//! Values of secrets are on no disk, in no form.
+
+use buildpool_tests::Pool;
+use std::path::Path;
+
+const SECRET: &str = "s3cret/Wort mit+Zeichen=?&";
+
+/// Every file below a directory, and what is in it.
+fn each_file(directory: &Path, see: &mut impl FnMut(&Path, &[u8])) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_symlink() {
+        } else if path.is_dir() {
+            each_file(&path, see);
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            see(&path, &bytes);
+        }
+    }
+}
+
+/// Writes a text whole and cut at every byte, plain, in base64 at each shift, and in percent form.
+const WRITER: &str = r#"
+import base64, os, sys, time, urllib.parse
+value = os.environ["WORD"].encode()
+def cut(fd, text):
+    for at in range(len(text) + 1):
+        os.write(fd, b"<" + text[:at])
+        time.sleep(0.002)
+        os.write(fd, text[at:] + b">\n")
+forms = [value, urllib.parse.quote(value).encode(), urllib.parse.quote(value, safe="").encode(),
+         urllib.parse.quote_plus(value).encode()]
+forms += [base64.b64encode(b"-" * shift + value) for shift in range(3)]
+forms += [base64.urlsafe_b64encode(b"-" * shift + value + b"after") for shift in range(3)]
+for form in forms:
+    cut(1, form)
+    cut(2, form)
+with open("kept", "w") as file:
+    file.write("not the secret")
+"#;
+
+#[test]
+fn a_secret_is_on_no_disk_of_the_pool_in_no_form_however_it_is_written() {
+    let pool = Pool::start(1);
+    let script = pool.place().file("writer.py");
+    std::fs::write(&script, WRITER).unwrap();
+    let mut command = pool.command(&[
+        "run",
+        "--no-snapshot",
+        "--secret",
+        "WORD",
+        "--",
+        "python3",
+        script.to_str().unwrap(),
+    ]);
+    let mut running = command.env("WORD", SECRET).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    // On the way as well as at the end.
+    let mut looks = 0;
+    let status = loop {
+        no_trace(&pool);
+        looks += 1;
+        if let Some(status) = running.try_wait().unwrap() {
+            break status;
+        }
+    };
+    assert!(status.success() && looks > 1);
+    no_trace(&pool);
+    let listed = pool.buildpool(&["jobs", "--json"]).expect(0).json();
+    let id = listed[0]["job_id"].as_str().unwrap();
+    let logs = pool.buildpool(&["logs", id]).expect(0);
+    for log in [&logs.stdout, &logs.stderr] {
+        let text = String::from_utf8_lossy(log);
+        assert!(text.lines().filter(|line| line.contains("***")).count() > 300, "{text}");
+    }
+    let shown = pool.buildpool(&["job", id, "--json", "--verbosity", "full"]).expect(0);
+    assert!(shown.out().contains("WORD") || !shown.out().is_empty());
+    for form in forms() {
+        for bytes in [&logs.stdout, &logs.stderr, &shown.stdout] {
+            assert!(!contains(bytes, &form), "{}", String::from_utf8_lossy(&form));
+        }
+    }
+}
+
+/// The forms that must not be found: digits of base64 that only the value decides.
+fn forms() -> Vec<Vec<u8>> {
+    let percent = |plus: bool, keep: &str| -> String {
+        let one = |byte: u8| match byte {
+            b' ' if plus => "+".to_owned(),
+            b'-' | b'_' | b'.' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
+                char::from(byte).to_string()
+            }
+            other if keep.as_bytes().contains(&other) => char::from(other).to_string(),
+            other => format!("%{other:02X}"),
+        };
+        SECRET.bytes().map(one).collect()
+    };
+    let mut forms = vec![SECRET.into(), percent(false, "").into_bytes()];
+    forms.extend([percent(false, "/").into_bytes(), percent(true, "").into_bytes()]);
+    for shift in 0..3 {
+        let digits = base64(&[&b"-".repeat(shift)[..], SECRET.as_bytes()].concat());
+        // Without the digits that neighbours have a part in.
+        let inner = &digits[(shift * 8).div_ceil(6)..digits.len() - 3];
+        forms.push(inner.to_vec());
+        forms.push(
+            inner
+                .iter()
+                .map(|digit| match digit {
+                    b'+' => b'-',
+                    b'/' => b'_',
+                    other => *other,
+                })
+                .collect(),
+        );
+    }
+    forms
+}
+
+fn base64(bytes: &[u8]) -> Vec<u8> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bits = |at: usize| {
+        (at..at + 6).fold(0, |digit, bit| {
+            let byte = bytes.get(bit / 8).copied().unwrap_or(0);
+            digit << 1 | usize::from(byte >> (7 - bit % 8) & 1)
+        })
+    };
+    (0..bytes.len() * 8).step_by(6).map(|at| DIGITS[bits(at)]).collect()
+}
+
+fn contains(bytes: &[u8], form: &[u8]) -> bool {
+    bytes.windows(form.len()).any(|window| window == form)
+}
+
+fn no_trace(pool: &Pool) {
+    let forms = forms();
+    each_file(&pool.place().home(), &mut |path, bytes| {
+        for form in &forms {
+            assert!(!contains(bytes, form), "{}: {}", path.display(), String::from_utf8_lossy(form));
+        }
+    });
+}
