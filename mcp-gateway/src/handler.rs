@@ -8,6 +8,7 @@ use crate::progress::Reporter;
 use crate::render::Answer;
 use crate::tasks;
 use crate::tools::{Call, Name, Reply, ToolError};
+use buildpool_protocol::ErrorCode;
 use rmcp::ErrorData as McpError;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -140,7 +141,7 @@ fn failed(error: &ToolError) -> CallToolResult {
 /// An error of the pool where only a protocol error can be said.
 pub(crate) fn pool_error(error: &crate::client::ClientError) -> McpError {
     match error.code() {
-        Some(buildpool_protocol::ErrorCode::UnknownJob | buildpool_protocol::ErrorCode::Evicted) => {
+        Some(ErrorCode::UnknownJob | ErrorCode::Evicted | ErrorCode::Ambiguous | ErrorCode::Invalid) => {
             McpError::invalid_params(chain(error), None)
         }
         _ => McpError::internal_error(chain(error), None),

@@ -4,9 +4,9 @@ use crate::client::ClientError;
 use crate::handler::{answered, pool_error};
 use crate::render;
 use crate::tools::{Call, build_id, manifest_of, view};
-use buildpool_protocol::limits;
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::Verbosity;
+use buildpool_protocol::{ErrorCode, LinkError, limits};
 use rmcp::ErrorData as McpError;
 use rmcp::model::{CallToolResult, DetailedTask, Task, TaskPayload, TaskStatus};
 use std::time::Duration;
@@ -52,6 +52,10 @@ async fn look(call: &Call, id: &str) -> Result<DetailedTask, ClientError> {
     match build_id(id) {
         Some(build) => {
             let answer = manifest_of(&client, build, &view).await?;
+            if answer.jobs.is_empty() {
+                let text = format!("no job of {id} is known");
+                return Err(ClientError::Refused(LinkError::new(ErrorCode::UnknownJob, text)));
+            }
             let jobs: Vec<&JobResult> = answer.jobs.iter().collect();
             let is_done = jobs.iter().all(|job| job.state == JobState::Done);
             let is_cancelled = is_done && jobs.iter().any(|job| job.verdict == Some(Verdict::Cancelled));

@@ -50,9 +50,13 @@ pub(crate) fn number(message: &FromClient) -> Option<u32> {
 pub(crate) async fn serve(back: Back, message: FromClient) {
     let Some(request) = number(&message) else { return };
     let answer = match message {
-        FromClient::Job { job, view, wait, .. } => job_after(&back, &job, &view, wait)
-            .await
-            .map(|result| Some(ToClient::Job { request, result: Box::new(result) })),
+        FromClient::Job { job, view, wait, .. } => match job_after(&back, &job, &view, wait).await {
+            Ok(result) => {
+                answer_job(&back, request, result).await;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        },
         FromClient::Logs { query, .. } => logtext::answer(&back.shared, &query)
             .await
             .map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) })),
@@ -195,6 +199,15 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
             back.shared.runtime.input(Input::Delivered { job }).await;
         }
         Err(error) => back.refuse(request, error).await,
+    }
+}
+
+/// A result that somebody asked for is as delivered as one that somebody waited for: an equal submit runs anew.
+async fn answer_job(back: &Back, request: u32, result: JobResult) {
+    let done = if result.state == JobState::Done { result.job_id.parse().ok() } else { None };
+    back.say(ToClient::Job { request, result: Box::new(result) }).await;
+    if let Some(job) = done {
+        back.shared.runtime.input(Input::Delivered { job }).await;
     }
 }
 
