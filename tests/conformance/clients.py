@@ -25,6 +25,8 @@ from mcp_types import Implementation
 
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
 LISTING_BYTES_MAX = 6 * 1024
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "mcp-job.schema.json").read_text()))
 CLAUDE = Implementation(name="claude-code", version="2")
 
 
@@ -89,6 +91,7 @@ def facts(result):
     """The structured answer, after checking that the text tells it too."""
     structured, text = result.structured_content, result.content[0].text
     assert structured is not None and len(result.content) == 1
+    SCHEMA.validate(structured)
     for key in ("job_id", "verdict", "state"):
         value = structured.get(key)
         assert value is None or str(value).lower() in text.lower(), (key, value, text)
@@ -141,6 +144,28 @@ async def check_calls(client, era):
     assert len(workers) == 1 and workers[0]["connected"], workers
     templates = (await client.call_tool("list_templates", {})).structured_content["templates"]
     assert "raw" in [template["name"] for template in templates]
+
+
+async def check_outcomes(client):
+    """Each verbosity with each way to end: the answer is valid and within its budget."""
+    commands = {
+        "passed": "seq 1 3000",
+        "failed": "seq 1 3000; for i in $(seq 1 60); do echo src/a$i.c:$i:5: error: no $i; done >&2; exit 65",
+        "crashed": "echo before; kill -SEGV $$",
+        "timed_out": "echo slow; sleep 30",
+    }
+    for verdict, command in commands.items():
+        for verbosity, budget in (("minimal", 5_000), ("normal", 16_000), ("full", 32_000)):
+            arguments = {"command": f"{command} # {verbosity}", "verbosity": verbosity, "timeout_secs": 1 if verdict == "timed_out" else 60}
+            result = await client.call_tool("run_command", arguments)
+            answer = facts(result)
+            assert answer["verdict"] == verdict, (verdict, answer)
+            for form in (result.content[0].text, json.dumps(answer, separators=(",", ":"), ensure_ascii=False)):
+                assert len(form) <= budget, (verdict, verbosity, len(form))
+            again = await client.call_tool("get_job", {"job_id": answer["job_id"], "verbosity": verbosity})
+            facts(again)
+    rejected = facts(await client.call_tool("run_command", {"command": "x", "labels": ["no-such-label"]}))
+    assert rejected["verdict"] == "rejected", rejected
 
 
 async def check_mistakes(client):
@@ -266,6 +291,7 @@ async def all_of(target, era, world, name):
         for check in (
             lambda: check_calls(client, era),
             lambda: check_mistakes(client),
+            lambda: check_outcomes(client),
             lambda: check_long_work(client, world),
             lambda: check_cancelled_request(client, world),
             lambda: check_changes(client, era, world, seen),
