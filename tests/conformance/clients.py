@@ -210,6 +210,8 @@ async def check_long_work(client, world):
         )
     )
     assert waited["verdict"] == "passed", waited
+    anew = facts(await client.call_tool("run_command", {"command": command, "wait_secs": 0}))
+    assert anew["job_id"] != started["job_id"], "an answer that was given is not given again"
     slow = {"command": "for i in 1 2 3 4 5; do echo line $i; sleep 0.6; done"}
     done = facts(await client.call_tool("run_command", slow, progress_callback=on_progress))
     assert done["verdict"] == "passed"
