@@ -1,5 +1,7 @@
 //! The harness that tests of more than one part share: the real binary, in processes of its own, in places of its own.
 //!
+//! The simulation in [`sim`] needs none of that: it is one process with a time of its own.
+//!
 //! Whatever a test starts through it is ended by its own id when the test ends, however the test ends.
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "in a test a panic is the report")]
 
@@ -11,6 +13,7 @@ mod place;
 mod pool;
 mod process;
 mod proxy;
+pub mod sim;
 mod wire;
 mod workload;
 

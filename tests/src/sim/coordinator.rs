@@ -1,0 +1,556 @@
+//! The coordinator: the real pool on a model disk, with the shell around it reduced to what it promises: changes are
+//! written before anything is said, and a crash between any two effects loses what came after.
+
+use super::clock::{Clock, Time, earlier};
+use super::disk::Disk;
+use super::network::{ConnectionId, Up};
+use super::truth::Truth;
+use buildpool_pool::{
+    Change, ClientRef, Completed, Config, Effect, Input, LiveJob, Now, Pool, Session, Submit, Wish,
+};
+use buildpool_protocol::error::LinkError;
+use buildpool_protocol::ids::{AttemptId, JobId, Lease};
+use buildpool_protocol::limits::{REPORT_EVERY, SILENCE_MAX};
+use buildpool_protocol::outcome::{Acted, Ending, Outcome};
+use buildpool_protocol::report::Verdict;
+use buildpool_protocol::worker_link::{Desired, FromWorker, ToWorker};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+const SYNC_EVERY: Duration = Duration::from_millis(50);
+const INBOX_MAX: usize = 4_096;
+
+/// What a client hears.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Accepted { job: JobId },
+    Acknowledged,
+    Refused { error: LinkError },
+}
+
+/// Where the next crash strikes: so many boundaries between effects from the start of the run.
+pub(crate) type Boundary = u64;
+
+#[derive(Debug)]
+struct Completing {
+    lease: Lease,
+    outcome: Box<Outcome>,
+    execution: u64,
+}
+
+#[derive(Debug, Default)]
+struct Batch {
+    changes: Vec<Change>,
+    effects: Vec<Effect>,
+    done_at: Time,
+}
+
+#[derive(Debug)]
+struct Connected {
+    session: Option<Session>,
+    heard_at: Time,
+}
+
+/// What dies with the process.
+#[derive(Debug)]
+struct Running {
+    pool: Pool,
+    clock: Clock,
+    connections: BTreeMap<ConnectionId, Connected>,
+    sessions: BTreeMap<Session, ConnectionId>,
+    inbox: VecDeque<Input>,
+    batch: Option<Batch>,
+    logs: BTreeMap<AttemptId, (Session, Lease)>,
+    completing: BTreeMap<AttemptId, Completing>,
+    sync_at: Option<Time>,
+    to_acknowledge: BTreeSet<(Session, Lease)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Coordinator {
+    pub(crate) config: Config,
+    pub(crate) disk: Disk,
+    running: Option<Running>,
+    restart_at: Time,
+    pub(crate) stopped_until: Time,
+    pub(crate) slow_until: Time,
+    pub(crate) full_until: Time,
+    pub(crate) wall_offset_ms: i64,
+    pub(crate) crash_at: Option<(Boundary, Duration)>,
+    pub(crate) mail: Vec<(Time, ClientRef, Reply)>,
+    boundaries: Boundary,
+    sessions: u64,
+}
+
+impl Coordinator {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            config,
+            disk: Disk::default(),
+            running: None,
+            restart_at: Time::ZERO,
+            stopped_until: Time::ZERO,
+            slow_until: Time::ZERO,
+            full_until: Time::ZERO,
+            wall_offset_ms: 1_700_000_000_000,
+            crash_at: None,
+            mail: Vec::new(),
+            boundaries: 0,
+            sessions: 0,
+        }
+    }
+
+    pub(crate) fn listens(&self, now: Time) -> bool {
+        self.running.is_some() && self.stopped_until <= now
+    }
+
+    pub(crate) fn boundaries(&self) -> Boundary {
+        self.boundaries
+    }
+
+    pub(crate) fn live_jobs(&self, now: Time) -> Vec<LiveJob> {
+        let Some(running) = &self.running else { return Vec::new() };
+        let at = self.now(running, now);
+        running.pool.live_ids().filter_map(|id| running.pool.live_job(at, id)).collect()
+    }
+
+    pub(crate) fn wake(&self, now: Time) -> Option<Time> {
+        let Some(running) = &self.running else { return Some(self.restart_at) };
+        let mut at = match &running.batch {
+            Some(batch) => Some(batch.done_at.max(self.full_until)),
+            None if !running.inbox.is_empty() => Some(now),
+            None => running.pool.next_deadline().map(|at| running.clock.when(at)),
+        };
+        at = earlier(at, running.sync_at);
+        let silent = running.connections.values().map(|connected| connected.heard_at + SILENCE_MAX).min();
+        earlier(at, silent).map(|at| at.max(self.stopped_until))
+    }
+
+    pub(crate) fn step(&mut self, now: Time, truth: &mut Truth) {
+        if self.running.is_none() && self.restart_at <= now {
+            self.start(now, truth);
+        }
+        if self.stopped_until > now || self.running.is_none() {
+            return;
+        }
+        self.sync(now, truth);
+        self.close_silent(now, truth);
+        self.work(now, truth);
+    }
+
+    fn now(&self, running: &Running, now: Time) -> Now {
+        let millis = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        Now { clock: running.clock.at(now), wall_ms: millis + self.wall_offset_ms }
+    }
+
+    fn start(&mut self, now: Time, truth: &mut Truth) {
+        let rate = 997_000 + truth.dice.below(6_000);
+        let clock = Clock::new(now, truth.dice.seconds(0, 100_000), rate);
+        let mut running = Running {
+            pool: Pool::new(self.config.clone(), self.disk.epoch_base()),
+            clock,
+            connections: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            inbox: VecDeque::new(),
+            batch: None,
+            logs: BTreeMap::new(),
+            completing: BTreeMap::new(),
+            sync_at: None,
+            to_acknowledge: BTreeSet::new(),
+        };
+        let at = self.now(&running, now);
+        for worker in self.disk.workers.values() {
+            running.pool.restore_worker(at, worker.clone());
+        }
+        let mut jobs: Vec<_> =
+            self.disk.jobs.values().filter(|job| !self.disk.done.contains_key(&job.job)).collect();
+        jobs.sort_by_key(|job| job.order);
+        for job in jobs {
+            let attempts = self.disk.attempts.get(&job.job).map(|all| all.values().cloned().collect());
+            let cancel = self.disk.cancels.get(&job.job).cloned();
+            running.pool.restore_job(at, job.clone(), attempts.unwrap_or_default(), cancel);
+        }
+        truth.note(now, || format!("coordinator starts with {} live jobs", running.pool.live_ids().count()));
+        truth.check(running.pool.audit());
+        self.running = Some(running);
+    }
+
+    pub(crate) fn crash(&mut self, now: Time, truth: &mut Truth, down: Duration, says_so: bool) {
+        let Some(running) = self.running.take() else { return };
+        truth.counts.coordinator_crashes += 1;
+        truth.note(now, || format!("coordinator crashes at boundary {}", self.boundaries));
+        for id in running.connections.keys() {
+            truth.network.close_coordinator(now, *id, says_so);
+        }
+        self.disk.crash();
+        self.restart_at = now + down;
+    }
+
+    /// Passed between any two effects; true when the coordinator has just died here.
+    fn dies_here(&mut self, now: Time, truth: &mut Truth) -> bool {
+        self.boundaries += 1;
+        if let Some((at, down)) = self.crash_at
+            && self.boundaries >= at
+        {
+            self.crash_at = None;
+            self.crash(now, truth, down, true);
+            return true;
+        }
+        false
+    }
+
+    // ---- connections
+
+    pub(crate) fn hear(&mut self, id: ConnectionId, message: Up, now: Time, truth: &mut Truth) {
+        let Some(running) = &mut self.running else { return };
+        let connected =
+            running.connections.entry(id).or_insert(Connected { session: None, heard_at: now });
+        connected.heard_at = now;
+        let session = connected.session;
+        match (message, session) {
+            (Up::Message(message), None) => {
+                if let FromWorker::Register(register) = *message {
+                    self.sessions += 1;
+                    let session = Session(self.sessions);
+                    connected.session = Some(session);
+                    running.sessions.insert(session, id);
+                    running.inbox.push_back(Input::Registered { session, register });
+                }
+            }
+            (Up::Message(message), Some(session)) => match *message {
+                FromWorker::Report { held, condition } => {
+                    running.inbox.push_back(Input::Reported { session, held, condition });
+                }
+                FromWorker::Decline { lease, reason } => {
+                    running.inbox.push_back(Input::Declined { session, lease, reason });
+                }
+                FromWorker::Register(_) | FromWorker::Complete { .. } | FromWorker::Transfer(_) => {}
+            },
+            (Up::Output { lease, from, to, execution }, Some(session)) => {
+                self.append(session, lease, (from, to), execution, now, truth);
+            }
+            (Up::Complete { lease, outcome, execution }, Some(session)) => {
+                if running.logs.get(&lease.attempt) == Some(&(session, lease)) {
+                    let completing = Completing { lease, outcome, execution };
+                    running.completing.insert(lease.attempt, completing);
+                    running.sync_at.get_or_insert(now + SYNC_EVERY);
+                }
+            }
+            (Up::Output { .. } | Up::Complete { .. }, None) => {}
+        }
+        if running_inbox_is_full(&self.running) {
+            truth.fail("bounded: the coordinator's inbox is full");
+        }
+    }
+
+    fn append(
+        &mut self,
+        session: Session,
+        lease: Lease,
+        (from, to): (u64, u64),
+        execution: u64,
+        now: Time,
+        truth: &mut Truth,
+    ) {
+        let Some(running) = &mut self.running else { return };
+        if running.logs.get(&lease.attempt) != Some(&(session, lease)) {
+            return;
+        }
+        let log = self.disk.logs.entry(lease.attempt).or_default();
+        if log.append(from, to, execution) {
+            running.to_acknowledge.insert((session, lease));
+            running.sync_at.get_or_insert(now + SYNC_EVERY);
+        } else if let Some(id) = running.sessions.get(&session) {
+            let position = log.length();
+            truth.network.send_down(now, &mut truth.dice, *id, ToWorker::Position { lease, position });
+        }
+    }
+
+    /// The log's own writes: bytes become durable, are acknowledged, and what is complete goes to the pool.
+    fn sync(&mut self, now: Time, truth: &mut Truth) {
+        let Some(running) = &mut self.running else { return };
+        if running.sync_at.is_none_or(|at| at > now) || self.full_until > now {
+            return;
+        }
+        running.sync_at = None;
+        self.disk.logs.values_mut().for_each(super::disk::Log::sync);
+        for (session, lease) in std::mem::take(&mut running.to_acknowledge) {
+            let position = self.disk.logs.get(&lease.attempt).map_or(0, super::disk::Log::length);
+            if let Some(id) = running.sessions.get(&session) {
+                truth.network.send_down(now, &mut truth.dice, *id, ToWorker::Position { lease, position });
+            }
+        }
+        let disk = &self.disk;
+        let is_whole = |id: &AttemptId, completing: &Completing| {
+            disk.logs.get(id).map_or(0, super::disk::Log::durable) == completing.outcome.log_length
+        };
+        let whole: Vec<_> =
+            running.completing.iter().filter(|(id, it)| is_whole(id, it)).map(|(id, _)| *id).collect();
+        for id in whole {
+            let Some(Completing { lease, outcome, execution }) = running.completing.remove(&id) else { continue };
+            if disk.logs.get(&id).is_some_and(|log| !log.is_all_of(execution)) {
+                truth.fail(format!("prefix: the log of {id} has bytes of more than one execution"));
+            }
+            if outcome.acted == Some(Acted::CutOff) {
+                truth.counts.cut_offs += 1;
+            }
+            let verdict = verdict(&outcome);
+            let completed = Completed { lease, outcome, verdict, cause: None };
+            running.inbox.push_back(Input::Completed(Box::new(completed)));
+        }
+    }
+
+    pub(crate) fn closed(&mut self, id: ConnectionId, now: Time, truth: &mut Truth) {
+        truth.network.close_coordinator(now, id, true);
+        let Some(running) = &mut self.running else { return };
+        if let Some(Connected { session: Some(session), .. }) = running.connections.remove(&id) {
+            running.sessions.remove(&session);
+            running.inbox.push_back(Input::Gone { session });
+        }
+    }
+
+    fn close_silent(&mut self, now: Time, truth: &mut Truth) {
+        let Some(running) = &self.running else { return };
+        let silent = running.connections.iter().filter(|(_, connected)| connected.heard_at + SILENCE_MAX <= now);
+        let silent: Vec<_> = silent.map(|(id, _)| *id).collect();
+        for id in silent {
+            truth.note(now, || format!("coordinator gives up {id:?}"));
+            self.closed(id, now, truth);
+        }
+    }
+
+    // ---- clients
+
+    pub(crate) fn ask(&mut self, input: Input) {
+        if let Some(running) = &mut self.running {
+            running.inbox.push_back(input);
+        }
+    }
+
+    /// The job that a submit repeats, of those that are over.
+    fn finished(&self, changes: &[Change], submit: &Submit) -> Option<JobId> {
+        let is_done = |id: &JobId| {
+            let is_written =
+                changes.iter().any(|change| matches!(change, Change::Done { job, .. } if job == id));
+            is_written || self.disk.done.contains_key(id)
+        };
+        let by_id = Some(submit.job).filter(|id| is_done(id));
+        by_id.or_else(|| {
+            let text = submit.client_request_id.as_ref()?;
+            let of_submitter = |record: &buildpool_pool::JobRecord| {
+                record.client_request_id.as_ref() == Some(text) && record.submitter == submit.submitter.name
+            };
+            let known = self.disk.jobs.values().find(|record| of_submitter(record)).map(|record| record.job);
+            known.filter(|id| is_done(id))
+        })
+    }
+
+    // ---- the pool
+
+    fn work(&mut self, now: Time, truth: &mut Truth) {
+        let Some(running) = &mut self.running else { return };
+        if let Some(batch) = &running.batch {
+            if batch.done_at > now || self.full_until > now {
+                return;
+            }
+            let batch = running.batch.take().unwrap_or_default();
+            return self.commit(batch, now, truth);
+        }
+        let is_due = running.pool.next_deadline().is_some_and(|at| running.clock.when(at) <= now);
+        if running.inbox.is_empty() && !is_due {
+            return;
+        }
+        let mut batch = Batch::default();
+        let most = 1 + truth.dice.index(8);
+        for taken in 0..most {
+            let Some(running) = &mut self.running else { return };
+            let input = match running.inbox.pop_front() {
+                Some(input) => input,
+                None if taken == 0 => Input::Tick,
+                None => break,
+            };
+            self.decide(input, &mut batch, now, truth);
+            if self.dies_here(now, truth) {
+                return;
+            }
+        }
+        if batch.changes.is_empty() {
+            return self.carry_out(batch.effects, now, truth);
+        }
+        let slow = if self.slow_until > now { truth.dice.millis(1_000, 8_000) } else { Duration::ZERO };
+        batch.done_at = now + truth.dice.millis(1, 15) + slow;
+        if let Some(running) = &mut self.running {
+            running.batch = Some(batch);
+        }
+    }
+
+    fn decide(&mut self, mut input: Input, batch: &mut Batch, now: Time, truth: &mut Truth) {
+        if let Input::Submit { submit, .. } = &mut input {
+            submit.finished = self.finished(&batch.changes, submit);
+        }
+        let Some(at) = self.running.as_ref().map(|running| self.now(running, now)) else { return };
+        let Some(running) = &mut self.running else { return };
+        running.pool.handle(at, input);
+        while let Some(effect) = running.pool.poll_effect() {
+            match effect {
+                Effect::Persist(change) => batch.changes.push(change),
+                other => batch.effects.push(other),
+            }
+        }
+        truth.check(running.pool.audit());
+    }
+
+    fn commit(&mut self, batch: Batch, now: Time, truth: &mut Truth) {
+        if self.dies_here(now, truth) {
+            return;
+        }
+        for change in &batch.changes {
+            if let Change::Attempt { attempt, .. } = change
+                && attempt.counted
+            {
+                truth.counts.losses += 1;
+            }
+            truth.note(now, || format!("  writes {}", describe(change)));
+            truth.check(self.disk.write(change));
+        }
+        self.carry_out(batch.effects, now, truth);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>, now: Time, truth: &mut Truth) {
+        for effect in effects {
+            if self.dies_here(now, truth) {
+                return;
+            }
+            self.carry_out_one(effect, now, truth);
+        }
+    }
+
+    fn carry_out_one(&mut self, effect: Effect, now: Time, truth: &mut Truth) {
+        match effect {
+            Effect::Persist(_) | Effect::Changed { .. } => {}
+            Effect::Accepted { client, job, .. } => {
+                if !self.disk.jobs.contains_key(&job) {
+                    truth.fail(format!("liveness: job {job} is accepted and not on disk"));
+                }
+                self.reply(client, Reply::Accepted { job }, now, truth);
+            }
+            Effect::Acknowledged { client, .. } => self.reply(client, Reply::Acknowledged, now, truth),
+            Effect::Refused { client, error } => self.reply(client, Reply::Refused { error }, now, truth),
+            Effect::Welcome { session, lost_after, wishes } => {
+                let desired = self.desired(wishes);
+                let message = ToWorker::Registered {
+                    protocol: 1,
+                    session: session.0,
+                    report_every: REPORT_EVERY,
+                    lost_after,
+                    desired,
+                };
+                self.send(session, message, now, truth);
+            }
+            Effect::Desire { session, wishes } => {
+                let desired = self.desired(wishes);
+                self.send(session, ToWorker::Desired { desired }, now, truth);
+            }
+            Effect::OpenLog { session, lease } => self.open_log(session, lease, truth),
+            Effect::Grant { session, grant } => {
+                truth.check(self.check_grant(grant.lease));
+                truth.note(now, || format!("  grants {}", grant.lease.attempt));
+                self.send(session, ToWorker::Grant(grant), now, truth);
+            }
+            Effect::Send { session, message } => self.send(session, *message, now, truth),
+            Effect::Close { session, error } => {
+                self.send(session, ToWorker::Refused { error }, now, truth);
+                let id = self.running.as_ref().and_then(|running| running.sessions.get(&session).copied());
+                if let Some(id) = id {
+                    self.closed(id, now, truth);
+                }
+            }
+            Effect::Done { job, .. } => {
+                if !self.disk.done.contains_key(&job) {
+                    truth.fail(format!("absorbing: the end of job {job} is told and not on disk"));
+                }
+            }
+            Effect::Abandon(lost) => {
+                if let Some(running) = &mut self.running {
+                    running.logs.remove(&lost.lease.attempt);
+                    running.completing.remove(&lost.lease.attempt);
+                }
+            }
+        }
+    }
+
+    fn open_log(&mut self, session: Session, lease: Lease, truth: &mut Truth) {
+        let AttemptId { job, number } = lease.attempt;
+        let newest = self.disk.attempts.get(&job).and_then(|all| all.keys().next_back().copied());
+        if newest != Some(number) {
+            truth.fail(format!("fenced: the log of {job}/{number} is opened, the newest is {newest:?}"));
+        }
+        if let Some(running) = &mut self.running {
+            running.logs.insert(lease.attempt, (session, lease));
+        }
+    }
+
+    /// What is sent is on disk, and the newest.
+    fn check_grant(&self, lease: Lease) -> Result<(), String> {
+        let AttemptId { job, number } = lease.attempt;
+        let newest = self.disk.attempts.get(&job).and_then(|all| all.values().next_back());
+        match newest {
+            Some(newest) if newest.number == number && newest.epoch == lease.epoch => Ok(()),
+            _ => Err(format!("single_lease: {job}/{number} is granted, on disk is {newest:?}")),
+        }
+    }
+
+    fn desired(&self, wishes: Vec<Wish>) -> Vec<Desired> {
+        let position = |lease: Lease| self.disk.logs.get(&lease.attempt).map_or(0, super::disk::Log::length);
+        wishes
+            .into_iter()
+            .map(|wish| match wish {
+                Wish::Continue(lease) => Desired::Continue { lease, position: position(lease) },
+                Wish::Cancel { lease, by, reason } => Desired::Cancel { lease, by, reason },
+                Wish::Fenced(lease) => Desired::Fenced { lease },
+                Wish::Forget(lease) => Desired::Forget { lease },
+            })
+            .collect()
+    }
+
+    fn send(&self, session: Session, message: ToWorker, now: Time, truth: &mut Truth) {
+        let id = self.running.as_ref().and_then(|running| running.sessions.get(&session));
+        if let Some(id) = id {
+            truth.network.send_down(now, &mut truth.dice, *id, message);
+        }
+    }
+
+    fn reply(&mut self, client: ClientRef, reply: Reply, now: Time, truth: &mut Truth) {
+        // One in ten answers is lost on its way.
+        if !truth.dice.percent(10) {
+            self.mail.push((now + truth.dice.millis(0, 50), client, reply));
+        }
+    }
+}
+
+fn running_inbox_is_full(running: &Option<Running>) -> bool {
+    running.as_ref().is_some_and(|running| running.inbox.len() > INBOX_MAX)
+}
+
+fn describe(change: &Change) -> String {
+    match change {
+        Change::Submitted(record) => format!("job {}", record.job),
+        Change::Attempt { job, attempt } => {
+            format!("attempt {job}/{} on {}: lost {:?}", attempt.number, attempt.worker_name, attempt.lost)
+        }
+        Change::CancelAsked { job, .. } => format!("cancel of {job}"),
+        Change::Done { job, record } => format!("end of {job}: {:?} {:?}", record.verdict, record.cause),
+        Change::Worker(record) => format!("worker {}", record.name),
+    }
+}
+
+/// A stand-in for the digest.
+fn verdict(outcome: &Outcome) -> Verdict {
+    match (&outcome.acted, &outcome.ending) {
+        (Some(Acted::Cancelled { .. }), _) => Verdict::Cancelled,
+        (Some(Acted::Timeout { .. } | Acted::IdleTimeout { .. }), _) => Verdict::TimedOut,
+        (_, Ending::Exited { code: 0 }) => Verdict::Passed,
+        (_, Ending::Signaled { .. }) => Verdict::Crashed,
+        (_, Ending::Exited { .. } | Ending::NotStarted(_) | Ending::Unobserved { .. }) => Verdict::Failed,
+    }
+}

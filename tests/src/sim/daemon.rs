@@ -1,0 +1,567 @@
+//! A worker's daemon as a model of the worker's side of the link: it says all that it holds, does what it is told, and
+//! has no memory that its machine's disk and keepers do not have.
+
+use super::clock::{Time, earlier};
+use super::host::{Entry, Host};
+use super::keeper::{Keeper, outcome};
+use super::network::{ConnectionId, Up};
+use super::truth::Truth;
+use buildpool_protocol::client_link::Secret;
+use buildpool_protocol::ids::{AttemptId, BootId, Lease};
+use buildpool_protocol::limits::{GRACE, REPORT_EVERY, SELF_FENCE_MARGIN, SILENCE_MAX};
+use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
+use buildpool_protocol::spec::{JobSpec, OnLost};
+use buildpool_protocol::version::VersionRange;
+use buildpool_protocol::worker_link::{
+    Condition, Desired, FromWorker, Grant, Held, HeldState, Register, ToWorker,
+};
+use buildpool_worker::limits::CUT_OFF_GRACE_MAX;
+use buildpool_worker::supervisor::Plan;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Several changes make one report.
+const SETTLE: Duration = Duration::from_millis(50);
+const STREAM_EVERY: Duration = Duration::from_secs(5);
+const BACKOFF_MAX_MILLIS: u64 = 30_000;
+const LAST_WORDS: Duration = Duration::from_secs(30);
+
+/// Files are being laid out; lost with the daemon.
+#[derive(Debug)]
+struct Preparing {
+    lease: Lease,
+    spec: JobSpec,
+    ready_at: Duration,
+    act: Option<Acted>,
+    is_fenced: bool,
+    _secrets: BTreeMap<String, Secret>,
+}
+
+/// An open connection. Times are of the machine's continuous clock.
+#[derive(Debug)]
+struct Link {
+    id: ConnectionId,
+    is_registered: bool,
+    asked_at: VecDeque<Duration>,
+    heard_at: Duration,
+    report_at: Duration,
+    stream_at: Duration,
+    /// Position of each log: what was sent, what was taken, and what had been at the last report.
+    sent: BTreeMap<AttemptId, (u64, u64, u64)>,
+    completed: BTreeSet<AttemptId>,
+    reported: Vec<(Lease, HeldState)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    boot: BootId,
+    preparing: BTreeMap<AttemptId, Preparing>,
+    fenced: BTreeSet<AttemptId>,
+    link: Option<Link>,
+    connect_at: Time,
+    backoff_millis: u64,
+    contact_at: Option<Duration>,
+    lost_after: Duration,
+    is_draining: bool,
+    drain_at: Option<Duration>,
+    leave_since: Option<Duration>,
+    is_moody: bool,
+}
+
+impl Daemon {
+    pub(crate) fn new(boot: BootId, now: Time) -> Self {
+        Self {
+            boot,
+            preparing: BTreeMap::new(),
+            fenced: BTreeSet::new(),
+            link: None,
+            connect_at: now,
+            backoff_millis: 200,
+            contact_at: None,
+            lost_after: buildpool_protocol::limits::LOST_AFTER,
+            is_draining: false,
+            drain_at: None,
+            leave_since: None,
+            is_moody: false,
+        }
+    }
+
+    /// What an earlier daemon left: ends that nobody saw are written down.
+    pub(crate) fn take_up(&mut self, host: &mut Host) {
+        let unclaimed: Vec<_> = host
+            .spool
+            .iter()
+            .filter(|(id, entry)| entry.outcome.is_none() && !host.keepers.contains_key(id))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in unclaimed {
+            host.conclude(id);
+        }
+    }
+
+    /// It closes its connection and is gone.
+    pub(crate) fn leave(self, now: Time, truth: &mut Truth) {
+        if let Some(link) = self.link {
+            truth.network.close_worker(now, link.id, true);
+        }
+    }
+
+    /// It is gone, and nothing tells.
+    pub(crate) fn vanish(self, now: Time, truth: &mut Truth) {
+        if let Some(link) = self.link {
+            truth.network.close_worker(now, link.id, false);
+        }
+    }
+
+    /// SIGTERM: take nothing more, finish, leave.
+    pub(crate) fn drain_and_leave(&mut self, local: Duration, deadline: Duration) {
+        self.is_draining = true;
+        self.drain_at = Some(local + deadline);
+        self.leave_since = Some(local);
+        self.changed(local);
+    }
+
+    /// From now on it declines now and then for reasons of its own.
+    pub(crate) fn be_moody(&mut self, is_moody: bool) {
+        self.is_moody = is_moody;
+    }
+
+    pub(crate) fn is_over(&self, host: &Host) -> bool {
+        let Some(since) = self.leave_since else { return false };
+        let is_busy = !self.preparing.is_empty() || host.spool.values().any(|entry| entry.outcome.is_none());
+        let waited = self.link.as_ref().is_none_or(|link| link.heard_at > since + LAST_WORDS);
+        !is_busy && (host.spool.is_empty() || waited)
+    }
+
+    pub(crate) fn wake(&self, host: &Host) -> Option<Time> {
+        let when = |at: Duration| host.clocks.continuous.when(at);
+        let mut at = self.preparing.values().map(|attempt| Some(when(attempt.ready_at))).fold(None, earlier);
+        at = earlier(at, self.drain_at.map(when));
+        if let Some((id, _)) = host.spool.iter().find(|(_, entry)| entry.is_unwatched) {
+            let _ = id;
+            at = earlier(at, Some(Time::ZERO));
+        }
+        let link = match &self.link {
+            None => Some(self.connect_at),
+            Some(link) => {
+                let stream = (link.is_registered && !host.spool.is_empty()).then(|| when(link.stream_at));
+                let talk = Some(when(link.report_at.min(link.heard_at + SILENCE_MAX)));
+                earlier(stream, talk)
+            }
+        };
+        earlier(at, link)
+    }
+
+    pub(crate) fn step(&mut self, host: &mut Host, now: Time, truth: &mut Truth) {
+        let local = host.local(now).continuous;
+        let unwatched: Vec<_> =
+            host.spool.iter().filter(|(_, entry)| entry.is_unwatched).map(|(id, _)| *id).collect();
+        for id in unwatched {
+            host.conclude(id);
+            self.changed(local);
+        }
+        self.start_what_is_ready(host, now, truth);
+        if self.drain_at.is_some_and(|at| at <= local) {
+            self.drain_at = None;
+            self.end_all(host, now);
+        }
+        self.keep_link(host, now, truth);
+        self.stream(host, now, truth);
+        self.report_if_due(host, now, truth);
+    }
+
+    // ---- the link
+
+    fn keep_link(&mut self, host: &mut Host, now: Time, truth: &mut Truth) {
+        let local = host.local(now).continuous;
+        if let Some(link) = &self.link
+            && link.heard_at + SILENCE_MAX <= local
+        {
+            let id = link.id;
+            truth.note(now, || format!("{} gives up a silent link", host.name));
+            truth.network.close_worker(now, id, true);
+            self.disconnected(now, truth);
+        }
+        if self.link.is_some() || self.connect_at > now {
+            return;
+        }
+        if !truth.coordinator_listens || truth.network.is_blocked(host.index, now) {
+            self.connect_at = now + truth.dice.millis(self.backoff_millis / 2, self.backoff_millis);
+            self.backoff_millis = (self.backoff_millis * 2).min(BACKOFF_MAX_MILLIS);
+            return;
+        }
+        let id = truth.network.connect(host.index);
+        self.link = Some(Link {
+            id,
+            is_registered: false,
+            asked_at: VecDeque::from([local]),
+            heard_at: local,
+            report_at: local + SILENCE_MAX,
+            stream_at: local,
+            sent: BTreeMap::new(),
+            completed: BTreeSet::new(),
+            reported: Vec::new(),
+        });
+        let register = Register {
+            protocol: VersionRange::ours(),
+            worker: host.identity,
+            boot: self.boot,
+            name: host.name.clone(),
+            version: "simulated".into(),
+            slots: host.slots,
+            labels: host.labels.clone(),
+            resources: host.resources.clone(),
+            held: self.held(host),
+            condition: self.condition(),
+        };
+        truth.note(now, || {
+            let held: Vec<_> =
+                register.held.iter().map(|held| format!("{} {:?}", held.lease.attempt, held.state)).collect();
+            format!("{} registers with {held:?}", host.name)
+        });
+        self.send(now, truth, Up::Message(Box::new(FromWorker::Register(Box::new(register)))));
+    }
+
+    pub(crate) fn closed(&mut self, id: ConnectionId, now: Time, truth: &mut Truth) {
+        if self.link.as_ref().is_some_and(|link| link.id == id) {
+            truth.network.close_worker(now, id, true);
+            self.disconnected(now, truth);
+        }
+    }
+
+    fn disconnected(&mut self, now: Time, truth: &mut Truth) {
+        self.link = None;
+        self.connect_at = now + truth.dice.millis(0, self.backoff_millis);
+        self.backoff_millis = (self.backoff_millis * 2).min(BACKOFF_MAX_MILLIS);
+    }
+
+    fn send(&self, now: Time, truth: &mut Truth, message: Up) {
+        if let Some(link) = &self.link {
+            truth.network.send_up(now, &mut truth.dice, link.id, message);
+        }
+    }
+
+    fn changed(&mut self, local: Duration) {
+        if let Some(link) = self.link.as_mut().filter(|link| link.is_registered) {
+            link.report_at = link.report_at.min(local + SETTLE);
+            link.stream_at = link.stream_at.min(local + SETTLE);
+        }
+    }
+
+    fn report_if_due(&mut self, host: &Host, now: Time, truth: &mut Truth) {
+        let local = host.local(now).continuous;
+        let (held, condition) = (self.held(host), self.condition());
+        let Some(link) = &mut self.link else { return };
+        if !link.is_registered || link.report_at > local {
+            return;
+        }
+        link.report_at = local + REPORT_EVERY;
+        link.asked_at.push_back(local);
+        link.reported = held.iter().map(|held| (held.lease, held.state)).collect();
+        for (id, (sent, taken, before)) in &mut link.sent {
+            // What does not move is sent again.
+            if *taken == *before && *taken < *sent {
+                *sent = *taken;
+                link.completed.remove(id);
+            }
+            *before = *taken;
+        }
+        self.send(now, truth, Up::Message(Box::new(FromWorker::Report { held, condition })));
+    }
+
+    /// Log bytes, and the outcome once all of them are sent.
+    fn stream(&mut self, host: &Host, now: Time, truth: &mut Truth) {
+        let local = host.local(now);
+        let Some(link) = &mut self.link else { return };
+        if !link.is_registered || link.stream_at > local.continuous {
+            return;
+        }
+        link.stream_at = local.continuous + STREAM_EVERY;
+        let mut messages = Vec::new();
+        for (id, entry) in host.spool.iter().filter(|(id, _)| !self.fenced.contains(id)) {
+            let Some((sent, ..)) = link.sent.get_mut(id) else { continue };
+            let length = host.keepers.get(id).map_or(entry.log_length, |keeper| keeper.log_length(local));
+            if length > *sent {
+                messages.push(Up::Output {
+                    lease: entry.lease,
+                    from: *sent,
+                    to: length,
+                    execution: entry.execution,
+                });
+                *sent = length;
+            }
+            if let Some(outcome) = &entry.outcome
+                && link.completed.insert(*id)
+            {
+                let outcome = Box::new(outcome.clone());
+                messages.push(Up::Complete { lease: entry.lease, outcome, execution: entry.execution });
+            }
+        }
+        for message in messages {
+            self.send(now, truth, message);
+        }
+    }
+
+    fn held(&self, host: &Host) -> Vec<Held> {
+        let preparing = self.preparing.values().map(|attempt| Held {
+            lease: attempt.lease,
+            state: HeldState::Preparing,
+            log_length: 0,
+            started_at_ms: None,
+        });
+        let kept = host.spool.iter().map(|(id, entry)| {
+            let state = match (&entry.outcome, host.keepers.get(id)) {
+                (Some(_), _) | (None, None) => HeldState::Ended,
+                (None, Some(keeper)) if keeper.is_ending() => HeldState::Ending,
+                (None, Some(_)) => HeldState::Running,
+            };
+            Held {
+                lease: entry.lease,
+                state,
+                log_length: entry.log_length,
+                started_at_ms: entry.started_at_ms,
+            }
+        });
+        preparing.chain(kept).collect()
+    }
+
+    fn condition(&self) -> Condition {
+        Condition { draining: self.is_draining, ..Condition::default() }
+    }
+
+    // ---- what it is told
+
+    pub(crate) fn obey(&mut self, host: &mut Host, from: ConnectionId, message: ToWorker, now: Time, truth: &mut Truth) {
+        let local = host.local(now).continuous;
+        match &mut self.link {
+            Some(link) if link.id == from => link.heard_at = local,
+            Some(_) | None => return,
+        }
+        match message {
+            ToWorker::Registered { lost_after, desired, .. } => {
+                self.lost_after = lost_after;
+                self.backoff_millis = 200;
+                if let Some(link) = &mut self.link {
+                    link.is_registered = true;
+                    link.report_at = local + REPORT_EVERY;
+                }
+                self.answered(host, now);
+                for desired in desired {
+                    if let Desired::Continue { lease, position } = &desired
+                        && let Some(link) = &mut self.link
+                    {
+                        link.sent.insert(lease.attempt, (*position, *position, 0));
+                    }
+                    self.want(host, desired, now, truth);
+                }
+                self.changed(local);
+            }
+            ToWorker::Desired { desired } => {
+                self.answered(host, now);
+                for desired in desired {
+                    self.want(host, desired, now, truth);
+                }
+            }
+            ToWorker::Act(desired) => self.want(host, desired, now, truth),
+            ToWorker::Grant(grant) => self.take_grant(host, *grant, now, truth),
+            ToWorker::Position { lease, position } => self.position(lease, position, local),
+            ToWorker::Drain { draining, deadline } => {
+                if self.leave_since.is_none() {
+                    self.is_draining = draining;
+                }
+                self.drain_at = deadline.filter(|_| draining).map(|deadline| local.saturating_add(deadline));
+                self.changed(local);
+            }
+            ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
+        }
+    }
+
+    /// Contact counts from when the message was sent that is answered now.
+    fn answered(&mut self, host: &mut Host, now: Time) {
+        let local = host.local(now);
+        let Some(asked_at) = self.link.as_mut().and_then(|link| link.asked_at.pop_front()) else { return };
+        self.contact_at = Some(asked_at);
+        for keeper in host.keepers.values_mut() {
+            keeper.contact(local, local.continuous.saturating_sub(asked_at));
+        }
+        host.collect_ended(local);
+    }
+
+    fn position(&mut self, lease: Lease, position: u64, local: Duration) {
+        let Some(link) = &mut self.link else { return };
+        if let Some((sent, taken, _)) = link.sent.get_mut(&lease.attempt) {
+            if position > *taken {
+                *taken = position;
+            } else {
+                *sent = position;
+                link.completed.remove(&lease.attempt);
+            }
+        }
+        self.changed(local);
+    }
+
+    fn want(&mut self, host: &mut Host, desired: Desired, now: Time, truth: &mut Truth) {
+        let lease = desired.lease();
+        let id = lease.attempt;
+        let is_prepared = self.preparing.get(&id).is_some_and(|held| held.lease == lease);
+        let is_kept = host.spool.get(&id).is_some_and(|entry| entry.lease == lease);
+        if !is_prepared && !is_kept {
+            return;
+        }
+        match desired {
+            Desired::Continue { lease, position } => {
+                let local = host.local(now).continuous;
+                if self.link.as_ref().is_some_and(|link| link.sent.get(&id).is_some_and(|at| position > at.1)) {
+                    self.position(lease, position, local);
+                }
+            }
+            Desired::Cancel { by, reason, .. } => self.act(host, id, Acted::Cancelled { by, reason }, now),
+            Desired::Fenced { .. } => {
+                truth.counts.fenced += 1;
+                truth.note(now, || format!("{} is told that {id} is fenced", host.name));
+                self.fence(host, id, now);
+            }
+            Desired::Forget { .. } => {
+                if host.keepers.contains_key(&id) {
+                    truth.fail(format!("sealed_before_done: {} is told to forget {id}, which runs", host.name));
+                }
+                self.fence(host, id, now);
+            }
+        }
+    }
+
+    fn fence(&mut self, host: &mut Host, id: AttemptId, now: Time) {
+        if let Some(attempt) = self.preparing.get_mut(&id) {
+            attempt.is_fenced = true;
+        }
+        if host.spool.get(&id).is_some_and(|entry| entry.outcome.is_some()) {
+            host.spool.remove(&id);
+            self.fenced.remove(&id);
+        } else if host.spool.contains_key(&id) {
+            self.fenced.insert(id);
+            self.act(host, id, Acted::Fenced, now);
+        }
+    }
+
+    fn act(&mut self, host: &mut Host, id: AttemptId, acted: Acted, now: Time) {
+        let local = host.local(now);
+        if let Some(attempt) = self.preparing.get_mut(&id) {
+            attempt.act.get_or_insert(acted);
+        } else if let Some(keeper) = host.keepers.get_mut(&id) {
+            keeper.act(local, acted);
+            host.collect_ended(local);
+            self.changed(local.continuous);
+        }
+    }
+
+    fn end_all(&mut self, host: &mut Host, now: Time) {
+        let local = host.local(now);
+        let kept: Vec<_> = host.keepers.keys().chain(self.preparing.keys()).copied().collect();
+        for id in kept {
+            self.act(host, id, Acted::Drained, now);
+            if let Some(keeper) = host.keepers.get_mut(&id) {
+                keeper.hurry(local);
+            }
+        }
+    }
+
+    // ---- grants
+
+    fn take_grant(&mut self, host: &mut Host, grant: Grant, now: Time, truth: &mut Truth) {
+        let (lease, local) = (grant.lease, host.local(now).continuous);
+        let id = lease.attempt;
+        if self.preparing.contains_key(&id) || host.spool.contains_key(&id) {
+            return;
+        }
+        let live = self.preparing.len() + host.spool.values().filter(|entry| entry.outcome.is_none()).count();
+        let is_free = live < host.slots as usize && self.has_resources(host, &grant.spec);
+        if self.is_draining || !is_free || (self.is_moody && truth.dice.percent(30)) {
+            truth.counts.declines += 1;
+            truth.note(now, || format!("{} declines {id}", host.name));
+            let reason = "no slot is free".to_owned();
+            return self.send(now, truth, Up::Message(Box::new(FromWorker::Decline { lease, reason })));
+        }
+        truth.note(now, || format!("{} takes {id}", host.name));
+        let prepares = truth.behaviours.get(&id.job).map_or(Duration::ZERO, |behaviour| behaviour.prepares);
+        self.preparing.insert(
+            id,
+            Preparing {
+                lease,
+                spec: grant.spec,
+                ready_at: local + prepares,
+                act: None,
+                is_fenced: false,
+                _secrets: grant.secrets,
+            },
+        );
+        if let Some(link) = &mut self.link {
+            link.sent.insert(id, (0, 0, 0));
+        }
+        self.changed(local);
+    }
+
+    fn has_resources(&self, host: &Host, spec: &JobSpec) -> bool {
+        let live = host.spool.values().filter(|entry| entry.outcome.is_none()).map(|entry| &entry.spec);
+        let all: Vec<&JobSpec> = live.chain(self.preparing.values().map(|attempt| &attempt.spec)).collect();
+        spec.resources.iter().all(|(name, count)| {
+            let used: u32 = all.iter().filter_map(|spec| spec.resources.get(name)).sum();
+            used + count <= host.resources.get(name).copied().unwrap_or(0)
+        })
+    }
+
+    fn start_what_is_ready(&mut self, host: &mut Host, now: Time, truth: &mut Truth) {
+        let local = host.local(now);
+        let ready: Vec<_> = self
+            .preparing
+            .iter()
+            .filter(|(_, attempt)| attempt.ready_at <= local.continuous)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ready {
+            let Some(attempt) = self.preparing.remove(&id) else { continue };
+            self.changed(local.continuous);
+            if attempt.is_fenced {
+                continue;
+            }
+            let execution = truth.next_execution();
+            let mut entry = Entry {
+                lease: attempt.lease,
+                spec: attempt.spec,
+                execution,
+                started_at_ms: None,
+                log_length: 0,
+                outcome: None,
+                is_unwatched: false,
+            };
+            if let Some(acted) = attempt.act {
+                let failure = StartFailure::Workspace { reason: "it was ended before it started".into() };
+                entry.outcome = Some(outcome(Ending::NotStarted(failure), Some(acted), None, 0));
+            } else {
+                self.start_keeper(host, &mut entry, now, truth);
+            }
+            host.spool.insert(id, entry);
+        }
+    }
+
+    fn start_keeper(&self, host: &mut Host, entry: &mut Entry, now: Time, truth: &mut Truth) {
+        let local = host.local(now);
+        let id = entry.lease.attempt;
+        let Some(behaviour) = truth.behaviours.get(&id.job).cloned() else {
+            return truth.fail(format!("{id} is nobody's job"));
+        };
+        let grace = entry.spec.grace.unwrap_or(GRACE);
+        let margin = SELF_FENCE_MARGIN.min(self.lost_after / 2);
+        let plan = Plan {
+            timeout: entry.spec.timeout,
+            idle_timeout: None,
+            grace,
+            cut_off_grace: grace.min(CUT_OFF_GRACE_MAX).min(margin / 3),
+            cut_off_after: (entry.spec.on_lost == OnLost::Rerun).then(|| self.lost_after - margin),
+        };
+        let age = self.contact_at.map_or(Duration::ZERO, |at| local.continuous.saturating_sub(at));
+        let keeper = Keeper::start(entry.lease, entry.execution, plan, behaviour, age, local);
+        entry.started_at_ms = Some(keeper.started_at_ms);
+        truth.note(now, || format!("{} starts {id} as execution {}", host.name, entry.execution));
+        host.keepers.insert(id, keeper);
+    }
+}

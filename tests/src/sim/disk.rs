@@ -1,0 +1,162 @@
+//! The coordinator's store: what survives its death. Each change is checked against what must never happen.
+
+use buildpool_pool::{AttemptRecord, Change, DoneRecord, JobRecord, WorkerRecord};
+use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of a log, by who wrote them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    /// Ends of the parts and the executions that they come from, in order.
+    parts: Vec<(u64, u64)>,
+    /// What a crash leaves.
+    durable: u64,
+}
+
+impl Log {
+    pub(crate) fn length(&self) -> u64 {
+        self.parts.last().map_or(0, |(end, _)| *end)
+    }
+
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// Appends what is new; false when there is a hole before it.
+    pub(crate) fn append(&mut self, from: u64, to: u64, execution: u64) -> bool {
+        let length = self.length();
+        if from > length {
+            return false;
+        }
+        if to > length {
+            match self.parts.last_mut() {
+                Some((end, of)) if *of == execution => *end = to,
+                _ => self.parts.push((to, execution)),
+            }
+        }
+        true
+    }
+
+    pub(crate) fn sync(&mut self) {
+        self.durable = self.length();
+    }
+
+    fn crash(&mut self) {
+        let durable = self.durable;
+        let mut begin = 0;
+        self.parts.retain_mut(|(end, _)| {
+            let keeps = begin < durable;
+            begin = *end;
+            *end = (*end).min(durable);
+            keeps
+        });
+    }
+
+    /// The one execution that all bytes come from.
+    pub(crate) fn is_all_of(&self, execution: u64) -> bool {
+        self.parts.iter().all(|(_, of)| *of == execution)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    pub(crate) jobs: BTreeMap<JobId, Arc<JobRecord>>,
+    pub(crate) attempts: BTreeMap<JobId, BTreeMap<u32, AttemptRecord>>,
+    pub(crate) cancels: BTreeMap<JobId, (String, String)>,
+    pub(crate) done: BTreeMap<JobId, Arc<DoneRecord>>,
+    pub(crate) workers: BTreeMap<WorkerId, WorkerRecord>,
+    pub(crate) logs: BTreeMap<AttemptId, Log>,
+    epoch: u64,
+}
+
+impl Disk {
+    /// Writes one change.
+    ///
+    /// # Errors
+    /// The promise that it breaks.
+    pub(crate) fn write(&mut self, change: &Change) -> Result<(), String> {
+        match change {
+            Change::Submitted(record) => {
+                if self.jobs.insert(record.job, record.clone()).is_some() {
+                    return Err(format!("absorbing: job {} is submitted twice", record.job));
+                }
+            }
+            Change::Attempt { job, attempt } => self.write_attempt(*job, attempt)?,
+            Change::CancelAsked { job, by, reason } => {
+                self.check_live(*job, "is asked to end")?;
+                self.cancels.insert(*job, (by.clone(), reason.clone()));
+            }
+            Change::Done { job, record } => self.write_done(*job, record)?,
+            Change::Worker(record) => {
+                self.workers.insert(record.worker, record.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_live(&self, job: JobId, what: &str) -> Result<(), String> {
+        if !self.jobs.contains_key(&job) {
+            return Err(format!("absorbing: job {job} {what} and was never submitted"));
+        }
+        if self.done.contains_key(&job) {
+            return Err(format!("absorbing: job {job} {what} after its end"));
+        }
+        Ok(())
+    }
+
+    fn write_attempt(&mut self, job: JobId, attempt: &AttemptRecord) -> Result<(), String> {
+        self.check_live(job, "changes an attempt")?;
+        let attempts = self.attempts.entry(job).or_default();
+        let newest = attempts.keys().next_back().copied().unwrap_or(0);
+        match attempts.get(&attempt.number) {
+            Some(known) if known.epoch != attempt.epoch => {
+                return Err(format!("single_lease: attempt {job}/{} has two epochs", attempt.number));
+            }
+            Some(_) => {}
+            None => {
+                if attempt.number != newest + 1 || attempt.epoch <= self.epoch {
+                    return Err(format!(
+                        "single_lease: attempt {job}/{} with epoch {} after {newest} and {}",
+                        attempt.number, attempt.epoch, self.epoch
+                    ));
+                }
+                if let Some(before) = attempts.get(&newest).filter(|before| before.lost.is_none()) {
+                    return Err(format!("single_lease: {job}/{} is granted over {}", attempt.number, before.number));
+                }
+                self.epoch = attempt.epoch;
+            }
+        }
+        attempts.insert(attempt.number, attempt.clone());
+        Ok(())
+    }
+
+    fn write_done(&mut self, job: JobId, record: &Arc<DoneRecord>) -> Result<(), String> {
+        self.check_live(job, "ends")?;
+        let newest = self.attempts.get(&job).and_then(|all| all.keys().next_back().copied()).unwrap_or(0);
+        if record.attempt != 0 && record.attempt != newest {
+            return Err(format!("fenced: attempt {} gives job {job} its end, {newest} is newer", record.attempt));
+        }
+        if let Some(outcome) = &record.outcome {
+            let id = AttemptId { job, number: record.attempt };
+            let durable = self.logs.get(&id).map_or(0, Log::durable);
+            if durable != outcome.log_length {
+                return Err(format!(
+                    "sealed_before_done: job {job} ends with {durable} of {} bytes",
+                    outcome.log_length
+                ));
+            }
+        }
+        self.done.insert(job, record.clone());
+        Ok(())
+    }
+
+    pub(crate) fn crash(&mut self) {
+        self.logs.values_mut().for_each(Log::crash);
+    }
+
+    /// Higher than any epoch ever granted.
+    pub(crate) fn epoch_base(&self) -> u64 {
+        self.epoch
+    }
+}

@@ -1,0 +1,98 @@
+//! What goes wrong, and when.
+
+use super::clock::Time;
+use super::dice::Dice;
+use std::time::Duration;
+
+/// One thing that goes wrong. Hosts are numbers; times are true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Cut { host: usize },
+    /// Nothing gets through for so long, in one direction or both.
+    Stall { host: usize, up: Duration, down: Duration },
+    DaemonCrash { host: usize, down: Duration },
+    DaemonStop { host: usize, time: Duration },
+    DaemonDrain { host: usize, deadline: Duration },
+    KeeperKill { host: usize },
+    PowerLoss { host: usize, down: Duration },
+    Wipe { host: usize, down: Duration },
+    Sleep { host: usize, time: Duration },
+    Mood { host: usize },
+    CoordinatorCrash { down: Duration, says_so: bool },
+    /// After so many further boundaries between effects.
+    CoordinatorCrashAt { boundaries: u64, down: Duration },
+    CoordinatorStop { time: Duration },
+    SlowStore { time: Duration },
+    FullStore { time: Duration },
+    WallJump { millis: i64 },
+    Drain { host: usize, deadline: Option<Duration> },
+    Resume { host: usize },
+}
+
+/// Kinds of faults; a run draws some of them, so that each also meets few others.
+const KINDS: u64 = 18;
+
+/// The faults of a run, in order.
+pub(crate) fn plan(dice: &mut Dice, hosts: usize, until: Duration, lost_after: Duration) -> Vec<(Time, Fault)> {
+    let enabled = dice.throw() & dice.throw() | dice.throw() & dice.throw() & dice.throw();
+    let count = dice.below(90);
+    let mut faults: Vec<(Time, Fault)> = Vec::new();
+    for _ in 0..count {
+        let kind = dice.below(KINDS);
+        let at = dice.millis(1_000, u64::try_from(until.as_millis()).unwrap_or(1_001).max(1_001));
+        let fault = draw(dice, kind, hosts, lost_after);
+        if enabled >> kind & 1 == 1 {
+            faults.push((at, fault));
+        }
+    }
+    faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+/// Short, around a silent link's limit, around the lease's limits, or long.
+fn absence(dice: &mut Dice, lost_after: Duration) -> Duration {
+    match dice.below(5) {
+        0 => dice.millis(10, 3_000),
+        1 => dice.seconds(3, 70),
+        2 => (lost_after + dice.seconds(0, 90)).saturating_sub(Duration::from_secs(60)),
+        3 => lost_after * 2,
+        _ => dice.around(lost_after / 3),
+    }
+}
+
+fn draw(dice: &mut Dice, kind: u64, hosts: usize, lost_after: Duration) -> Fault {
+    let host = dice.index(hosts);
+    let time = absence(dice, lost_after);
+    match kind {
+        0 => Fault::Cut { host },
+        1 => Fault::Stall { host, up: time, down: time },
+        2 => Fault::Stall { host, up: time, down: Duration::ZERO },
+        3 => Fault::Stall { host, up: Duration::ZERO, down: time },
+        4 => Fault::DaemonCrash { host, down: time },
+        5 => Fault::DaemonStop { host, time },
+        6 => Fault::DaemonDrain { host, deadline: dice.seconds(0, 120) },
+        7 => Fault::KeeperKill { host },
+        8 => Fault::PowerLoss { host, down: time },
+        9 => Fault::Wipe { host, down: time },
+        10 => Fault::Sleep { host, time },
+        11 => Fault::Mood { host },
+        12 => Fault::CoordinatorCrash { down: dice.millis(10, 90_000), says_so: dice.percent(70) },
+        13 => Fault::CoordinatorCrashAt { boundaries: dice.below(40), down: dice.millis(10, 20_000) },
+        14 => Fault::CoordinatorStop { time: time.min(lost_after * 2) },
+        15 => {
+            if dice.percent(50) {
+                Fault::SlowStore { time }
+            } else {
+                Fault::FullStore { time: time.min(lost_after) }
+            }
+        }
+        16 => Fault::WallJump { millis: i64::try_from(dice.below(7_200_000)).unwrap_or(0) - 3_600_000 },
+        _ => {
+            if dice.percent(50) {
+                Fault::Drain { host, deadline: dice.percent(60).then(|| dice.seconds(0, 200)) }
+            } else {
+                Fault::Resume { host }
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The simulation: the real pool and the real supervisor in one process, with time, network, disks, machines and
+//! clients of its own. A seed decides everything, so a failure replays exactly.
+//!
+//! Real: [`buildpool_pool::Pool`], [`buildpool_worker::supervisor::Supervisor`], the messages between them. Modelled:
+//! the shells around both, as their documentation promises them to be. After each step the invariants of
+//! ARCHITECTURE.md are checked; when all faults have healed, every accepted job must have come to its end.
+
+mod clients;
+mod clock;
+mod coordinator;
+mod daemon;
+mod dice;
+mod disk;
+mod faults;
+mod host;
+mod keeper;
+mod network;
+mod truth;
+mod world;
+
+pub use truth::Counts;
+pub use world::{Failure, Options};
+
+/// Runs one simulation.
+///
+/// # Errors
+/// The promise that was broken.
+pub fn run(options: &Options) -> Result<Counts, Box<Failure>> {
+    world::World::new(options).run()
+}
+
+/// Runs one seed; a failure runs again with its story kept, and says how to replay it.
+///
+/// # Errors
+/// A report for a person.
+pub fn run_and_explain(options: &Options) -> Result<Counts, String> {
+    let failure = match run(options) {
+        Ok(counts) => return Ok(counts),
+        Err(failure) => failure,
+    };
+    let told = run(&Options { traces: true, ..options.clone() }).err().unwrap_or(failure);
+    let from = told.trace.len().saturating_sub(TRACE_SHOWN);
+    let crash_at = options.crash_at.map(|at| format!(" --crash-at {at}")).unwrap_or_default();
+    let calm = if options.is_calm { " --calm" } else { "" };
+    let jobs = options.jobs.map(|jobs| format!(" --jobs {jobs}")).unwrap_or_default();
+    Err(format!(
+        "{}\n\n{}\nafter {:.3} simulated seconds\nreplay: cargo run -p buildpool-tests --bin simulate -- --seed {}{crash_at}{calm}{jobs} --trace",
+        told.trace.get(from..).unwrap_or_default().join("\n"),
+        told.what,
+        told.at_secs,
+        options.seed,
+    ))
+}
+
+/// Lines of a failure's story that are shown.
+const TRACE_SHOWN: usize = 60;

@@ -1,0 +1,360 @@
+//! One run: a coordinator, machines, clients, faults, and time that jumps to the next thing that happens.
+
+use super::clients::Clients;
+use super::clock::{Clock, Time, earlier};
+use super::coordinator::Coordinator;
+use super::dice::Dice;
+use super::faults::{self, Fault};
+use super::host::{Host, Power};
+use super::keeper::Clocks;
+use super::network::Arrival;
+use super::truth::{Counts, Truth};
+use buildpool_pool::{ClientRef, Config, Input};
+use buildpool_protocol::ids::JobId;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const STEPS_MAX: u64 = 3_000_000;
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Decides everything.
+    pub seed: u64,
+    /// The coordinator dies at this boundary between two effects, whatever else happens.
+    pub crash_at: Option<u64>,
+    /// No faults but that.
+    pub is_calm: bool,
+    /// Jobs; drawn if absent.
+    pub jobs: Option<u64>,
+    /// Keep what happened, for a reader.
+    pub traces: bool,
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// By the name in ARCHITECTURE.md, and how.
+    pub what: String,
+    /// When, in simulated seconds.
+    pub at_secs: f64,
+    /// What happened before, if it was kept.
+    pub trace: Vec<String>,
+}
+
+pub(crate) struct World {
+    now: Time,
+    truth: Truth,
+    coordinator: Coordinator,
+    hosts: Vec<Host>,
+    clients: Clients,
+    faults: Vec<(Time, Fault)>,
+    poisoned: BTreeMap<u64, Time>,
+    heal_at: Time,
+}
+
+impl World {
+    pub(crate) fn new(options: &Options) -> Self {
+        let mut dice = Dice::new(options.seed);
+        let lost_after = Duration::from_secs([120, 180, 300, 900][dice.index(4)]);
+        let config = Config { lost_after, ..Config::default() };
+        let count = 1 + dice.index(4);
+        let mut hosts = Vec::new();
+        for index in 0..count {
+            let rate = 995_000 + dice.below(10_000);
+            let continuous = Clock::new(Time::ZERO, dice.seconds(1_000, 1_000_000), rate);
+            let slots = 1 + u32::try_from(dice.below(3)).unwrap_or(0);
+            let mut host = Host::new(index, slots, Clocks { continuous, slept: Duration::ZERO });
+            host.resources.insert("simulator".into(), 1);
+            hosts.push(host);
+        }
+        let heal_at = lost_after * 3 + Duration::from_secs(600);
+        let mut faults = faults::plan(&mut dice, count, heal_at, lost_after);
+        if options.is_calm {
+            faults.clear();
+        }
+        let jobs = options.jobs.unwrap_or_else(|| 1 + dice.below(40));
+        let clients = Clients::new(jobs, heal_at / u32::try_from(jobs + 1).unwrap_or(1));
+        let mut truth = Truth::new(dice, options.traces);
+        truth.network.latency_max = truth.dice.millis(1, 400);
+        let mut coordinator = Coordinator::new(config);
+        coordinator.crash_at = options.crash_at.map(|at| (at, Duration::from_secs(2)));
+        Self {
+            now: Time::ZERO,
+            truth,
+            coordinator,
+            hosts,
+            clients,
+            faults,
+            poisoned: BTreeMap::new(),
+            heal_at,
+        }
+    }
+
+    pub(crate) fn run(mut self) -> Result<Counts, Box<Failure>> {
+        let lost_after = self.coordinator.config.lost_after;
+        self.advance(self.heal_at, false);
+        self.heal();
+        self.advance(self.heal_at + lost_after * 6 + Duration::from_secs(7_200), true);
+        self.cancel_what_waits_for_ever();
+        self.advance(self.now + lost_after * 3 + Duration::from_secs(4_000), true);
+        self.check_end();
+        match self.truth.violation() {
+            None => {
+                self.truth.counts.boundaries = self.coordinator.boundaries();
+                self.truth.counts.seconds = self.now.as_secs();
+                Ok(self.truth.counts)
+            }
+            Some(what) => Err(Box::new(Failure {
+                what: what.to_owned(),
+                at_secs: self.now.as_secs_f64(),
+                trace: self.truth.trace.take().unwrap_or_default(),
+            })),
+        }
+    }
+
+    fn next(&self) -> Option<Time> {
+        let listens = |index: usize| self.hosts.get(index).is_some_and(|host| host.listens(self.now));
+        let mut at = self.faults.first().map(|(at, _)| *at);
+        at = earlier(at, self.truth.network.next(listens, self.coordinator.listens(self.now)));
+        at = earlier(at, self.coordinator.wake(self.now));
+        at = earlier(at, self.clients.wake());
+        at = earlier(at, self.coordinator.mail.iter().map(|(at, ..)| *at).min());
+        at = earlier(at, self.poisoned.values().copied().min());
+        self.hosts.iter().map(|host| host.wake(self.now)).fold(at, earlier)
+    }
+
+    /// Until then, or until nothing is left to do.
+    fn advance(&mut self, until: Time, ends_early: bool) {
+        while self.truth.violation().is_none() {
+            if ends_early && self.truth.counts.steps % 64 == 0 && self.is_quiet() {
+                return;
+            }
+            let Some(at) = self.next().filter(|at| *at <= until) else { break };
+            self.now = self.now.max(at);
+            self.step();
+            self.truth.counts.steps += 1;
+            if self.truth.counts.steps > STEPS_MAX {
+                self.truth.fail(format!("liveness: {STEPS_MAX} steps and no end"));
+            }
+        }
+        self.now = self.now.max(until.min(self.next().unwrap_or(until)));
+    }
+
+    /// Every accepted job has its end, and no machine holds anything.
+    fn is_quiet(&self) -> bool {
+        let done = &self.coordinator.disk.done;
+        self.clients.are_answered()
+            && self.clients.accepted().all(|job| done.contains_key(&job))
+            && self.hosts.iter().all(|host| host.is_on() && host.spool.is_empty())
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        while let Some((_, fault)) = self.faults.first().filter(|(at, _)| *at <= now).cloned() {
+            self.faults.remove(0);
+            self.strike(&fault);
+        }
+        // Machines first: what wakes acts before it hears anything.
+        for host in self.hosts.iter_mut().filter(|host| host.wake(now).is_some_and(|at| at <= now)) {
+            host.step(now, &mut self.truth);
+        }
+        self.deliver();
+        self.truth.coordinator_listens = self.coordinator.listens(now);
+        self.coordinator.step(now, &mut self.truth);
+        self.truth.coordinator_listens = self.coordinator.listens(now);
+        while let Some(due) = self.coordinator.mail.iter().position(|(at, ..)| *at <= now) {
+            let (_, client, reply) = self.coordinator.mail.remove(due);
+            self.clients.take_mail(client, reply, &mut self.truth);
+        }
+        if self.clients.wake().is_some_and(|at| at <= now) {
+            self.clients.step(now, &mut self.coordinator, &mut self.truth);
+        }
+        self.poison();
+        self.check();
+    }
+
+    fn deliver(&mut self) {
+        let now = self.now;
+        loop {
+            let hosts = &self.hosts;
+            let listens = |index: usize| hosts.get(index).is_some_and(|host: &Host| host.listens(now));
+            let arrival = self.truth.network.arrive(now, listens, self.coordinator.listens(now));
+            let Some((id, index, arrival)) = arrival else { return };
+            match arrival {
+                Arrival::Up(message) => self.coordinator.hear(id, message, now, &mut self.truth),
+                Arrival::ClosedUp => self.coordinator.closed(id, now, &mut self.truth),
+                Arrival::Down(message) => self.to_daemon(index, |daemon, host, truth| {
+                    daemon.obey(host, id, *message, now, truth);
+                }),
+                Arrival::ClosedDown => {
+                    self.to_daemon(index, |daemon, _, truth| daemon.closed(id, now, truth));
+                }
+            }
+        }
+    }
+
+    fn to_daemon(&mut self, index: usize, act: impl FnOnce(&mut super::daemon::Daemon, &mut Host, &mut Truth)) {
+        let Some(host) = self.hosts.get_mut(index) else { return };
+        if let Some(mut daemon) = host.daemon.take() {
+            act(&mut daemon, host, &mut self.truth);
+            host.daemon = Some(daemon);
+        }
+    }
+
+    /// Jobs that bring their machines down do so a while after they began.
+    fn poison(&mut self) {
+        let now = self.now;
+        for host in &mut self.hosts {
+            let is_poison = |job: &JobId, truth: &Truth| truth.behaviours.get(job).is_some_and(|it| it.is_poison);
+            let keeper = host.keepers.values().find(|keeper| is_poison(&keeper.lease.attempt.job, &self.truth));
+            let Some(execution) = keeper.map(|keeper| keeper.execution) else { continue };
+            let at = *self.poisoned.entry(execution).or_insert(now + Duration::from_secs(3));
+            if at <= now && host.is_on() {
+                self.truth.note(now, || format!("{} goes down by its job", host.name));
+                host.lose_power(now, &mut self.truth, Duration::from_secs(20));
+            }
+        }
+        self.poisoned.retain(|_, at| *at > now);
+    }
+
+    fn strike(&mut self, fault: &Fault) {
+        let now = self.now;
+        self.truth.counts.faults += 1;
+        self.truth.note(now, || format!("FAULT {fault:?}"));
+        let truth = &mut self.truth;
+        match *fault {
+            Fault::Cut { host } => truth.network.cut(now, &mut truth.dice, host),
+            Fault::Stall { host, up, down } => truth.network.stall(host, now + up, now + down),
+            Fault::DaemonCrash { host, down } => self.hosts[host].crash_daemon(now, truth, down),
+            Fault::DaemonStop { host, time } => self.hosts[host].stopped_until = now + time,
+            Fault::DaemonDrain { host, deadline } => {
+                let local = self.hosts[host].local(now).continuous;
+                if let Some(daemon) = &mut self.hosts[host].daemon {
+                    daemon.drain_and_leave(local, deadline);
+                }
+            }
+            Fault::KeeperKill { host } => {
+                let _struck = self.hosts[host].is_on() && self.hosts[host].kill_keeper(now, truth);
+            }
+            Fault::PowerLoss { host, down } => self.hosts[host].lose_power(now, truth, down),
+            Fault::Wipe { host, down } => {
+                self.hosts[host].lose_power(now, truth, down);
+                self.hosts[host].wipe();
+            }
+            Fault::Sleep { host, time } => self.hosts[host].sleep(now, time),
+            Fault::Mood { host } => {
+                if let Some(daemon) = &mut self.hosts[host].daemon {
+                    daemon.be_moody(true);
+                }
+            }
+            Fault::CoordinatorCrash { down, says_so } => self.coordinator.crash(now, truth, down, says_so),
+            Fault::CoordinatorCrashAt { boundaries, down } => {
+                self.coordinator.crash_at = Some((self.coordinator.boundaries() + boundaries, down));
+            }
+            Fault::CoordinatorStop { time } => self.coordinator.stopped_until = now + time,
+            Fault::SlowStore { time } => self.coordinator.slow_until = now + time,
+            Fault::FullStore { time } => self.coordinator.full_until = now + time,
+            Fault::WallJump { millis } => self.coordinator.wall_offset_ms += millis,
+            Fault::Drain { host, deadline } => self.drain(host, true, deadline),
+            Fault::Resume { host } => self.drain(host, false, None),
+        }
+    }
+
+    fn drain(&mut self, host: usize, draining: bool, deadline: Option<Duration>) {
+        let client = ClientRef { connection: 0, request: 0 };
+        let worker = self.hosts[host].name.clone();
+        if self.coordinator.listens(self.now) {
+            self.coordinator.ask(Input::Drain { client, worker, draining, deadline });
+        }
+    }
+
+    /// Everything works again.
+    fn heal(&mut self) {
+        let now = self.now;
+        self.truth.note(now, || "HEALED".to_owned());
+        self.faults.clear();
+        self.truth.network.heal(now);
+        self.coordinator.crash_at = None;
+        self.coordinator.stopped_until = now;
+        self.coordinator.slow_until = now;
+        self.coordinator.full_until = now;
+        for host in &mut self.hosts {
+            host.wake_up(now);
+            host.stopped_until = now;
+            host.daemon_at = host.daemon_at.min(now);
+            if let Some(daemon) = &mut host.daemon {
+                daemon.be_moody(false);
+            }
+        }
+        // The coordinator may be down for a moment more: an operator asks again.
+        self.advance(now + Duration::from_secs(120), false);
+        for host in 0..self.hosts.len() {
+            self.drain(host, false, None);
+        }
+    }
+
+    /// Jobs that said to wait for a worker that was wiped wait for ever, and say so.
+    fn cancel_what_waits_for_ever(&mut self) {
+        self.clients.stop();
+        for live in self.coordinator.live_jobs(self.now) {
+            let job = live.record.job;
+            let waits_for_ever =
+                live.record.spec.on_lost == buildpool_protocol::spec::OnLost::Wait && !live.connected;
+            if !waits_for_ever {
+                self.truth.fail(format!(
+                    "liveness: long after everything healed job {job} is {:?}, waiting {:?}, attempts {:?}",
+                    live.state, live.waiting, live.attempts
+                ));
+            }
+            self.clients.cancel(job, self.now);
+        }
+    }
+
+    // ---- what must hold
+
+    fn check(&mut self) {
+        let mut running: BTreeMap<JobId, (usize, u64)> = BTreeMap::new();
+        for host in self.hosts.iter().filter(|host| host.is_on()) {
+            let mut used = BTreeMap::new();
+            for keeper in host.keepers.values() {
+                let Some(entry) = host.spool.get(&keeper.lease.attempt) else { continue };
+                for (name, count) in &entry.spec.resources {
+                    *used.entry(name.as_str()).or_insert(0) += count;
+                }
+                if keeper.runs()
+                    && let Some((other, execution)) =
+                        running.insert(keeper.lease.attempt.job, (host.index, keeper.execution))
+                {
+                    self.truth.fail(format!(
+                        "self_fence: job {} runs on mac-{other} (execution {execution}) and on {} (execution {}) at once",
+                        keeper.lease.attempt.job, host.name, keeper.execution
+                    ));
+                }
+            }
+            let is_over = used.iter().any(|(name, used)| host.resources.get(*name).is_none_or(|have| used > have));
+            if is_over || host.keepers.len() > host.slots as usize {
+                self.truth.fail(format!("capacity: {} runs {} attempts", host.name, host.keepers.len()));
+            }
+        }
+    }
+
+    fn check_end(&mut self) {
+        let unfinished: Vec<JobId> =
+            self.clients.accepted().filter(|job| !self.coordinator.disk.done.contains_key(job)).collect();
+        if let Some(job) = unfinished.first() {
+            self.truth.fail(format!("liveness: {} accepted jobs have no end, {job} first", unfinished.len()));
+        }
+        for host in &self.hosts {
+            if host.keepers.values().any(super::keeper::Keeper::is_alive) {
+                self.truth.fail(format!("liveness: {} still runs something", host.name));
+            }
+            if let Some(id) = host.spool.keys().next() {
+                self.truth.fail(format!("liveness: {} still holds {id}", host.name));
+            }
+            if host.power != Power::On {
+                self.truth.fail(format!("the simulation ended with {} away", host.name));
+            }
+        }
+    }
+}
