@@ -46,14 +46,14 @@ pub enum Effect {
         session: Session,
         /// After how long without contact attempts may be granted again.
         lost_after: Duration,
-        /// One for each attempt.
+        /// One for each attempt; for one that is to be cancelled, `Continue` and then `Cancel`, because its log goes on.
         wishes: Vec<Wish>,
     },
     /// Answer a report.
     Desire {
         /// The connection.
         session: Session,
-        /// One for each attempt.
+        /// As in [`Effect::Welcome`].
         wishes: Vec<Wish>,
     },
     /// The worker behind this session may write to the log of this attempt from now on, and no other may.

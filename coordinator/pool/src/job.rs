@@ -31,6 +31,8 @@ pub(crate) struct Granted {
     /// The worker has said that it holds the attempt.
     pub(crate) confirmed: bool,
     pub(crate) state: HeldState,
+    /// When the worker was last sent the grant.
+    pub(crate) sent_at: Duration,
     /// The daemon that said so.
     pub(crate) boot: Option<BootId>,
     /// Since when the worker has been asked to end it.

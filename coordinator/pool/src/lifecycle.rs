@@ -2,7 +2,7 @@
 
 use crate::effect::{AttemptRecord, Change, DoneRecord, Effect};
 use crate::input::{Completed, Now, Session};
-use crate::job::{Granted, Phase};
+use crate::job::{Granted, Job, Phase};
 use crate::losses::Loss;
 use crate::pool::Pool;
 use crate::roster::Worker;
@@ -53,6 +53,8 @@ fn meaning(outcome: &Outcome) -> Meaning {
             Meaning::Loss("its worker was cut off for so long that it ended the attempt itself".to_owned())
         }
         (Some(Acted::Fenced), _) => Meaning::Loss("it was fenced".to_owned()),
+        // Ended on request before it began: that it did not begin is no failure.
+        (Some(Acted::Cancelled { .. }), Ending::NotStarted(_)) => Meaning::Result,
         (_, Ending::Unobserved { reason }) => Meaning::Loss(reason.clone()),
         (_, Ending::NotStarted(StartFailure::Workspace { reason } | StartFailure::Resources { reason })) => {
             Meaning::Unstartable(reason.clone())
@@ -95,6 +97,9 @@ impl Pool {
         self.dequeue(id);
         self.mark_granted(id, &attempt, HeldState::Preparing, None);
         if let Some(job) = self.jobs.get_mut(&id) {
+            if let Some(granted) = job.granted_mut() {
+                granted.sent_at = now.clock;
+            }
             job.attempts.push(attempt.clone());
             let oldest = job.attempts.iter().position(|attempt| attempt.lost.is_some() && !attempt.counted);
             if let Some(oldest) = oldest.filter(|_| job.attempts.len() > ATTEMPTS_KEPT) {
@@ -108,7 +113,10 @@ impl Pool {
     }
 
     /// Sends a grant again that the worker has not confirmed.
-    pub(crate) fn repeat_grant(&mut self, session: Session, id: JobId) {
+    pub(crate) fn repeat_grant(&mut self, now: Now, session: Session, id: JobId) {
+        if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
+            granted.sent_at = now.clock;
+        }
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(granted) = job.granted() else { return };
         let grant =
@@ -131,6 +139,7 @@ impl Pool {
             lease: lease_of(id, attempt),
             worker: attempt.worker,
             confirmed: confirmed_by.is_some(),
+            sent_at: Duration::ZERO,
             boot: confirmed_by,
             state,
             ending_since: None,

@@ -12,9 +12,13 @@ use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::OnLost;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Counted losses after which a job is given up wherever they happened.
 const LOSSES_ANYWHERE_MAX: usize = 2 * limits::LOSSES_MAX as usize;
+
+/// A grant that a worker has not taken or declined after this long is sent again, on a new connection.
+const GRANT_ARRIVES_WITHIN: Duration = limits::SILENCE_MAX.saturating_mul(2);
 
 /// How an attempt without a result counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -178,7 +182,8 @@ impl Pool {
             granted.boot.is_some() && granted.boot == self.roster.get(worker).and_then(Worker::boot);
         if !job.has_begun() && !granted.confirmed {
             if !is_new_connection {
-                return NotHeld::Settled;
+                let is_overdue = granted.sent_at.saturating_add(GRANT_ARRIVES_WITHIN) <= now.clock;
+                return if is_overdue { NotHeld::GrantAgain } else { NotHeld::Settled };
             }
             if job.cancel.is_none() && job.missing_secrets().next().is_none() {
                 return NotHeld::GrantAgain;
@@ -233,7 +238,7 @@ impl Pool {
 pub(crate) enum NotHeld {
     /// Nothing (more).
     Settled,
-    /// Send it again.
+    /// Send it again, on a new connection.
     GrantAgain,
 }
 

@@ -5,6 +5,7 @@ use crate::input::{Input, Now};
 use crate::job::{Job, Phase};
 use crate::placement::Obstacle;
 use crate::queue::Queue;
+use crate::reconcile::nameless;
 use crate::roster::{Roster, Worker};
 use crate::{AttemptRecord, lifecycle};
 use buildpool_protocol::ids::{JobId, WorkerId};
@@ -141,7 +142,7 @@ impl Pool {
                 now,
                 WorkerRecord {
                     worker: attempt.worker,
-                    name: format!("{} ({})", attempt.worker_name, attempt.worker),
+                    name: nameless(&attempt.worker_name, attempt.worker),
                     slots: 0,
                     labels: BTreeMap::new(),
                     resources: BTreeMap::new(),

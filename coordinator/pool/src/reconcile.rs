@@ -16,7 +16,7 @@ use std::time::Duration;
 
 impl Pool {
     pub(crate) fn register(&mut self, now: Now, session: Session, register: Register) {
-        if let Err(error) = self.admit(&register) {
+        if let Err(error) = self.admit(now, &register) {
             return self.emit(Effect::Close { session, error });
         }
         let id = register.worker;
@@ -26,13 +26,13 @@ impl Pool {
         let wishes = self.note_held(now, id, &register.held, register.condition);
         let again = self.note_not_held(now, id, &register.held, true);
         for wish in &wishes {
-            if let Wish::Continue(lease) | Wish::Cancel { lease, .. } = wish {
+            if let Wish::Continue(lease) = wish {
                 self.emit(Effect::OpenLog { session, lease: *lease });
             }
         }
         self.emit(Effect::Welcome { session, lost_after: self.config.lost_after, wishes });
         for job in again {
-            self.repeat_grant(session, job);
+            self.repeat_grant(now, session, job);
         }
         self.tell_drain(now, id, session);
     }
@@ -41,7 +41,9 @@ impl Pool {
     fn tell_drain(&mut self, now: Now, worker: WorkerId, session: Session) {
         let Some(worker) = self.roster.get_mut(worker) else { return };
         let draining = worker.record.draining;
-        if !draining && !worker.resume_untold {
+        // One that drains already knows a deadline that the pool may have lost in a restart.
+        let is_told = draining && worker.condition.draining && worker.drain_deadline.is_none();
+        if is_told || !draining && !worker.resume_untold {
             return;
         }
         worker.resume_untold = false;
@@ -50,7 +52,7 @@ impl Pool {
     }
 
     /// Whether this worker may take its name and identity.
-    fn admit(&mut self, register: &Register) -> Result<(), LinkError> {
+    fn admit(&mut self, now: Now, register: &Register) -> Result<(), LinkError> {
         if let Err(error) = check_name("worker name", &register.name) {
             return Err(LinkError::new(ErrorCode::Invalid, error.to_string()));
         }
@@ -83,20 +85,34 @@ impl Pool {
                 ),
             ));
         }
-        match self.roster.by_name(&register.name).filter(|holder| *holder != register.worker) {
-            Some(holder)
-                if self
-                    .roster
-                    .get(holder)
-                    .is_some_and(|worker| worker.session().is_some() || !worker.jobs.is_empty()) =>
-            {
-                Err(LinkError::new(
-                    ErrorCode::Conflict,
-                    format!("another worker is named `{}`; give this one another --name", register.name),
-                ))
-            }
-            Some(_) | None => Ok(()),
+        let holder = self.roster.by_name(&register.name).filter(|holder| *holder != register.worker);
+        if holder.is_some_and(|holder| self.needs_name(now, holder)) {
+            return Err(LinkError::new(
+                ErrorCode::Conflict,
+                format!("another worker is named `{}`; give this one another --name", register.name),
+            ));
         }
+        Ok(())
+    }
+
+    /// A name goes over to a new identity when its old holder is away and has nothing, or is lost.
+    fn needs_name(&self, now: Now, holder: WorkerId) -> bool {
+        self.roster.get(holder).is_some_and(|worker| {
+            worker.session().is_some() || !(worker.jobs.is_empty() || self.is_lost(now, holder))
+        })
+    }
+
+    /// The holder of a name makes way for another (see [`Pool::needs_name`]). One whose jobs wait for it goes on under a name
+    /// that no worker can have.
+    fn take_name(&mut self, name: &str, by: WorkerId) {
+        let Some(holder) = self.roster.by_name(name).filter(|holder| *holder != by) else { return };
+        let Some(worker) = self.roster.get_mut(holder) else { return };
+        if worker.jobs.is_empty() {
+            return self.roster.remove(holder);
+        }
+        worker.record.name = nameless(name, holder);
+        let record = worker.record.clone();
+        self.emit(Effect::Persist(Change::Worker(record)));
     }
 
     /// The newest connection of a worker wins.
@@ -109,11 +125,7 @@ impl Pool {
     }
 
     fn note_worker(&mut self, now: Now, register: &Register) {
-        // A name goes over to a new identity when its old holder is absent and idle (see `admit`).
-        if let Some(holder) = self.roster.by_name(&register.name).filter(|holder| *holder != register.worker)
-        {
-            self.roster.remove(holder);
-        }
+        self.take_name(&register.name, register.worker);
         let known = self.roster.get(register.worker);
         let record = WorkerRecord {
             worker: register.worker,
@@ -135,8 +147,12 @@ impl Pool {
     pub(crate) fn report(&mut self, now: Now, session: Session, held: &[Held], condition: Condition) {
         let Some(worker) = self.roster.by_session(session) else { return };
         let wishes = self.note_held(now, worker, held, condition);
-        self.note_not_held(now, worker, held, false);
+        let overdue = self.note_not_held(now, worker, held, false);
         self.emit(Effect::Desire { session, wishes });
+        if let Some(job) = overdue.first() {
+            let text = format!("the grant of job {job} has not arrived on this connection; open a new one");
+            self.emit(Effect::Close { session, error: LinkError::new(ErrorCode::Unavailable, text) });
+        }
     }
 
     /// Takes over what a worker says of itself and of what it holds, and says what should become of each attempt.
@@ -153,7 +169,7 @@ impl Pool {
             known.declined = false;
             known.record.last_seen_ms = now.wall_ms;
         }
-        let wishes: Vec<Wish> = held.iter().map(|held| self.wish(now, worker, held)).collect();
+        let wishes: Vec<Wish> = held.iter().flat_map(|held| self.wish(now, worker, held)).collect();
         let foreign = wishes.iter().filter(|wish| matches!(wish, Wish::Fenced(_))).count();
         if let Some(known) = self.roster.get_mut(worker) {
             known.foreign = u32::try_from(foreign).unwrap_or(u32::MAX);
@@ -161,7 +177,7 @@ impl Pool {
         wishes
     }
 
-    /// Looks after what was granted to a worker that does not hold it; gives the grants to repeat.
+    /// Looks after what was granted to a worker that does not hold it; gives the grants to repeat on a new connection.
     fn note_not_held(
         &mut self,
         now: Now,
@@ -188,12 +204,13 @@ impl Pool {
         self.roster.get(worker).map(|worker| worker.jobs.keys().copied().collect()).unwrap_or_default()
     }
 
-    fn wish(&mut self, now: Now, worker: WorkerId, held: &Held) -> Wish {
+    fn wish(&mut self, now: Now, worker: WorkerId, held: &Held) -> Vec<Wish> {
         let lease = held.lease;
         let id = lease.attempt.job;
         self.readopt(worker, lease, held.state);
         if !self.is_granted(id, lease, worker) {
-            return if held.state == HeldState::Ended { Wish::Forget(lease) } else { Wish::Fenced(lease) };
+            let is_over = held.state == HeldState::Ended;
+            return vec![if is_over { Wish::Forget(lease) } else { Wish::Fenced(lease) }];
         }
         let was_started = self.attempt_started(id, lease);
         self.note_start(id, lease.attempt.number, held.started_at_ms);
@@ -201,7 +218,7 @@ impl Pool {
             self.persist_attempt(id, lease.attempt.number);
         }
         let boot = self.roster.get(worker).and_then(Worker::boot);
-        let Some(job) = self.jobs.get_mut(&id) else { return Wish::Fenced(lease) };
+        let Some(job) = self.jobs.get_mut(&id) else { return vec![Wish::Fenced(lease)] };
         let asked = job.cancel.clone().filter(|_| held.state != HeldState::Ended);
         let mut changed = false;
         let mut is_asked_anew = false;
@@ -219,10 +236,8 @@ impl Pool {
         if changed {
             self.emit(Effect::Changed { job: id });
         }
-        match asked {
-            Some(asked) => Wish::Cancel { lease, by: asked.by, reason: asked.reason },
-            None => Wish::Continue(lease),
-        }
+        let cancel = asked.map(|asked| Wish::Cancel { lease, by: asked.by, reason: asked.reason });
+        std::iter::once(Wish::Continue(lease)).chain(cancel).collect()
     }
 
     /// Whether this is the lease that holds, on this worker.
@@ -336,6 +351,11 @@ impl Pool {
             self.emit(Effect::Send { session, message });
         }
     }
+}
+
+/// What stands for a worker that has lost its name: no worker can register as this.
+pub(crate) fn nameless(name: &str, worker: WorkerId) -> String {
+    format!("{name} ({worker})")
 }
 
 /// Most labels, resources and warm projects of one worker, each.

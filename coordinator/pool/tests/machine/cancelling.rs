@@ -1,12 +1,12 @@
 //! Cancel, in each phase.
 
 use crate::scene::{
-    LOST_AFTER, SECOND, Scene, acts, granted, held, job, refused_as, register, spec, submit, wishes,
+    LOST_AFTER, SECOND, Scene, acts, granted, held, job, outcome, refused_as, register, spec, submit, wishes,
 };
-use buildpool_pool::{Effect, Wish};
+use buildpool_pool::{Completed, Effect, Input, Wish};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::limits;
-use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{Desired, HeldState, Register};
@@ -46,7 +46,10 @@ fn granted_is_ended_by_its_worker_and_the_worker_is_told_until_it_does() {
         assert_eq!(scene.verdict(1), None, "its tree is not gone yet");
         assert!(scene.live(1).is_some_and(|live| live.cancelling));
         let repeated = wishes(&scene.report(session, vec![held(lease, state)]));
-        assert!(matches!(&repeated[..], [Wish::Cancel { .. }]), "{repeated:?}");
+        assert!(
+            matches!(&repeated[..], [Wish::Continue(_), Wish::Cancel { .. }]),
+            "its log goes on: {repeated:?}"
+        );
         let effects = scene.complete(lease, killed(), by_a());
         assert_eq!(acts(&effects), [Desired::Forget { lease }]);
         assert!(scene.verdict(1).is_some());
@@ -172,7 +175,7 @@ fn the_time_to_confirm_begins_when_the_worker_can_be_told() {
     scene.pass(Duration::from_secs(300));
     let back = Register { held: vec![held(lease, HeldState::Running)], ..register(1, 2) };
     let (_, effects) = scene.join(back);
-    assert!(matches!(&wishes(&effects)[..], [Wish::Cancel { .. }]));
+    assert!(matches!(&wishes(&effects)[..], [Wish::Continue(_), Wish::Cancel { .. }]));
     assert_eq!(granted(&scene.plain(2)), [2], "it has not had its time yet");
     scene.pass(Duration::from_secs(71));
     assert_eq!(granted(&scene.plain(3)), [0; 0]);
@@ -189,4 +192,17 @@ fn an_operator_lets_a_quarantined_worker_take_jobs_again() {
     scene.pass(Duration::from_secs(100));
     scene.plain(2);
     assert_eq!(granted(&scene.drain("mac-1", false, None)), [2]);
+}
+
+#[test]
+fn what_was_ended_before_it_began_is_cancelled_and_not_rejected() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.plain(1);
+    scene.cancel(1, "a");
+    let failure = StartFailure::Workspace { reason: "it was ended before it started".into() };
+    let outcome = Box::new(outcome(Ending::NotStarted(failure), by_a()));
+    let completed = Completed { lease: scene.lease(1), outcome, verdict: Verdict::Cancelled, cause: None };
+    scene.step(Input::Completed(Box::new(completed)));
+    assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
 }

@@ -100,6 +100,17 @@ fn a_drain_outlives_a_restart_of_the_coordinator() {
 }
 
 #[test]
+fn a_worker_that_drains_keeps_the_deadline_that_a_restart_lost() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.drain("mac-1", true, Some(MINUTE));
+    scene.restart();
+    let condition = Condition { draining: true, ..Condition::default() };
+    let (_, effects) = scene.join(Register { condition, ..register(1, 1) });
+    assert_eq!(drains(&effects), []);
+}
+
+#[test]
 fn an_unknown_worker_is_named_with_those_that_there_are() {
     let mut scene = Scene::new();
     scene.mac(1, 1);

@@ -324,3 +324,19 @@ fn an_attempt_of_another_worker_is_not_taken_over() {
     let (_, effects) = scene.join(back(3, lease, HeldState::Running));
     assert_eq!(wishes(&effects), [Wish::Fenced(lease)]);
 }
+
+#[test]
+fn a_grant_that_is_neither_taken_nor_declined_is_sent_again_on_a_new_connection() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    let closes = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::Close { .. }));
+    scene.pass(SECOND * 59);
+    assert!(!closes(&scene.report(session, Vec::new())));
+    scene.pass(SECOND);
+    assert!(closes(&scene.report(session, Vec::new())));
+    scene.gone(session);
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(grants(&effects).first().map(|(lease, _)| *lease), Some(lease));
+}

@@ -91,7 +91,7 @@ fn an_end_that_was_asked_for_just_before_is_carried_out() {
     scene.restart();
     let back = Register { held: vec![held(lease, HeldState::Running)], ..register(1, 2) };
     let (_, effects) = scene.join(back);
-    assert!(matches!(&wishes(&effects)[..], [Wish::Cancel { .. }]));
+    assert!(matches!(&wishes(&effects)[..], [Wish::Continue(_), Wish::Cancel { .. }]));
     assert_eq!(granted(&effects), [0; 0], "a job that is to end is not granted");
     assert_eq!(scene.verdict(2), Some(Verdict::Cancelled));
     // The time to confirm runs after a restart too.

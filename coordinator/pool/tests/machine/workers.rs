@@ -1,11 +1,13 @@
 //! Names, identities and connections of workers.
 
 use crate::scene::{
-    LOST_AFTER, Scene, boot, granted, held, place, refusal, refused_as, register, wishes, worker,
+    LOST_AFTER, Scene, boot, granted, held, place, refusal, refused_as, register, spec, submit, wishes,
+    worker,
 };
 use buildpool_pool::{Effect, Wish};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::limits;
+use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{HeldState, Register};
 
 #[test]
@@ -115,4 +117,30 @@ fn fewer_slots_than_jobs_after_a_change_of_configuration_harm_nobody() {
     assert_eq!(granted(&scene.pass_job(lease)), [0; 0]);
     let lease = scene.lease(2);
     assert_eq!(granted(&scene.pass_job(lease)), [3]);
+}
+
+#[test]
+fn a_name_goes_over_from_a_lost_worker_whose_jobs_wait_for_it() {
+    let mut scene = Scene::new();
+    let first = scene.mac(1, 1);
+    scene.send(submit(1, "a", JobSpec { on_lost: OnLost::Wait, ..spec() }));
+    let lease = scene.lease(1);
+    scene.report(first, vec![held(lease, HeldState::Running)]);
+    scene.gone(first);
+    let same_name = || Register { name: "mac-1".into(), ..register(2, 1) };
+    assert_eq!(refused_as(&scene.join(same_name()).1), ErrorCode::Conflict);
+    scene.pass(LOST_AFTER);
+    for restarts in [false, true] {
+        if restarts {
+            scene.restart();
+        }
+        let (_, effects) = scene.join(same_name());
+        assert!(matches!(effects.last(), Some(Effect::Welcome { .. })), "{effects:?}");
+        assert!(
+            scene.live(1).is_some_and(|live| live.waiting.is_none() && !live.connected),
+            "it still waits"
+        );
+    }
+    scene.plain(2);
+    assert!(scene.live(2).is_some_and(|live| live.waiting.is_none()));
 }
