@@ -121,7 +121,7 @@ impl Coordinator {
             None if !running.inbox.is_empty() => Some(now),
             None => running.pool.next_deadline().map(|at| running.clock.when(at)),
         };
-        at = earlier(at, running.sync_at);
+        at = earlier(at, running.sync_at.map(|at| at.max(self.full_until)));
         let silent = running.connections.values().map(|connected| connected.heard_at + SILENCE_MAX).min();
         earlier(at, silent).map(|at| at.max(self.stopped_until))
     }

@@ -372,7 +372,10 @@ impl Daemon {
                 self.drain_at = deadline.filter(|_| draining).map(|deadline| local.saturating_add(deadline));
                 self.changed(local);
             }
-            ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
+            ToWorker::Refused { error } => {
+                truth.note(now, || format!("{} is refused: {}", host.name, error.message));
+            }
+            ToWorker::Transfer(_) => {}
         }
     }
 

@@ -209,5 +209,6 @@ pub(crate) fn outcome(
         gaps: Vec::new(),
         evidence: Default::default(),
         artifacts: Vec::new(),
+        root: None,
     }
 }
