@@ -4,7 +4,8 @@ use buildpool_tests::sim::{Counts, Options, run, run_and_explain};
 use std::ops::Range;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: simulate (--seed N | --seeds A..B) [--trace] [--calm] [--jobs N] [--crash-at BOUNDARY]";
+const USAGE: &str =
+    "usage: simulate (--seed N | --seeds A..B) [--trace] [--calm] [--jobs N] [--crash-at BOUNDARY]";
 
 struct Arguments {
     seeds: Range<u64>,

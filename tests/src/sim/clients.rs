@@ -49,7 +49,8 @@ impl Clients {
 
     pub(crate) fn wake(&self) -> Option<Time> {
         let submit = (self.left > 0).then_some(self.submit_at);
-        let again = self.jobs.values().filter(|asked| !asked.answered || asked.is_loyal).map(|it| it.again_at);
+        let again =
+            self.jobs.values().filter(|asked| !asked.answered || asked.is_loyal).map(|it| it.again_at);
         let cancels = self.jobs.values().filter_map(|it| it.cancel_at.filter(|_| !it.cancel_answered));
         submit.into_iter().chain(again).chain(cancels).min()
     }
@@ -144,14 +145,17 @@ impl Clients {
 
     fn invent(&mut self, now: Time, truth: &mut Truth) {
         let number = u128::from(self.left + 1) | 0x8000_0000_0000_0000;
-        let job = JobId::from_uuid(uuid::Uuid::from_u128(0x0193_0000_7000_u128 << 64 | now.as_millis() << 80 | number));
+        let job = JobId::from_uuid(uuid::Uuid::from_u128(
+            0x0193_0000_7000_u128 << 64 | now.as_millis() << 80 | number,
+        ));
         let behaviour = behaviour(truth);
         let submit = submit(job, truth);
         truth.note(now, || format!("job {job} by {}: {behaviour:?}", submit.submitter.name));
         truth.behaviours.insert(job, behaviour);
         let cancel_at = truth.dice.percent(15).then(|| now + truth.dice.around(Duration::from_secs(60)));
         let is_loyal = !submit.spec.secrets.is_empty() && truth.dice.percent(70);
-        let asked = Asked { submit, answered: false, again_at: now, is_loyal, cancel_at, cancel_answered: false };
+        let asked =
+            Asked { submit, answered: false, again_at: now, is_loyal, cancel_at, cancel_answered: false };
         self.jobs.insert(job, asked);
     }
 }
@@ -159,11 +163,7 @@ impl Clients {
 fn behaviour(truth: &mut Truth) -> Behaviour {
     let dice = &mut truth.dice;
     Behaviour {
-        prepares: if dice.percent(15) {
-            dice.around(Duration::from_secs(60))
-        } else {
-            dice.millis(0, 3_000)
-        },
+        prepares: if dice.percent(15) { dice.around(Duration::from_secs(60)) } else { dice.millis(0, 3_000) },
         runs: dice.around(Duration::from_secs(40)),
         code: i32::from(dice.percent(30)),
         ignores_term: dice.percent(8),

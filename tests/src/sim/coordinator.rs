@@ -203,8 +203,7 @@ impl Coordinator {
 
     pub(crate) fn hear(&mut self, id: ConnectionId, message: Up, now: Time, truth: &mut Truth) {
         let Some(running) = &mut self.running else { return };
-        let connected =
-            running.connections.entry(id).or_insert(Connected { session: None, heard_at: now });
+        let connected = running.connections.entry(id).or_insert(Connected { session: None, heard_at: now });
         connected.heard_at = now;
         let session = connected.session;
         match (message, session) {
@@ -287,7 +286,9 @@ impl Coordinator {
         let whole: Vec<_> =
             running.completing.iter().filter(|(id, it)| is_whole(id, it)).map(|(id, _)| *id).collect();
         for id in whole {
-            let Some(Completing { lease, outcome, execution }) = running.completing.remove(&id) else { continue };
+            let Some(Completing { lease, outcome, execution }) = running.completing.remove(&id) else {
+                continue;
+            };
             if disk.logs.get(&id).is_some_and(|log| !log.is_all_of(execution)) {
                 truth.fail(format!("prefix: the log of {id} has bytes of more than one execution"));
             }
@@ -311,7 +312,8 @@ impl Coordinator {
 
     fn close_silent(&mut self, now: Time, truth: &mut Truth) {
         let Some(running) = &self.running else { return };
-        let silent = running.connections.iter().filter(|(_, connected)| connected.heard_at + SILENCE_MAX <= now);
+        let silent =
+            running.connections.iter().filter(|(_, connected)| connected.heard_at + SILENCE_MAX <= now);
         let silent: Vec<_> = silent.map(|(id, _)| *id).collect();
         for id in silent {
             truth.note(now, || format!("coordinator gives up {id:?}"));

@@ -331,7 +331,14 @@ impl Daemon {
 
     // ---- what it is told
 
-    pub(crate) fn obey(&mut self, host: &mut Host, from: ConnectionId, message: ToWorker, now: Time, truth: &mut Truth) {
+    pub(crate) fn obey(
+        &mut self,
+        host: &mut Host,
+        from: ConnectionId,
+        message: ToWorker,
+        now: Time,
+        truth: &mut Truth,
+    ) {
         let local = host.local(now).continuous;
         match &mut self.link {
             Some(link) if link.id == from => link.heard_at = local,
@@ -414,7 +421,8 @@ impl Daemon {
         match desired {
             Desired::Continue { lease, position } => {
                 let local = host.local(now).continuous;
-                if self.link.as_ref().is_some_and(|link| link.sent.get(&id).is_some_and(|at| position > at.1)) {
+                if self.link.as_ref().is_some_and(|link| link.sent.get(&id).is_some_and(|at| position > at.1))
+                {
                     self.position(lease, position, local);
                 }
             }
@@ -426,7 +434,10 @@ impl Daemon {
             }
             Desired::Forget { .. } => {
                 if host.keepers.contains_key(&id) {
-                    truth.fail(format!("sealed_before_done: {} is told to forget {id}, which runs", host.name));
+                    truth.fail(format!(
+                        "sealed_before_done: {} is told to forget {id}, which runs",
+                        host.name
+                    ));
                 }
                 self.fence(host, id, now);
             }

@@ -122,7 +122,10 @@ impl Disk {
                     ));
                 }
                 if let Some(before) = attempts.get(&newest).filter(|before| before.lost.is_none()) {
-                    return Err(format!("single_lease: {job}/{} is granted over {}", attempt.number, before.number));
+                    return Err(format!(
+                        "single_lease: {job}/{} is granted over {}",
+                        attempt.number, before.number
+                    ));
                 }
                 self.epoch = attempt.epoch;
             }
@@ -135,7 +138,10 @@ impl Disk {
         self.check_live(job, "ends")?;
         let newest = self.attempts.get(&job).and_then(|all| all.keys().next_back().copied()).unwrap_or(0);
         if record.attempt != 0 && record.attempt != newest {
-            return Err(format!("fenced: attempt {} gives job {job} its end, {newest} is newer", record.attempt));
+            return Err(format!(
+                "fenced: attempt {} gives job {job} its end, {newest} is newer",
+                record.attempt
+            ));
         }
         if let Some(outcome) = &record.outcome {
             let id = AttemptId { job, number: record.attempt };

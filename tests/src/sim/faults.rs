@@ -7,33 +7,85 @@ use std::time::Duration;
 /// One thing that goes wrong. Hosts are numbers; times are true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    Cut { host: usize },
+    Cut {
+        host: usize,
+    },
     /// Nothing gets through for so long, in one direction or both.
-    Stall { host: usize, up: Duration, down: Duration },
-    DaemonCrash { host: usize, down: Duration },
-    DaemonStop { host: usize, time: Duration },
-    DaemonDrain { host: usize, deadline: Duration },
-    KeeperKill { host: usize },
-    PowerLoss { host: usize, down: Duration },
-    Wipe { host: usize, down: Duration },
-    Sleep { host: usize, time: Duration },
-    Mood { host: usize },
-    CoordinatorCrash { down: Duration, says_so: bool },
+    Stall {
+        host: usize,
+        up: Duration,
+        down: Duration,
+    },
+    DaemonCrash {
+        host: usize,
+        down: Duration,
+    },
+    DaemonStop {
+        host: usize,
+        time: Duration,
+    },
+    DaemonDrain {
+        host: usize,
+        deadline: Duration,
+    },
+    KeeperKill {
+        host: usize,
+    },
+    PowerLoss {
+        host: usize,
+        down: Duration,
+    },
+    Wipe {
+        host: usize,
+        down: Duration,
+    },
+    Sleep {
+        host: usize,
+        time: Duration,
+    },
+    Mood {
+        host: usize,
+    },
+    CoordinatorCrash {
+        down: Duration,
+        says_so: bool,
+    },
     /// After so many further boundaries between effects.
-    CoordinatorCrashAt { boundaries: u64, down: Duration },
-    CoordinatorStop { time: Duration },
-    SlowStore { time: Duration },
-    FullStore { time: Duration },
-    WallJump { millis: i64 },
-    Drain { host: usize, deadline: Option<Duration> },
-    Resume { host: usize },
+    CoordinatorCrashAt {
+        boundaries: u64,
+        down: Duration,
+    },
+    CoordinatorStop {
+        time: Duration,
+    },
+    SlowStore {
+        time: Duration,
+    },
+    FullStore {
+        time: Duration,
+    },
+    WallJump {
+        millis: i64,
+    },
+    Drain {
+        host: usize,
+        deadline: Option<Duration>,
+    },
+    Resume {
+        host: usize,
+    },
 }
 
 /// Kinds of faults; a run draws some of them, so that each also meets few others.
 const KINDS: u64 = 18;
 
 /// The faults of a run, in order.
-pub(crate) fn plan(dice: &mut Dice, hosts: usize, until: Duration, lost_after: Duration) -> Vec<(Time, Fault)> {
+pub(crate) fn plan(
+    dice: &mut Dice,
+    hosts: usize,
+    until: Duration,
+    lost_after: Duration,
+) -> Vec<(Time, Fault)> {
     let enabled = dice.throw() & dice.throw() | dice.throw() & dice.throw() & dice.throw();
     let count = dice.below(90);
     let mut faults: Vec<(Time, Fault)> = Vec::new();

@@ -165,7 +165,9 @@ impl Host {
         self.boots += 1;
         let uuid = (self.index as u128) << 64 | 0x8000_0000_0000_0000 | self.boots;
         let boot = BootId::from_uuid(uuid::Uuid::from_u128(uuid));
-        truth.note(now, || format!("{} starts its daemon, {} attempts in its spool", self.name, self.spool.len()));
+        truth.note(now, || {
+            format!("{} starts its daemon, {} attempts in its spool", self.name, self.spool.len())
+        });
         let mut daemon = Daemon::new(boot, now);
         daemon.take_up(self);
         self.daemon = Some(daemon);
@@ -231,7 +233,8 @@ impl Host {
     pub(crate) fn conclude(&mut self, id: AttemptId) {
         if let Some(entry) = self.spool.get_mut(&id) {
             entry.is_unwatched = false;
-            let ending = Ending::Unobserved { reason: "the process that watched it died before it ended".into() };
+            let ending =
+                Ending::Unobserved { reason: "the process that watched it died before it ended".into() };
             entry.outcome.get_or_insert_with(|| outcome(ending, None, entry.started_at_ms, entry.log_length));
         }
     }

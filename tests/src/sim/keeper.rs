@@ -71,8 +71,16 @@ impl Keeper {
             ending: None,
         };
         let started_at_ms = i64::try_from(now.continuous.as_millis()).unwrap_or(i64::MAX);
-        let mut keeper =
-            Self { lease, execution, started_at_ms, supervisor, behaviour, process, acted: None, outcome: None };
+        let mut keeper = Self {
+            lease,
+            execution,
+            started_at_ms,
+            supervisor,
+            behaviour,
+            process,
+            acted: None,
+            outcome: None,
+        };
         keeper.carry_out(now);
         keeper
     }

@@ -81,8 +81,13 @@ impl Network {
         self.next += 1;
         let id = ConnectionId(self.next);
         let (up, down) = self.blocked.get(&host).copied().unwrap_or_default();
-        let mut connection =
-            Connection { host, worker_open: true, coordinator_open: true, up: Lane::new(), down: Lane::new() };
+        let mut connection = Connection {
+            host,
+            worker_open: true,
+            coordinator_open: true,
+            up: Lane::new(),
+            down: Lane::new(),
+        };
         connection.up.stalled_until = up;
         connection.down.stalled_until = down;
         self.connections.insert(id, connection);
@@ -102,7 +107,9 @@ impl Network {
 
     pub(crate) fn send_down(&mut self, now: Time, dice: &mut Dice, id: ConnectionId, message: ToWorker) {
         let at = now + self.latency(dice);
-        if let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.coordinator_open) {
+        if let Some(connection) =
+            self.connections.get_mut(&id).filter(|connection| connection.coordinator_open)
+        {
             connection.down.send(at, Some(Box::new(message)));
         }
     }

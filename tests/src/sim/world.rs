@@ -194,7 +194,11 @@ impl World {
         }
     }
 
-    fn to_daemon(&mut self, index: usize, act: impl FnOnce(&mut super::daemon::Daemon, &mut Host, &mut Truth)) {
+    fn to_daemon(
+        &mut self,
+        index: usize,
+        act: impl FnOnce(&mut super::daemon::Daemon, &mut Host, &mut Truth),
+    ) {
         let Some(host) = self.hosts.get_mut(index) else { return };
         if let Some(mut daemon) = host.daemon.take() {
             act(&mut daemon, host, &mut self.truth);
@@ -206,8 +210,10 @@ impl World {
     fn poison(&mut self) {
         let now = self.now;
         for host in &mut self.hosts {
-            let is_poison = |job: &JobId, truth: &Truth| truth.behaviours.get(job).is_some_and(|it| it.is_poison);
-            let keeper = host.keepers.values().find(|keeper| is_poison(&keeper.lease.attempt.job, &self.truth));
+            let is_poison =
+                |job: &JobId, truth: &Truth| truth.behaviours.get(job).is_some_and(|it| it.is_poison);
+            let keeper =
+                host.keepers.values().find(|keeper| is_poison(&keeper.lease.attempt.job, &self.truth));
             let Some(execution) = keeper.map(|keeper| keeper.execution) else { continue };
             let at = *self.poisoned.entry(execution).or_insert(now + Duration::from_secs(3));
             if at <= now && host.is_on() {
@@ -332,7 +338,8 @@ impl World {
                     ));
                 }
             }
-            let is_over = used.iter().any(|(name, used)| host.resources.get(*name).is_none_or(|have| used > have));
+            let is_over =
+                used.iter().any(|(name, used)| host.resources.get(*name).is_none_or(|have| used > have));
             if is_over || host.keepers.len() > host.slots as usize {
                 self.truth.fail(format!("capacity: {} runs {} attempts", host.name, host.keepers.len()));
             }
