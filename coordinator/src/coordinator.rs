@@ -141,7 +141,17 @@ impl Coordinator {
             finished: finished.clone(),
         })?;
         let (reader, logs) = (store.reader(), store.logs());
-        let shared = Arc::new(Shared { config, hub, runtime, reader, logs, finished, tokens, fingerprint });
+        let shared = Arc::new(Shared {
+            transfers: TransferStore::new(&config.data_dir),
+            config,
+            hub,
+            runtime,
+            reader,
+            logs,
+            finished,
+            tokens,
+            fingerprint,
+        });
         Ok(Self { shared, listener, thread, tls, store, is_protected })
     }
 

@@ -18,6 +18,7 @@ mod runtime;
 mod shared;
 pub mod store;
 pub mod tls;
+mod transfer;
 
 pub use config::{Config, ConfigError, Protection};
 pub use coordinator::{Activity, Coordinator, CoordinatorError, run};

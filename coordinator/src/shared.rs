@@ -6,6 +6,7 @@ use crate::finished::{Finished, FinishedRing};
 use crate::hub::Hub;
 use crate::runtime::Handle;
 use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
+use crate::transfer::TransferStore;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) logs: Logs,
     pub(crate) finished: Arc<FinishedRing>,
     pub(crate) tokens: Tokens,
+    pub(crate) transfers: TransferStore,
     /// Goes into new tokens when the certificate is self-signed.
     pub(crate) fingerprint: Option<String>,
 }

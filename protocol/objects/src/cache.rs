@@ -7,7 +7,7 @@ use crate::incoming::checksum;
 use crate::limits::{PACKS_MAX, SNAPSHOTS_KEPT};
 use crate::pack::{self, PackFile, Part};
 use buildpool_protocol::limits::{SNAPSHOT_BYTES_MAX, TRANSFER_BYTES_MAX};
-use buildpool_protocol::transfer::{Manifest, ObjectFormat, ObjectId};
+use buildpool_protocol::transfer::{Head, Manifest, ObjectFormat, ObjectId};
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -218,6 +218,22 @@ impl ObjectCache {
 
     fn record_of(&self, manifest: &Manifest) -> PathBuf {
         self.record(&manifest.tree, manifest.head.as_ref().map(|head| &head.commit))
+    }
+
+    /// Notes what changed beside the objects of a snapshot that is here.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn renew(&self, manifest: &Manifest) -> Result<(), CacheError> {
+        let path = self.record_of(manifest);
+        // The history may be one that was not sent.
+        let known: Option<Manifest> = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let Some(known) = known else { return Ok(()) };
+        let head = known.head.zip(manifest.head.as_ref());
+        let head = head.map(|(head, new)| Head { branch: new.branch.clone(), ..head });
+        let renewed = Manifest { head, excludes: manifest.excludes.clone(), ..known };
+        let text = serde_json::to_vec(&renewed).expect("a manifest has string keys only");
+        Ok(directory::write_if_different(&path, &text)?)
     }
 
     fn check_parts(&self, parts: &[Part], manifest: &Manifest) -> Result<(), CacheError> {

@@ -8,6 +8,7 @@ pub mod git;
 pub mod incoming;
 pub mod limits;
 pub mod pack;
+pub mod pump;
 
 pub use cache::{CacheError, ObjectCache};
 pub use git::{Git, GitError, Place};

@@ -2,7 +2,8 @@
 
 use super::connect::Socket;
 use super::outbox::{Outbox, Parcel};
-use super::transfers::{Incoming, Outgoing, Transfers};
+use super::transfers::{Outgoing, Transfers};
+use buildpool_objects::pump::Event;
 use buildpool_protocol::frame::{
     BINARY_HEADER_BYTES, BinaryHeader, BinaryKind, decode_control, encode_control,
 };
@@ -87,7 +88,7 @@ async fn read<E>(
         };
         match message {
             Message::Text(text) => match decode_control(text.as_str()) {
-                Ok(ToWorker::Transfer(step)) => transfers.deliver(step.channel(), Incoming::Step(step)),
+                Ok(ToWorker::Transfer(step)) => transfers.deliver(step.channel(), Event::Step(step)),
                 Ok(message) => {
                     if matches!(message, ToWorker::Registered { .. }) {
                         transfers.registered();
@@ -104,7 +105,7 @@ async fn read<E>(
             Message::Binary(frame) => match BinaryHeader::decode(&frame) {
                 Ok((BinaryHeader { kind: BinaryKind::Transfer, channel, position }, _)) => {
                     let bytes = frame.slice(BINARY_HEADER_BYTES..);
-                    transfers.deliver(channel, Incoming::Bytes { position, bytes });
+                    transfers.deliver(channel, Event::Bytes { position, bytes });
                 }
                 // The coordinator has nothing else to send in bulk.
                 Ok(_) => {}

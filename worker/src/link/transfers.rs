@@ -1,6 +1,7 @@
 //! Transfers on the link: each has a channel, and none outlives its connection. Whoever transfers opens another channel then
 //! and begins again; it goes on where the receiver's disk ends.
 
+use buildpool_objects::pump::{self, Event, Interrupted};
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::limits::{TRANSFER_FRAME_BYTES, TRANSFER_WINDOW_BYTES};
 use buildpool_protocol::transfer::Message;
@@ -24,20 +25,6 @@ pub enum Outgoing {
     Frame(Bytes),
 }
 
-/// What comes in on one channel.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Incoming {
-    /// A step of the coordinator's.
-    Step(Message),
-    /// Bytes of what was asked for.
-    Bytes {
-        /// Where they belong.
-        position: u64,
-        /// Some of them.
-        bytes: Bytes,
-    },
-}
-
 /// All transfers of a worker.
 #[derive(Debug)]
 pub struct Transfers {
@@ -50,13 +37,9 @@ pub struct Transfers {
 struct State {
     connection: u64,
     link: Option<mpsc::Sender<Outgoing>>,
-    channels: HashMap<u32, mpsc::Sender<Incoming>>,
+    channels: HashMap<u32, mpsc::Sender<Event>>,
     last_channel: u32,
 }
-
-/// The connection is gone: begin again with another channel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Interrupted;
 
 /// One transfer on one connection.
 #[derive(Debug)]
@@ -64,7 +47,7 @@ pub struct Channel {
     transfers: Arc<Transfers>,
     number: u32,
     link: mpsc::Sender<Outgoing>,
-    incoming: mpsc::Receiver<Incoming>,
+    incoming: mpsc::Receiver<Event>,
 }
 
 impl Default for Transfers {
@@ -100,9 +83,9 @@ impl Transfers {
 
     /// Hands something to the transfer that it belongs to. One that is over hears nothing; one that gets more than it allowed is
     /// ended.
-    pub fn deliver(&self, channel: u32, incoming: Incoming) {
+    pub fn deliver(&self, channel: u32, event: Event) {
         let mut state = self.state();
-        if state.channels.get(&channel).is_some_and(|transfer| transfer.try_send(incoming).is_err()) {
+        if state.channels.get(&channel).is_some_and(|transfer| transfer.try_send(event).is_err()) {
             state.channels.remove(&channel);
         }
     }
@@ -137,25 +120,16 @@ impl Transfers {
     }
 }
 
-impl Channel {
-    /// The number that every step of it carries.
-    pub const fn number(&self) -> u32 {
+impl pump::Channel for Channel {
+    fn number(&self) -> u32 {
         self.number
     }
 
-    /// Sends a step.
-    ///
-    /// # Errors
-    /// [`Interrupted`].
-    pub async fn say(&self, step: Message) -> Result<(), Interrupted> {
+    async fn say(&mut self, step: Message) -> Result<(), Interrupted> {
         self.link.send(Outgoing::Step(FromWorker::Transfer(step))).await.map_err(|_| Interrupted)
     }
 
-    /// Sends bytes; waits while the link is busy.
-    ///
-    /// # Errors
-    /// [`Interrupted`].
-    pub async fn send(&self, position: u64, bytes: &[u8]) -> Result<(), Interrupted> {
+    async fn send(&mut self, position: u64, bytes: &[u8]) -> Result<(), Interrupted> {
         let header = BinaryHeader { kind: BinaryKind::Transfer, channel: self.number, position };
         let mut frame = Vec::with_capacity(BINARY_HEADER_BYTES + bytes.len());
         frame.extend_from_slice(&header.encode());
@@ -163,17 +137,8 @@ impl Channel {
         self.link.send(Outgoing::Frame(frame.into())).await.map_err(|_| Interrupted)
     }
 
-    /// What comes next.
-    ///
-    /// # Errors
-    /// [`Interrupted`].
-    pub async fn next(&mut self) -> Result<Incoming, Interrupted> {
+    async fn next(&mut self) -> Result<Event, Interrupted> {
         self.incoming.recv().await.ok_or(Interrupted)
-    }
-
-    /// What has come already.
-    pub fn poll(&mut self) -> Option<Incoming> {
-        self.incoming.try_recv().ok()
     }
 }
 
@@ -185,7 +150,8 @@ impl Drop for Channel {
 
 #[cfg(test)]
 mod tests {
-    use super::{Incoming, Interrupted, Outgoing, Transfers};
+    use super::{Outgoing, Transfers};
+    use buildpool_objects::pump::{Channel as _, Event, Interrupted};
     use buildpool_protocol::transfer::Message;
     use std::sync::Arc;
 
@@ -203,7 +169,7 @@ mod tests {
         channel.send(7, b"bytes").await.unwrap();
         assert!(matches!(link.recv().await, Some(Outgoing::Step(_))));
         assert!(matches!(link.recv().await, Some(Outgoing::Frame(frame)) if frame.len() == 21));
-        let step = Incoming::Step(Message::Taken { channel: channel.number(), offset: 3 });
+        let step = Event::Step(Message::Taken { channel: channel.number(), offset: 3 });
         transfers.deliver(channel.number(), step.clone());
         transfers.deliver(channel.number() + 1, step.clone());
         assert_eq!(channel.next().await, Ok(step));
@@ -220,7 +186,7 @@ mod tests {
         transfers.registered();
         let mut channel = transfers.open().await;
         for offset in 0..1000 {
-            let step = Incoming::Step(Message::Taken { channel: channel.number(), offset });
+            let step = Event::Step(Message::Taken { channel: channel.number(), offset });
             transfers.deliver(channel.number(), step);
         }
         let mut count = 0;

@@ -1,0 +1,239 @@
+//! One transfer from its first step to its last.
+
+use super::peer::{Channel, Who};
+use super::store::Fetch;
+use crate::shared::Shared;
+use crate::store::Lookup;
+use buildpool_objects::CacheError;
+use buildpool_objects::pump::{self, Announced, Channel as _, Event, PumpError};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::{JobId, Lease};
+use buildpool_protocol::limits::{ARTIFACTS_BYTES_MAX, BASES_MAX, PATH_BYTES_MAX, TRANSFER_BYTES_MAX};
+use buildpool_protocol::transfer::{Checksum, Manifest, Message, ObjectId, Subject};
+use std::sync::Arc;
+
+/// Whether a step begins a transfer, from this side.
+pub(super) fn opens(who: Who, message: &Message) -> bool {
+    match (who, message) {
+        (Who::Client, Message::Offer { .. } | Message::FetchArtifact { .. }) => true,
+        (Who::Worker(_), Message::FetchSnapshot { .. } | Message::Begin { .. }) => true,
+        (Who::Client | Who::Worker(_), _) => false,
+    }
+}
+
+/// Serves it to its end.
+///
+/// # Errors
+/// What the other side is to be told.
+pub(super) async fn serve(
+    shared: &Arc<Shared>,
+    who: Who,
+    channel: &mut Channel,
+    opening: Message,
+) -> Result<(), LinkError> {
+    match (who, opening) {
+        (Who::Client, Message::Offer { manifest, bases, .. }) => offer(shared, channel, *manifest, bases).await,
+        (Who::Client, Message::FetchArtifact { job, path, .. }) => artifact_out(shared, channel, &job, &path).await,
+        (Who::Worker(_), Message::FetchSnapshot { project, tree, head, trees, heads, .. }) => {
+            snapshot_out(shared, channel, Fetch { project, tree, head, trees, heads }).await
+        }
+        (
+            Who::Worker(session),
+            Message::Begin { subject: Subject::Artifact { lease, path }, blake3, length, .. },
+        ) => {
+            let attempt = shared.hub.attempt(lease.attempt).filter(|attempt| attempt.lease == lease);
+            if !attempt.is_some_and(|attempt| attempt.is_of(session)) {
+                let text = format!("attempt {} is not this worker's", lease.attempt);
+                return Err(LinkError::new(ErrorCode::Forbidden, text));
+            }
+            artifact_in(shared, channel, lease, &path, (blake3, length)).await
+        }
+        (Who::Client | Who::Worker(_), _) => Err(unexpected()),
+    }
+}
+
+fn unexpected() -> LinkError {
+    LinkError::new(ErrorCode::Malformed, "this step does not belong here")
+}
+
+/// A client has a snapshot.
+async fn offer(
+    shared: &Arc<Shared>,
+    channel: &mut Channel,
+    manifest: Manifest,
+    bases: Vec<ObjectId>,
+) -> Result<(), LinkError> {
+    manifest.check()?;
+    if bases.len() > BASES_MAX {
+        let text = format!("bases: {} given; at most {BASES_MAX} are valid", bases.len());
+        return Err(LinkError::new(ErrorCode::Invalid, text));
+    }
+    let number = channel.number();
+    let (store, offered) = (shared.transfers.clone(), manifest.clone());
+    let lacks = blocking(move || {
+        let cache = store.cache(&offered.project, offered.tree.format())?;
+        let head = offered.head.as_ref().map(|head| &head.commit);
+        if cache.manifest(&offered.tree, head).is_some() {
+            // Its branch or its ignore patterns may be others now.
+            cache.renew(&offered)?;
+            return Ok(None);
+        }
+        let base = bases.into_iter().find(|base| cache.has_tree(base));
+        Ok(Some((base, head.is_none_or(|commit| cache.has_head(commit)))))
+    });
+    let Some((base, head)) = lacks.await? else {
+        return finish(channel).await;
+    };
+    say(channel, Message::Want { channel: number, base, head }).await?;
+    let (subject, blake3, length) = match channel.next().await {
+        Ok(Event::Step(Message::Begin { subject, blake3, length, .. })) => (subject, blake3, length),
+        Ok(Event::Step(Message::Failed { .. })) | Err(_) => return Ok(()),
+        Ok(Event::Step(_) | Event::Bytes { .. }) => return Err(unexpected()),
+    };
+    let base = match subject {
+        Subject::Snapshot { manifest: begun, base } if *begun == manifest => base,
+        Subject::Snapshot { .. } | Subject::Artifact { .. } => return Err(unexpected()),
+    };
+    let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };
+    let pack = match pump::receive(channel, shared.transfers.incoming(), announced).await {
+        Ok(pack) => pack,
+        Err(error) => return told(error),
+    };
+    let store = shared.transfers.clone();
+    blocking(move || {
+        let cache = store.cache(&manifest.project, manifest.tree.format())?;
+        let accepted = cache.accept(&pack, &manifest, base.as_ref());
+        if let Err(error) = std::fs::remove_file(&pack) {
+            tracing::warn!(%error, "a pack that was taken in can't be removed");
+        }
+        accepted
+    })
+    .await?;
+    finish(channel).await
+}
+
+/// A worker wants a snapshot.
+async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch) -> Result<(), LinkError> {
+    let store = shared.transfers.clone();
+    let (file, manifest, base) = blocking(move || store.pack(&fetch)).await?;
+    let subject = Subject::Snapshot { manifest: Box::new(manifest), base };
+    let begin = Message::Begin { channel: channel.number(), subject, blake3: file.blake3, length: file.length };
+    say(channel, begin).await?;
+    pump::send(channel, &file.path, file.length).await.or_else(told)
+}
+
+/// A worker has an artifact.
+async fn artifact_in(
+    shared: &Arc<Shared>,
+    channel: &mut Channel,
+    lease: Lease,
+    path: &str,
+    (blake3, length): (Checksum, u64),
+) -> Result<(), LinkError> {
+    if path.is_empty() || path.len() > PATH_BYTES_MAX {
+        let text = format!("artifact: its path has {} bytes; valid are 1 to {PATH_BYTES_MAX}", path.len());
+        return Err(LinkError::new(ErrorCode::Invalid, text));
+    }
+    let job = lease.attempt.job;
+    let present = std::fs::metadata(shared.transfers.artifact(job, &blake3));
+    if present.is_ok_and(|metadata| metadata.len() == length) {
+        return finish(channel).await;
+    }
+    let announced = Announced { blake3: blake3.clone(), length, limit: ARTIFACTS_BYTES_MAX };
+    let received = match pump::receive(channel, shared.transfers.incoming(), announced).await {
+        Ok(received) => received,
+        Err(error) => return told(error),
+    };
+    let store = shared.transfers.clone();
+    let kept = tokio::task::spawn_blocking(move || store.keep_artifact(job, &blake3, &received)).await;
+    match kept {
+        Ok(Ok(())) => finish(channel).await,
+        Ok(Err(error)) => {
+            tracing::error!(%job, %error, "an artifact can't be kept");
+            Err(LinkError::new(ErrorCode::Unavailable, format!("the coordinator's disk refuses it: {error}")))
+        }
+        Err(_) => Err(LinkError::new(ErrorCode::Unavailable, "the coordinator is going away")),
+    }
+}
+
+/// A client wants an artifact.
+async fn artifact_out(
+    shared: &Arc<Shared>,
+    channel: &mut Channel,
+    job: &str,
+    path: &str,
+) -> Result<(), LinkError> {
+    let job = shared.resolve(job)?;
+    let (blake3, length) = listed(shared, job, path)?;
+    let file = shared.transfers.artifact(job, &blake3);
+    if !file.is_file() {
+        let text = format!("artifact `{path}` of job {job} was here; it was removed by retention");
+        return Err(LinkError::new(ErrorCode::Evicted, text));
+    }
+    let record = shared.finished(job)?;
+    let done = record.record.done.as_ref();
+    let attempt = done.and_then(|done| done.attempt).unwrap_or_default();
+    let attempt = buildpool_protocol::ids::AttemptId { job, number: attempt };
+    let subject = Subject::Artifact { lease: Lease { attempt, epoch: 0 }, path: path.to_owned() };
+    say(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
+    pump::send(channel, &file, length).await.or_else(told)
+}
+
+/// Checksum and length of an artifact in a job's result.
+fn listed(shared: &Shared, job: JobId, path: &str) -> Result<(Checksum, u64), LinkError> {
+    let finished = match shared.reader.job(job).map_err(crate::shared::internal)? {
+        Lookup::Found(record) if record.done.is_none() => {
+            let text = format!("job {job} is not over yet; its artifacts come with its end");
+            return Err(LinkError::new(ErrorCode::NotFound, text));
+        }
+        Lookup::Found(_) | Lookup::Evicted | Lookup::Unknown => shared.finished(job)?,
+    };
+    let outcome = finished.record.done.as_ref().and_then(|done| done.outcome.as_ref());
+    let entries = outcome.map(|outcome| outcome.artifacts.as_slice()).unwrap_or_default();
+    let entry = entries.iter().find(|entry| entry.path == path);
+    let found = entry.and_then(|entry| Some((entry.blake3.parse().ok()?, entry.bytes)));
+    found.ok_or_else(|| {
+        let text = format!("job {job} has no artifact `{path}`; `buildpool artifacts {job}` lists them");
+        LinkError::new(ErrorCode::NotFound, text)
+    })
+}
+
+async fn say(channel: &mut Channel, step: Message) -> Result<(), LinkError> {
+    // A peer that is gone ends its own transfers.
+    let _gone = channel.say(step).await;
+    Ok(())
+}
+
+async fn finish(channel: &mut Channel) -> Result<(), LinkError> {
+    let number = channel.number();
+    say(channel, Message::Done { channel: number }).await
+}
+
+/// What the other side did or knows already needs no answer.
+fn told(error: PumpError) -> Result<(), LinkError> {
+    match error.for_the_other_side() {
+        Some(answer) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a transfer failed");
+            Err(answer)
+        }
+        None => Ok(()),
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CacheError> + Send + 'static,
+) -> Result<T, LinkError> {
+    let going = || LinkError::new(ErrorCode::Unavailable, "the coordinator is going away");
+    let done = tokio::task::spawn_blocking(work).await.map_err(|_| going())?;
+    done.map_err(|error| {
+        let code = match &error {
+            CacheError::Unknown(_) => ErrorCode::NotFound,
+            CacheError::NoBase(_) | CacheError::Incomplete { .. } => ErrorCode::Invalid,
+            CacheError::TooLarge { .. } => ErrorCode::TooLarge,
+            CacheError::Git(_) => ErrorCode::Internal,
+        };
+        tracing::warn!(error = &error as &dyn std::error::Error, "a snapshot can't be served");
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        LinkError::new(code, format!("{error}{cause}"))
+    })
+}

@@ -1,0 +1,155 @@
+//! Where snapshots and artifacts lie: one object cache a project, artifacts below their job, both below `transfer` in the
+//! data directory.
+
+use buildpool_objects::cache::{ObjectCache, project_key};
+use buildpool_objects::incoming::{checksum, remove_stale};
+use buildpool_objects::pack::PackFile;
+use buildpool_objects::{CacheError, Git, GitError};
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::limits::BASES_MAX;
+use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Transfers that were not finished, and packs that nobody fetched to the end, are thrown away after this long.
+const STALE_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+/// A project whose snapshots nobody used for this long is forgotten; a client sends them again.
+const IDLE_AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Where they lie.
+#[derive(Clone, Debug)]
+pub(crate) struct TransferStore {
+    root: PathBuf,
+}
+
+/// What a worker asks for.
+pub(crate) struct Fetch {
+    pub(crate) project: String,
+    pub(crate) tree: ObjectId,
+    pub(crate) head: Option<ObjectId>,
+    pub(crate) trees: Vec<ObjectId>,
+    pub(crate) heads: Vec<ObjectId>,
+}
+
+impl TransferStore {
+    pub(crate) fn new(data_directory: &Path) -> Self {
+        Self { root: data_directory.join("transfer") }
+    }
+
+    /// Bytes that are being received.
+    pub(crate) fn incoming(&self) -> PathBuf {
+        self.root.join("incoming")
+    }
+
+    /// The object cache of a project. git is looked for when it is needed, so that a coordinator without snapshots needs none.
+    pub(crate) fn cache(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
+        let directory = self.project(project, format);
+        fs::create_dir_all(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
+        ObjectCache::open(Git::find()?, &directory, format)
+    }
+
+    fn project(&self, project: &str, format: ObjectFormat) -> PathBuf {
+        self.root.join("projects").join(format!("{}.{}", project_key(project), format.name()))
+    }
+
+    /// Whether a snapshot is here whole. Says nothing of what is in it.
+    pub(crate) fn has(&self, project: &str, tree: &ObjectId, head: Option<&ObjectId>) -> bool {
+        self.project(project, tree.format()).is_dir()
+            && self.cache(project, tree.format()).is_ok_and(|cache| cache.manifest(tree, head).is_some())
+    }
+
+    /// Makes the pack for a worker. The same question gives the same file, so that a transfer can go on after a cut.
+    pub(crate) fn pack(&self, fetch: &Fetch) -> Result<(PackFile, Manifest, Option<ObjectId>), CacheError> {
+        let cache = self.cache(&fetch.project, fetch.tree.format())?;
+        let (trees, heads) = (bounded(&fetch.trees), bounded(&fetch.heads));
+        let question = format!("{} {} {:?} {trees:?} {heads:?}", fetch.project, fetch.tree, fetch.head);
+        let outgoing = self.root.join("outgoing");
+        fs::create_dir_all(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
+        let name = checksum(&blake3::hash(question.as_bytes()));
+        let path = outgoing.join(format!("{name}.pack"));
+        let wanted = (&fetch.tree, fetch.head.as_ref());
+        let manifest =
+            cache.manifest(wanted.0, wanted.1).ok_or_else(|| CacheError::Unknown(fetch.tree.clone()))?;
+        if let Ok((blake3, length)) = buildpool_objects::incoming::checksum_of(&path) {
+            let base = trees.iter().find(|base| cache.has_tree(base)).cloned();
+            return Ok((PackFile { path, blake3, length }, manifest, base));
+        }
+        cache.pack(wanted, trees, heads, &path)
+    }
+
+    /// Where an artifact lies.
+    pub(crate) fn artifact(&self, job: JobId, blake3: &Checksum) -> PathBuf {
+        self.artifacts().join(job.to_string()).join(blake3.as_str())
+    }
+
+    fn artifacts(&self) -> PathBuf {
+        self.root.join("artifacts")
+    }
+
+    /// Keeps an artifact that was received.
+    pub(crate) fn keep_artifact(&self, job: JobId, blake3: &Checksum, received: &Path) -> io::Result<()> {
+        let target = self.artifact(job, blake3);
+        let directory = target.parent().unwrap_or(&self.root);
+        fs::create_dir_all(directory)?;
+        fs::rename(received, &target)?;
+        fs::File::open(directory)?.sync_all()
+    }
+
+    /// Removes what nobody can ask for any more: artifacts of jobs that are not known, snapshots that were not used for
+    /// long, what was never finished. Blocks.
+    pub(crate) fn tidy(&self, pinned: &[ObjectId], is_known: impl Fn(JobId) -> bool) {
+        let now = SystemTime::now();
+        remove_stale(&self.incoming(), STALE_AFTER, now);
+        remove_stale(&self.root.join("outgoing"), STALE_AFTER, now);
+        for directory in directories(&self.artifacts()) {
+            let job = directory.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            if job.is_some_and(|job| !is_known(job)) {
+                log_failure(&directory, fs::remove_dir_all(&directory));
+            }
+        }
+        for directory in directories(&self.root.join("projects")) {
+            if let Err(error) = tidy_project(&directory, pinned, now) {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(directory = %directory.display(), error, "a project's objects could not be tidied");
+            }
+        }
+    }
+}
+
+fn bounded(ids: &[ObjectId]) -> &[ObjectId] {
+    &ids[..ids.len().min(BASES_MAX)]
+}
+
+fn tidy_project(directory: &Path, pinned: &[ObjectId], now: SystemTime) -> Result<(), CacheError> {
+    let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let format = if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
+    let records: Vec<SystemTime> = fs::read_dir(directory.join("snapshots"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.metadata().and_then(|metadata| metadata.modified()).ok())
+        .collect();
+    let used = records.into_iter().max();
+    let cache = ObjectCache::open(Git::find()?, directory, format)?;
+    let trees: BTreeSet<ObjectId> = cache.manifests().into_iter().map(|manifest| manifest.tree).collect();
+    let is_pinned = pinned.iter().any(|tree| trees.contains(tree));
+    let is_idle = used.is_none_or(|used| now.duration_since(used).is_ok_and(|idle| idle > IDLE_AFTER));
+    if is_idle && !is_pinned {
+        log_failure(directory, fs::remove_dir_all(directory));
+        return Ok(());
+    }
+    cache.tidy(pinned, buildpool_objects::limits::SNAPSHOTS_KEPT, false)
+}
+
+fn log_failure(directory: &Path, result: io::Result<()>) {
+    if let Err(error) = result {
+        tracing::warn!(directory = %directory.display(), %error, "could not be removed");
+    }
+}
+
+fn directories(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| path.is_dir())
+}
