@@ -9,9 +9,12 @@ use crate::net::router::router;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
 use crate::shared::wall_ms;
-use crate::store::{Logs, Retention, Store, StoreError};
+use crate::store::{Logs, Lookup, Retention, Store, StoreError};
 use crate::tls::{Tls, TlsError, TlsSource};
+use crate::transfer::TransferStore;
 use buildpool_pool::{Input, Pool};
+use buildpool_protocol::spec::Source;
+use buildpool_protocol::transfer::ObjectId;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -197,6 +200,7 @@ impl Coordinator {
         };
         let mut upkeep = tokio::task::JoinSet::new();
         upkeep.spawn(retain(self.store.logs(), retention));
+        upkeep.spawn(tidy_transfers(self.shared.clone()));
         if let Some(tls) = self.tls {
             upkeep.spawn(reload(tls));
         }
@@ -265,6 +269,29 @@ async fn retain(logs: Logs, retention: Retention) {
         if let Ok(Err(error)) = done {
             tracing::warn!(error = &error as &dyn std::error::Error, "old logs can't be removed");
         }
+    }
+}
+
+/// Removes snapshots and artifacts that nobody can ask for any more, from time to time.
+async fn tidy_transfers(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(RETAIN_EVERY).await;
+        let live = shared.runtime.all_live().await;
+        let pinned: Vec<ObjectId> = live
+            .iter()
+            .filter_map(|live| match &live.record.spec.source {
+                Source::Snapshot { id, .. } => id.parse().ok(),
+                Source::InPlace { .. } | Source::Empty => None,
+            })
+            .collect();
+        let shared = shared.clone();
+        // Ended only by the end of the coordinator.
+        let _ended = tokio::task::spawn_blocking(move || {
+            shared.transfers.tidy(&pinned, |job| {
+                !matches!(shared.reader.job(job), Ok(Lookup::Evicted | Lookup::Unknown))
+            });
+        })
+        .await;
     }
 }
 

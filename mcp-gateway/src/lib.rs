@@ -1,5 +1,6 @@
 //! The user's side: pool client, snapshots and the MCP tools.
 
+pub mod artifacts;
 pub mod client;
 mod config;
 pub mod directories;

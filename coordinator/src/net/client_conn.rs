@@ -4,10 +4,11 @@ use super::{follow, requests};
 use crate::auth::Principal;
 use crate::hub::Reply;
 use crate::shared::{Shared, VERSION};
+use crate::transfer::{self, Frame, Peer, Who};
 use axum::extract::ws::{Message, WebSocket};
 use buildpool_protocol::client_link::{FromClient, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::frame;
+use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{REGISTER_WITHIN, SILENCE_MAX};
 use buildpool_protocol::version::VersionRange;
@@ -91,8 +92,11 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let (sink, stream) = socket.split();
     let back = Back { shared: shared.clone(), principal, connection, control, bulk };
     let mut tasks = JoinSet::new();
-    tasks.spawn(write(sink, control_out, bulk_out));
-    Connection { back, replies, tasks, submitted: HashMap::new(), follows: HashMap::new() }.run(stream).await;
+    let (transfers, transfers_out) = Peer::new(shared.clone(), Who::Client);
+    tasks.spawn(write(sink, control_out, bulk_out, transfers_out));
+    Connection { back, replies, tasks, transfers, submitted: HashMap::new(), follows: HashMap::new() }
+        .run(stream)
+        .await;
     shared.hub.remove_client(connection);
 }
 
@@ -126,12 +130,17 @@ async fn write(
     mut sink: futures_util::stream::SplitSink<WebSocket, Message>,
     mut control: mpsc::Receiver<ToClient>,
     mut bulk: mpsc::Receiver<Message>,
+    mut transfers: transfer::Out,
 ) {
     loop {
         let message = tokio::select! {
             biased;
             Some(message) = control.recv() => Message::Text(frame::encode_control(&message).into()),
             Some(message) = bulk.recv() => message,
+            Some(frame) = transfers.recv() => match frame {
+                Frame::Step(step) => Message::Text(frame::encode_control(&ToClient::Transfer(step)).into()),
+                Frame::Bulk(bytes) => Message::Binary(bytes),
+            },
             else => break,
         };
         // A client that takes nothing for so long is gone; it goes on from its cursor when it comes back.
@@ -147,6 +156,7 @@ struct Connection {
     back: Back,
     replies: mpsc::Receiver<Reply>,
     tasks: JoinSet<()>,
+    transfers: Peer,
     submitted: HashMap<u32, Submitted>,
     /// How far each followed log has been taken.
     follows: HashMap<u32, watch::Sender<Option<u64>>>,
@@ -174,12 +184,27 @@ impl Connection {
                         Ok(message) => self.request(message).await,
                         Err(error) => return self.back.say(ToClient::Error { request: None, error }).await,
                     },
-                    Ok(Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_)))) => {}
+                    Ok(Some(Ok(Message::Binary(bytes)))) => if let Err(error) = self.bytes(&bytes) {
+                        return self.back.say(ToClient::Error { request: None, error }).await;
+                    },
+                    Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
                     // A client that is there pings; one that is silent is gone, and its jobs go on.
                     Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) | Err(_) => return,
                 },
             }
         }
+    }
+
+    fn bytes(&mut self, bytes: &Bytes) -> Result<(), LinkError> {
+        let (header, _) = BinaryHeader::decode(bytes)?;
+        if header.kind != BinaryKind::Transfer {
+            return Err(LinkError::new(
+                ErrorCode::Malformed,
+                "only transfer frames are expected from a client",
+            ));
+        }
+        self.transfers.bytes(header.channel, header.position, bytes.slice(BINARY_HEADER_BYTES..));
+        Ok(())
     }
 
     async fn reply(&mut self, reply: Reply) {
@@ -234,6 +259,7 @@ impl Connection {
         }
         match message {
             FromClient::Register { .. } => {}
+            FromClient::Transfer(step) => self.transfers.step(step),
             FromClient::Submit { request, submit } => {
                 match requests::submit(&self.back, request, *submit).await {
                     Ok(submitted) => drop(self.submitted.insert(request, submitted)),

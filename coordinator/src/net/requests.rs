@@ -7,7 +7,7 @@ use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
 use crate::runtime::Command;
-use crate::shared::{internal, internal_log, rfc3339, wall_ms};
+use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::{JobFilter, LogError, Lookup};
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submit, Submitter};
@@ -18,6 +18,8 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::spec::Source;
+use buildpool_protocol::transfer::ObjectId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -120,6 +122,7 @@ pub(crate) async fn submit(
         );
         return Err(LinkError::new(ErrorCode::Unavailable, text));
     }
+    has_its_snapshot(shared, &message).await?;
     let finished = earlier(back, &message)?;
     let submitted = Submitted {
         job: message.job,
@@ -143,6 +146,22 @@ pub(crate) async fn submit(
     let client = ClientRef { connection: back.connection, request };
     shared.runtime.input(Input::Submit { client, submit: Box::new(submit) }).await;
     Ok(submitted)
+}
+
+/// A job waits for workers, not for files: they are here before it is accepted.
+async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Result<(), LinkError> {
+    let Source::Snapshot { id, project, head, .. } = &message.spec.source else { return Ok(()) };
+    let invalid =
+        |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));
+    let tree: ObjectId = id.parse().map_err(invalid)?;
+    let head: Option<ObjectId> = head.as_deref().map(str::parse).transpose().map_err(invalid)?;
+    let (store, project) = (shared.transfers.clone(), project.clone());
+    let has = tokio::task::spawn_blocking(move || store.has(&project, &tree, head.as_ref())).await;
+    if has.unwrap_or(false) {
+        return Ok(());
+    }
+    let text = format!("source: the snapshot {id} is not here; send it first");
+    Err(LinkError::new(ErrorCode::NotFound, text))
 }
 
 /// A finished job that this submit repeats.

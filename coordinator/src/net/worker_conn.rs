@@ -6,10 +6,11 @@ use crate::completing;
 use crate::hub::WorkerOut;
 use crate::shared::Shared;
 use crate::store::Appended;
+use crate::transfer::{self, Frame, Peer, Who};
 use axum::extract::ws::{Message, WebSocket};
 use buildpool_pool::{Input, Session, Wish};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::frame::{self, BinaryHeader, BinaryKind};
+use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::{REGISTER_WITHIN, REPORT_EVERY, SILENCE_MAX};
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader};
@@ -41,9 +42,11 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let name = register.name.clone();
     let mut outbox = shared.hub.add_worker(session);
     shared.runtime.input(Input::Registered { session, register }).await;
+    let (transfers, mut frames) = Peer::new(shared.clone(), Who::Worker(session));
+    let unacknowledged = HashMap::new();
     let mut connection =
-        Connection { socket, shared: shared.clone(), session, protocol, unacknowledged: HashMap::new() };
-    let end = connection.run(&mut outbox, &principal).await;
+        Connection { socket, shared: shared.clone(), session, protocol, transfers, unacknowledged };
+    let end = connection.run(&mut outbox, &mut frames, &principal).await;
     shared.hub.remove_worker(session);
     shared.runtime.input(Input::Gone { session }).await;
     match end {
@@ -93,6 +96,7 @@ struct Connection {
     shared: Arc<Shared>,
     session: Session,
     protocol: u16,
+    transfers: Peer,
     /// Stored bytes of each attempt that the worker has not been told of.
     unacknowledged: HashMap<AttemptId, u64>,
 }
@@ -101,6 +105,7 @@ impl Connection {
     async fn run(
         &mut self,
         outbox: &mut tokio::sync::mpsc::Receiver<WorkerOut>,
+        frames: &mut transfer::Out,
         principal: &Principal,
     ) -> Result<(), LinkError> {
         let shared = self.shared.clone();
@@ -118,6 +123,7 @@ impl Connection {
                     Ok(Some(Ok(message))) => if !self.take(message).await? { return Ok(()) },
                     Ok(Some(Err(_)) | None) | Err(_) => return Ok(()),
                 },
+                Some(frame) = frames.recv() => if !self.send_frame(frame).await { return Ok(()) },
             }
         }
     }
@@ -136,6 +142,16 @@ impl Connection {
             WorkerOut::Close(error) => return Err(error),
         };
         Ok(self.send(&message).await)
+    }
+
+    async fn send_frame(&mut self, frame: Frame) -> bool {
+        match frame {
+            Frame::Step(step) => self.send(&ToWorker::Transfer(step)).await,
+            Frame::Bulk(bytes) => matches!(
+                tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Binary(bytes))).await,
+                Ok(Ok(()))
+            ),
+        }
     }
 
     async fn send(&mut self, message: &ToWorker) -> bool {
@@ -186,7 +202,7 @@ impl Connection {
         match message {
             // A second one on the same connection says nothing new.
             FromWorker::Register(_) => {}
-            FromWorker::Transfer(_) => {}
+            FromWorker::Transfer(step) => self.transfers.step(step),
             FromWorker::Report { held, condition } => {
                 runtime.input(Input::Reported { session, held, condition }).await
             }
@@ -208,10 +224,14 @@ impl Connection {
 
     async fn output(&mut self, bytes: Bytes) -> Result<bool, LinkError> {
         let (header, content) = BinaryHeader::decode(&bytes)?;
+        if header.kind == BinaryKind::Transfer {
+            self.transfers.bytes(header.channel, header.position, bytes.slice(BINARY_HEADER_BYTES..));
+            return Ok(true);
+        }
         if header.kind != BinaryKind::Output {
             return Err(LinkError::new(
                 ErrorCode::Malformed,
-                "only output frames are expected from a worker here",
+                "only output and transfer frames are expected from a worker",
             ));
         }
         let malformed = |error: &dyn std::fmt::Display| {

@@ -63,7 +63,8 @@ impl Peer {
         let refusal = if self.channels.contains_key(&number) {
             Some(LinkError::new(ErrorCode::Conflict, format!("channel {number} is in use")))
         } else if self.channels.len() >= TRANSFERS_MAX {
-            let text = format!("{TRANSFERS_MAX} transfers of this connection are under way; wait for one to end");
+            let text =
+                format!("{TRANSFERS_MAX} transfers of this connection are under way; wait for one to end");
             Some(LinkError::new(ErrorCode::Exhausted, text))
         } else {
             None
@@ -81,7 +82,8 @@ impl Peer {
             };
             if let Err(error) = ended {
                 // A peer that is gone does not hear it.
-                let _gone = pump::Channel::say(&mut channel, Message::Failed { channel: number, error }).await;
+                let _gone =
+                    pump::Channel::say(&mut channel, Message::Failed { channel: number, error }).await;
             }
         });
     }

@@ -32,8 +32,12 @@ pub(super) async fn serve(
     opening: Message,
 ) -> Result<(), LinkError> {
     match (who, opening) {
-        (Who::Client, Message::Offer { manifest, bases, .. }) => offer(shared, channel, *manifest, bases).await,
-        (Who::Client, Message::FetchArtifact { job, path, .. }) => artifact_out(shared, channel, &job, &path).await,
+        (Who::Client, Message::Offer { manifest, bases, .. }) => {
+            offer(shared, channel, *manifest, bases).await
+        }
+        (Who::Client, Message::FetchArtifact { job, path, .. }) => {
+            artifact_out(shared, channel, &job, &path).await
+        }
         (Who::Worker(_), Message::FetchSnapshot { project, tree, head, trees, heads, .. }) => {
             snapshot_out(shared, channel, Fetch { project, tree, head, trees, heads }).await
         }
@@ -117,7 +121,8 @@ async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch)
     let store = shared.transfers.clone();
     let (file, manifest, base) = blocking(move || store.pack(&fetch)).await?;
     let subject = Subject::Snapshot { manifest: Box::new(manifest), base };
-    let begin = Message::Begin { channel: channel.number(), subject, blake3: file.blake3, length: file.length };
+    let begin =
+        Message::Begin { channel: channel.number(), subject, blake3: file.blake3, length: file.length };
     say(channel, begin).await?;
     pump::send(channel, &file.path, file.length).await.or_else(told)
 }

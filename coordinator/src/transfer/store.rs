@@ -55,10 +55,9 @@ impl TransferStore {
         self.root.join("projects").join(format!("{}.{}", project_key(project), format.name()))
     }
 
-    /// Whether a snapshot is here whole. Says nothing of what is in it.
+    /// Whether a snapshot is here whole. Counts as a use of it.
     pub(crate) fn has(&self, project: &str, tree: &ObjectId, head: Option<&ObjectId>) -> bool {
-        self.project(project, tree.format()).is_dir()
-            && self.cache(project, tree.format()).is_ok_and(|cache| cache.manifest(tree, head).is_some())
+        ObjectCache::holds(&self.project(project, tree.format()), tree, head)
     }
 
     /// Makes the pack for a worker. The same question gives the same file, so that a transfer can go on after a cut.

@@ -5,6 +5,7 @@ use super::error::ClientError;
 use super::handle::Client;
 use super::link::Command;
 use super::requests::Outgoing;
+use buildpool_objects::pump::{self, Event, Interrupted};
 use buildpool_protocol::client_link::FromClient;
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::transfer::Message;
@@ -77,6 +78,28 @@ impl Transfer {
 
     async fn send(&self, outgoing: Outgoing) -> Result<(), ClientError> {
         self.client.send(Command::InTransfer { channel: self.channel, outgoing }).await
+    }
+}
+
+impl pump::Channel for Transfer {
+    fn number(&self) -> u32 {
+        self.channel
+    }
+
+    async fn say(&mut self, step: Message) -> Result<(), Interrupted> {
+        Self::say(self, step).await.map_err(|_| Interrupted)
+    }
+
+    async fn send(&mut self, position: u64, bytes: &[u8]) -> Result<(), Interrupted> {
+        self.send_bytes(position, bytes).await.map_err(|_| Interrupted)
+    }
+
+    async fn next(&mut self) -> Result<Event, Interrupted> {
+        match Self::next(self).await {
+            Some(TransferEvent::Step(step)) => Ok(Event::Step(step)),
+            Some(TransferEvent::Bytes { position, bytes }) => Ok(Event::Bytes { position, bytes }),
+            Some(TransferEvent::Interrupted | TransferEvent::Failed(_)) | None => Err(Interrupted),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! Files are taken as the bytes that they have: no line ends are converted, no filters run. What `git status` would not
 //! show as ignored goes along, less what looks like a secret and is not committed.
 
+mod deliver;
 mod error;
 mod head;
 mod index_file;
@@ -20,6 +21,7 @@ mod store;
 mod take;
 mod worktree;
 
+pub use deliver::{DeliverError, deliver};
 pub use error::SnapshotError;
 pub use index_file::IndexError;
 pub use take::{GUARD_BYTES, Options, Snapshot, take};

@@ -121,6 +121,13 @@ impl ObjectCache {
         Ok(Self { git, directory: directory.to_owned() })
     }
 
+    /// Whether a snapshot is whole in the cache in this directory; counts as a use of it. Needs no git.
+    pub fn holds(directory: &Path, tree: &ObjectId, head: Option<&ObjectId>) -> bool {
+        let path = directory.join(record_name(tree, head));
+        // Only the order of removal depends on its time.
+        File::open(path).map(|file| file.set_modified(SystemTime::now()).ok()).is_ok()
+    }
+
     /// For commands of git's on it.
     pub fn place(&self) -> Place {
         Place { git_dir: Some(self.directory.clone()), ..Place::default() }
@@ -169,8 +176,7 @@ impl ObjectCache {
     }
 
     fn record(&self, tree: &ObjectId, head: Option<&ObjectId>) -> PathBuf {
-        let head = head.map_or("none", ObjectId::as_str);
-        self.directory.join(format!("snapshots/{tree}.{head}.json"))
+        self.directory.join(record_name(tree, head))
     }
 
     /// An empty file that says that something is whole.
@@ -227,7 +233,8 @@ impl ObjectCache {
     pub fn renew(&self, manifest: &Manifest) -> Result<(), CacheError> {
         let path = self.record_of(manifest);
         // The history may be one that was not sent.
-        let known: Option<Manifest> = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let known: Option<Manifest> =
+            fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
         let Some(known) = known else { return Ok(()) };
         let head = known.head.zip(manifest.head.as_ref());
         let head = head.map(|(head, new)| Head { branch: new.branch.clone(), ..head });
@@ -429,6 +436,11 @@ impl ObjectCache {
         let files = fs::read_dir(self.directory.join("objects/pack")).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
     }
+}
+
+fn record_name(tree: &ObjectId, head: Option<&ObjectId>) -> String {
+    let head = head.map_or("none", ObjectId::as_str);
+    format!("snapshots/{tree}.{head}.json")
 }
 
 #[cfg(test)]

@@ -1,0 +1,200 @@
+//! Fetching what a job made: verified, resumed after a cut, and never written outside of the directory that was named.
+
+use crate::client::{Client, ClientError, Transfer};
+use buildpool_objects::pump::{self, Announced, Channel as _, Event, PumpError};
+use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
+use buildpool_protocol::report::ArtifactEntry;
+use buildpool_protocol::transfer::Message;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+/// How often a fetch is begun before it is given up.
+const TRIES_MAX: u32 = 10;
+/// The first pause between two tries; doubles.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why an artifact is not here.
+#[derive(Debug)]
+pub enum FetchError {
+    /// The link.
+    Client(ClientError),
+    /// On its way.
+    Pump(PumpError),
+    /// Its path would lead out of the directory, or through a link.
+    Path {
+        /// As the job has it.
+        path: String,
+    },
+    /// The disk here.
+    Io {
+        /// What was to be written.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => error.fmt(f),
+            Self::Pump(error) => error.fmt(f),
+            Self::Path { path } => write!(
+                f,
+                "`{}` leads out of the directory, or something else than a directory is in its way",
+                path.escape_debug()
+            ),
+            Self::Io { path, .. } => write!(f, "{} can't be written", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Client(error) => std::error::Error::source(error),
+            Self::Pump(error) => std::error::Error::source(error),
+            Self::Io { source, .. } => Some(source),
+            Self::Path { .. } => None,
+        }
+    }
+}
+
+impl<E: Into<PumpError>> From<E> for FetchError {
+    fn from(error: E) -> Self {
+        Self::Pump(error.into())
+    }
+}
+
+/// Fetches one artifact of a job into `directory`, under its path there; gives where it lies. A file that is there with
+/// the same content is left alone, another one is replaced.
+///
+/// # Errors
+/// See [`FetchError`].
+pub async fn fetch(
+    client: &Client,
+    job: &str,
+    entry: &ArtifactEntry,
+    directory: &Path,
+) -> Result<PathBuf, FetchError> {
+    let target = place(directory, &entry.path)?;
+    let is_there = buildpool_objects::incoming::checksum_of(&target)
+        .is_ok_and(|(blake3, _)| blake3.as_str() == entry.blake3);
+    if !is_there {
+        let staging = directory.join(".buildpool-incoming");
+        let received = receive(client, job, entry, &staging).await?;
+        let io = |source| FetchError::Io { path: target.clone(), source };
+        fs::rename(&received, &target).map_err(io)?;
+        // Stays when another fetch into the same directory is under way.
+        let _still_in_use = fs::remove_dir(&staging);
+    }
+    let mode = if entry.executable { 0o755 } else { 0o644 };
+    let io = |source| FetchError::Io { path: target.clone(), source };
+    fs::set_permissions(&target, fs::Permissions::from_mode(mode)).map_err(io)?;
+    Ok(target)
+}
+
+async fn receive(
+    client: &Client,
+    job: &str,
+    entry: &ArtifactEntry,
+    staging: &Path,
+) -> Result<PathBuf, FetchError> {
+    let mut pause = PAUSE;
+    let mut tries = 1;
+    loop {
+        let mut transfer = client.transfer().await.map_err(FetchError::Client)?;
+        match once(&mut transfer, job, entry, staging).await {
+            Err(FetchError::Pump(error)) if error.is_worth_a_retry() && tries < TRIES_MAX => {
+                tries += 1;
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn once(
+    transfer: &mut Transfer,
+    job: &str,
+    entry: &ArtifactEntry,
+    staging: &Path,
+) -> Result<PathBuf, FetchError> {
+    let channel = transfer.number();
+    let request = Message::FetchArtifact { channel, job: job.to_owned(), path: entry.path.clone() };
+    pump::Channel::say(transfer, request).await?;
+    let (blake3, length) = match pump::Channel::next(transfer).await? {
+        Event::Step(Message::Begin { blake3, length, .. }) => (blake3, length),
+        Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error).into()),
+        Event::Step(_) | Event::Bytes { .. } => {
+            return Err(PumpError::Misbehaved("something else than an answer to a fetch").into());
+        }
+    };
+    if blake3.as_str() != entry.blake3 || length != entry.bytes {
+        return Err(PumpError::Misbehaved("another artifact than was asked for").into());
+    }
+    let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };
+    let received = pump::receive(transfer, staging.to_owned(), announced).await?;
+    pump::Channel::say(transfer, Message::Done { channel }).await?;
+    Ok(received)
+}
+
+/// Where a path of a job lies below a directory; makes the directories on the way, and goes through no link.
+fn place(directory: &Path, path: &str) -> Result<PathBuf, FetchError> {
+    let wrong = || FetchError::Path { path: path.to_owned() };
+    let parts: Vec<_> = Path::new(path).components().collect();
+    if parts.is_empty() || parts.iter().any(|part| !matches!(part, Component::Normal(_))) {
+        return Err(wrong());
+    }
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| FetchError::Io { path, source }
+    };
+    fs::create_dir_all(directory).map_err(io(directory))?;
+    let mut at = directory.to_owned();
+    for part in &parts[..parts.len() - 1] {
+        at.push(part);
+        match fs::symlink_metadata(&at) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Err(wrong()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(&at).map_err(io(&at))?,
+            Err(error) => return Err(io(&at)(error)),
+        }
+    }
+    at.push(parts[parts.len() - 1]);
+    match fs::symlink_metadata(&at) {
+        Ok(metadata) if !metadata.is_file() => Err(wrong()),
+        _ => Ok(at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FetchError, place};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn no_path_leads_out_of_the_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("out");
+        let outside = root.path().join("outside");
+        fs::create_dir_all(&outside).unwrap();
+        assert_eq!(place(&directory, "a/b/c.txt").unwrap(), directory.join("a/b/c.txt"));
+        assert!(directory.join("a/b").is_dir());
+        symlink(&outside, directory.join("link")).unwrap();
+        symlink(outside.join("file"), directory.join("file-link")).unwrap();
+        fs::write(directory.join("plain"), "x").unwrap();
+        for path in
+            ["../x", "/etc/passwd", "a/../../x", "", ".", "link/x", "link", "file-link", "plain/x", "a/b"]
+        {
+            assert!(matches!(place(&directory, path), Err(FetchError::Path { .. })), "{path}");
+        }
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,115 @@
+//! Bringing a snapshot to a pool: only what it lacks, going on after a cut.
+
+use super::error::SnapshotError;
+use super::take::Snapshot;
+use crate::client::{Client, ClientError, Transfer};
+use buildpool_objects::pump::{self, Channel as _, Event, PumpError};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::transfer::{Message, Subject};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a transfer is begun before it is given up; the link itself is dialled again and again meanwhile.
+const TRIES_MAX: u32 = 10;
+/// The first pause between two tries; doubles up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Why a snapshot is not at the pool.
+#[derive(Debug)]
+pub enum DeliverError {
+    /// The link.
+    Client(ClientError),
+    /// On its way.
+    Pump(PumpError),
+    /// It could not be packed.
+    Snapshot(SnapshotError),
+}
+
+impl fmt::Display for DeliverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => write!(f, "the snapshot could not be sent: {error}"),
+            Self::Pump(error) => write!(f, "the snapshot could not be sent: {error}"),
+            Self::Snapshot(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for DeliverError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Client(error) => std::error::Error::source(error),
+            Self::Pump(error) => std::error::Error::source(error),
+            Self::Snapshot(error) => std::error::Error::source(error),
+        }
+    }
+}
+
+impl<E: Into<PumpError>> From<E> for DeliverError {
+    fn from(error: E) -> Self {
+        Self::Pump(error.into())
+    }
+}
+
+/// Sees that the pool has a snapshot whole. Gives the bytes that had to be sent; 0 when it was there.
+///
+/// # Errors
+/// When the pool refuses it, can't be reached for long, or the snapshot can't be packed any more.
+pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, DeliverError> {
+    let mut pause = PAUSE;
+    let mut is_base_suspect = false;
+    let mut tries = 1;
+    loop {
+        let mut transfer = client.transfer().await.map_err(DeliverError::Client)?;
+        match once(&mut transfer, snapshot, is_base_suspect).await {
+            Ok(sent) => {
+                let snapshot = Arc::clone(snapshot);
+                pump::on_disk(move || Ok(snapshot.delivered())).await?.map_err(DeliverError::Snapshot)?;
+                return Ok(sent);
+            }
+            // What we took for common was not, or is not any more: everything, then.
+            Err(DeliverError::Pump(PumpError::Refused(LinkError { code: ErrorCode::Invalid, .. })))
+                if !is_base_suspect =>
+            {
+                is_base_suspect = true;
+            }
+            Err(DeliverError::Pump(error)) if error.is_worth_a_retry() && tries < TRIES_MAX => {
+                tries += 1;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn once(
+    transfer: &mut Transfer,
+    snapshot: &Arc<Snapshot>,
+    is_base_suspect: bool,
+) -> Result<u64, DeliverError> {
+    let channel = transfer.channel();
+    let bases = if is_base_suspect { Vec::new() } else { snapshot.bases() };
+    let manifest = Box::new(snapshot.manifest.clone());
+    pump::Channel::say(transfer, Message::Offer { channel, manifest: manifest.clone(), bases }).await?;
+    let (base, head) = match pump::Channel::next(transfer).await? {
+        Event::Step(Message::Done { .. }) => return Ok(0),
+        Event::Step(Message::Want { base, head, .. }) => (base, head && !is_base_suspect),
+        Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error).into()),
+        Event::Step(_) | Event::Bytes { .. } => {
+            return Err(PumpError::Misbehaved("something else than an answer to an offer").into());
+        }
+    };
+    let (packing, on) = (Arc::clone(snapshot), base.clone());
+    let packed = pump::on_disk(move || Ok(packing.pack(on.as_ref(), head))).await?;
+    let pack = packed.map_err(DeliverError::Snapshot)?;
+    let subject = Subject::Snapshot { manifest, base };
+    let (blake3, length) = (pack.blake3.clone(), pack.length);
+    pump::Channel::say(transfer, Message::Begin { channel: transfer.number(), subject, blake3, length })
+        .await?;
+    pump::send(transfer, &pack.path, pack.length).await?;
+    Ok(pack.length)
+}
