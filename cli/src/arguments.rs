@@ -38,6 +38,8 @@ pub(crate) enum Subcommand {
     Job(JobArguments),
     /// Print what a job wrote, byte for byte
     Logs(LogsArguments),
+    /// List or fetch the files that a job kept
+    Artifacts(ArtifactsArguments),
     /// End a job
     Cancel(CancelArguments),
     /// List workers
@@ -180,9 +182,21 @@ pub(crate) struct RunArguments {
     /// Files to keep
     #[arg(long = "artifact", value_name = "GLOB")]
     pub(crate) artifacts: Vec<String>,
+    /// Run on a snapshot of the working tree, on the local pool too
+    #[arg(long, conflicts_with = "no_snapshot")]
+    pub(crate) snapshot: bool,
     /// Run in an empty directory
     #[arg(long)]
     pub(crate) no_snapshot: bool,
+    /// Run on this commit instead of the working tree
+    #[arg(long = "ref", value_name = "COMMIT", conflicts_with = "no_snapshot")]
+    pub(crate) commit: Option<String>,
+    /// Send files that look like secrets too
+    #[arg(long)]
+    pub(crate) allow_secrets: bool,
+    /// Send new and changed files up to this many megabytes
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) max_snapshot_mb: u64,
     /// Remove what earlier jobs built first
     #[arg(long)]
     pub(crate) clean: bool,
@@ -195,6 +209,20 @@ pub(crate) struct RunArguments {
     /// The command and its arguments; no shell
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ArtifactsArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    #[command(flatten)]
+    pub(crate) form: Form,
+    /// Fetch them into this directory
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// The job, or the beginning of its id
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

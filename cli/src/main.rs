@@ -35,6 +35,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Jobs(arguments) => commands::jobs::run(&arguments),
         Subcommand::Job(arguments) => commands::job::run(&arguments),
         Subcommand::Logs(arguments) => commands::logs::run(&arguments),
+        Subcommand::Artifacts(arguments) => commands::artifacts::run(&arguments),
         Subcommand::Cancel(arguments) => commands::cancel::run(&arguments),
         Subcommand::Workers(arguments) => commands::workers::list(&arguments),
         Subcommand::Drain(arguments) => commands::workers::drain(&arguments),

@@ -1,5 +1,6 @@
 //! One file a subcommand.
 
+pub(crate) mod artifacts;
 pub(crate) mod cancel;
 pub(crate) mod coordinator;
 pub(crate) mod digest;

@@ -18,6 +18,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     printed.map_err(|error| failure::of_stdout(&error))
 }
 
+/// Says on stderr what the caller should know and nothing depends on.
+pub(crate) fn warn(text: &str) {
+    // With stderr closed there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "buildpool: {text}");
+}
+
 /// Prints a result on stdout as JSON: one line for programs, indented for people.
 ///
 /// # Errors

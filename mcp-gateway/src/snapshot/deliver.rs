@@ -1,7 +1,7 @@
 //! Bringing a snapshot to a pool: only what it lacks, going on after a cut.
 
 use super::error::SnapshotError;
-use super::take::Snapshot;
+use super::take::{Options, Snapshot, take};
 use crate::client::{Client, ClientError, Transfer};
 use buildpool_objects::pump::{self, Channel as _, Event, PumpError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -52,6 +52,17 @@ impl<E: Into<PumpError>> From<E> for DeliverError {
     fn from(error: E) -> Self {
         Self::Pump(error.into())
     }
+}
+
+/// Takes a snapshot and sees that the pool has it whole: what comes before a submit.
+///
+/// # Errors
+/// When it can't be taken or delivered.
+pub async fn take_and_deliver(client: &Client, options: Options) -> Result<Arc<Snapshot>, DeliverError> {
+    let taken = pump::on_disk(move || Ok(take(&options))).await?;
+    let snapshot = Arc::new(taken.map_err(DeliverError::Snapshot)?);
+    deliver(client, &snapshot).await?;
+    Ok(snapshot)
 }
 
 /// Sees that the pool has a snapshot whole. Gives the bytes that had to be sent; 0 when it was there.

@@ -21,7 +21,7 @@ mod store;
 mod take;
 mod worktree;
 
-pub use deliver::{DeliverError, deliver};
+pub use deliver::{DeliverError, deliver, take_and_deliver};
 pub use error::SnapshotError;
 pub use index_file::IndexError;
 pub use take::{GUARD_BYTES, Options, Snapshot, take};

@@ -21,6 +21,9 @@ use std::time::SystemTime;
 /// New and changed files beyond this many bytes are not sent unasked.
 pub const GUARD_BYTES: u64 = 1 << 30;
 
+/// Files that a warning names.
+const NAMED_MAX: usize = 10;
+
 /// What to take.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -95,6 +98,30 @@ impl Snapshot {
             kept_back: self.kept_back.clone(),
             changed_meanwhile: self.changed_meanwhile.clone(),
         }
+    }
+
+    /// What the submitter should hear: a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let named = |paths: &[String]| {
+            let more = paths.len().saturating_sub(NAMED_MAX);
+            let shown = paths[..paths.len() - more].join(", ");
+            if more == 0 { shown } else { format!("{shown} and {more} more") }
+        };
+        if !self.kept_back.is_empty() {
+            warnings.push(format!(
+                "kept back because they look like secrets and are not committed like that: {} (--allow-secrets sends them)",
+                named(&self.kept_back)
+            ));
+        }
+        if !self.changed_meanwhile.is_empty() {
+            warnings.push(format!(
+                "changed again and again while the snapshot was taken, so it may not be of one moment: {}",
+                named(&self.changed_meanwhile)
+            ));
+        }
+        warnings.extend(self.notes.iter().cloned());
+        warnings
     }
 
     /// Trees that a pack can build on: what was sent from here before, and what is committed.

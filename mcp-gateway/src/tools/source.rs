@@ -38,9 +38,8 @@ pub(super) async fn of(client: &Client, directory: &Path) -> Result<JobSource, T
         });
     }
     let options = snapshot::Options::new(directory);
-    let taken = tokio::task::spawn_blocking(move || snapshot::take(&options)).await;
-    let snapshot = taken
-        .map_err(|error| ToolError::Snapshot(error.to_string()))?
+    let snapshot = snapshot::take_and_deliver(client, options)
+        .await
         .map_err(|error| ToolError::Snapshot(crate::client::chain(&error)))?;
     Ok(JobSource {
         source: snapshot.source(),

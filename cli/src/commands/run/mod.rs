@@ -8,9 +8,11 @@ use crate::failure::{Failure, POOL};
 use crate::settings;
 use crate::terminal;
 use buildpool_gateway::client::{Client, JobEvent, new_job_id};
+use buildpool_gateway::snapshot::{Options, Snapshot, take_and_deliver};
 use buildpool_protocol::client_link::SubmitMessage;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Nothing of what can go wrong in here is the command's fault.
 pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
@@ -20,7 +22,11 @@ pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
 async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
     let asked = spec::Asked::of(&arguments)?;
     let client = settings::connect(&arguments.pool).await?;
-    let (spec, secrets) = asked.into_spec(&arguments, client.pool().local)?;
+    let snapshot = match asked.snapshot(&arguments, client.pool().local) {
+        Some(options) => Some(bring(&client, options).await?),
+        None => None,
+    };
+    let (spec, secrets) = asked.into_spec(&arguments, snapshot.as_deref())?;
     let streams = arguments.output == OutputForm::Stream;
     let on_terminal = io::stderr().is_terminal();
     let submit = SubmitMessage {
@@ -29,7 +35,7 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
         client_request_id: None,
         attach: false,
         secrets,
-        snapshot: None,
+        snapshot: snapshot.map(|snapshot| snapshot.info()),
         wait: !arguments.detach,
         follow: streams && !arguments.detach,
         progress: on_terminal && !arguments.detach,
@@ -38,6 +44,15 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
         return detach(&client, submit).await;
     }
     watch::Watch::start(client, submit, arguments.output, on_terminal).await?.finish().await
+}
+
+/// Takes a snapshot, sends what the pool lacks of it, and says what it left out.
+async fn bring(client: &Client, options: Options) -> Result<Arc<Snapshot>, Failure> {
+    let snapshot = take_and_deliver(client, options).await.map_err(|error| Failure::of(POOL, &error))?;
+    for warning in snapshot.warnings() {
+        terminal::warn(&warning);
+    }
+    Ok(snapshot)
 }
 
 /// Prints the job's id, and leaves the job to the pool.

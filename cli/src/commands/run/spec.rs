@@ -2,6 +2,7 @@
 
 use crate::arguments::RunArguments;
 use crate::failure::{Failure, USAGE};
+use buildpool_gateway::snapshot::{Options, Snapshot};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::spec::{Command, JobSpec, Source, TemplateSpec};
 use std::collections::BTreeMap;
@@ -45,32 +46,39 @@ impl Asked {
         })
     }
 
-    /// The spec for a pool of this machine or another one.
+    /// What to take a snapshot of, where one is needed: in place on this machine's pool, on a snapshot everywhere else.
+    pub(super) fn snapshot(&self, arguments: &RunArguments, local: bool) -> Option<Options> {
+        let is_wanted = arguments.snapshot || arguments.commit.is_some() || !local;
+        (is_wanted && !arguments.no_snapshot).then(|| Options {
+            commit: arguments.commit.clone(),
+            allow_secrets: arguments.allow_secrets,
+            guard_bytes: arguments.max_snapshot_mb.saturating_mul(1_000_000),
+            ..Options::new(&self.directory)
+        })
+    }
+
+    /// The spec: on this snapshot, else in place or in an empty directory.
     ///
     /// # Errors
     /// When it is not valid.
     pub(super) fn into_spec(
         self,
         arguments: &RunArguments,
-        local: bool,
+        snapshot: Option<&Snapshot>,
     ) -> Result<(JobSpec, BTreeMap<String, Secret>), Failure> {
         let mut environment = BTreeMap::new();
-        let source = if arguments.no_snapshot {
-            Source::Empty
-        } else if local {
-            environment = own_environment(&self.directory, arguments.cwd.is_some());
-            Source::InPlace { directory: self.directory }
-        } else {
-            return Err(Failure::new(
-                USAGE,
-                "this pool is not on this machine and would need a snapshot of the working tree, which this version \
-                 can't take; --no-snapshot runs the command in an empty directory",
-            ));
+        let (source, project) = match snapshot {
+            Some(snapshot) => (snapshot.source(), snapshot.manifest.project.clone()),
+            None if arguments.no_snapshot => (Source::Empty, self.project),
+            None => {
+                environment = own_environment(&self.directory, arguments.cwd.is_some());
+                (Source::InPlace { directory: self.directory }, self.project)
+            }
         };
         environment.retain(|name, _| !self.secrets.contains_key(name));
         environment.extend(arguments.env.iter().cloned());
         let spec = JobSpec {
-            project: self.project,
+            project,
             env: environment,
             secrets: arguments.secrets.clone(),
             selectors: arguments.labels.clone(),
