@@ -184,6 +184,7 @@ impl Digester {
             self.streams[stream.index()].lines = lines;
             self.close(stream);
         }
+        self.options.roots.extend(facts.roots.iter().cloned());
         let mut cleaner = Cleaner::default();
         let tails = Stream::ALL.map(|stream| self.streams[stream.index()].tail.last_lines(&mut cleaner));
         let counts = Stream::ALL.map(|stream| {

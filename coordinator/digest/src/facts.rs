@@ -20,6 +20,8 @@ pub struct Facts {
     pub gaps: Vec<GapEntry>,
     /// Earlier runs of the same command and project.
     pub history: History,
+    /// Directories that paths are shown relative to, where they became known with the end: the workspace on its worker.
+    pub roots: Vec<String>,
 }
 
 impl Facts {
@@ -37,6 +39,7 @@ impl Facts {
             survivors: outcome.survivors.clone(),
             gaps: outcome.gaps.clone(),
             history,
+            roots: outcome.root.iter().cloned().collect(),
         }
     }
 }

@@ -1,0 +1,177 @@
+//! Working trees, workspaces and artifacts over real processes.
+
+use buildpool_tests::{Pool, PoolBuilder};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn git(directory: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command.args(["-c", "user.name=n", "-c", "user.email=e@example.org"]).args(arguments);
+    command.current_dir(directory).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// A committed project in the directory where commands are started.
+fn project(pool: &Pool) -> PathBuf {
+    let top = pool.place().work();
+    git(&top, &["init", "-q", "-b", "main"]);
+    fs::write(top.join(".gitignore"), "/out/\n").unwrap();
+    fs::write(top.join("name"), "committed\n").unwrap();
+    fs::create_dir(top.join("sub")).unwrap();
+    fs::write(top.join("sub/inner"), "inner\n").unwrap();
+    git(&top, &["add", "-A"]);
+    git(&top, &["commit", "-qm", "first"]);
+    git(&top, &["tag", "v1"]);
+    top
+}
+
+/// Everything in the git directory, with the times of files.
+fn fingerprint(top: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
+    let mut all = Vec::new();
+    let mut open = vec![top.join(".git")];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let metadata = entry.metadata().unwrap();
+            if metadata.is_dir() {
+                open.push(entry.path());
+            } else {
+                all.push((entry.path(), fs::read(entry.path()).unwrap(), metadata.modified().unwrap()));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn the_uncommitted_tree_is_what_runs_and_the_repository_is_not_touched() {
+    let pool = Pool::start(1);
+    let top = project(&pool);
+    fs::write(top.join("name"), "uncommitted\n").unwrap();
+    fs::write(top.join("new"), "untracked\n").unwrap();
+    fs::write(top.join(".env"), "SECRET=1\n").unwrap();
+    let before = fingerprint(&top);
+    let run = |arguments: &[&str], command: &str| {
+        let all = [&["run"], arguments, &["--", "sh", "-c", command]].concat();
+        pool.buildpool(&all)
+    };
+    let first = run(
+        &[],
+        "cat name new; ls -A; git status --porcelain; git describe --tags; mkdir out; echo warm > out/product",
+    );
+    assert_eq!(
+        first.clone().expect(0).out(),
+        "uncommitted\nuntracked\n.git\n.gitignore\nname\nnew\nsub\n M name\n?? new\nv1\n"
+    );
+    assert!(first.err().starts_with("buildpool: kept back"), "{}", first.err());
+    assert_eq!(fingerprint(&top), before);
+
+    fs::write(top.join("name"), "again\n").unwrap();
+    fs::remove_file(top.join("new")).unwrap();
+    let second = run(&["--cwd", "sub"], "cat ../name inner ../out/product; test ! -e ../new");
+    assert_eq!(second.expect(0).out(), "again\ninner\nwarm\n", "in the same workspace");
+    let clean = run(&["--clean"], "ls out");
+    assert_ne!(clean.code(), 0);
+    let old = run(&["--ref", "v1"], "cat name; git rev-parse HEAD");
+    let head = git(&top, &["rev-parse", "HEAD"]);
+    assert_eq!(old.expect(0).out(), format!("committed\n{head}\n"));
+    assert_eq!(fingerprint(&top), before);
+
+    let failed = run(&["--output", "json"], "pwd; echo \"$PWD/name:3:1: error: it is wrong\" >&2; exit 1");
+    let result = failed.json();
+    assert_eq!(result["snapshot"]["kept_back"][0], ".env");
+    assert_eq!(
+        result["tier_1_findings"][0]["location"]["file"], "name",
+        "relative to the workspace: {result}"
+    );
+}
+
+#[test]
+fn parallel_jobs_of_one_project_have_workspaces_of_their_own() {
+    let pool = Pool::start(1);
+    project(&pool);
+    let both = "echo here > out-of-$BUILDPOOL_JOB_ID; for i in $(seq 1000); do [ $(ls -d ../../*/work* ../../*/*/name 2>/dev/null | wc -l) -ge 2 ] && break; sleep 0.01; done; pwd";
+    let mut children: Vec<_> = (0..2)
+        .map(|_| {
+            let mut command = pool.command(&["run", "--", "sh", "-c", both]);
+            command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let places: Vec<String> = children
+        .drain(..)
+        .map(|child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap())
+        .collect();
+    assert!(places[0].starts_with('/') && places[0] != places[1], "{places:?}");
+}
+
+#[test]
+fn artifacts_come_back_also_after_a_failure_and_from_a_worker_that_has_gone() {
+    let mut pool = PoolBuilder::default().worker(&["--slots", "1"]).start();
+    project(&pool);
+    let make = "mkdir -p out/deep; head -c 3000000 /dev/urandom > out/deep/big; cp out/deep/big kept; \
+                printf '#!/bin/sh\\necho ran' > out/tool; chmod +x out/tool; ln -s /etc/passwd out/link; exit 3";
+    let job = pool.buildpool(&[
+        "run",
+        "--output",
+        "json",
+        "--artifact",
+        "out/**",
+        "--artifact",
+        "kept",
+        "--artifact",
+        "none",
+        "--",
+        "sh",
+        "-c",
+        make,
+    ]);
+    let result = job.json();
+    let id = result["job_id"].as_str().unwrap();
+    let paths: Vec<&str> =
+        result["artifacts"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["kept", "out/deep/big", "out/tool"]);
+    pool.kill_worker(0);
+    let listed = pool.buildpool(&["artifacts", id]);
+    assert!(listed.expect(0).out().contains("3000000  out/deep/big"));
+    let into = pool.place().home().join("fetched");
+    pool.buildpool(&["artifacts", id, "-o", into.to_str().unwrap()]).expect(0);
+    assert_eq!(fs::read(into.join("kept")).unwrap(), fs::read(into.join("out/deep/big")).unwrap());
+    assert_eq!(fs::read(into.join("kept")).unwrap().len(), 3_000_000);
+    let tool = Command::new(into.join("out/tool")).output().unwrap();
+    assert_eq!(tool.stdout, b"ran\n");
+    let mut names: Vec<_> = fs::read_dir(&into).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["kept", "out"]);
+}
+
+#[test]
+fn a_snapshot_survives_restarts_of_the_coordinator_and_of_the_worker_between_its_way_and_its_job() {
+    let mut pool = Pool::start(1);
+    let top = project(&pool);
+    fs::write(top.join("large"), vec![b'x'; 5_000_000]).unwrap();
+    pool.kill_worker(0);
+    let detached = pool.buildpool(&["run", "--detach", "--", "wc", "-c", "large"]);
+    let id = detached.expect(0).out().trim().to_owned();
+    pool.restart_coordinator();
+    pool.start_worker(0);
+    let result = pool.wait_for_state(&id, "done");
+    assert_eq!(result["verdict"], "passed", "{result}");
+    let logs = pool.buildpool(&["logs", &id]);
+    assert!(logs.expect(0).out().starts_with("5000000"));
+}
+
+#[test]
+fn on_the_local_pool_a_job_is_isolated_when_it_is_asked_for() {
+    let place = buildpool_tests::Place::new();
+    let top = place.work();
+    git(&top, &["init", "-q"]);
+    fs::write(top.join("a"), "a\n").unwrap();
+    let run = place.buildpool(&["run", "--snapshot", "--", "sh", "-c", "cat a; echo b > b"]);
+    assert_eq!(run.expect(0).out(), "a\n");
+    assert!(!top.join("b").exists());
+    place.buildpool(&["run", "--", "sh", "-c", "echo b > b"]).expect(0);
+    assert!(top.join("b").exists());
+}
