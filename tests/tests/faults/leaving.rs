@@ -12,11 +12,7 @@ fn terminate(pid: u32) {
 fn is_draining(pool: &Pool, index: usize) -> bool {
     let name = format!("w{index}");
     let workers = pool.buildpool(&["workers", "--json"]).expect(0).json();
-    workers
-        .as_array()
-        .unwrap()
-        .iter()
-        .any(|worker| worker["name"] == *name && worker["draining"] == true)
+    workers.as_array().unwrap().iter().any(|worker| worker["name"] == *name && worker["draining"] == true)
 }
 
 #[test]
