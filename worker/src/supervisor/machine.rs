@@ -113,7 +113,10 @@ impl Supervisor {
             Input::PipesClosed => self.pipes_closed = true,
             Input::Tree { left } => self.counted(now, left),
             Input::Contact { age } => {
-                self.contact_at = self.contact_at.max(now.continuous.saturating_sub(age));
+                let at = now.continuous.saturating_sub(age);
+                // An attempt may be about to start long after the last contact.
+                let is_first = self.phase == Phase::Starting;
+                self.contact_at = if is_first { at } else { self.contact_at.max(at) };
             }
             Input::Act(acted) => self.act(now, acted),
             Input::Hurry => self.hurry(now),
@@ -145,7 +148,9 @@ impl Supervisor {
                     continuous: self.plan.cut_off_after.map(|after| self.contact_at + after),
                 }
             }
-            Phase::Terminating { kill_at, rounds } => at((*kill_at).min(rounds.next_at)),
+            Phase::Terminating { kill_at, rounds } => {
+                Deadlines { continuous: self.gone_by(), ..at((*kill_at).min(rounds.next_at)) }
+            }
             Phase::Killing { until, rounds } => at((*until).min(rounds.next_at)),
             Phase::Settling { since, rounds } => {
                 let patience = if self.pipes_closed { SETTLE } else { PIPE_DRAIN };
@@ -214,7 +219,7 @@ impl Supervisor {
             Phase::Running { .. } => {
                 let grace = match acted {
                     Acted::Fenced => Duration::ZERO,
-                    Acted::CutOff => self.plan.cut_off_grace,
+                    Acted::CutOff => self.cut_off_grace(now),
                     Acted::Timeout { .. }
                     | Acted::IdleTimeout { .. }
                     | Acted::Cancelled { .. }
@@ -232,6 +237,18 @@ impl Supervisor {
             Phase::Starting => self.early = self.early.take().or(Some(acted)),
             Phase::Settling { .. } | Phase::Terminating { .. } | Phase::Killing { .. } | Phase::Done => {}
         }
+    }
+
+    /// When a cut-off tree is killed whatever grace is left, by the continuous clock: beyond it the job may run elsewhere.
+    fn gone_by(&self) -> Option<Duration> {
+        let after = self.plan.cut_off_after?;
+        Some(self.contact_at.saturating_add(after).saturating_add(self.plan.cut_off_grace))
+    }
+
+    /// After a sleep of the machine there may be less of it, or none.
+    fn cut_off_grace(&self, now: Now) -> Duration {
+        let left = self.gone_by().map(|at| at.saturating_sub(now.continuous));
+        left.map_or(self.plan.cut_off_grace, |left| left.min(self.plan.cut_off_grace))
     }
 
     fn hurry(&mut self, now: Now) {
@@ -274,6 +291,7 @@ impl Supervisor {
 
     fn advance(&mut self, now: Now) {
         let gone = self.exited && self.left == Some(0);
+        let is_overdue = self.gone_by().is_some_and(|at| now.continuous >= at);
         match &mut self.phase {
             Phase::Starting | Phase::Running { .. } | Phase::Done => {}
             Phase::Terminating { .. } | Phase::Killing { .. } if gone => {
@@ -281,7 +299,7 @@ impl Supervisor {
                 self.close_when_settled(now);
             }
             Phase::Terminating { kill_at, rounds } => {
-                if now.running >= *kill_at {
+                if now.running >= *kill_at || is_overdue {
                     self.kill(now);
                 } else if rounds.is_due(now.running) {
                     self.effects.push_back(Effect::Look);

@@ -142,6 +142,46 @@ fn sleep_of_the_machine_counts_for_the_lease_and_not_for_the_job() {
 }
 
 #[test]
+fn a_machine_that_slept_past_the_lease_leaves_no_grace() {
+    let after = Duration::from_secs(60);
+    for (slept, grace) in [(61, 2), (62, 1), (63, 0), (5_000, 0)] {
+        let mut bench = Bench::running(Plan { cut_off_after: Some(after), ..plan() });
+        bench.sleep_the_machine(Duration::from_secs(slept));
+        let first = if grace == 0 { Effect::Kill } else { Effect::Terminate };
+        assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), first], "{slept}");
+        bench.pass(Duration::from_secs(grace));
+        assert!(grace == 0 || bench.take().contains(&Effect::Kill), "{slept}");
+    }
+}
+
+#[test]
+fn a_tree_that_has_a_long_grace_is_gone_when_the_lease_ends() {
+    let after = Duration::from_secs(60);
+    let patient = Plan { cut_off_after: Some(after), grace: Duration::from_secs(3_600), ..plan() };
+    let mut bench = Bench::running(patient);
+    bench.pass(Duration::from_secs(50));
+    bench.feed(Input::Act(cancel()));
+    bench.pass(Duration::from_secs(12));
+    assert!(!bench.take().contains(&Effect::Kill));
+    let left = bench.supervisor.next_deadline().continuous.map(|at| at - bench.now.continuous);
+    assert_eq!(left, Some(Duration::from_secs(1)));
+    bench.pass(Duration::from_secs(1));
+    assert!(bench.take().contains(&Effect::Kill));
+}
+
+#[test]
+fn an_attempt_that_starts_long_after_the_last_contact_has_less_time() {
+    let after = Duration::from_secs(60);
+    let mut bench = Bench::new(Plan { cut_off_after: Some(after), ..plan() });
+    bench.feed(Input::Contact { age: Duration::from_secs(50) });
+    bench.feed(Input::Started);
+    bench.pass(Duration::from_secs(9));
+    assert_eq!(bench.take(), []);
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), Effect::Terminate]);
+}
+
+#[test]
 fn each_reason_has_its_grace() {
     for (acted, grace) in [
         (cancel(), GRACE),
