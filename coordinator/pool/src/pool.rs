@@ -3,6 +3,7 @@
 use crate::effect::{Change, Effect, JobRecord, WorkerRecord};
 use crate::input::{Input, Now};
 use crate::job::{Job, Phase};
+use crate::losses::Loss;
 use crate::placement::Obstacle;
 use crate::queue::Queue;
 use crate::reconcile::nameless;
@@ -186,6 +187,7 @@ impl Pool {
                 let has_begun = attempt.started_at_ms.is_some();
                 let state = if has_begun { HeldState::Running } else { HeldState::Preparing };
                 self.mark_granted(id, &attempt, state, None);
+                self.settle_group(now, id);
             }
             None => {
                 self.enqueue(now, id);
@@ -195,6 +197,19 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// A group was granted anew while an attempt of it counted as lost and might have returned: the newer grant holds.
+    fn settle_group(&mut self, now: Now, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(group) = job.record.spec.concurrency_group.clone() else { return };
+        let Some(holder) = self.groups.get(&group).copied().filter(|holder| *holder != id) else { return };
+        let lease = |id| self.jobs.get(&id).and_then(Job::granted).map(|granted| granted.lease);
+        let (Some(one), Some(other)) = (lease(holder), lease(id)) else { return };
+        let (older, newer) = if one.epoch < other.epoch { (one, id) } else { (other, holder) };
+        let reason = "its worker could not be reached before the coordinator restarted";
+        self.end_attempt(now, older.attempt.job, older, reason, Loss::Counted { may_return: true });
+        self.groups.insert(group, newer);
     }
 
     /// Takes one input, after all that has become due before. Drain [`Pool::poll_effect`] before the next.

@@ -234,3 +234,35 @@ fn nothing_is_said_before_it_is_on_disk() {
     }
     assert_eq!(written, (true, true, true, true));
 }
+
+#[test]
+fn a_group_that_was_granted_anew_stays_with_the_newer_grant() {
+    for (lost, newer) in [(1, 2), (2, 1)] {
+        let mut scene = Scene::new();
+        let gpu = || Register { labels: [("gpu".to_owned(), String::new())].into(), ..register(1, 1) };
+        let (session, _) = scene.join(gpu());
+        scene.gone(session);
+        for number in [1, 2] {
+            let spec = JobSpec { concurrency_group: Some("deploy".into()), ..spec() };
+            let picky = || JobSpec {
+                selectors: vec!["gpu".parse().expect("a selector")],
+                priority: 1,
+                ..spec.clone()
+            };
+            scene.send(submit(number, "a", if number == lost { picky() } else { spec.clone() }));
+        }
+        let (session, effects) = scene.join(gpu());
+        assert_eq!(granted(&effects), [lost]);
+        let old = scene.lease(lost);
+        scene.report(session, vec![held(old, HeldState::Running)]);
+        scene.gone(session);
+        scene.pass(LOST_AFTER);
+        assert_eq!(granted(&scene.join(register(2, 1)).1), [newer]);
+        scene.restart();
+        let running = held(scene.lease(newer), HeldState::Running);
+        let (_, effects) = scene.join(Register { held: vec![running], ..register(2, 1) });
+        assert_eq!(wishes(&effects), [Wish::Continue(scene.lease(newer))]);
+        let (_, effects) = scene.join(Register { held: vec![held(old, HeldState::Ended)], ..gpu() });
+        assert_eq!(wishes(&effects), [Wish::Continue(old)], "its result still counts");
+    }
+}
