@@ -307,6 +307,12 @@ impl World {
             let job = live.record.job;
             let waits_for_ever =
                 live.record.spec.on_lost == buildpool_protocol::spec::OnLost::Wait && !live.connected;
+            // So do those of its concurrency group.
+            let waits_behind =
+                live.waiting.as_ref().is_some_and(|(why, ..)| why.contains("concurrency group"));
+            if waits_behind {
+                continue;
+            }
             if !waits_for_ever {
                 self.truth.fail(format!(
                     "liveness: long after everything healed job {job} is {:?}, waiting {:?}, attempts {:?}",
