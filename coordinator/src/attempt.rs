@@ -22,6 +22,8 @@ pub(crate) struct LiveAttempt {
     log: Mutex<Log>,
     live: Arc<Mutex<Live>>,
     completing: AtomicBool,
+    /// The connection whose output the disk refused, until it is asked for it again; 0 for none.
+    asking_again: AtomicU64,
 }
 
 #[derive(Default)]
@@ -39,6 +41,7 @@ impl LiveAttempt {
             log: Mutex::default(),
             live: Arc::default(),
             completing: AtomicBool::new(false),
+            asking_again: AtomicU64::new(0),
         }
     }
 
@@ -108,6 +111,19 @@ impl LiveAttempt {
             digesting.abort();
         }
         self.writer(&mut log, logs)?.abandon()
+    }
+
+    /// Whether this connection is going to be asked again for what it sends now.
+    pub(crate) fn is_asked_again(&self, session: Session) -> bool {
+        self.asking_again.load(Ordering::Acquire) == session.0
+    }
+
+    pub(crate) fn begin_asking_again(&self, session: Session) {
+        self.asking_again.store(session.0, Ordering::Release);
+    }
+
+    pub(crate) fn end_asking_again(&self) {
+        self.asking_again.store(0, Ordering::Release);
     }
 
     /// True for the first caller; later ones leave it to them until [`LiveAttempt::completing_failed`].

@@ -8,6 +8,7 @@ use crate::logtext;
 use crate::result;
 use crate::runtime::Command;
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
+use crate::store::limits::JOBS_ROOM_BYTES;
 use crate::store::{JobFilter, LogError, Lookup};
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submit, Submitter};
@@ -119,6 +120,12 @@ pub(crate) async fn submit(
     if let Some(why) = shared.hub.degraded() {
         let text = format!(
             "nothing new is accepted while the coordinator can't write its records ({why}); try again"
+        );
+        return Err(LinkError::new(ErrorCode::Unavailable, text));
+    }
+    if let Some(free) = shared.logs.free_bytes().filter(|free| *free < JOBS_ROOM_BYTES) {
+        let text = format!(
+            "nothing new is accepted while the coordinator's disk has {free} bytes of room; {JOBS_ROOM_BYTES} are kept for what runs"
         );
         return Err(LinkError::new(ErrorCode::Unavailable, text));
     }

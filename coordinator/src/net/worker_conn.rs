@@ -6,6 +6,7 @@ use crate::completing;
 use crate::hub::WorkerOut;
 use crate::shared::Shared;
 use crate::store::Appended;
+use crate::store::limits::RECORDS_ROOM_BYTES;
 use crate::transfer::{self, Frame, Peer, Who};
 use axum::extract::ws::{Message, WebSocket};
 use buildpool_pool::{Input, Session, Wish};
@@ -247,6 +248,14 @@ impl Connection {
         else {
             return Ok(true);
         };
+        if attempt.is_asked_again(self.session) {
+            return Ok(true);
+        }
+        if self.shared.logs.free_bytes().is_some_and(|free| free < RECORDS_ROOM_BYTES) {
+            tracing::error!(attempt = %first.attempt, "output is left with its worker: the disk has no room for it");
+            self.ask_again_later(attempt, false);
+            return Ok(true);
+        }
         let appended =
             tokio::task::block_in_place(|| attempt.append(&self.shared.logs, header.position, content));
         match appended {
@@ -275,9 +284,11 @@ impl Connection {
         self.send(&ToWorker::Position { lease: attempt.lease, position }).await
     }
 
-    /// The disk refused output: nothing is lost, the worker has it. It is asked to send again from what there is.
+    /// The disk refused output: nothing is lost, the worker has it. It is asked to send again from what there is; until
+    /// then more of it would only be refused again, and is not looked at.
     fn ask_again_later(&self, attempt: Arc<LiveAttempt>, restart: bool) {
         let (shared, session) = (self.shared.clone(), self.session);
+        attempt.begin_asking_again(session);
         tokio::spawn(async move {
             tokio::time::sleep(WRITE_AGAIN_AFTER).await;
             let position = tokio::task::block_in_place(|| {
@@ -286,6 +297,7 @@ impl Connection {
                 }
                 attempt.position(&shared.logs)
             });
+            attempt.end_asking_again();
             if let Ok(position) = position {
                 let message = ToWorker::Position { lease: attempt.lease, position };
                 shared.hub.to_worker(session, WorkerOut::Message(Box::new(message)));

@@ -94,6 +94,17 @@ impl Disk {
         }
     }
 
+    /// Room for this user below a path, in bytes; none when it can't be told.
+    pub(crate) fn free_bytes(&self, path: &Path) -> Option<u64> {
+        let statistics = nix::sys::statvfs::statvfs(path).ok()?;
+        #[allow(
+            clippy::useless_conversion,
+            clippy::unnecessary_cast,
+            reason = "the widths differ between systems"
+        )]
+        Some((statistics.blocks_available() as u64).saturating_mul(statistics.fragment_size() as u64))
+    }
+
     /// Removes a file; it is fine when there is none.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         self.before(Operation::Remove, path)?;

@@ -18,6 +18,11 @@ pub const PACK_BYTES_MIN: u64 = 16 << 10;
 pub const INLINE_BYTES_MAX: usize = 4 << 10;
 /// A log that is still short after this long gets its file nevertheless.
 pub const INLINE_FOR: Duration = Duration::from_secs(1);
+/// Output is left with its worker while the disk has less room than this, in bytes: the rest is for the records of what
+/// runs, which nobody else has.
+pub const RECORDS_ROOM_BYTES: u64 = 4 << 20;
+/// No job is accepted while the disk has less room than this, in bytes.
+pub const JOBS_ROOM_BYTES: u64 = 2 * RECORDS_ROOM_BYTES;
 /// Most bytes that one read of a log gives.
 pub const READ_BYTES_MAX: usize = BINARY_FRAME_BYTES_MAX;
 /// Of one completed log, this much of its end stays in memory, in bytes.

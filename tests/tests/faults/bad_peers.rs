@@ -18,6 +18,7 @@ fn some_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
+#[track_caller]
 fn code(said: Option<Value>) -> (String, String) {
     let said = said.expect("a reason");
     let error = if said["error"].is_object() { &said["error"] } else { &said };

@@ -63,6 +63,13 @@ impl Logs {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Room on the disk, in bytes; none when it can't be told.
+    pub fn free_bytes(&self) -> Option<u64> {
+        // Before the first log there is no directory for logs.
+        let (root, disk) = (&self.inner.root, &self.inner.disk);
+        disk.free_bytes(root).or_else(|| disk.free_bytes(root.parent()?))
+    }
+
     /// The log of an attempt, to append to. The newest writer fences those before it. Reads what is on disk of the log;
     /// nothing is made before the first bytes come.
     ///
