@@ -46,11 +46,6 @@ impl Back {
         self.say(ToClient::Error { request: Some(request), error }).await;
     }
 
-    /// Whether nothing can be said any more.
-    fn is_cut(&self) -> bool {
-        self.control.is_closed()
-    }
-
     /// Sends a bulk frame; false when the client is gone.
     pub(crate) async fn bulk(&self, frame: Bytes) -> bool {
         self.bulk.send(Message::Binary(frame)).await.is_ok()
@@ -91,13 +86,18 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
     let (sink, stream) = socket.split();
     let back = Back { shared: shared.clone(), principal, connection, control, bulk };
-    let mut tasks = JoinSet::new();
     let (transfers, transfers_out) = Peer::new(shared.clone(), Who::Client);
-    tasks.spawn(write(sink, control_out, bulk_out, transfers_out));
+    let writer = tokio::spawn(write(sink, control_out, bulk_out, transfers_out));
+    let tasks = JoinSet::new();
     Connection { back, replies, tasks, transfers, submitted: HashMap::new(), follows: HashMap::new() }
         .run(stream)
         .await;
     shared.hub.remove_client(connection);
+    // All that could say something is gone; what was said last, the reason for the end, still goes out.
+    let abort = writer.abort_handle();
+    if tokio::time::timeout(REGISTER_WITHIN, writer).await.is_err() {
+        abort.abort();
+    }
 }
 
 async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal) -> Result<(), LinkError> {
@@ -174,11 +174,8 @@ impl Connection {
                     None => return,
                 },
                 error = &mut revoked => return self.back.say(ToClient::Error { request: None, error }).await,
-                Some(_) = self.tasks.join_next() => {
-                    if self.back.is_cut() {
-                        return;
-                    }
-                }
+                Some(_) = self.tasks.join_next() => {}
+                () = self.back.control.closed() => return,
                 received = tokio::time::timeout(SILENCE_MAX, stream.next()) => match received {
                     Ok(Some(Ok(Message::Text(text)))) => match frame::decode_control(&text) {
                         Ok(message) => self.request(message).await,

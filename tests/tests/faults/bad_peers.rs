@@ -121,6 +121,58 @@ async fn a_version_that_nobody_speaks_is_refused_and_a_range_is_agreed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_not_be_understood_ends_the_connection_with_its_reason() {
+    let scene = Scene::new();
+    let deep = "[".repeat(100_000);
+    let large = format!("{{\"type\":\"register\",\"name\":\"{}\"}}", "x".repeat(3 << 20));
+    for text in [
+        "",
+        "{",
+        "null",
+        "[]",
+        "\"register\"",
+        "{\"type\":\"dance\"}",
+        "{\"type\":\"report\"}",
+        &deep,
+        &large,
+    ] {
+        for is_worker in [false, true] {
+            let mut peer = if is_worker { scene.worker().await } else { scene.client().await };
+            peer.say(text.to_owned()).await;
+            let (code, message) = code(peer.last_words().await);
+            let shown: String = text.chars().take(40).collect();
+            assert_eq!(code, "malformed", "{shown}");
+            assert!(message.len() < 1_000, "{shown}: the reason is as long as the fault");
+        }
+    }
+    for is_worker in [false, true] {
+        let mut peer = if is_worker { scene.worker().await } else { scene.client().await };
+        peer.say(vec![0xff_u8; 300]).await;
+        assert_eq!(code(peer.last_words().await).0, "malformed");
+    }
+    // Once registered it is no different.
+    let mut client = scene.registered_client().await;
+    client.say("{\"type\":\"cancel\"}".to_owned()).await;
+    assert_eq!(code(client.last_words().await).0, "malformed");
+    let worker = |number: u32| {
+        let scene = &scene;
+        async move {
+            let mut worker = scene.worker().await;
+            worker.say_json(&register(&some_id(), &format!("odd-{number}"))).await;
+            assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+            worker
+        }
+    };
+    let frames: [&[u8]; 6] = [b"", b"short", &[1; 15], &[9; 64], &[2; 64], &[1; 80]];
+    for (number, frame) in (0..).zip(frames) {
+        let mut worker = worker(number).await;
+        worker.say(frame.to_vec()).await;
+        assert_eq!(code(worker.last_words().await).0, "malformed", "{frame:?}");
+    }
+    scene.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_too_large_is_not_taken() {
     let scene = Scene::new();
     for is_worker in [false, true] {

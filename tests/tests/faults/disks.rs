@@ -1,7 +1,36 @@
 //! Disks without room.
 
-use buildpool_tests::{PoolBuilder, Workload, wait_until};
+use buildpool_tests::{Finished, Pool, PoolBuilder, Workload, wait_for, wait_until};
 use std::time::Duration;
+
+fn detached(pool: &Pool) -> Finished {
+    pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "true"])
+}
+
+#[test]
+fn a_coordinator_without_room_refuses_new_jobs_keeps_what_runs_and_goes_on_by_itself() {
+    let builder = PoolBuilder::default().worker(&["--slots", "2"]);
+    let Some(pool) = builder.small_disk("coordinator", 24 << 20).start_on_disk() else { return };
+    let mut workload = Workload::new(&pool);
+    let job = workload.submit(&pool, 6_000_000, Duration::from_secs(3), &[]);
+    job.wait_for_bytes(500_000);
+    pool.disk().unwrap().fill();
+    let refused = wait_for("a job is refused", || Some(detached(&pool)).filter(|asked| asked.code() != 0));
+    assert_eq!(refused.code(), 125, "{refused}");
+    assert!(refused.err().contains("nothing new is accepted"), "{refused}");
+    // Whoever asks is answered all the same.
+    let shown = pool.job(&job.id);
+    assert_ne!(shown["state"], "done", "{shown:#}");
+    pool.buildpool(&["jobs"]).expect(0);
+    pool.buildpool(&["workers"]).expect(0);
+    wait_until("the job ends by itself", || job.has_finished());
+    assert_ne!(pool.job(&job.id)["state"], "done", "its log can't be whole");
+    pool.disk().unwrap().empty();
+    workload.wait(&pool);
+    wait_until("jobs are taken again", || detached(&pool).code() == 0);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["1"]);
+}
 
 #[test]
 fn a_worker_without_room_holds_its_job_back_and_goes_on_by_itself() {
