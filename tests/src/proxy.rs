@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -166,7 +166,7 @@ async fn listen(listener: TcpListener, target: SocketAddr, plan: watch::Receiver
 
 /// Carries one connection to its end.
 async fn carry(
-    inner: TcpStream,
+    mut inner: TcpStream,
     target: SocketAddr,
     number: u64,
     plan: watch::Receiver<Plan>,
@@ -179,11 +179,12 @@ async fn carry(
         counts.resets.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    let Ok(outer) = TcpStream::connect(target).await else { return };
+    let Ok(mut outer) = TcpStream::connect(target).await else { return };
     let _ = outer.set_zero_linger();
     let _ = (inner.set_nodelay(true), outer.set_nodelay(true));
     let carried = Arc::new(AtomicU64::new(0));
-    let ((inner_in, inner_out), (outer_in, outer_out)) = (inner.into_split(), outer.into_split());
+    // Owned halves would say an orderly end when they are dropped, ahead of the reset.
+    let ((inner_in, inner_out), (outer_in, outer_out)) = (inner.split(), outer.split());
     let lane = |direction, from, to| Lane {
         number,
         direction,
@@ -216,17 +217,17 @@ async fn exhausted(plan: &watch::Receiver<Plan>, carried: &AtomicU64) {
 }
 
 /// One direction of one connection.
-struct Lane {
+struct Lane<'a> {
     number: u64,
     direction: Direction,
-    from: OwnedReadHalf,
-    to: OwnedWriteHalf,
+    from: ReadHalf<'a>,
+    to: WriteHalf<'a>,
     plan: watch::Receiver<Plan>,
     carried: Arc<AtomicU64>,
     counts: Arc<Counts>,
 }
 
-impl Lane {
+impl Lane<'_> {
     async fn run(mut self) {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {

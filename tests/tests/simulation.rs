@@ -1,0 +1,25 @@
+//! A fixed set of seeds of the simulation. A failure prints the command that replays it.
+
+use buildpool_tests::sim::{Options, run_and_explain};
+
+/// Seeds that once failed, and what was wrong: they stay.
+const SAVED: [u64; 5] = [
+    // A machine slept past its lease while the cut-off tree still had grace.
+    327, // Two jobs of one concurrency group counted as granted after a restart.
+    331, // Jobs behind one that waits for ever.
+    273, 275, 297,
+];
+
+#[test]
+fn the_saved_seeds_hold() {
+    for seed in SAVED {
+        run_and_explain(&Options { seed, ..Options::default() }).unwrap_or_else(|report| panic!("{report}"));
+    }
+}
+
+#[test]
+fn forty_seeds_hold() {
+    for seed in 0..40 {
+        run_and_explain(&Options { seed, ..Options::default() }).unwrap_or_else(|report| panic!("{report}"));
+    }
+}
