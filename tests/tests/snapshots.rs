@@ -1,5 +1,7 @@
 //! Working trees, workspaces and artifacts over real processes.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use buildpool_tests::{Pool, PoolBuilder};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,10 +95,14 @@ fn the_uncommitted_tree_is_what_runs_and_the_repository_is_not_touched() {
 fn parallel_jobs_of_one_project_have_workspaces_of_their_own() {
     let pool = Pool::start(1);
     project(&pool);
-    let both = "echo here > out-of-$BUILDPOOL_JOB_ID; for i in $(seq 1000); do [ $(ls -d ../../*/work* ../../*/*/name 2>/dev/null | wc -l) -ge 2 ] && break; sleep 0.01; done; pwd";
+    // Each waits for the other, so that they run side by side.
+    let meeting = pool.place().file("meeting");
+    std::fs::create_dir(&meeting).unwrap();
+    let meeting = format!("MEETING={}", meeting.display());
+    let both = "touch $MEETING/$BUILDPOOL_JOB_ID; for i in $(seq 3000); do [ $(ls $MEETING | wc -l) -ge 2 ] && break; sleep 0.01; done; pwd";
     let mut children: Vec<_> = (0..2)
         .map(|_| {
-            let mut command = pool.command(&["run", "--", "sh", "-c", both]);
+            let mut command = pool.command(&["run", "--env", &meeting, "--", "sh", "-c", both]);
             command.stdout(std::process::Stdio::piped()).spawn().unwrap()
         })
         .collect();

@@ -7,6 +7,7 @@ use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An object that belongs to a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,6 +116,9 @@ fn added(git: &Git, place: &Place, from: &ObjectId, to: &ObjectId) -> Result<Vec
     Ok(parts)
 }
 
+/// Numbers the packs that are being made.
+static MAKING: AtomicU64 = AtomicU64::new(0);
+
 /// Writes a pack with these objects; objects may be deltas against those of `base`. Replaces `into` whole.
 ///
 /// # Errors
@@ -136,7 +140,9 @@ pub fn write(
         list.extend(part.path.iter().map(|byte| if *byte == b'\n' { b'?' } else { *byte }));
         list.push(b'\n');
     }
-    let beside = into.with_extension(format!("{}.new", std::process::id()));
+    // Two may make the same pack at the same time, also in one process.
+    let number = MAKING.fetch_add(1, Ordering::Relaxed);
+    let beside = into.with_extension(format!("{}-{number}.new", std::process::id()));
     let file = File::create(&beside).map_err(GitError::io(format!("creating {}", beside.display())))?;
     let arguments = ["pack-objects", "--stdout", "--delta-base-offset", "-q"];
     let made = git.run(place).args(arguments).input(list).output_into(file);

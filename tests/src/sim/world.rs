@@ -127,7 +127,7 @@ impl World {
     /// Until then, or until nothing is left to do.
     fn advance(&mut self, until: Time, ends_early: bool) {
         while self.truth.violation().is_none() {
-            if ends_early && self.truth.counts.steps % 64 == 0 && self.is_quiet() {
+            if ends_early && self.truth.counts.steps.is_multiple_of(64) && self.is_quiet() {
                 return;
             }
             let Some(at) = self.next().filter(|at| *at <= until) else { break };
@@ -184,17 +184,17 @@ impl World {
             match arrival {
                 Arrival::Up(message) => self.coordinator.hear(id, message, now, &mut self.truth),
                 Arrival::ClosedUp => self.coordinator.closed(id, now, &mut self.truth),
-                Arrival::Down(message) => self.to_daemon(index, |daemon, host, truth| {
+                Arrival::Down(message) => self.with_daemon(index, |daemon, host, truth| {
                     daemon.obey(host, id, *message, now, truth);
                 }),
                 Arrival::ClosedDown => {
-                    self.to_daemon(index, |daemon, _, truth| daemon.closed(id, now, truth));
+                    self.with_daemon(index, |daemon, _, truth| daemon.closed(id, now, truth));
                 }
             }
         }
     }
 
-    fn to_daemon(
+    fn with_daemon(
         &mut self,
         index: usize,
         act: impl FnOnce(&mut super::daemon::Daemon, &mut Host, &mut Truth),
