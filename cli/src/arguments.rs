@@ -499,7 +499,7 @@ pub(crate) struct McpArguments {
     /// Another name by which it is reached, as behind a proxy
     #[arg(long = "http-host", value_name = "HOST", requires = "http")]
     pub(crate) http_hosts: Vec<String>,
-    /// A web page that may ask, as https://app.example
+    /// A web page that may ask, as `https://app.example`
     #[arg(long = "http-origin", value_name = "ORIGIN", requires = "http")]
     pub(crate) http_origins: Vec<String>,
     /// Another project, served at /mcp/p/NAME

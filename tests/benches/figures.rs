@@ -3,6 +3,8 @@
 //! Names: `latency`, `command`, `many`, `stream`, `idle`, `cold`. Real processes and sockets throughout; what is quoted is the
 //! ratio, since machines differ and drift.
 
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
 use buildpool_gateway::client::{Client, Endpoint, JobEvent, Target, new_job_id};
 use buildpool_protocol::client_link::SubmitMessage;
 use buildpool_protocol::frame;

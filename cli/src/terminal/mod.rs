@@ -27,7 +27,7 @@ pub(crate) fn warn(text: &str) {
 /// Prints a result on stdout as JSON: one line for programs, indented for people.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let text = if io::stdout().is_terminal() {
         serde_json::to_string_pretty(value)

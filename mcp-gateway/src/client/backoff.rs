@@ -7,7 +7,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// The longest delay, before jitter.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Delays between tries. Each is drawn from the upper half of a span that doubles up to [`LONGEST`].
+/// Delays between tries. Each is drawn from the upper half of a span that doubles up to a limit.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     span: Duration,
