@@ -15,6 +15,7 @@ use buildpool_digest::Digest;
 use buildpool_pool::{Completed, Effect, Input, LiveJob, Now, Pool, WorkerView};
 use buildpool_protocol::ids::JobId;
 use records::Mirror;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
@@ -91,6 +92,21 @@ impl Handle {
     }
 }
 
+/// An answer to a question.
+struct Answer {
+    order: Order,
+    give: Box<dyn FnOnce() + Send>,
+}
+
+/// When an answer may be given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// At any time.
+    Any,
+    /// When everything that came before the question is on disk.
+    AfterRecords,
+}
+
 /// Why the runtime can't start.
 #[derive(Debug)]
 pub(crate) enum StartError {
@@ -123,7 +139,9 @@ pub(crate) struct Runtime {
     effects: Vec<Effect>,
     /// Answers to questions. They are given when everything that came before them can be seen: who is told that a job is
     /// not live any more finds its end.
-    answers: Vec<Box<dyn FnOnce() + Send>>,
+    answers: Vec<Answer>,
+    /// What came while the disk refused writes, in order; at most [`COMMANDS_MAX`].
+    held_back: VecDeque<Command>,
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
 }
@@ -142,6 +160,7 @@ impl Runtime {
             records: Vec::new(),
             effects: Vec::new(),
             answers: Vec::new(),
+            held_back: VecDeque::new(),
             held: Vec::new(),
         };
         runtime.restore()?;
@@ -182,20 +201,25 @@ impl Runtime {
             let deadline = self.parts.pool.next_deadline();
             let wait =
                 deadline.map_or(Duration::from_secs(3600), |at| at.saturating_sub(self.started.elapsed()));
-            tokio::select! {
-                biased;
-                taken = commands.recv_many(&mut batch, BATCH_MAX) => if taken == 0 { return },
-                () = tokio::time::sleep(wait) => self.handle(Input::Tick),
+            if self.held_back.is_empty() {
+                tokio::select! {
+                    biased;
+                    taken = commands.recv_many(&mut batch, BATCH_MAX) => if taken == 0 { return },
+                    () = tokio::time::sleep(wait) => self.handle(Input::Tick),
+                }
+            } else {
+                let some = self.held_back.len().min(BATCH_MAX);
+                batch.extend(self.held_back.drain(..some));
             }
             for command in batch.drain(..) {
                 self.take(command);
             }
-            self.commit().await;
+            self.commit(&mut commands).await;
             for effect in std::mem::take(&mut self.effects) {
                 self.carry_out(effect);
             }
             for answer in self.answers.drain(..) {
-                answer();
+                (answer.give)();
             }
             self.held.clear();
         }
@@ -209,26 +233,38 @@ impl Runtime {
             Command::Completed(ending) => self.completed(*ending),
             Command::Live { job, reply } => {
                 let live = pool.live_job(now, job);
-                self.answer(reply, live);
+                // Who is told that a job is not live looks for its end, which must be there then.
+                let order = if live.is_some() { Order::Any } else { Order::AfterRecords };
+                self.answer(reply, live, order);
             }
             Command::AllLive { reply } => {
                 let live = pool.live_ids().filter_map(|job| pool.live_job(now, job)).collect();
-                self.answer(reply, live);
+                self.answer(reply, live, Order::Any);
             }
             Command::Workers { reply } => {
                 let workers = pool.workers();
-                self.answer(reply, workers);
+                self.answer(reply, workers, Order::Any);
             }
             Command::Load { reply } => {
                 let load = pool.load();
-                self.answer(reply, load);
+                self.answer(reply, load, Order::Any);
             }
         }
     }
 
-    fn answer<T: Send + 'static>(&mut self, reply: oneshot::Sender<T>, answer: T) {
+    fn answer<T: Send + 'static>(&mut self, reply: oneshot::Sender<T>, answer: T, order: Order) {
         // A receiver that is gone does not want it any more.
-        self.answers.push(Box::new(move || drop(reply.send(answer))));
+        self.answers.push(Answer { order, give: Box::new(move || drop(reply.send(answer))) });
+    }
+
+    /// Gives those answers that may go ahead of the records.
+    fn answer_ahead(&mut self) {
+        for answer in std::mem::take(&mut self.answers) {
+            match answer.order {
+                Order::Any => (answer.give)(),
+                Order::AfterRecords => self.answers.push(answer),
+            }
+        }
     }
 
     fn completed(&mut self, ending: Ending) {
@@ -248,7 +284,7 @@ impl Runtime {
         }
     }
 
-    async fn commit(&mut self) {
+    async fn commit(&mut self, commands: &mut mpsc::Receiver<Command>) {
         if self.records.is_empty() {
             return;
         }
@@ -262,12 +298,36 @@ impl Runtime {
                 self.parts.hub.set_degraded(Some(error.to_string()));
                 is_degraded = true;
             }
-            tokio::time::sleep(WRITE_AGAIN_AFTER).await;
+            self.wait_for_room(commands).await;
         }
         if is_degraded {
             tracing::info!("records can be written again");
             self.parts.hub.set_degraded(None);
         }
         self.records.clear();
+    }
+
+    /// Waits before records are written again. Who only asks is answered meanwhile; everything else keeps its place.
+    async fn wait_for_room(&mut self, commands: &mut mpsc::Receiver<Command>) {
+        self.answer_ahead();
+        let until = tokio::time::sleep(WRITE_AGAIN_AFTER);
+        tokio::pin!(until);
+        loop {
+            let has_place = self.held_back.len() < COMMANDS_MAX;
+            let command = tokio::select! {
+                () = &mut until => return,
+                command = commands.recv(), if has_place => command,
+            };
+            match command {
+                Some(command @ (Command::Input(_) | Command::Completed(_))) => {
+                    self.held_back.push_back(command)
+                }
+                Some(question) => {
+                    self.take(question);
+                    self.answer_ahead();
+                }
+                None => return until.await,
+            }
+        }
     }
 }
