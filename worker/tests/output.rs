@@ -22,9 +22,12 @@ async fn any_bytes_arrive_as_they_were() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_streams_keep_their_order() {
     let (coordinator, _worker, _data) = pool().await;
-    // Each write is waited for by the next: the marker of a chunk is seen before the other stream goes on.
-    let lease = coordinator
-        .grant(shell("for i in 1 2 3 4 5; do echo out $i; sleep 0.02; echo err $i >&2; sleep 0.02; done"));
+    // Each write waits until the one before it is in the spool, which lies beside the job's directory.
+    let lease = coordinator.grant(shell(
+        "size() { cat ../log 2>/dev/null | wc -c; }
+         written() { while [ $(size) -le $1 ]; do sleep 0.002; done; }
+         for i in 1 2 3 4 5; do n=$(size); echo out $i; written $n; n=$(size); echo err $i >&2; written $n; done",
+    ));
     coordinator.outcome(lease).await;
     let order = coordinator.read(|book| book.logs[&lease.attempt].order.clone());
     let expected: Vec<_> = (0..5).flat_map(|_| [Stream::Stdout, Stream::Stderr]).collect();
