@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Between the exit of the command and the look at what it left behind, when both pipes are closed already: what is
-/// just about to exit is no leak.
-pub const SETTLE: Duration = Duration::from_millis(50);
+/// Between the end of the command and of its pipes, whichever came last, and the judgement that a process that is left was
+/// leaked: what is just about to exit is none, however slow the machine.
+pub const SETTLE: Duration = Duration::from_millis(250);
 /// From SIGTERM to SIGKILL for processes that outlived their command.
 pub const LEAK_GRACE: Duration = Duration::from_secs(2);
 /// Longest grace when the worker is cut off: the tree must be gone within the margin.

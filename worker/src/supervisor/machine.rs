@@ -68,7 +68,7 @@ pub struct Supervisor {
     leak_noted: bool,
     /// The command's own process has ended.
     exited: bool,
-    pipes_closed: bool,
+    pipes_closed_at: Option<Duration>,
     /// As last counted; unknown while something may have changed.
     left: Option<usize>,
     output_at: Duration,
@@ -87,7 +87,7 @@ impl Supervisor {
             acted: false,
             leak_noted: false,
             exited: false,
-            pipes_closed: false,
+            pipes_closed_at: None,
             left: None,
             output_at: now.running,
             blocked: false,
@@ -110,7 +110,7 @@ impl Supervisor {
                 self.output_at = now.running;
             }
             Input::Exited => self.exited(now),
-            Input::PipesClosed => self.pipes_closed = true,
+            Input::PipesClosed => self.pipes_closed_at = self.pipes_closed_at.or(Some(now.running)),
             Input::Tree { left } => self.counted(now, left),
             Input::Contact { age } => {
                 let at = now.continuous.saturating_sub(age);
@@ -153,11 +153,10 @@ impl Supervisor {
             }
             Phase::Killing { until, rounds } => at((*until).min(rounds.next_at)),
             Phase::Settling { since, rounds } => {
-                let patience = if self.pipes_closed { SETTLE } else { PIPE_DRAIN };
                 if self.left == Some(0) {
                     at(*since + PIPE_DRAIN)
                 } else {
-                    at((*since + patience).max(rounds.next_at))
+                    at(self.leaked_from(*since).max(rounds.next_at))
                 }
             }
         }
@@ -199,10 +198,15 @@ impl Supervisor {
     fn counted(&mut self, now: Now, left: usize) {
         self.left = Some(left);
         let Phase::Settling { since, .. } = self.phase else { return };
-        let patience = if self.pipes_closed { SETTLE } else { PIPE_DRAIN };
-        if left > 0 && now.running >= since + patience {
+        if left > 0 && now.running >= self.leaked_from(since) {
             self.end_leaked(now, LEAK_GRACE.min(self.plan.grace));
         }
+    }
+
+    /// From when on a process that is left counts as leaked, for a command that ended at `since`. One that has just closed
+    /// the pipes may be on its way out, whenever that was.
+    fn leaked_from(&self, since: Duration) -> Duration {
+        self.pipes_closed_at.map_or(since + PIPE_DRAIN, |closed_at| since.max(closed_at) + SETTLE)
     }
 
     /// The command is gone and left processes behind.
@@ -292,6 +296,10 @@ impl Supervisor {
     fn advance(&mut self, now: Now) {
         let gone = self.exited && self.left == Some(0);
         let is_overdue = self.gone_by().is_some_and(|at| now.continuous >= at);
+        let leaked_from = match self.phase {
+            Phase::Settling { since, .. } => self.leaked_from(since),
+            _ => Duration::MAX,
+        };
         match &mut self.phase {
             Phase::Starting | Phase::Running { .. } | Phase::Done => {}
             Phase::Terminating { .. } | Phase::Killing { .. } if gone => {
@@ -313,9 +321,8 @@ impl Supervisor {
                     self.effects.push_back(Effect::Look);
                 }
             }
-            Phase::Settling { since, rounds } => {
-                let patience = if self.pipes_closed { SETTLE } else { PIPE_DRAIN };
-                if !gone && now.running >= *since + patience && rounds.is_due(now.running) {
+            Phase::Settling { rounds, .. } => {
+                if !gone && now.running >= leaked_from && rounds.is_due(now.running) {
                     self.effects.push_back(Effect::Look);
                 }
                 self.close_when_settled(now);
@@ -329,7 +336,7 @@ impl Supervisor {
         if self.left != Some(0) {
             return;
         }
-        if self.pipes_closed {
+        if self.pipes_closed_at.is_some() {
             self.finish(false);
         } else if now.running >= since + PIPE_DRAIN {
             self.effects.push_back(Effect::ClosePipes);
@@ -337,7 +344,7 @@ impl Supervisor {
     }
 
     fn give_up(&mut self) {
-        if !self.pipes_closed {
+        if self.pipes_closed_at.is_none() {
             self.effects.push_back(Effect::ClosePipes);
         }
         self.finish(true);

@@ -281,6 +281,21 @@ fn what_ends_by_itself_in_time_is_no_leak() {
 }
 
 #[test]
+fn who_closes_the_pipes_late_has_a_moment_to_end() {
+    let mut bench = Bench::running(plan());
+    bench.feed(Input::Exited);
+    bench.feed(Input::Tree { left: 1 });
+    bench.pass(SETTLE * 2);
+    bench.feed(Input::PipesClosed);
+    bench.feed(Input::Tree { left: 1 });
+    bench.pass(SETTLE - Duration::from_millis(1));
+    bench.feed(Input::Tree { left: 1 });
+    assert!(!bench.take().contains(&Effect::NoteLeaked));
+    bench.feed(Input::Tree { left: 0 });
+    assert_eq!(bench.take(), [Effect::Finish { survivors: false }]);
+}
+
+#[test]
 fn pipes_that_a_stranger_holds_are_given_up() {
     let mut bench = Bench::running(plan());
     bench.feed(Input::Exited);
