@@ -50,6 +50,10 @@ pub(crate) enum Subcommand {
     Resume(ResumeArguments),
     /// Make, list and revoke tokens
     Token(TokenArguments),
+    /// Copy a coordinator's data directory, also while it runs
+    Backup(BackupArguments),
+    /// Make a data directory of a backup
+    Restore(RestoreArguments),
     /// Serve coding agents over MCP, on standard input and output or over HTTP
     Mcp(Box<McpArguments>),
     /// Look whether everything is as it should be
@@ -103,6 +107,46 @@ pub(crate) struct CoordinatorArguments {
     /// Its key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// How it logs to stderr: lines for people, or one JSON object a line
+    #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How a daemon logs.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BackupArguments {
+    /// The coordinator's data directory; the one of its configuration, or this user's, by default
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The coordinator's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where the copy goes; empty, or not there
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RestoreArguments {
+    /// The data directory to be made; empty, or not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The coordinator's configuration file, which may name it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The backup
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) form: Form,
 }
 
 #[derive(Args, Debug)]
@@ -131,6 +175,9 @@ pub(crate) struct WorkerArguments {
     /// A worker's token [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
+    /// How it logs to stderr: lines for people, or one JSON object a line
+    #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
 }
 
 #[derive(Args, Debug)]
@@ -170,6 +217,9 @@ pub(crate) struct RunArguments {
     /// Wait this long for a worker that nobody has seen yet
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     pub(crate) wait_for_worker: Option<Duration>,
+    /// When the pool can't be reached, run on this machine's own; the result says so
+    #[arg(long, value_name = "local")]
+    pub(crate) fallback: Option<Fallback>,
     /// How much the digest shows: minimal, normal or full
     #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
     pub(crate) verbosity: Verbosity,
@@ -223,6 +273,12 @@ pub(crate) struct ArtifactsArguments {
     /// The job, or the beginning of its id
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+}
+
+/// Where a job may run when its pool can't be reached.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fallback {
+    Local,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

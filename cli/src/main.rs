@@ -40,6 +40,8 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Workers(arguments) => commands::workers::list(&arguments),
         Subcommand::Drain(arguments) => commands::workers::drain(&arguments),
         Subcommand::Resume(arguments) => commands::workers::resume(&arguments),
+        Subcommand::Backup(arguments) => commands::backup::create(&arguments),
+        Subcommand::Restore(arguments) => commands::backup::restore(&arguments),
         Subcommand::Token(arguments) => commands::token::run(arguments),
         Subcommand::Install(arguments) => commands::install::run(arguments.what),
         Subcommand::Mcp(arguments) => commands::mcp::run(*arguments),

@@ -10,7 +10,7 @@ use buildpool_pool::{Completed, Session};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::worker_link::ToWorker;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a log that the disk refuses to make lasting waits.
 const SEAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -39,6 +39,7 @@ pub(crate) async fn complete(
             }
         }
     };
+    let sealed_at = Instant::now();
     let digester = match attempt.digester().await {
         Ok(digester) => Ok(digester),
         Err(error) => {
@@ -58,6 +59,7 @@ pub(crate) async fn complete(
         let history = shared.history(&attempt.spec);
         digester.finish(&digesting::facts(&outcome, history))
     });
+    shared.metrics.digested(sealed_at.elapsed());
     let completed = Completed { lease, verdict: digest.verdict, cause: digest.cause.clone(), outcome };
     let ending = Ending { completed, sealed, digest: Arc::new(digest), attempt };
     shared.runtime.send(Command::Completed(Box::new(ending))).await;

@@ -1,7 +1,10 @@
 //! What an operator may choose.
 
+use buildpool_pool::{Quota, Quotas};
 use buildpool_protocol::limits;
+use buildpool_protocol::spec::check_name;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,6 +29,10 @@ pub struct Config {
     pub retention_age: Duration,
     /// Logs are removed, oldest first, beyond this many bytes.
     pub retention_bytes: u64,
+    /// What each submitter may have.
+    pub quotas: Quotas,
+    /// Whether `/metrics` is served without a token.
+    pub open_metrics: bool,
 }
 
 /// How connections are protected.
@@ -57,6 +64,8 @@ impl Config {
             local: false,
             retention_age: limits::RETENTION_AGE,
             retention_bytes: limits::RETENTION_BYTES,
+            quotas: Quotas::default(),
+            open_metrics: false,
         }
     }
 
@@ -107,6 +116,17 @@ impl Config {
         if let Some(bytes) = file.retention_bytes {
             self.retention_bytes = bytes;
         }
+        if let Some(open) = file.open_metrics {
+            self.open_metrics = open;
+        }
+        if let Some(quota) = file.quota {
+            self.quotas.everybody = quota.read("quota")?;
+        }
+        for (name, quota) in file.quota_of {
+            check_name("quota_of", &name).map_err(|error| error.to_string())?;
+            let quota = quota.read(&format!("quota_of.{name}"))?;
+            self.quotas.submitters.insert(name, quota);
+        }
         Ok(self)
     }
 }
@@ -123,6 +143,43 @@ struct File {
     warm_wait_secs: Option<u64>,
     retention_days: Option<u32>,
     retention_bytes: Option<u64>,
+    open_metrics: Option<bool>,
+    quota: Option<QuotaTable>,
+    #[serde(default)]
+    quota_of: BTreeMap<String, QuotaTable>,
+}
+
+/// What submitters may have; a key that is left out is no limit, or in `quota_of` that of everybody.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuotaTable {
+    queued_jobs: Option<usize>,
+    running_jobs: Option<usize>,
+    job_secs: Option<u64>,
+    log_bytes: Option<u64>,
+    snapshot_bytes: Option<u64>,
+}
+
+impl QuotaTable {
+    fn read(self, place: &str) -> Result<Quota, String> {
+        let least = [
+            ("running_jobs", self.running_jobs.map(|jobs| jobs as u64), 1),
+            ("job_secs", self.job_secs, 1),
+            ("log_bytes", self.log_bytes, limits::LOG_BYTES_MIN),
+        ];
+        for (key, value, least) in least {
+            if let Some(value) = value.filter(|value| *value < least) {
+                return Err(format!("{place}.{key}: {value} is too little; valid is {least} or more"));
+            }
+        }
+        Ok(Quota {
+            queued_jobs: self.queued_jobs,
+            running_jobs: self.running_jobs,
+            job_time: self.job_secs.map(Duration::from_secs),
+            log_bytes: self.log_bytes,
+            snapshot_bytes: self.snapshot_bytes,
+        })
+    }
 }
 
 /// A configuration file that can't be used.
@@ -156,11 +213,19 @@ mod tests {
         assert_eq!(merged.listen.port(), 1);
         assert_eq!(merged.lost_after, Duration::from_secs(600));
         assert_eq!(merged.protection, Protection::Off);
+        let merged = base().merge("[quota]\nqueued_jobs = 5\njob_secs = 60\n[quota_of.ci]\nqueued_jobs = 50");
+        let quotas = merged.expect("valid").quotas;
+        assert_eq!((quotas.of("ada").queued_jobs, quotas.of("ci").queued_jobs), (Some(5), Some(50)));
+        assert_eq!(quotas.of("ci").job_time, Some(Duration::from_secs(60)), "the rest is as for everybody");
         for (text, key) in [
             ("lost_after_secs = 5", "lost_after_secs"),
             ("tls_cert = \"a\"", "tls_key"),
             ("tls_key = \"a\"", "tls_cert"),
             ("colour = \"red\"", "colour"),
+            ("[quota]\nrunning_jobs = 0", "quota.running_jobs"),
+            ("[quota]\njobs = 1", "jobs"),
+            ("[quota_of.ada]\nlog_bytes = 1", "quota_of.ada.log_bytes"),
+            ("[quota_of.\"a b\"]\njob_secs = 1", "quota_of"),
         ] {
             let reason = base().merge(text).expect_err(text);
             assert!(reason.contains(key), "{text}: {reason}");

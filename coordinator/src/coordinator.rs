@@ -4,6 +4,7 @@ use crate::auth::Tokens;
 use crate::config::{Config, Protection};
 use crate::finished::FinishedRing;
 use crate::hub::Hub;
+use crate::metrics::Metrics;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::router::router;
 use crate::runtime::{Parts, Runtime, StartError};
@@ -129,11 +130,13 @@ impl Coordinator {
             .await
             .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
         let hub = Arc::new(Hub::default());
+        let metrics = Arc::new(Metrics::default());
         let finished = Arc::new(FinishedRing::default());
         let pool_config = buildpool_pool::Config {
             lost_after: config.lost_after,
             warm_wait: config.warm_wait,
             local: config.local,
+            quotas: config.quotas.clone(),
             ..buildpool_pool::Config::default()
         };
         let (runtime, thread) = Runtime::start(Parts {
@@ -142,6 +145,8 @@ impl Coordinator {
             hub: hub.clone(),
             logs: store.logs(),
             finished: finished.clone(),
+            reader: store.reader(),
+            metrics: metrics.clone(),
         })?;
         let (reader, logs) = (store.reader(), store.logs());
         let shared = Arc::new(Shared {
@@ -153,6 +158,7 @@ impl Coordinator {
             logs,
             finished,
             tokens,
+            metrics,
             fingerprint,
         });
         Ok(Self { shared, listener, thread, tls, store, is_protected })
@@ -276,7 +282,7 @@ async fn retain(logs: Logs, retention: Retention) {
 async fn tidy_transfers(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(RETAIN_EVERY).await;
-        let live = shared.runtime.all_live().await;
+        let live = shared.runtime.all_live(0).await;
         let pinned: Vec<ObjectId> = live
             .iter()
             .filter_map(|live| match &live.record.spec.source {

@@ -5,6 +5,7 @@
 
 mod attempt;
 pub mod auth;
+pub mod backup;
 mod completing;
 pub mod config;
 mod coordinator;
@@ -12,6 +13,7 @@ mod digesting;
 mod finished;
 mod hub;
 mod logtext;
+mod metrics;
 mod net;
 mod result;
 mod runtime;

@@ -25,6 +25,7 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
         submitter: Some(record.submitter.clone()),
         labels: spec.selectors.iter().map(ToString::to_string).collect(),
         snapshot: record.snapshot.clone(),
+        fallback: spec.fallback.clone(),
         ..JobResult::default()
     };
     if let Some(digest) = digest {
@@ -125,17 +126,19 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
         submitter: Some(record.submitter.clone()),
         labels: spec.selectors.iter().map(ToString::to_string).collect(),
         snapshot: record.snapshot.clone(),
+        fallback: spec.fallback.clone(),
         next,
         ..JobResult::default()
     }
 }
 
 fn waiting(live: &LiveJob) -> Option<Waiting> {
-    live.waiting.as_ref().map(|(reason, position, since)| Waiting {
-        reason: reason.clone(),
-        position: Some(*position),
-        since: rfc3339(*since),
-        estimate_secs: None,
+    live.waiting.as_ref().map(|waits| Waiting {
+        reason: waits.reason.clone(),
+        position: Some(waits.position),
+        since: rfc3339(waits.since_ms),
+        // Whole seconds: more would promise more than is known.
+        estimate_secs: waits.estimate.map(|wait| wait.as_secs_f64().ceil()),
     })
 }
 

@@ -4,6 +4,7 @@ use crate::auth::{Principal, Tokens};
 use crate::config::Config;
 use crate::finished::{Finished, FinishedRing};
 use crate::hub::Hub;
+use crate::metrics::Metrics;
 use crate::runtime::Handle;
 use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
 use crate::transfer::TransferStore;
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) logs: Logs,
     pub(crate) finished: Arc<FinishedRing>,
     pub(crate) tokens: Tokens,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) transfers: TransferStore,
     /// Goes into new tokens when the certificate is self-signed.
     pub(crate) fingerprint: Option<String>,

@@ -67,6 +67,8 @@ pub const RETENTION_AGE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 pub const RETENTION_BYTES: u64 = 10 << 30;
 /// Largest log of one attempt, in bytes; beyond it the middle is a counted gap.
 pub const LOG_BYTES_MAX: u64 = 64 << 30;
+/// Least log that a quota can leave an attempt, in bytes: head, tail and what tells of the gap between them.
+pub const LOG_BYTES_MIN: u64 = 4 << 20;
 
 /// Findings of tier 1 that are shown.
 pub const TIER_1_FINDINGS_MAX: usize = 15;

@@ -400,6 +400,9 @@ pub struct JobResult {
     pub connected: bool,
     /// While it waits.
     pub waiting: Option<Waiting>,
+    /// Why it ran on another pool than the one that was asked for; only where that happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
     /// RFC 3339.
     pub created_at: Option<String>,
     /// RFC 3339.
@@ -472,6 +475,7 @@ impl JobResult {
         "state",
         "connected",
         "waiting",
+        "fallback",
         "created_at",
         "started_at",
         "finished_at",

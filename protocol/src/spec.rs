@@ -273,6 +273,9 @@ pub struct JobSpec {
     /// When output comes too fast.
     #[serde(default)]
     pub output_policy: OutputPolicy,
+    /// Longest log in bytes; beyond that head and tail are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes_max: Option<u64>,
     /// How much of the result the submitter wants.
     #[serde(default)]
     pub verbosity: Verbosity,
@@ -291,6 +294,9 @@ pub struct JobSpec {
     /// The build that this job is part of.
     #[serde(default)]
     pub build: Option<BuildId>,
+    /// Why it runs on another pool than the one that was asked for, where its submitter allowed that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
 }
 
 impl JobSpec {
@@ -313,12 +319,14 @@ impl JobSpec {
             wait_for_worker: None,
             retries: 0,
             output_policy: OutputPolicy::default(),
+            log_bytes_max: None,
             verbosity: Verbosity::default(),
             template: None,
             reports: Vec::new(),
             artifacts: Vec::new(),
             clean: false,
             build: None,
+            fallback: None,
         }
     }
 
@@ -327,6 +335,9 @@ impl JobSpec {
     /// # Errors
     /// The first field that is wrong, and what would be valid.
     pub fn check(&self) -> Result<(), SpecError> {
+        if self.fallback.as_ref().is_some_and(|reason| reason.len() > limits::TEXT_BYTES_MAX) {
+            return Err(SpecError::new("fallback", format!("longer than {} bytes", limits::TEXT_BYTES_MAX)));
+        }
         self.check_command()?;
         self.check_environment()?;
         for (field, length) in [

@@ -305,6 +305,11 @@ impl Pool {
         });
     }
 
+    /// What the coordinator or a worker, by name, logged so far.
+    pub fn log_text(&self, name: &str) -> String {
+        Self::read_log(&self.place, name)
+    }
+
     /// A job as JSON.
     pub fn job(&self, id: &str) -> Value {
         self.buildpool(&["job", id, "--json"]).expect(0).json()

@@ -157,6 +157,7 @@ impl Keeper {
             cut_off_grace: Duration::from_secs(10),
             contact_age: Duration::ZERO,
             output_policy: OutputPolicy::Block,
+            log_bytes_max: None,
             core_bytes_max: None,
         };
         let bytes = encode(&ToKeeper::Run(Box::new(run))).expect("small");

@@ -5,11 +5,13 @@ use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
 use buildpool_coordinator::{Config, Coordinator, Protection};
 use buildpool_gateway::directories;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
+    let format = arguments.log_format;
     let config = config(arguments)?;
-    super::log_to_stderr();
+    super::log_to_stderr(format);
     super::serve(async {
         let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
         tracing::info!(url = %coordinator.url(), version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
@@ -21,12 +23,24 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
 }
 
 fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
+    let mut config = configuration(arguments.config.as_deref(), arguments.data_dir)?;
+    if let Some(listen) = arguments.listen {
+        config.listen = listen;
+    }
+    if let (Some(certificate), Some(key)) = (arguments.tls_cert, arguments.tls_key) {
+        config.protection = Protection::Files { certificate, key };
+    }
+    Ok(config)
+}
+
+/// What the file says, over the defaults; the data directory that is named goes before it.
+fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<Config, Failure> {
     let default = directories::data().map(|data| data.join("coordinator"));
-    let mut config = Config::new(arguments.data_dir.clone().or(default).unwrap_or_default());
-    if let Some(file) = &arguments.config {
+    let mut config = Config::new(data_dir.clone().or(default).unwrap_or_default());
+    if let Some(file) = file {
         config = config.read(file).map_err(|error| Failure::of(USAGE, &error))?;
     }
-    if let Some(data_dir) = arguments.data_dir {
+    if let Some(data_dir) = data_dir {
         config.data_dir = data_dir;
     }
     if config.data_dir.as_os_str().is_empty() {
@@ -35,11 +49,13 @@ fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
             "there is no home directory to keep records in; name one by --data-dir",
         ));
     }
-    if let Some(listen) = arguments.listen {
-        config.listen = listen;
-    }
-    if let (Some(certificate), Some(key)) = (arguments.tls_cert, arguments.tls_key) {
-        config.protection = Protection::Files { certificate, key };
-    }
     Ok(config)
+}
+
+/// Where a coordinator that is started like this keeps its data.
+///
+/// # Errors
+/// When the file can't be read, or there is no such place.
+pub(crate) fn data_directory(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    Ok(configuration(file, data_dir)?.data_dir)
 }

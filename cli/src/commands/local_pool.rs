@@ -1,6 +1,6 @@
 //! The hidden `buildpool local-pool`: a coordinator and one worker in one process, until nobody needs them any more.
 
-use crate::arguments::LocalPoolArguments;
+use crate::arguments::{LocalPoolArguments, LogFormat};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings;
 use buildpool_coordinator::auth::Tokens;
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &LocalPoolArguments) -> Result<ExitCode, Failure> {
     let lock = Lock::take(&pool).map_err(|error| Failure::of(POOL, &error))?;
     let Some(lock) = lock else { return Ok(ExitCode::SUCCESS) };
     let idle_limit = idle_limit()?;
-    super::log_to_stderr();
+    super::log_to_stderr(LogFormat::Text);
     super::serve(serve(pool, lock, idle_limit))
 }
 

@@ -1,6 +1,6 @@
 //! `buildpool mcp`: the gateway for agents, on standard input and output or over HTTP.
 
-use crate::arguments::McpArguments;
+use crate::arguments::{LogFormat, McpArguments};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings;
 use buildpool_gateway::{GatewayConfig, HttpAuth, HttpConfig, ServeError, serve_http, serve_stdio};
@@ -12,7 +12,8 @@ use tracing_subscriber::filter::LevelFilter;
 /// Serves until the client goes or somebody ends it. Jobs go on.
 pub(crate) fn run(arguments: McpArguments) -> Result<ExitCode, Failure> {
     // A client shows what stands on stderr to a person, so it is kept to what matters.
-    super::log_to_stderr_from(if arguments.http.is_some() { LevelFilter::INFO } else { LevelFilter::WARN });
+    let level = if arguments.http.is_some() { LevelFilter::INFO } else { LevelFilter::WARN };
+    super::log_to_stderr_from(level, LogFormat::Text);
     let mut config = GatewayConfig::new(settings::target(&arguments.pool)?, directory(&arguments)?);
     config.projects = projects(&arguments.projects)?;
     config.read_only = arguments.read_only;

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub(crate) mod artifacts;
+pub(crate) mod backup;
 pub(crate) mod cancel;
 pub(crate) mod coordinator;
 pub(crate) mod digest;
@@ -17,6 +18,7 @@ pub(crate) mod token;
 pub(crate) mod worker;
 pub(crate) mod workers;
 
+use crate::arguments::LogFormat;
 use crate::failure::{Failure, POOL, USAGE};
 use buildpool_gateway::project::{Configuration, Templates};
 use buildpool_protocol::spec::TemplateSpec;
@@ -58,22 +60,25 @@ fn no_runtime(error: &std::io::Error) -> Failure {
 }
 
 /// Logs of a daemon go to stderr; `BUILDPOOL_LOG` chooses which, as in `debug` or `buildpool_worker=trace`.
-fn log_to_stderr() {
-    log_to_stderr_from(tracing_subscriber::filter::LevelFilter::INFO);
+fn log_to_stderr(format: LogFormat) {
+    log_to_stderr_from(tracing_subscriber::filter::LevelFilter::INFO, format);
 }
 
 /// The same, where another level is the usual one.
-fn log_to_stderr_from(level: tracing_subscriber::filter::LevelFilter) {
+fn log_to_stderr_from(level: tracing_subscriber::filter::LevelFilter, format: LogFormat) {
     use std::io::IsTerminal;
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_env_var("BUILDPOOL_LOG")
         .with_default_directive(level.into())
         .from_env_lossy();
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_ansi(std::io::stderr().is_terminal());
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
 }
 
 /// Ends when the system or a person at the terminal asks for an end.

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
+    let format = arguments.log_format;
     let config = config(arguments)?;
-    super::log_to_stderr();
+    super::log_to_stderr(format);
     super::serve(async {
         tracing::info!(name = %config.name, slots = config.slots, coordinator = %config.coordinator, "the worker starts");
         let (handle, shutdown) = Shutdown::new();

@@ -55,8 +55,13 @@ fn head(result: &JobResult, out: &mut String) {
         out.push_str(&cause.text);
         out.push('\n');
     }
+    if let Some(reason) = &result.fallback {
+        out.push_str(&format!("fallback: {reason}\n"));
+    }
     if let Some(waiting) = &result.waiting {
-        out.push_str(&format!("waiting: {}\n", waiting.reason));
+        let place = waiting.position.map(|position| format!(", position {position}")).unwrap_or_default();
+        let estimate = waiting.estimate_secs.map(|secs| format!(", begins in about {secs} s"));
+        out.push_str(&format!("waiting: {}{place}{}\n", waiting.reason, estimate.unwrap_or_default()));
     }
     if result.state == JobState::Running && !result.connected {
         out.push_str("its worker cannot be reached at the moment; the job goes on\n");

@@ -180,6 +180,9 @@ pub struct JobRecord {
     /// Shown with the result.
     #[serde(default)]
     pub snapshot: Option<SnapshotInfo>,
+    /// How long this command usually runs, as history knows; for estimates only.
+    #[serde(default)]
+    pub usual: Option<Duration>,
 }
 
 /// An attempt, as far as is known.

@@ -60,6 +60,8 @@ pub struct Submit {
     pub snapshot: Option<SnapshotInfo>,
     /// A finished job that this submit repeats, by id or by request id, as the store knows it.
     pub finished: Option<JobId>,
+    /// How long this command usually runs, as history knows.
+    pub usual: Option<Duration>,
 }
 
 /// An attempt whose log is sealed and digested.

@@ -11,6 +11,7 @@
 
 mod audit;
 mod effect;
+mod estimate;
 mod input;
 mod job;
 mod lifecycle;
@@ -18,6 +19,7 @@ mod losses;
 mod placement;
 mod pool;
 mod queue;
+mod quota;
 mod reconcile;
 mod roster;
 mod submit;
@@ -26,4 +28,5 @@ mod view;
 pub use effect::{AttemptRecord, Change, DoneRecord, Effect, JobRecord, LostAttempt, Wish, WorkerRecord};
 pub use input::{ClientRef, Completed, Input, Now, Session, Submit, Submitter};
 pub use pool::{Config, Pool};
-pub use view::{LiveJob, WorkerView};
+pub use quota::{Quota, Quotas};
+pub use view::{LiveJob, Waits, WorkerView};

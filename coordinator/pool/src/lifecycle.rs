@@ -90,7 +90,7 @@ impl Pool {
         };
         let grant = Grant {
             lease: lease_of(id, &attempt),
-            spec: (*job.record.spec).clone(),
+            spec: self.config.quotas.of(&job.record.submitter).applied_to(&job.record.spec),
             secrets: job.secrets.clone(),
         };
         self.next_epoch += 1;
@@ -119,8 +119,8 @@ impl Pool {
         }
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(granted) = job.granted() else { return };
-        let grant =
-            Grant { lease: granted.lease, spec: (*job.record.spec).clone(), secrets: job.secrets.clone() };
+        let spec = self.config.quotas.of(&job.record.submitter).applied_to(&job.record.spec);
+        let grant = Grant { lease: granted.lease, spec, secrets: job.secrets.clone() };
         self.emit(Effect::OpenLog { session, lease: grant.lease });
         self.emit(Effect::Grant { session, grant: Box::new(grant) });
     }

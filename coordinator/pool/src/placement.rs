@@ -19,6 +19,8 @@ pub(crate) enum Obstacle {
     PoolDraining,
     /// Another job of its group runs.
     Group(JobId),
+    /// Its submitter has as many jobs running as it may.
+    Quota { submitter: String, running: usize },
     /// Values of these secrets went with a restart.
     Secrets(Vec<String>),
     /// No known worker could ever run it.
@@ -49,6 +51,11 @@ impl Pool {
         }
         if let Some(holder) = spec.concurrency_group.as_ref().and_then(|group| self.groups.get(group)) {
             return Obstacle::Group(*holder);
+        }
+        let submitter = &job.record.submitter;
+        let share = self.shares.get(submitter).copied().unwrap_or_default();
+        if let Some(running) = self.running_quota_reached(submitter, share) {
+            return Obstacle::Quota { submitter: submitter.clone(), running };
         }
         if !self.roster.is_satisfiable(spec) {
             return Obstacle::Unsatisfiable(self.roster.what_is_missing(spec));
@@ -126,6 +133,9 @@ impl Obstacle {
             }
             Self::PoolDraining => "the coordinator is draining and grants nothing".to_owned(),
             Self::Group(holder) => format!("job {holder} of the same concurrency group is running"),
+            Self::Quota { submitter, running } => {
+                format!("{running} jobs of `{submitter}` run already, which is the quota (running_jobs)")
+            }
             Self::Secrets(names) => format!(
                 "the values of its secrets ({}) were lost when the coordinator restarted; they are never stored; the submitter's client gives them again when it reconnects",
                 names.join(", ")

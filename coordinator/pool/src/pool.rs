@@ -6,6 +6,7 @@ use crate::job::{Job, Phase};
 use crate::losses::Loss;
 use crate::placement::Obstacle;
 use crate::queue::Queue;
+use crate::quota::Quotas;
 use crate::reconcile::nameless;
 use crate::roster::{Roster, Worker};
 use crate::{AttemptRecord, lifecycle};
@@ -28,6 +29,8 @@ pub struct Config {
     pub live_jobs_max: usize,
     /// Jobs may run in place: coordinator, worker and clients share a machine.
     pub local: bool,
+    /// What each submitter may have.
+    pub quotas: Quotas,
 }
 
 impl Default for Config {
@@ -37,6 +40,7 @@ impl Default for Config {
             warm_wait: Duration::from_secs(5),
             live_jobs_max: limits::LIVE_JOBS_MAX,
             local: false,
+            quotas: Quotas::default(),
         }
     }
 }
@@ -298,6 +302,7 @@ impl Pool {
                 Obstacle::Warm { until } => wake = Some(wake.map_or(until, |wake| wake.min(until))),
                 Obstacle::PoolDraining
                 | Obstacle::Group(_)
+                | Obstacle::Quota { .. }
                 | Obstacle::Secrets(_)
                 | Obstacle::Unsatisfiable(_)
                 | Obstacle::Workers(_) => {}
@@ -326,9 +331,11 @@ impl Pool {
                 is_free && self.roster.iter().any(|(_, worker)| worker.has_room(spec))
             });
             if has_room {
-                candidates.extend(lanes.map(|head| {
+                candidates.extend(lanes.filter_map(|head| {
                     let share = self.shares.get(head.submitter).copied().unwrap_or_default();
-                    Reverse(((head.place.0, share.running, share.last_grant, head.place.1), head.job))
+                    let rank = (head.place.0, share.running, share.last_grant, head.place.1);
+                    let is_held_back = self.running_quota_reached(head.submitter, share).is_some();
+                    (!is_held_back).then_some(Reverse((rank, head.job)))
                 }));
             }
         }
@@ -344,15 +351,13 @@ impl Pool {
             return;
         }
         self.parked.remove(&id);
-        let record = &job.record;
-        self.queue.insert(&record.spec, &record.submitter, record.order, id);
+        self.queue.insert(&job.record);
     }
 
     pub(crate) fn dequeue(&mut self, id: JobId) {
         self.parked.remove(&id);
         if let Some(job) = self.jobs.get(&id) {
-            let record = job.record.clone();
-            self.queue.remove(&record.spec, &record.submitter, record.order);
+            self.queue.remove(&job.record);
         }
     }
 

@@ -3,10 +3,12 @@
 //! Jobs with the same wishes form a *class*; inside it each submitter has a lane, ordered by priority and then by
 //! submission. Only the heads of lanes can be next, so a dispatch looks at as many jobs as there are lanes.
 
+use crate::effect::JobRecord;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{JobSpec, Selector, Source};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// What decides which workers fit: jobs of one class fit the same ones.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,8 +43,50 @@ pub(crate) struct Head<'a> {
     pub(crate) place: Place,
 }
 
-/// Jobs of one submitter with the same wishes, in their order.
-type Lane = BTreeMap<Place, JobId>;
+/// Jobs of one submitter with the same wishes, in their order, and how long such jobs usually run.
+#[derive(Default, Debug)]
+pub(crate) struct Lane {
+    jobs: BTreeMap<Place, JobId>,
+    /// Jobs whose usual time is known, and these times together.
+    known: u64,
+    time: Duration,
+}
+
+/// Jobs of a lane that are counted one by one; beyond that their number is taken from the lane's length.
+const COUNTED_MAX: usize = 100;
+
+impl Lane {
+    /// Where a job stands.
+    pub(crate) fn place(priority: i32, order: u64) -> Place {
+        (Reverse(priority), order)
+    }
+
+    /// Jobs that stand before this place; about that many when there are many.
+    pub(crate) fn before(&self, place: Place) -> u64 {
+        let counted = self.jobs.range(..place).take(COUNTED_MAX).count();
+        if counted < COUNTED_MAX {
+            return counted as u64;
+        }
+        let behind = self.jobs.range(place..).take(COUNTED_MAX).count();
+        if behind < COUNTED_MAX { (self.jobs.len() - behind) as u64 } else { self.jobs.len() as u64 / 2 }
+    }
+
+    /// Jobs of higher priorities.
+    pub(crate) fn above(&self, priority: i32) -> u64 {
+        self.before((Reverse(priority), 0))
+    }
+
+    /// Jobs of this priority.
+    pub(crate) fn of_priority(&self, priority: i32) -> u64 {
+        self.before((Reverse(priority), u64::MAX)).saturating_sub(self.above(priority))
+    }
+
+    /// How many of its jobs have a usual time, and the mean of these.
+    pub(crate) fn usual(&self) -> (u64, Duration) {
+        let known = u32::try_from(self.known).unwrap_or(u32::MAX);
+        (self.known, self.time.checked_div(known).unwrap_or_default())
+    }
+}
 
 /// Orders that share one counter of [`Queue::blocks`].
 const BLOCK: u64 = 512;
@@ -56,21 +100,26 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn insert(&mut self, spec: &JobSpec, submitter: &str, order: u64, job: JobId) {
-        let lane = self.classes.entry(Class::of(spec)).or_default().entry(submitter.to_owned()).or_default();
-        let place = (Reverse(spec.priority), order);
-        if lane.insert(place, job).is_none() {
+    pub(crate) fn insert(&mut self, record: &JobRecord) {
+        let lanes = self.classes.entry(Class::of(&record.spec)).or_default();
+        let lane = lanes.entry(record.submitter.clone()).or_default();
+        let place = Lane::place(record.spec.priority, record.order);
+        if lane.jobs.insert(place, record.job).is_none() {
+            lane.known += u64::from(record.usual.is_some());
+            lane.time += record.usual.unwrap_or_default();
             self.places.insert(place);
             *self.blocks.entry(block_of(place)).or_default() += 1;
         }
     }
 
-    pub(crate) fn remove(&mut self, spec: &JobSpec, submitter: &str, order: u64) {
-        let class = Class::of(spec);
+    pub(crate) fn remove(&mut self, record: &JobRecord) {
+        let class = Class::of(&record.spec);
         let Some(lanes) = self.classes.get_mut(&class) else { return };
-        let Some(lane) = lanes.get_mut(submitter) else { return };
-        let place = (Reverse(spec.priority), order);
-        if lane.remove(&place).is_some() {
+        let Some(lane) = lanes.get_mut(&record.submitter) else { return };
+        let place = Lane::place(record.spec.priority, record.order);
+        if lane.jobs.remove(&place).is_some() {
+            lane.known -= u64::from(record.usual.is_some());
+            lane.time -= record.usual.unwrap_or_default();
             self.places.remove(&place);
             if let Some(count) = self.blocks.get_mut(&block_of(place)) {
                 *count -= 1;
@@ -79,8 +128,8 @@ impl Queue {
                 }
             }
         }
-        if lane.is_empty() {
-            lanes.remove(submitter);
+        if lane.jobs.is_empty() {
+            lanes.remove(&record.submitter);
         }
         if lanes.is_empty() {
             self.classes.remove(&class);
@@ -95,9 +144,14 @@ impl Queue {
     pub(crate) fn heads(&self) -> impl Iterator<Item = impl Iterator<Item = Head<'_>>> {
         self.classes.values().map(|lanes| {
             lanes.iter().filter_map(|(submitter, lane)| {
-                lane.first_key_value().map(|(place, job)| Head { job: *job, submitter, place: *place })
+                lane.jobs.first_key_value().map(|(place, job)| Head { job: *job, submitter, place: *place })
             })
         })
+    }
+
+    /// The lanes of a class, by submitter.
+    pub(crate) fn lanes(&self, class: &Class) -> Option<&BTreeMap<String, Lane>> {
+        self.classes.get(class)
     }
 
     /// Jobs that go before this one, by priority and submission, over all lanes.
@@ -110,7 +164,7 @@ impl Queue {
     }
 
     pub(crate) fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.classes.values().flat_map(BTreeMap::values).flat_map(BTreeMap::values).copied()
+        self.classes.values().flat_map(BTreeMap::values).flat_map(|lane| lane.jobs.values()).copied()
     }
 }
 
@@ -120,27 +174,42 @@ fn block_of((priority, order): Place) -> (Reverse<i32>, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::Queue;
+    use super::{Lane, Queue};
+    use crate::effect::JobRecord;
     use buildpool_protocol::ids::JobId;
     use buildpool_protocol::spec::{Command, JobSpec, Source};
+    use std::sync::Arc;
+    use std::time::Duration;
 
-    fn id(number: u8) -> JobId {
-        format!("00000000-0000-7000-8000-0000000000{number:02x}").parse().expect("a UUID")
+    fn id(number: u64) -> JobId {
+        format!("00000000-0000-7000-8000-{number:012x}").parse().expect("a UUID")
+    }
+
+    fn record(submitter: &str, priority: i32, order: u64) -> JobRecord {
+        let spec = JobSpec { priority, ..JobSpec::new(Command::Shell("true".into()), Source::Empty) };
+        JobRecord {
+            job: id(order),
+            spec: Arc::new(spec),
+            submitter: submitter.to_owned(),
+            created_at_ms: 0,
+            order,
+            client_request_id: None,
+            snapshot: None,
+            usual: Some(Duration::from_secs(order)),
+        }
     }
 
     #[test]
     fn lanes_give_their_first_by_priority_then_by_submission() {
         let mut queue = Queue::default();
-        let plain = JobSpec::new(Command::Shell("true".into()), Source::Empty);
-        let urgent = JobSpec { priority: 5, ..plain.clone() };
-        queue.insert(&plain, "a", 1, id(1));
-        queue.insert(&urgent, "a", 2, id(2));
-        queue.insert(&plain, "b", 3, id(3));
+        queue.insert(&record("a", 0, 1));
+        queue.insert(&record("a", 5, 2));
+        queue.insert(&record("b", 0, 3));
         let heads: Vec<_> = queue.heads().flatten().map(|head| head.job).collect();
         assert_eq!(heads, [id(2), id(3)]);
         assert_eq!(queue.ahead_of(0, 3), 2);
-        queue.remove(&urgent, "a", 2);
-        queue.remove(&urgent, "a", 2);
+        queue.remove(&record("a", 5, 2));
+        queue.remove(&record("a", 5, 2));
         assert_eq!(queue.len(), 2);
         assert_eq!(queue.heads().flatten().next().map(|head| head.job), Some(id(1)));
     }
@@ -148,22 +217,34 @@ mod tests {
     #[test]
     fn a_position_counts_every_job_ahead_over_priorities_and_blocks() {
         let mut queue = Queue::default();
-        let spec =
-            |priority| JobSpec { priority, ..JobSpec::new(Command::Shell("true".into()), Source::Empty) };
         for order in 1..=1_500 {
-            let job = format!("00000000-0000-7000-8000-{order:012x}").parse().expect("a UUID");
-            queue.insert(
-                &spec(i32::from(order % 3 == 0)),
-                if order % 2 == 0 { "a" } else { "b" },
-                order,
-                job,
-            );
+            queue.insert(&record(if order % 2 == 0 { "a" } else { "b" }, i32::from(order % 3 == 0), order));
         }
         assert_eq!(queue.ahead_of(1, 3), 0);
         assert_eq!(queue.ahead_of(1, 1_500), 499);
         assert_eq!(queue.ahead_of(0, 1), 500);
         assert_eq!(queue.ahead_of(0, 1_024), 500 + 1_023 - 341);
-        queue.remove(&spec(1), "b", 3);
+        queue.remove(&record("b", 1, 3));
         assert_eq!(queue.ahead_of(0, 1_024), 499 + 1_023 - 341);
+    }
+
+    #[test]
+    fn a_lane_knows_its_length_before_a_place_and_its_usual_time() {
+        let mut queue = Queue::default();
+        for order in 1..=10 {
+            queue.insert(&record("a", i32::from(order > 8), order));
+        }
+        queue.remove(&record("a", 0, 1));
+        let class = super::Class::of(&record("a", 0, 1).spec);
+        let lane = queue.lanes(&class).and_then(|lanes| lanes.get("a")).expect("a lane");
+        assert_eq!(lane.usual(), (9, Duration::from_secs(6)));
+        assert_eq!((lane.above(0), lane.of_priority(0), lane.of_priority(7)), (2, 7, 0));
+        assert_eq!(lane.before(Lane::place(0, 5)), 2 + 3);
+        for order in 11..=1_000 {
+            queue.insert(&record("a", 0, order));
+        }
+        let lane = queue.lanes(&class).and_then(|lanes| lanes.get("a")).expect("a lane");
+        assert_eq!(lane.before(Lane::place(0, 999)), 997, "from the end");
+        assert_eq!(lane.before(Lane::place(0, 500)), 499, "about the middle");
     }
 }

@@ -112,7 +112,7 @@ impl Pool {
                 ),
             ));
         }
-        Ok(())
+        self.check_quota(submit)
     }
 
     fn accept(&mut self, now: Now, client: ClientRef, mut submit: Submit) {
@@ -127,6 +127,7 @@ impl Pool {
             order: self.next_order,
             client_request_id: submit.client_request_id,
             snapshot: submit.snapshot,
+            usual: submit.usual,
         });
         self.next_order += 1;
         if let Some(text) = &record.client_request_id {

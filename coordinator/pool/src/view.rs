@@ -8,6 +8,7 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::report::JobState;
 use buildpool_protocol::worker_link::HeldState;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A live job, as it stands.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,10 +21,23 @@ pub struct LiveJob {
     pub state: JobState,
     /// False while its worker can't be reached.
     pub connected: bool,
-    /// Why it waits, its place, and since when (milliseconds since 1970).
-    pub waiting: Option<(String, u64, i64)>,
+    /// While it waits.
+    pub waiting: Option<Waits>,
     /// Somebody asked to end it.
     pub cancelling: bool,
+}
+
+/// Why a job waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// One sentence.
+    pub reason: String,
+    /// Jobs that go first by priority and submission, plus one.
+    pub position: u64,
+    /// Milliseconds since 1970.
+    pub since_ms: i64,
+    /// How long it will roughly go on, where history knows enough.
+    pub estimate: Option<Duration>,
 }
 
 /// A worker, as it stands.
@@ -44,12 +58,18 @@ pub struct WorkerView {
 impl Pool {
     /// A live job; none when it is unknown or done.
     pub fn live_job(&self, now: Now, id: JobId) -> Option<LiveJob> {
-        self.jobs.get(&id).map(|job| self.view(now, job))
+        self.jobs.get(&id).map(|job| self.view(now, job, true))
     }
 
     /// Ids of all live jobs, oldest first.
     pub fn live_ids(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.keys().copied()
+    }
+
+    /// All live jobs, the newest first; the first so many of them with an estimate of their wait.
+    pub fn live_jobs(&self, now: Now, estimates: usize) -> Vec<LiveJob> {
+        let newest_first = self.jobs.values().rev().enumerate();
+        newest_first.map(|(index, job)| self.view(now, job, index < estimates)).collect()
     }
 
     /// All workers that the pool knows, by identity.
@@ -72,12 +92,17 @@ impl Pool {
         (waiting, self.jobs.len() - waiting)
     }
 
-    fn view(&self, now: Now, job: &Job) -> LiveJob {
+    fn view(&self, now: Now, job: &Job, estimates: bool) -> LiveJob {
         let (state, connected, waiting) = match &job.phase {
             Phase::Queued { since, .. } => {
-                let reason = self.obstacle(job, now.clock).sentence();
-                let position = self.queue.ahead_of(job.record.spec.priority, job.record.order) + 1;
-                (JobState::Queued, true, Some((reason, position, since.wall_ms)))
+                let obstacle = self.obstacle(job, now.clock);
+                let waits = Waits {
+                    reason: obstacle.sentence(),
+                    position: self.queue.ahead_of(job.record.spec.priority, job.record.order) + 1,
+                    since_ms: since.wall_ms,
+                    estimate: estimates.then(|| self.estimate(job, &obstacle, now.clock)).flatten(),
+                };
+                (JobState::Queued, true, Some(waits))
             }
             Phase::Granted(granted) => {
                 let state = match granted.state {

@@ -80,13 +80,16 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         .await;
         return;
     }
+    shared.metrics.client_connections.inc();
     let connection = shared.hub.number();
     let replies = shared.hub.add_client(connection);
     let (control, control_out) = mpsc::channel(CONTROL_MAX);
     let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
     let (sink, stream) = socket.split();
+    let quota = shared.config.quotas.of(&principal.name);
+    let who = Who::Client { snapshot_bytes: quota.snapshot_bytes };
     let back = Back { shared: shared.clone(), principal, connection, control, bulk };
-    let (transfers, transfers_out) = Peer::new(shared.clone(), Who::Client);
+    let (transfers, transfers_out) = Peer::new(shared.clone(), who);
     let writer = tokio::spawn(write(sink, control_out, bulk_out, transfers_out));
     let tasks = JoinSet::new();
     Connection { back, replies, tasks, transfers, submitted: HashMap::new(), follows: HashMap::new() }

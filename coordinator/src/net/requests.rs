@@ -9,7 +9,7 @@ use crate::result;
 use crate::runtime::Command;
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::limits::JOBS_ROOM_BYTES;
-use crate::store::{JobFilter, LogError, Lookup};
+use crate::store::{HistoryKey, JobFilter, LogError, Lookup};
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submit, Submitter};
 use buildpool_protocol::client_link::{
@@ -131,6 +131,7 @@ pub(crate) async fn submit(
     }
     has_its_snapshot(shared, &message).await?;
     let finished = earlier(back, &message)?;
+    let usual = shared.reader.usual_duration(HistoryKey::of(&message.spec)).map_err(internal)?;
     let submitted = Submitted {
         job: message.job,
         reattached: false,
@@ -149,6 +150,7 @@ pub(crate) async fn submit(
         secrets: message.secrets,
         snapshot: message.snapshot,
         finished,
+        usual,
     };
     let client = ClientRef { connection: back.connection, request };
     shared.runtime.input(Input::Submit { client, submit: Box::new(submit) }).await;
@@ -352,7 +354,7 @@ async fn jobs(
     let mut found: Vec<(i64, JobSummary)> = back
         .shared
         .runtime
-        .all_live()
+        .all_live(limit)
         .await
         .iter()
         .filter(|live| state.is_none_or(|state| state == live.state))

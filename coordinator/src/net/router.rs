@@ -2,6 +2,7 @@
 
 use super::{client_conn, worker_conn};
 use crate::auth::Principal;
+use crate::metrics;
 use crate::shared::Shared;
 use axum::Router;
 use axum::extract::ws::WebSocketUpgrade;
@@ -23,8 +24,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(worker_link::PATH, get(worker))
         .route(client_link::PATH, get(client))
-        .route("/health", get(|| async { "ok\n" }))
-        .route("/ready", get(ready))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
         .layer(from_fn(refuse_browsers))
         .with_state(shared)
 }
@@ -49,6 +51,17 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
             (StatusCode::SERVICE_UNAVAILABLE, format!("records can't be written: {why}\n")).into_response()
         }
     }
+}
+
+/// Metrics tell who uses the pool how much: they need a token as everything does, unless an operator opens them.
+async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    if !shared.config.open_metrics
+        && let Err(response) = authenticate(&shared, &headers, &[Role::Submit, Role::Admin])
+    {
+        return response;
+    }
+    let text = shared.metrics.text(&shared).await;
+    ([(header::CONTENT_TYPE, metrics::MEDIA_TYPE)], text).into_response()
 }
 
 async fn worker(
@@ -95,6 +108,7 @@ fn authenticate(shared: &Shared, headers: &HeaderMap, roles: &[Role]) -> Result<
         .and_then(|value| value.strip_prefix("Bearer "))
         .map(str::trim);
     let Some(bearer) = bearer else {
+        shared.metrics.refused.inc();
         return Err(refuse(
             StatusCode::UNAUTHORIZED,
             ErrorCode::Unauthorized,
@@ -104,8 +118,12 @@ fn authenticate(shared: &Shared, headers: &HeaderMap, roles: &[Role]) -> Result<
     let principal = shared
         .tokens
         .verify(bearer)
+        .inspect_err(|_| {
+            shared.metrics.refused.inc();
+        })
         .map_err(|error| refuse(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, &error.to_string()))?;
     if !roles.contains(&principal.role) {
+        shared.metrics.refused.inc();
         let wanted: Vec<_> = roles.iter().map(|role| role.name()).collect();
         let text = format!(
             "the token `{}` has role {}; this needs {}",

@@ -40,6 +40,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     };
     let session = Session(shared.hub.number());
     tracing::info!(worker = %register.name, session = session.0, token = %principal.name, "worker connected");
+    shared.metrics.worker_connections.inc();
     let name = register.name.clone();
     let mut outbox = shared.hub.add_worker(session);
     shared.runtime.input(Input::Registered { session, register }).await;
@@ -275,6 +276,7 @@ impl Connection {
     }
 
     async fn acknowledge(&mut self, attempt: &LiveAttempt, position: u64, grown: u64) -> bool {
+        self.shared.metrics.log_bytes.inc_by(grown);
         let pending = self.unacknowledged.entry(attempt.lease.attempt).or_default();
         *pending += grown;
         if *pending < ACKNOWLEDGE_BYTES {

@@ -35,6 +35,10 @@ impl Runtime {
                 }
             }
             Effect::Grant { session, grant } => {
+                let AttemptId { job, number } = grant.lease.attempt;
+                let attempts = self.mirror.job(job).map(|job| job.attempts.as_slice()).unwrap_or_default();
+                let worker = attempts.last().map(|attempt| attempt.worker_name.as_str());
+                tracing::info!(%job, attempt = number, worker, "job granted");
                 hub.to_worker(session, WorkerOut::Message(Box::new(ToWorker::Grant(grant))));
             }
             Effect::Send { session, message } => hub.to_worker(session, WorkerOut::Message(message)),
@@ -47,7 +51,12 @@ impl Runtime {
 
     fn done(&mut self, job: JobId) {
         let Some((record, digest)) = self.mirror.take_ended(job) else { return };
+        self.parts.metrics.job_done(&record);
         let counts = record.done.as_ref().and_then(|done| done.attempt);
+        if let Some(done) = &record.done {
+            let worker = record.attempts.last().map(|attempt| attempt.worker_name.as_str());
+            tracing::info!(%job, attempt = counts, worker, verdict = %done.verdict, submitter = %record.submitter, "job done");
+        }
         for attempt in &record.attempts {
             let id = AttemptId { job, number: attempt.number };
             if counts == Some(attempt.number) {

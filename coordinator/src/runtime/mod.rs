@@ -10,7 +10,8 @@ mod records;
 use crate::attempt::LiveAttempt;
 use crate::finished::FinishedRing;
 use crate::hub::Hub;
-use crate::store::{Logs, Record, Sealed, StoreError, Writer};
+use crate::metrics::Metrics;
+use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
 use buildpool_digest::Digest;
 use buildpool_pool::{Completed, Effect, Input, LiveJob, Now, Pool, WorkerView};
 use buildpool_protocol::ids::JobId;
@@ -35,8 +36,8 @@ pub(crate) enum Command {
     Completed(Box<Ending>),
     /// How does a live job stand?
     Live { job: JobId, reply: oneshot::Sender<Option<LiveJob>> },
-    /// How do all live jobs stand?
-    AllLive { reply: oneshot::Sender<Vec<LiveJob>> },
+    /// How do all live jobs stand, and how long will the newest of them wait?
+    AllLive { estimates: usize, reply: oneshot::Sender<Vec<LiveJob>> },
     /// Which workers are there?
     Workers { reply: oneshot::Sender<Vec<WorkerView>> },
     /// How many jobs wait, and how many are granted?
@@ -73,8 +74,9 @@ impl Handle {
         self.ask(|reply| Command::Live { job, reply }).await.flatten()
     }
 
-    pub(crate) async fn all_live(&self) -> Vec<LiveJob> {
-        self.ask(|reply| Command::AllLive { reply }).await.unwrap_or_default()
+    /// All live jobs, the newest first; so many of them with an estimate of their wait.
+    pub(crate) async fn all_live(&self, estimates: usize) -> Vec<LiveJob> {
+        self.ask(|reply| Command::AllLive { estimates, reply }).await.unwrap_or_default()
     }
 
     pub(crate) async fn workers(&self) -> Vec<WorkerView> {
@@ -129,6 +131,8 @@ pub(crate) struct Parts {
     pub(crate) hub: Arc<Hub>,
     pub(crate) logs: Logs,
     pub(crate) finished: Arc<FinishedRing>,
+    pub(crate) reader: Reader,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 pub(crate) struct Runtime {
@@ -184,7 +188,9 @@ impl Runtime {
         for (order, job) in (1..).zip(jobs) {
             let attempts = job.attempts.iter().map(records::to_pool_attempt).collect();
             let cancel = job.cancel.clone().map(|cancel| (cancel.by, cancel.reason));
-            self.parts.pool.restore_job(now, Arc::new(records::to_pool_job(&job, order)), attempts, cancel);
+            let usual = self.parts.reader.usual_duration(HistoryKey::of(&job.spec))?;
+            let record = Arc::new(records::to_pool_job(&job, order, usual));
+            self.parts.pool.restore_job(now, record, attempts, cancel);
             self.mirror.restore_job(job);
         }
         Ok(())
@@ -237,8 +243,8 @@ impl Runtime {
                 let order = if live.is_some() { Order::Any } else { Order::AfterRecords };
                 self.answer(reply, live, order);
             }
-            Command::AllLive { reply } => {
-                let live = pool.live_ids().filter_map(|job| pool.live_job(now, job)).collect();
+            Command::AllLive { estimates, reply } => {
+                let live = pool.live_jobs(now, estimates);
                 self.answer(reply, live, Order::Any);
             }
             Command::Workers { reply } => {

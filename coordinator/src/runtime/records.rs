@@ -13,6 +13,7 @@ use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
 use buildpool_protocol::report::Verdict;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Default)]
 pub(super) struct Mirror {
@@ -169,7 +170,7 @@ impl Mirror {
 /// Length of a job's headline in lists.
 const HEADLINE_CHARS_MAX: usize = 200;
 
-pub(super) fn to_pool_job(job: &JobRecord, order: u64) -> pool::JobRecord {
+pub(super) fn to_pool_job(job: &JobRecord, order: u64, usual: Option<Duration>) -> pool::JobRecord {
     pool::JobRecord {
         job: job.job,
         spec: job.spec.clone(),
@@ -178,6 +179,7 @@ pub(super) fn to_pool_job(job: &JobRecord, order: u64) -> pool::JobRecord {
         order,
         client_request_id: job.client_request_id.clone(),
         snapshot: job.snapshot.clone(),
+        usual,
     }
 }
 

@@ -35,6 +35,11 @@ pub enum BackupError {
         /// Where.
         directory: PathBuf,
     },
+    /// There is nothing to copy.
+    NoData {
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
     /// Records can't be read or written.
     Store(StoreError),
     /// A log can't be read or written.
@@ -52,6 +57,13 @@ impl fmt::Display for BackupError {
             Self::NotEmpty { directory } => {
                 write!(f, "{} is not empty; a backup needs a directory of its own", directory.display())
             }
+            Self::NoData { directory } => {
+                write!(
+                    f,
+                    "{} is no data directory of a coordinator, and no backup of one",
+                    directory.display()
+                )
+            }
             Self::Store(_) => f.write_str("can't copy the records"),
             Self::Log(_) => f.write_str("can't copy the logs"),
             Self::Unsound { text } => write!(f, "the copy is not sound: {text}"),
@@ -64,7 +76,7 @@ impl std::error::Error for BackupError {
         match self {
             Self::Store(error) => Some(error),
             Self::Log(error) => Some(error),
-            Self::NotEmpty { .. } | Self::Unsound { .. } => None,
+            Self::NotEmpty { .. } | Self::NoData { .. } | Self::Unsound { .. } => None,
         }
     }
 }
@@ -87,6 +99,7 @@ impl From<LogError> for BackupError {
 /// # Errors
 /// [`BackupError`]; what is in `to` then is not to be used.
 pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
+    refuse_newer(from)?;
     make_directory(to)?;
     let mut listing = std::fs::read_dir(to).map_err(StoreError::file("list", to))?;
     if listing.next().is_some() {
@@ -109,6 +122,21 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
         Some(remark) if done.incomplete == 0 => Err(BackupError::Unsound { text: remark.text }),
         _ => Ok(done),
     }
+}
+
+/// A directory that a newer version wrote is copied by that version: this one can't tell whether the copy is whole.
+fn refuse_newer(from: &Path) -> Result<(), StoreError> {
+    for (path, format) in [(records_path(from), &database::RECORDS), (from.join("auth.db"), &database::AUTH)]
+    {
+        if path.exists() {
+            let found = database::version(&database::open_reader(&path)?)?;
+            let known = format.newest();
+            if found > known {
+                return Err(StoreError::Newer { path, found, known });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn copy_database(from: &Path, to: &Path) -> Result<(), StoreError> {

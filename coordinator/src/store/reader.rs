@@ -10,7 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use uuid::Uuid;
+
+/// Passing runs that say how long a command usually takes.
+const USUAL_RUNS: u32 = 7;
 
 /// Reads records. Cheap to clone; many threads may read at once, and see what was committed before they asked.
 #[derive(Clone)]
@@ -180,6 +184,29 @@ impl Reader {
             let bodies = read().map_err(StoreError::database("read the history"))?;
             // One that does not parse is of no use for a comparison, and no reason to refuse the others.
             Ok(bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect())
+        })
+    }
+
+    /// How long the last passing runs of a command took, in the middle; none when there were none.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn usual_duration(&self, key: HistoryKey) -> Result<Option<Duration>, StoreError> {
+        self.with(|connection| {
+            let read = || {
+                connection
+                    .prepare_cached(
+                        "SELECT json_extract(body, '$.duration_ms') FROM passing WHERE key = ?1
+                         ORDER BY seq DESC LIMIT ?2",
+                    )?
+                    .query_map(params![key.0, USUAL_RUNS], |row| row.get::<_, Option<i64>>(0))?
+                    .collect::<rusqlite::Result<Vec<_>>>()
+            };
+            let runs = read().map_err(StoreError::database("read the history"))?;
+            let mut runs: Vec<u64> =
+                runs.into_iter().flatten().filter_map(|ms| u64::try_from(ms).ok()).collect();
+            runs.sort_unstable();
+            Ok(runs.get(runs.len() / 2).copied().map(Duration::from_millis))
         })
     }
 

@@ -32,7 +32,10 @@ pub(crate) type Out = mpsc::Receiver<Frame>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
     /// It submits and reads: its token allows both.
-    Client,
+    Client {
+        /// Most bytes of one snapshot, by its quota.
+        snapshot_bytes: Option<u64>,
+    },
     /// It runs what it was granted on this connection.
     Worker(Session),
 }

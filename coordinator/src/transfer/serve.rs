@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Whether a step begins a transfer, from this side.
 pub(super) fn opens(who: Who, message: &Message) -> bool {
     match (who, message) {
-        (Who::Client, Message::Offer { .. } | Message::FetchArtifact { .. }) => true,
+        (Who::Client { .. }, Message::Offer { .. } | Message::FetchArtifact { .. }) => true,
         (Who::Worker(_), Message::FetchSnapshot { .. } | Message::Begin { .. }) => true,
-        (Who::Client | Who::Worker(_), _) => false,
+        (Who::Client { .. } | Who::Worker(_), _) => false,
     }
 }
 
@@ -32,10 +32,11 @@ pub(super) async fn serve(
     opening: Message,
 ) -> Result<(), LinkError> {
     match (who, opening) {
-        (Who::Client, Message::Offer { manifest, bases, .. }) => {
-            offer(shared, channel, *manifest, bases).await
+        (Who::Client { snapshot_bytes }, Message::Offer { manifest, bases, .. }) => {
+            let limit = snapshot_bytes.unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX);
+            offer(shared, channel, *manifest, bases, limit).await
         }
-        (Who::Client, Message::FetchArtifact { job, path, .. }) => {
+        (Who::Client { .. }, Message::FetchArtifact { job, path, .. }) => {
             artifact_out(shared, channel, &job, &path).await
         }
         (Who::Worker(_), Message::FetchSnapshot { project, tree, head, trees, heads, .. }) => {
@@ -52,7 +53,7 @@ pub(super) async fn serve(
             }
             artifact_in(shared, channel, lease, &path, (blake3, length)).await
         }
-        (Who::Client | Who::Worker(_), _) => Err(unexpected()),
+        (Who::Client { .. } | Who::Worker(_), _) => Err(unexpected()),
     }
 }
 
@@ -66,6 +67,7 @@ async fn offer(
     channel: &mut Channel,
     manifest: Manifest,
     bases: Vec<ObjectId>,
+    limit: u64,
 ) -> Result<(), LinkError> {
     manifest.check()?;
     if bases.len() > BASES_MAX {
@@ -98,11 +100,18 @@ async fn offer(
         Subject::Snapshot { manifest: begun, base } if *begun == manifest => base,
         Subject::Snapshot { .. } | Subject::Artifact { .. } => return Err(unexpected()),
     };
-    let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };
+    if length > limit && limit < TRANSFER_BYTES_MAX {
+        let text = format!(
+            "snapshot: {length} bytes would have to be sent; your quota (snapshot_bytes) is {limit}: keep large files out by .buildpoolignore"
+        );
+        return Err(LinkError::new(ErrorCode::TooLarge, text));
+    }
+    let announced = Announced { blake3, length, limit };
     let pack = match pump::receive(channel, shared.transfers.incoming(), announced).await {
         Ok(pack) => pack,
         Err(error) => return told(error),
     };
+    shared.metrics.snapshot_bytes.inc_by(length);
     let store = shared.transfers.clone();
     blocking(move || {
         let cache = store.cache(&manifest.project, manifest.tree.format())?;
@@ -149,6 +158,7 @@ async fn artifact_in(
         Ok(received) => received,
         Err(error) => return told(error),
     };
+    shared.metrics.artifact_bytes.inc_by(length);
     let store = shared.transfers.clone();
     let kept = tokio::task::spawn_blocking(move || store.keep_artifact(job, &blake3, &received)).await;
     match kept {

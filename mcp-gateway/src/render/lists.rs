@@ -97,7 +97,7 @@ fn job_entry(job: &JobSummary) -> Entry {
             let _ = write!(line, ", position {position}");
         }
         if let Some(secs) = waiting.estimate_secs {
-            let _ = write!(line, ", about {secs} s to go");
+            let _ = write!(line, ", begins in about {secs} s");
         }
         line.push(')');
     }

@@ -136,10 +136,13 @@ fn facts(page: &mut Page, result: &JobResult, extras: &Extras) {
     } else if !result.connected && result.state != JobState::Queued {
         page.line("connected: false; the job goes on, its worker can't be reached at the moment");
     }
+    if let Some(reason) = &result.fallback {
+        page.line(format_args!("fallback: {reason}"));
+    }
     if let Some(waiting) = &result.waiting {
         let place = waiting.position.map(|position| format!(", position {position}")).unwrap_or_default();
         let estimate =
-            waiting.estimate_secs.map(|secs| format!(", about {secs} s to go")).unwrap_or_default();
+            waiting.estimate_secs.map(|secs| format!(", begins in about {secs} s")).unwrap_or_default();
         page.line(format_args!("waiting: {}{place}, since {}{estimate}", waiting.reason, waiting.since));
     }
     if let Some(cause) = &result.cause {

@@ -206,5 +206,6 @@ fn submit(job: JobId, truth: &mut Truth) -> Submit {
         secrets,
         snapshot: None,
         finished: None,
+        usual: None,
     }
 }

@@ -309,7 +309,7 @@ impl World {
                 live.record.spec.on_lost == buildpool_protocol::spec::OnLost::Wait && !live.connected;
             // So do those of its concurrency group.
             let waits_behind =
-                live.waiting.as_ref().is_some_and(|(why, ..)| why.contains("concurrency group"));
+                live.waiting.as_ref().is_some_and(|waits| waits.reason.contains("concurrency group"));
             if waits_behind {
                 continue;
             }

@@ -1,8 +1,11 @@
 //! The real binary, end to end. One test binary: each links everything.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod backups;
 mod commands;
 mod interrupts;
 mod local_pool;
+mod observing;
 mod pool;
+mod quotas;
 mod streams;

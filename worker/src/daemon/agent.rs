@@ -245,7 +245,7 @@ impl Agent {
             if moved.0 != taken {
                 *moved = (taken, now);
             } else if now >= moved.1 + STALLED_AFTER {
-                warn!("nothing of the log of attempt {attempt} was taken for a while; it is sent again");
+                warn!(job = %attempt.job, attempt = attempt.number, "nothing of a log was taken for a while; it is sent again");
                 *moved = (taken, now);
                 self.outbox.begin(attempt, taken);
             }

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 impl Agent {
     pub(super) fn act(&mut self, id: AttemptId, acted: Acted) {
@@ -99,7 +99,7 @@ impl Agent {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                error!("attempt {id}: its outcome can't be read or written: {error}");
+                error!(job = %id.job, attempt = id.number, %error, "the outcome of an attempt can't be read or written");
                 let is_fenced = attempt.is_fenced;
                 return self.spawn_conclude(id, is_fenced, crate::limits::DISK_FULL_RETRY);
             }
@@ -109,8 +109,9 @@ impl Agent {
         attempt.started_at_ms = outcome.started_at_ms;
         attempt.log_length = outcome.log_length;
         let (lease, is_fenced) = (attempt.lease, attempt.is_fenced);
+        info!(worker = %self.config.name, job = %id.job, attempt = id.number, log_length = outcome.log_length, "attempt ended");
         for survivor in &outcome.survivors {
-            warn!("process {} ({}) of attempt {id} could not be ended", survivor.pid, survivor.command);
+            warn!(job = %id.job, attempt = id.number, pid = survivor.pid, command = survivor.command, "a process could not be ended");
             if let Some(process) = platform::process(survivor.pid) {
                 self.survivors.push((survivor.clone(), process.started));
             }

@@ -104,7 +104,7 @@ impl Files {
     /// The workspace of an attempt may go to the next one. Blocking.
     pub(super) fn release(&self, attempt: AttemptId) {
         if let Err(error) = self.workspaces.release(attempt) {
-            warn!("the workspace of attempt {attempt} stays taken until the worker restarts: {error}");
+            warn!(job = %attempt.job, attempt = attempt.number, %error, "a workspace stays taken until the worker restarts");
         }
     }
 

@@ -66,7 +66,7 @@ impl Agent {
             .map(|(id, _)| *id)
             .collect();
         for attempt in unclaimed {
-            warn!("attempt {attempt} has no keeper any more");
+            warn!(job = %attempt.job, attempt = attempt.number, "an attempt has no keeper any more");
             self.conclude(attempt);
         }
     }

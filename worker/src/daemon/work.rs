@@ -45,6 +45,7 @@ impl Agent {
                     cut_off_grace,
                     contact_age: self.contact_at.map_or(Duration::ZERO, |at| now.saturating_sub(at)),
                     output_policy: attempt.spec.output_policy,
+                    log_bytes_max: attempt.spec.log_bytes_max,
                     core_bytes_max: self.config.core_bytes_max,
                 };
                 attempt.spec.env.clear();
@@ -105,6 +106,7 @@ impl Agent {
         match message {
             FromKeeper::Hello { kept, .. } => self.on_hello(link, kept),
             FromKeeper::Started { attempt, started_at_ms } => {
+                info!(worker = %self.config.name, job = %attempt.job, attempt = attempt.number, "attempt started");
                 if let Some(attempt) = self.attempts.get_mut(&attempt) {
                     attempt.started_at_ms = Some(started_at_ms);
                 }
@@ -147,7 +149,7 @@ impl Agent {
             attempt.started_at_ms = kept.started_at_ms;
             attempt.log_length = kept.log_length;
             self.outbox.written(id, kept.log_length);
-            info!("attempt {id} goes on");
+            info!(worker = %self.config.name, job = %id.job, attempt = id.number, "attempt goes on");
             if let Some(acted) = attempt.act.clone() {
                 let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted });
             }
@@ -174,7 +176,7 @@ impl Agent {
                 self.keepers.reconnect(&self.home, number);
             }
             Work::Keeps(id) => {
-                warn!("the keeper of attempt {id} has died");
+                warn!(worker = %self.config.name, job = %id.job, attempt = id.number, "the keeper of an attempt has died");
                 self.conclude(id);
             }
             Work::Silent if is_found && is_alive => self.keepers.reconnect(&self.home, number),

@@ -63,7 +63,7 @@ impl Attempt {
             &run.attempt_directory.join(records::LOG),
             attempt,
             run.output_policy,
-            Bounds::default(),
+            Bounds::default().with_log(run.log_bytes_max),
         )?;
         let plan = Plan {
             timeout: run.timeout,

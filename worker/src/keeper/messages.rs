@@ -83,6 +83,9 @@ pub struct Run {
     pub contact_age: Duration,
     /// When output comes too fast.
     pub output_policy: OutputPolicy,
+    /// Longest log in bytes, when it is less than the usual one.
+    #[serde(default)]
+    pub log_bytes_max: Option<u64>,
     /// Largest core file in bytes; the system's own setting if absent.
     #[serde(default)]
     pub core_bytes_max: Option<u64>,

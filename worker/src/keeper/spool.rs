@@ -7,7 +7,7 @@
 
 use crate::limits::{LOG_RESERVE_BYTES, SPOOL_WINDOW_BYTES, TAIL_KEEP_BYTES};
 use buildpool_protocol::ids::AttemptId;
-use buildpool_protocol::limits::LOG_BYTES_MAX;
+use buildpool_protocol::limits::{LOG_BYTES_MAX, LOG_BYTES_MIN};
 use buildpool_protocol::outcome::Seal;
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, Gap, LogState, Stream};
 use buildpool_protocol::report::GapEntry;
@@ -35,6 +35,14 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self { window: SPOOL_WINDOW_BYTES, log: LOG_BYTES_MAX, tail: TAIL_KEEP_BYTES }
+    }
+}
+
+impl Bounds {
+    /// These with a shorter log, if one is asked for.
+    #[must_use]
+    pub fn with_log(self, most: Option<u64>) -> Self {
+        Self { log: most.map_or(self.log, |most| most.clamp(LOG_BYTES_MIN, self.log)), ..self }
     }
 }
 

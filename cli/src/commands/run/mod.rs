@@ -3,13 +3,14 @@
 mod spec;
 mod watch;
 
-use crate::arguments::{OutputForm, RunArguments};
+use crate::arguments::{Fallback, OutputForm, RunArguments};
 use crate::failure::{Failure, POOL};
 use crate::settings;
 use crate::terminal;
-use buildpool_gateway::client::{Client, JobEvent, new_job_id};
+use buildpool_gateway::client::{Client, ClientError, JobEvent, Target, chain, new_job_id};
 use buildpool_gateway::snapshot::{Options, Snapshot, take_and_deliver};
 use buildpool_protocol::client_link::SubmitMessage;
+use buildpool_protocol::limits::TEXT_BYTES_MAX;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,12 +22,13 @@ pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
 
 async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
     let asked = spec::Asked::of(&arguments)?;
-    let client = settings::connect(&arguments.pool).await?;
+    let (client, fallback) = reach(&arguments).await?;
     let snapshot = match asked.snapshot(&arguments, client.pool().local) {
         Some(options) => Some(bring(&client, options).await?),
         None => None,
     };
-    let (spec, secrets) = asked.into_spec(&arguments, snapshot.as_deref())?;
+    let (mut spec, secrets) = asked.into_spec(&arguments, snapshot.as_deref())?;
+    spec.fallback = fallback;
     let streams = arguments.output == OutputForm::Stream;
     let on_terminal = io::stderr().is_terminal();
     let submit = SubmitMessage {
@@ -44,6 +46,22 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
         return detach(&client, submit).await;
     }
     watch::Watch::start(client, submit, arguments.output, on_terminal).await?.finish().await
+}
+
+/// The pool that was asked for or, where that was allowed and it can't be reached, this machine's own, and why.
+async fn reach(arguments: &RunArguments) -> Result<(Client, Option<String>), Failure> {
+    let target = settings::target(&arguments.pool)?;
+    match (Client::connect(target, settings::CLIENT).await, arguments.fallback) {
+        (Err(error @ ClientError::Unreachable { .. }), Some(Fallback::Local)) => {
+            let reason =
+                format!("{}; ran on this machine's own pool instead (--fallback local)", chain(&error));
+            terminal::warn(&reason);
+            let own = Client::connect(Target::Local(settings::local()?), settings::CLIENT).await?;
+            let end = reason.floor_char_boundary(TEXT_BYTES_MAX);
+            Ok((own, Some(reason[..end].to_owned())))
+        }
+        (connected, _) => Ok((connected?, None)),
+    }
 }
 
 /// Takes a snapshot, sends what the pool lacks of it, and says what it left out.

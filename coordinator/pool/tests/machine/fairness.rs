@@ -1,8 +1,11 @@
 //! Between submitters.
 
-use crate::scene::{Scene, granted, job, spec, submit};
+use crate::scene::{Scene, accepted, granted, job, refusal, spec, submit};
+use buildpool_pool::{Config, Effect, Quota, Quotas, Submit};
+use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
+use std::time::Duration;
 
 #[test]
 fn a_single_job_waits_for_one_slot_turnover_behind_ten_thousand() {
@@ -51,8 +54,9 @@ fn a_job_that_lost_its_worker_keeps_its_place() {
         scene.plain(number);
     }
     let positions = |scene: &Scene| -> Vec<(JobId, u64)> {
-        let live =
-            |number| scene.live(number).and_then(|live| live.waiting).map(|waiting| (job(number), waiting.1));
+        let live = |number| {
+            scene.live(number).and_then(|live| live.waiting).map(|waiting| (job(number), waiting.position))
+        };
         (1..=3).filter_map(live).collect()
     };
     assert_eq!(positions(&scene), [(job(2), 1), (job(3), 2)]);
@@ -74,4 +78,111 @@ fn a_class_of_jobs_that_waits_does_not_hold_up_another() {
     scene.send(submit(2, "a", spec()));
     let (_, effects) = scene.join(crate::scene::register(1, 1));
     assert_eq!(granted(&effects), [2]);
+}
+
+fn with_quotas(quotas: Quotas) -> Scene {
+    Scene::with(Config { quotas, ..Config::default() })
+}
+
+#[test]
+fn who_is_at_the_quota_of_running_jobs_leaves_slots_to_others_and_hears_why_it_waits() {
+    let few = Quota { running_jobs: Some(1), ..Quota::default() };
+    let mut scene =
+        with_quotas(Quotas { everybody: Quota::default(), submitters: [("a".into(), few)].into() });
+    scene.mac(1, 3);
+    for number in 1..=3 {
+        scene.send(submit(number, "a", spec()));
+    }
+    assert!(scene.reason(2).contains("1 jobs of `a` run already, which is the quota (running_jobs)"));
+    assert_eq!(granted(&scene.send(submit(11, "b", spec()))), [11]);
+    assert_eq!(granted(&scene.send(submit(12, "b", spec()))), [12], "no quota for b");
+    let lease = scene.lease(1);
+    assert_eq!(granted(&scene.pass_job(lease)), [2], "one ends, one begins");
+}
+
+#[test]
+fn a_submit_beyond_the_quota_of_waiting_jobs_is_refused_until_one_has_begun() {
+    let quota = Quota { queued_jobs: Some(2), ..Quota::default() };
+    let mut scene = with_quotas(Quotas { everybody: quota, ..Quotas::default() });
+    scene.mac(1, 1);
+    for number in 1..=3 {
+        assert!(accepted(&scene.send(submit(number, "a", spec()))).is_some(), "{number}");
+    }
+    let error = refusal(&scene.send(submit(4, "a", spec())));
+    assert_eq!(error.code, ErrorCode::Exhausted);
+    assert!(error.message.contains("2 jobs of `a` wait already") && error.message.contains("queued_jobs"));
+    assert!(accepted(&scene.send(submit(3, "a", spec()))).is_some(), "an earlier job again is no new one");
+    let lease = scene.lease(1);
+    scene.pass_job(lease);
+    assert!(accepted(&scene.send(submit(4, "a", spec()))).is_some());
+    assert!(accepted(&scene.send(submit(5, "b", spec()))).is_some(), "each has a quota of its own");
+}
+
+#[test]
+fn the_longest_run_and_log_of_a_quota_reach_the_worker_and_nobody_can_ask_for_more() {
+    let minute = Duration::from_secs(60);
+    let quota = Quota { job_time: Some(minute), log_bytes: Some(5 << 20), ..Quota::default() };
+    let mut scene = with_quotas(Quotas { everybody: quota, ..Quotas::default() });
+    scene.mac(1, 3);
+    let with = |timeout| JobSpec { timeout, ..spec() };
+    let sent = |effects: &[Effect]| -> Option<JobSpec> {
+        effects.iter().find_map(|effect| match effect {
+            Effect::Grant { grant, .. } => Some(grant.spec.clone()),
+            _ => None,
+        })
+    };
+    let plain = sent(&scene.send(submit(1, "a", with(None)))).expect("a grant");
+    assert_eq!((plain.timeout, plain.log_bytes_max), (Some(minute), Some(5 << 20)));
+    let short = sent(&scene.send(submit(2, "a", with(Some(minute / 2))))).expect("a grant");
+    assert_eq!(short.timeout, Some(minute / 2), "a shorter one stays");
+    let error = refusal(&scene.send(submit(3, "a", with(Some(minute * 2)))));
+    assert!(error.message.contains("timeout: 120 s") && error.message.contains("is 60 s"), "{error:?}");
+    assert_eq!(scene.disk.jobs[&job(1)].spec.timeout, None, "what was asked for stays as it was");
+}
+
+/// A job of which is known how many seconds it usually runs.
+fn usually(number: u64, name: &str, secs: u64) -> Submit {
+    Submit { usual: Some(Duration::from_secs(secs)), ..submit(number, name, spec()) }
+}
+
+fn estimate(scene: &Scene, number: u64) -> Option<u64> {
+    scene.live(number)?.waiting?.estimate.map(|wait| wait.as_secs())
+}
+
+#[test]
+fn an_estimate_is_the_work_that_goes_first_shared_among_the_slots() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 2);
+    for number in 1..=6 {
+        scene.send(usually(number, "a", 100));
+    }
+    assert_eq!(estimate(&scene, 3), Some(100), "two run, each for 100 s yet");
+    assert_eq!(estimate(&scene, 6), Some(250), "and three of 100 s go before it");
+    scene.pass(Duration::from_secs(60));
+    assert_eq!(estimate(&scene, 3), Some(40));
+    scene.pass(Duration::from_secs(600));
+    assert_eq!(estimate(&scene, 3), Some(25), "overdue ones end some time");
+    scene.send(usually(20, "b", 10));
+    assert_eq!(estimate(&scene, 20), Some(75), "one of a's at most goes before the first of b's");
+    scene.drain("mac-1", true, None);
+    assert_eq!(estimate(&scene, 3), None, "no job that ends will help");
+    scene.gone(session);
+    assert_eq!(estimate(&scene, 3), None);
+}
+
+#[test]
+fn what_is_not_known_is_taken_from_the_others_or_not_guessed_at_all() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.send(submit(1, "a", spec()));
+    scene.send(submit(2, "a", spec()));
+    assert_eq!(estimate(&scene, 2), None, "nothing is known");
+    scene.send(usually(3, "a", 30));
+    assert_eq!(estimate(&scene, 3), Some(60), "two unknown ones, like this one");
+    let group = || JobSpec { concurrency_group: Some("g".into()), ..spec() };
+    let mut scene = Scene::new();
+    scene.mac(1, 2);
+    scene.send(Submit { usual: Some(Duration::from_secs(50)), ..submit(1, "a", group()) });
+    scene.send(submit(2, "a", group()));
+    assert_eq!(estimate(&scene, 2), Some(50), "until the group is free");
 }

@@ -72,6 +72,7 @@ pub(crate) fn submit(number: u64, name: &str, spec: JobSpec) -> Submit {
         secrets: BTreeMap::new(),
         snapshot: None,
         finished: None,
+        usual: None,
     }
 }
 
@@ -258,7 +259,7 @@ impl Scene {
 
     /// Why a job waits.
     pub(crate) fn reason(&self, number: u64) -> String {
-        self.live(number).and_then(|live| live.waiting).map(|(reason, ..)| reason).unwrap_or_default()
+        self.live(number).and_then(|live| live.waiting).map(|waits| waits.reason).unwrap_or_default()
     }
 
     pub(crate) fn verdict(&self, number: u64) -> Option<Verdict> {

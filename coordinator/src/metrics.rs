@@ -1,0 +1,208 @@
+//! What a monitor asks for, in the OpenMetrics text format. Counted where it happens; gauges are read when asked.
+//!
+//! Nothing here is labelled by what a submitter chooses: the number of series does not grow with use.
+
+use crate::shared::Shared;
+use crate::store::{AttemptEnding, JobRecord};
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use std::time::Duration;
+
+/// Media type of the answer.
+pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// From 50 ms to about 7 hours: a wait in a queue or the run of a job.
+const JOB_BUCKETS: (f64, f64, u16) = (0.05, 2.5, 15);
+/// From 1 ms to about 2 minutes: the end of a digest.
+const DIGEST_BUCKETS: (f64, f64, u16) = (0.001, 3.0, 11);
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByVerdict {
+    verdict: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByState {
+    state: &'static str,
+}
+
+/// All that is counted.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    queued: Histogram,
+    ran: Histogram,
+    digested: Histogram,
+    done: Family<ByVerdict, Counter>,
+    lost_attempts: Counter,
+    pub(crate) log_bytes: Counter,
+    pub(crate) snapshot_bytes: Counter,
+    pub(crate) artifact_bytes: Counter,
+    pub(crate) worker_connections: Counter,
+    pub(crate) client_connections: Counter,
+    pub(crate) refused: Counter,
+    jobs: Family<ByState, Gauge>,
+    workers: Family<ByState, Gauge>,
+    slots: Family<ByState, Gauge>,
+    clients: Gauge,
+    free_bytes: Gauge,
+    ready: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let histogram = |(start, factor, length)| Histogram::new(exponential_buckets(start, factor, length));
+        let mut metrics = Self {
+            registry: Registry::default(),
+            queued: histogram(JOB_BUCKETS),
+            ran: histogram(JOB_BUCKETS),
+            digested: histogram(DIGEST_BUCKETS),
+            done: Family::default(),
+            lost_attempts: Counter::default(),
+            log_bytes: Counter::default(),
+            snapshot_bytes: Counter::default(),
+            artifact_bytes: Counter::default(),
+            worker_connections: Counter::default(),
+            client_connections: Counter::default(),
+            refused: Counter::default(),
+            jobs: Family::default(),
+            workers: Family::default(),
+            slots: Family::default(),
+            clients: Gauge::default(),
+            free_bytes: Gauge::default(),
+            ready: Gauge::default(),
+        };
+        metrics.registry = metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&self) -> Registry {
+        let mut all = Registry::with_prefix("buildpool");
+        let seconds = || Unit::Seconds;
+        all.register_with_unit(
+            "job_queue",
+            "From submit to the grant that counted",
+            seconds(),
+            self.queued.clone(),
+        );
+        all.register_with_unit("job_run", "How long a job's process ran", seconds(), self.ran.clone());
+        all.register_with_unit(
+            "digest",
+            "From the end of a log to its verdict",
+            seconds(),
+            self.digested.clone(),
+        );
+        all.register("jobs_done", "Jobs that reached an end", self.done.clone());
+        all.register(
+            "attempts_lost",
+            "Attempts that were lost with their worker",
+            self.lost_attempts.clone(),
+        );
+        all.register_with_unit(
+            "log_stored",
+            "Output that came from workers",
+            Unit::Bytes,
+            self.log_bytes.clone(),
+        );
+        all.register_with_unit(
+            "snapshot_received",
+            "Snapshots that came from clients",
+            Unit::Bytes,
+            self.snapshot_bytes.clone(),
+        );
+        all.register_with_unit(
+            "artifact_received",
+            "Artifacts that came from workers",
+            Unit::Bytes,
+            self.artifact_bytes.clone(),
+        );
+        all.register(
+            "worker_connections",
+            "Connections of workers, the first and all later ones",
+            self.worker_connections.clone(),
+        );
+        all.register("client_connections", "Connections of clients", self.client_connections.clone());
+        all.register(
+            "connections_refused",
+            "Connections without a token that allows them",
+            self.refused.clone(),
+        );
+        all.register("jobs", "Jobs that are not over", self.jobs.clone());
+        all.register("workers", "Workers that the pool knows", self.workers.clone());
+        all.register("slots", "Slots of connected workers", self.slots.clone());
+        all.register("clients", "Connected clients", self.clients.clone());
+        all.register_with_unit(
+            "disk_free",
+            "Room on the disk of the data directory",
+            Unit::Bytes,
+            self.free_bytes.clone(),
+        );
+        all.register("ready", "1 while new jobs are accepted", self.ready.clone());
+        all
+    }
+
+    /// A job is over.
+    pub(crate) fn job_done(&self, record: &JobRecord) {
+        let Some(done) = &record.done else { return };
+        self.done.get_or_create(&ByVerdict { verdict: done.verdict.name() }).inc();
+        let lost = |how: &AttemptEnding| matches!(how, AttemptEnding::Lost { .. });
+        let lost =
+            record.attempts.iter().filter(|attempt| attempt.ended.as_ref().is_some_and(|end| lost(&end.how)));
+        self.lost_attempts.inc_by(lost.count() as u64);
+        let counted = record.attempts.iter().find(|attempt| Some(attempt.number) == done.attempt);
+        if let Some(attempt) = counted {
+            let waited = attempt.granted_at_ms.saturating_sub(record.created_at_ms);
+            self.queued.observe(Duration::from_millis(u64::try_from(waited).unwrap_or(0)).as_secs_f64());
+        }
+        if let Some(ms) = done.duration_ms {
+            self.ran.observe(Duration::from_millis(ms).as_secs_f64());
+        }
+    }
+
+    /// A log was digested to its end.
+    pub(crate) fn digested(&self, took: Duration) {
+        self.digested.observe(took.as_secs_f64());
+    }
+
+    /// All series at this moment.
+    pub(crate) async fn text(&self, shared: &Shared) -> String {
+        self.read_gauges(shared).await;
+        let mut out = String::new();
+        // Writing to a String can't fail.
+        let _ = text::encode(&mut out, &self.registry);
+        out
+    }
+
+    async fn read_gauges(&self, shared: &Shared) {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let set = |family: &Family<ByState, Gauge>, state, number: usize| {
+            family.get_or_create(&ByState { state }).set(count(number));
+        };
+        let (queued, granted) = shared.runtime.load().await;
+        set(&self.jobs, "queued", queued);
+        set(&self.jobs, "granted", granted);
+        let workers = shared.runtime.workers().await;
+        let connected = || workers.iter().filter(|worker| worker.connected);
+        let idle_for_a_reason =
+            |draining: bool| connected().filter(move |worker| worker.draining == draining);
+        set(&self.workers, "away", workers.len() - connected().count());
+        set(&self.workers, "draining", idle_for_a_reason(true).count());
+        let quarantined = idle_for_a_reason(false).filter(|worker| worker.quarantined.is_some()).count();
+        set(&self.workers, "quarantined", quarantined);
+        set(&self.workers, "ready", idle_for_a_reason(false).count() - quarantined);
+        let busy: usize = connected().map(|worker| worker.jobs.len()).sum();
+        let slots: usize = connected().map(|worker| worker.record.slots as usize).sum();
+        set(&self.slots, "busy", busy);
+        set(&self.slots, "free", slots.saturating_sub(busy));
+        self.clients.set(count(shared.hub.clients()));
+        let free = shared.logs.free_bytes().unwrap_or_default();
+        self.free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));
+        self.ready.set(i64::from(shared.hub.degraded().is_none()));
+    }
+}

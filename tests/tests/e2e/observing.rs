@@ -1,0 +1,93 @@
+//! What a monitor and a reader of logs get.
+
+use buildpool_tests::{Finished, Pool, PoolBuilder, wait_until};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// The status line and the body of a GET.
+fn get(pool: &Pool, path: &str, token: Option<&str>) -> (String, String) {
+    let address = pool.url().trim_start_matches("ws://");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let bearer = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: pool\r\n{bearer}Connection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.lines().next().unwrap().to_owned(), body.to_owned())
+}
+
+/// The value of one series.
+fn value(text: &str, series: &str) -> f64 {
+    let line = text.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
+    let line = line.unwrap_or_else(|| panic!("no {series} in:\n{text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn metrics_count_what_happened_and_want_a_token() {
+    let mut pool = Pool::start(1);
+    assert_eq!(get(&pool, "/healthz", None), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
+    assert_eq!(get(&pool, "/readyz", None), ("HTTP/1.1 200 OK".into(), "ready\n".into()));
+    assert!(get(&pool, "/metrics", None).0.contains("401"));
+    assert!(get(&pool, "/metrics", Some(pool.worker_token())).0.contains("403"));
+    let read = |pool: &Pool| {
+        let (status, body) = get(pool, "/metrics", Some(pool.token()));
+        assert!(status.contains("200"), "{status}");
+        assert!(body.ends_with("# EOF\n"), "{body}");
+        body
+    };
+    pool.shell("head -c 100000 /dev/zero | tr '\\0' x").expect(0);
+    pool.shell("exit 3").expect(3);
+    let text = read(&pool);
+    assert_eq!(value(&text, "buildpool_jobs_done_total{verdict=\"passed\"}"), 1.0);
+    assert_eq!(value(&text, "buildpool_jobs_done_total{verdict=\"failed\"}"), 1.0);
+    for histogram in ["job_queue_seconds", "job_run_seconds", "digest_seconds"] {
+        assert_eq!(value(&text, &format!("buildpool_{histogram}_count")), 2.0, "{histogram}");
+    }
+    assert!(value(&text, "buildpool_log_stored_bytes_total") >= 100_000.0);
+    assert_eq!(value(&text, "buildpool_slots{state=\"free\"}"), 2.0);
+    assert_eq!(value(&text, "buildpool_workers{state=\"ready\"}"), 1.0);
+    assert_eq!(value(&text, "buildpool_connections_refused_total"), 2.0);
+    assert_eq!(value(&text, "buildpool_ready"), 1.0);
+    assert!(value(&text, "buildpool_disk_free_bytes") > 0.0);
+    pool.kill_worker(0);
+    wait_until("the worker is seen to be away", || {
+        value(&read(&pool), "buildpool_workers{state=\"away\"}") == 1.0
+    });
+    pool.start_worker(0);
+    wait_until("it is back", || value(&read(&pool), "buildpool_worker_connections_total") == 2.0);
+}
+
+#[test]
+fn an_operator_can_open_the_metrics() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "open_metrics = true\n").unwrap();
+    let pool = PoolBuilder::default().coordinator(&["--config", file.path().to_str().unwrap()]).start();
+    assert!(get(&pool, "/metrics", None).0.contains("200"));
+}
+
+#[test]
+fn logs_in_json_name_the_job_the_attempt_and_the_worker() {
+    let json = ["--log-format", "json"];
+    let pool = PoolBuilder::default().coordinator(&json).worker(&json).start();
+    let ran: Finished = pool.buildpool(&["run", "--no-snapshot", "--output", "json", "--", "true"]).expect(0);
+    let job = ran.json()["job_id"].as_str().unwrap().to_owned();
+    let entries = |name: &str| -> Vec<serde_json::Value> {
+        let text = pool.log_text(name);
+        let lines = text.lines().filter(|line| line.starts_with('{'));
+        let entries: Vec<serde_json::Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert!(!entries.is_empty(), "{name}: {text}");
+        entries.into_iter().filter(|entry| entry["job"] == job.as_str()).collect()
+    };
+    for (name, messages) in
+        [("coordinator", ["job granted", "job done"]), ("w0", ["attempt started", "attempt ended"])]
+    {
+        for message in messages {
+            wait_until("the entry is written", || {
+                entries(name).iter().any(|entry| {
+                    entry["message"] == message && entry["attempt"] == 1 && entry["worker"] == "w0"
+                })
+            });
+        }
+    }
+}

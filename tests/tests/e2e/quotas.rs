@@ -1,0 +1,111 @@
+//! What each submitter may have, what waits for how long, and where a job runs when its pool is away.
+
+use buildpool_tests::{Place, Pool, PoolBuilder};
+use std::process::Command;
+
+/// A pool of one slot whose coordinator has this configuration.
+fn configured(text: &str) -> Pool {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let path = file.path().to_str().unwrap();
+    PoolBuilder::default().coordinator(&["--config", path]).worker(&["--slots", "1"]).start()
+}
+
+/// Starts a job that ends when the file `go` is there.
+fn hold(pool: &Pool) -> String {
+    let text = format!("while [ ! -e {} ]; do sleep 0.05; done", pool.place().file("go").display());
+    let started = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
+    started.out().trim().to_owned()
+}
+
+#[test]
+fn a_submit_beyond_a_quota_is_refused_in_words_that_help() {
+    let pool = configured("[quota]\nqueued_jobs = 1\njob_secs = 60\n[quota_of.ci]\nqueued_jobs = 5\n");
+    let first = hold(&pool);
+    pool.wait_for_state(&first, "running");
+    hold(&pool);
+    let refused = pool.buildpool(&["run", "--no-snapshot", "--", "true"]).expect(125);
+    assert!(refused.err().contains("1 jobs of `admin` wait already"), "{refused}");
+    assert!(refused.err().contains("queued_jobs"), "{refused}");
+    let long = pool.buildpool(&["run", "--no-snapshot", "--timeout", "2h", "--", "true"]).expect(125);
+    assert!(long.err().contains("the quota (job_secs) of `admin` is 60 s"), "{long}");
+    std::fs::write(pool.place().file("go"), "").unwrap();
+}
+
+#[test]
+fn a_log_beyond_the_quota_keeps_its_ends_and_says_what_is_missing() {
+    let pool = configured("[quota]\nlog_bytes = 4194304\n");
+    let text = "echo first; head -c 12000000 /dev/zero | tr '\\0' x; echo; echo last";
+    let result = pool
+        .buildpool(&["run", "--no-snapshot", "--output", "json", "--", "sh", "-c", text])
+        .expect(0)
+        .json();
+    assert_eq!(result["verdict"], "passed");
+    let gap = &result["gaps"][0];
+    assert!(gap["reason"].as_str().unwrap().contains("limit of 4194304 bytes"), "{gap}");
+    let missing = gap["bytes"].as_u64().unwrap();
+    assert!((6_000_000..11_000_000).contains(&missing), "{missing}");
+    let logs = pool.buildpool(&["logs", result["job_id"].as_str().unwrap()]).expect(0).out();
+    assert!(logs.starts_with("first\n") && logs.ends_with("\nlast\n"));
+}
+
+#[test]
+fn a_snapshot_beyond_the_quota_is_not_taken_in() {
+    let pool = configured("[quota]\nsnapshot_bytes = 20000\n");
+    let git = |arguments: &[&str]| {
+        let done = Command::new("git").args(arguments).current_dir(pool.place().work()).output().unwrap();
+        assert!(done.status.success(), "{arguments:?}");
+    };
+    git(&["init", "-q"]);
+    std::fs::write(pool.place().file("small"), "text").unwrap();
+    pool.buildpool(&["run", "--", "cat", "small"]).expect(0);
+    // Not compressible.
+    let large: String =
+        (0..20_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    std::fs::write(pool.place().file("large"), large).unwrap();
+    let refused = pool.buildpool(&["run", "--", "cat", "small"]).expect(125);
+    assert!(refused.err().contains("your quota (snapshot_bytes) is 20000"), "{refused}");
+}
+
+#[test]
+fn who_waits_is_told_why_where_and_for_about_how_long() {
+    let pool = configured("");
+    std::fs::write(pool.place().file("go"), "").unwrap();
+    let first = hold(&pool);
+    assert_eq!(pool.wait_for_state(&first, "done")["verdict"], "passed");
+    std::fs::remove_file(pool.place().file("go")).unwrap();
+    let running = hold(&pool);
+    pool.wait_for_state(&running, "running");
+    let waiting = hold(&pool);
+    let waits = &pool.job(&waiting)["waiting"];
+    assert_eq!(waits["position"], 1, "{waits}");
+    assert!(waits["reason"].as_str().unwrap().contains("busy"), "{waits}");
+    assert!(waits["estimate_secs"].as_f64().is_some(), "{waits}");
+    let shown = pool.buildpool(&["job", &waiting]).expect(0).out();
+    assert!(shown.contains("position 1, begins in about"), "{shown}");
+    let listed = pool.buildpool(&["jobs", "--json"]).expect(0).json();
+    let entry = listed.as_array().unwrap().iter().find(|job| job["job_id"] == waiting.as_str()).unwrap();
+    assert!(entry["waiting"]["estimate_secs"].as_f64().is_some(), "{entry}");
+    std::fs::write(pool.place().file("go"), "").unwrap();
+}
+
+#[test]
+fn a_job_falls_back_to_this_machine_only_when_that_was_asked_for_and_says_so() {
+    let place = Place::new();
+    // Port 1 is nobody's.
+    let away = ["run", "--coordinator", "ws://127.0.0.1:1", "--output", "json"];
+    let run = |more: &[&str]| {
+        let all: Vec<&str> = away.iter().chain(more).copied().collect();
+        place.buildpool(&all)
+    };
+    run(&["--", "true"]).expect(125);
+    let fallen = run(&["--fallback", "local", "--", "sh", "-c", "echo here; exit 3"]).expect(3);
+    assert!(fallen.err().contains("buildpool: ") && fallen.err().contains("--fallback local"), "{fallen}");
+    let result = fallen.json();
+    assert!(result["fallback"].as_str().unwrap().contains("127.0.0.1:1"), "{result}");
+    let id = result["job_id"].as_str().unwrap();
+    let later = place.buildpool(&["job", id]).expect(0).out();
+    assert!(later.contains("fallback: the coordinator at ws://127.0.0.1:1"), "{later}");
+    let usual = place.buildpool(&["run", "--output", "json", "--fallback", "local", "--", "true"]).expect(0);
+    assert!(usual.json().get("fallback").is_none(), "{usual}");
+}
