@@ -56,9 +56,9 @@ fn meaning(outcome: &Outcome) -> Meaning {
         // Ended on request before it began: that it did not begin is no failure.
         (Some(Acted::Cancelled { .. }), Ending::NotStarted(_)) => Meaning::Result,
         (_, Ending::Unobserved { reason }) => Meaning::Loss(reason.clone()),
-        (_, Ending::NotStarted(StartFailure::Workspace { reason } | StartFailure::Resources { reason })) => {
-            Meaning::Unstartable(reason.clone())
-        }
+        // The worker's lack or its own interruption: another one, or another time, may do better.
+        (_, Ending::NotStarted(StartFailure::Resources { reason })) => Meaning::Loss(reason.clone()),
+        (_, Ending::NotStarted(StartFailure::Workspace { reason })) => Meaning::Unstartable(reason.clone()),
         (
             Some(
                 Acted::Timeout { .. }

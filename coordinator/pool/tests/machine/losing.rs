@@ -195,6 +195,25 @@ fn an_end_that_was_not_the_commands_is_no_result() {
 }
 
 #[test]
+fn what_its_worker_was_interrupted_in_or_had_no_means_for_runs_again_until_it_counts_as_poison() {
+    let failed = || Ending::NotStarted(StartFailure::Resources { reason: "no process can be made".into() });
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.plain(1);
+    for number in [1, 2] {
+        let effects = scene.complete(scene.lease(1), failed(), None);
+        assert_eq!(granted(&effects), [1], "it is granted again at once");
+        assert!(scene.disk.attempts[&scene.lease(1).attempt.job][&number].counted);
+    }
+    scene.complete(scene.lease(1), failed(), None);
+    assert_eq!(scene.verdict(1), Some(Verdict::Lost));
+    assert!(scene.cause(1).contains("no process can be made"), "{}", scene.cause(1));
+    scene.send(submit(2, "a", JobSpec { on_lost: OnLost::Fail, ..spec() }));
+    scene.complete(scene.lease(2), failed(), None);
+    assert_eq!(scene.verdict(2), Some(Verdict::Lost), "not again where that was not wanted");
+}
+
+#[test]
 fn what_the_worker_could_not_start_is_retried_as_often_as_was_asked() {
     for on_lost in [OnLost::Rerun, OnLost::Fail] {
         let mut scene = Scene::new();
