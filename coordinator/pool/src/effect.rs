@@ -157,6 +157,13 @@ pub enum Change {
         /// How.
         record: Arc<DoneRecord>,
     },
+    /// Whether an equal submit attaches to this job: from when it was accepted until its answer was delivered.
+    Attachable {
+        /// The job.
+        job: JobId,
+        /// From now on, or no longer.
+        attachable: bool,
+    },
     /// A worker is known.
     Worker(WorkerRecord),
 }

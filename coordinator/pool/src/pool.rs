@@ -9,9 +9,11 @@ use crate::queue::Queue;
 use crate::quota::Quotas;
 use crate::reconcile::nameless;
 use crate::roster::{Roster, Worker};
+use crate::submit::likeness;
 use crate::{AttemptRecord, lifecycle};
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::limits;
+use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::HeldState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -203,6 +205,11 @@ impl Pool {
         }
     }
 
+    /// A job, live or over, that an equal submit attaches to because its answer was not delivered.
+    pub fn restore_attachable(&mut self, job: JobId, submitter: &str, spec: &JobSpec) {
+        self.undelivered.insert((submitter.to_owned(), likeness(spec)), job);
+    }
+
     /// A group was granted anew while an attempt of it counted as lost and might have returned: the newer grant holds.
     fn settle_group(&mut self, now: Now, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
@@ -222,7 +229,7 @@ impl Pool {
         match input {
             Input::Submit { client, submit } => self.submit(now, client, *submit),
             Input::Cancel { client, job, by, reason } => self.cancel(now, client, job, &by, reason),
-            Input::Delivered { job } => self.undelivered.retain(|_, undelivered| *undelivered != job),
+            Input::Delivered { job } => self.delivered(job),
             Input::Registered { session, register } => self.register(now, session, *register),
             Input::Reported { session, held, condition } => self.report(now, session, &held, condition),
             Input::Declined { session, lease, reason } => self.declined(now, session, lease, &reason),

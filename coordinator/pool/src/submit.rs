@@ -133,16 +133,11 @@ impl Pool {
         if let Some(text) = &record.client_request_id {
             self.request_ids.insert((name.clone(), text.clone()), id);
         }
-        if submit.attach {
-            if self.undelivered.len() >= UNDELIVERED_MAX {
-                // Ids grow with time: this is the oldest.
-                let oldest = self.undelivered.iter().min_by_key(|(_, job)| **job).map(|(key, _)| key.clone());
-                oldest.and_then(|key| self.undelivered.remove(&key));
-            }
-            self.undelivered.insert((name.clone(), likeness(&record.spec)), id);
-        }
         self.shares.entry(name).or_default().live += 1;
         self.emit(Effect::Persist(Change::Submitted(record.clone())));
+        if submit.attach {
+            self.make_attachable(&record);
+        }
         self.emit(Effect::Accepted { client, job: id, reattached: false });
         self.jobs.insert(
             id,
@@ -154,6 +149,26 @@ impl Pool {
                 secrets: submit.secrets,
             },
         );
+    }
+
+    /// From here on an equal submit is this job, also after a restart.
+    fn make_attachable(&mut self, record: &JobRecord) {
+        if self.undelivered.len() >= UNDELIVERED_MAX {
+            // Ids grow with time: this is the oldest.
+            let oldest = self.undelivered.values().min().copied();
+            oldest.into_iter().for_each(|job| self.delivered(job));
+        }
+        self.undelivered.insert((record.submitter.clone(), likeness(&record.spec)), record.job);
+        self.emit(Effect::Persist(Change::Attachable { job: record.job, attachable: true }));
+    }
+
+    /// An answer has reached its submitter: an equal submit is a job of its own.
+    pub(crate) fn delivered(&mut self, id: JobId) {
+        let before = self.undelivered.len();
+        self.undelivered.retain(|_, undelivered| *undelivered != id);
+        if self.undelivered.len() < before {
+            self.emit(Effect::Persist(Change::Attachable { job: id, attachable: false }));
+        }
     }
 
     pub(crate) fn reject(&mut self, now: Now, id: JobId, missing: &str) {
@@ -272,6 +287,6 @@ pub(crate) fn cancelled_by(asked: &CancelAsked) -> Cause {
 }
 
 /// What makes two submits the same request: project, files and command.
-fn likeness(spec: &JobSpec) -> String {
+pub(crate) fn likeness(spec: &JobSpec) -> String {
     format!("{}\0{:?}\0{:?}\0{:?}", spec.project, spec.source, spec.command, spec.selectors)
 }

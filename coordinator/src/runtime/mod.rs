@@ -9,7 +9,7 @@ mod records;
 
 use crate::attempt::LiveAttempt;
 use crate::finished::FinishedRing;
-use crate::hub::Hub;
+use crate::hub::{Hub, WorkerOut};
 use crate::metrics::Metrics;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
 use buildpool_digest::Digest;
@@ -193,6 +193,9 @@ impl Runtime {
             self.parts.pool.restore_job(now, record, attempts, cancel);
             self.mirror.restore_job(job);
         }
+        for job in self.parts.writer.attachable_jobs()? {
+            self.parts.pool.restore_attachable(job.job, &job.submitter, &job.spec);
+        }
         Ok(())
     }
 
@@ -274,9 +277,11 @@ impl Runtime {
     }
 
     fn completed(&mut self, ending: Ending) {
+        let attempt = ending.completed.lease.attempt;
         self.mirror.note_ending(&ending);
         self.held.push(ending.attempt);
         self.handle(Input::Completed(Box::new(ending.completed)));
+        self.mirror.forget_ending(attempt);
     }
 
     fn handle(&mut self, input: Input) {
@@ -313,7 +318,8 @@ impl Runtime {
         self.records.clear();
     }
 
-    /// Waits before records are written again. Who only asks is answered meanwhile; everything else keeps its place.
+    /// Waits before records are written again. Who only asks is answered meanwhile, and so are workers that report: that
+    /// they were heard decides nothing, and without it their keepers would end what runs. Everything else keeps its place.
     async fn wait_for_room(&mut self, commands: &mut mpsc::Receiver<Command>) {
         self.answer_ahead();
         let until = tokio::time::sleep(WRITE_AGAIN_AFTER);
@@ -325,6 +331,10 @@ impl Runtime {
                 command = commands.recv(), if has_place => command,
             };
             match command {
+                // What it says is said again with the next report; what should become of each attempt waits for the disk.
+                Some(Command::Input(Input::Reported { session, .. })) => {
+                    self.parts.hub.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
+                }
                 Some(command @ (Command::Input(_) | Command::Completed(_))) => {
                     self.held_back.push_back(command)
                 }

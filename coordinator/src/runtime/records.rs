@@ -44,6 +44,11 @@ impl Mirror {
         self.endings.insert(attempt, (ending.sealed.inline.clone(), length, ending.digest.clone()));
     }
 
+    /// The pool has decided: what it had no use for is let go.
+    pub(super) fn forget_ending(&mut self, attempt: AttemptId) {
+        self.endings.remove(&attempt);
+    }
+
     /// The record of a job that has just ended, once.
     pub(super) fn take_ended(&mut self, job: JobId) -> Option<(JobRecord, Option<Arc<Digest>>)> {
         self.ended.remove(&job)
@@ -75,6 +80,7 @@ impl Mirror {
                 }
             }
             Change::Done { job, record } => self.done(job, &record, records),
+            Change::Attachable { job, attachable } => records.push(Record::Attachable { job, attachable }),
             Change::Worker(worker) => {
                 let first_seen_ms = *self.first_seen.entry(worker.worker).or_insert(now.wall_ms);
                 records.push(Record::Worker(Box::new(to_store_worker(worker, first_seen_ms))));
@@ -83,9 +89,10 @@ impl Mirror {
     }
 
     fn attempt(&mut self, now: Now, job: JobId, attempt: pool::AttemptRecord, records: &mut Vec<Record>) {
-        let ending = self.endings.remove(&AttemptId { job, number: attempt.number });
-        let Some(record) = self.jobs.get_mut(&job) else { return };
         let number = attempt.number;
+        // What came with its end belongs to the attempt if it is lost, else to the end of the job, which is still to come.
+        let ending = attempt.lost.as_ref().and_then(|_| self.endings.remove(&AttemptId { job, number }));
+        let Some(record) = self.jobs.get_mut(&job) else { return };
         let log_length = ending.as_ref().map_or(0, |(_, length, _)| *length);
         let ended = attempt.lost.map(|reason| AttemptEnd {
             at_ms: now.wall_ms,
@@ -227,5 +234,85 @@ fn to_store_worker(worker: pool::WorkerRecord, first_seen_ms: i64) -> WorkerReco
         quarantined: None,
         first_seen_ms,
         last_seen_ms: worker.last_seen_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, Mirror, Now, Record, pool};
+    use buildpool_digest::{Digester, Facts, Options};
+    use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
+    use buildpool_protocol::report::Verdict;
+    use buildpool_protocol::spec::{Command, JobSpec, Source};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const NOW: Now = Now { clock: Duration::ZERO, wall_ms: 7 };
+
+    fn granted(lost: Option<&str>) -> pool::AttemptRecord {
+        pool::AttemptRecord {
+            number: 1,
+            epoch: 1,
+            worker: WorkerId::from_uuid(uuid::Uuid::nil()),
+            worker_name: "mini".into(),
+            granted_at_ms: 1,
+            started_at_ms: None,
+            lost: lost.map(str::to_owned),
+            counted: lost.is_some(),
+        }
+    }
+
+    /// A job with one attempt, whose log and digest have come.
+    fn ended() -> (Mirror, JobId) {
+        let mut mirror = Mirror::default();
+        let job = JobId::from_uuid(uuid::Uuid::now_v7());
+        let record = pool::JobRecord {
+            job,
+            spec: Arc::new(JobSpec::new(Command::Shell("true".into()), Source::Empty)),
+            submitter: "ada".into(),
+            created_at_ms: 1,
+            order: 1,
+            client_request_id: None,
+            snapshot: None,
+        };
+        let mut records = Vec::new();
+        mirror.apply(NOW, Change::Submitted(Arc::new(record)), &mut records);
+        mirror.apply(NOW, Change::Attempt { job, attempt: granted(None) }, &mut records);
+        let digest = Arc::new(Digester::new(Options::default()).finish(&Facts::default()));
+        let log = bytes::Bytes::from_static(b"log");
+        mirror.endings.insert(AttemptId { job, number: 1 }, (Some(log), 3, digest));
+        (mirror, job)
+    }
+
+    fn has_log(records: &[Record]) -> bool {
+        records.iter().any(|record| matches!(record, Record::Log { bytes, .. } if **bytes == *b"log"))
+    }
+
+    #[test]
+    fn an_attempt_that_is_written_once_more_before_its_job_ends_takes_nothing_from_that_end() {
+        let (mut mirror, job) = ended();
+        let mut records = Vec::new();
+        mirror.apply(NOW, Change::Attempt { job, attempt: granted(None) }, &mut records);
+        let done = pool::DoneRecord {
+            attempt: 1,
+            finished_at_ms: 9,
+            verdict: Verdict::Passed,
+            cause: None,
+            outcome: None,
+        };
+        mirror.apply(NOW, Change::Done { job, record: Arc::new(done) }, &mut records);
+        assert!(has_log(&records), "{records:?}");
+        assert!(mirror.take_ended(job).is_some_and(|(_, digest)| digest.is_some()));
+    }
+
+    #[test]
+    fn the_log_of_a_lost_attempt_is_written_with_its_loss_and_what_nobody_takes_is_let_go() {
+        let (mut mirror, job) = ended();
+        let mut records = Vec::new();
+        mirror.apply(NOW, Change::Attempt { job, attempt: granted(Some("it was lost")) }, &mut records);
+        assert!(has_log(&records), "{records:?}");
+        let (mut mirror, job) = ended();
+        mirror.forget_ending(AttemptId { job, number: 1 });
+        assert!(mirror.endings.is_empty());
     }
 }

@@ -24,7 +24,8 @@ impl Format {
 }
 
 /// Job records.
-pub(crate) const RECORDS: Format = Format { application_id: 0x6270_6c31, migrations: &[RECORDS_1] };
+pub(crate) const RECORDS: Format =
+    Format { application_id: 0x6270_6c31, migrations: &[RECORDS_1, RECORDS_2] };
 
 const RECORDS_1: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -60,6 +61,11 @@ CREATE TABLE evicted(
 CREATE TABLE workers(id BLOB PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE passing(seq INTEGER PRIMARY KEY, key BLOB NOT NULL, body TEXT NOT NULL);
 CREATE INDEX passing_key ON passing(key, seq);
+";
+
+/// Jobs that an equal submit attaches to.
+const RECORDS_2: &str = "
+CREATE TABLE attachable(job BLOB PRIMARY KEY) WITHOUT ROWID;
 ";
 
 /// Tokens and the audit log ([`crate::auth`]).

@@ -292,6 +292,11 @@ pub(super) fn live_jobs(connection: &Connection) -> Result<Vec<JobRecord>, Store
     rows(connection, &format!("{SELECT_JOB} WHERE j.finished_at_ms IS NULL ORDER BY j.seq"), params![])
 }
 
+pub(super) fn attachable_jobs(connection: &Connection) -> Result<Vec<JobRecord>, StoreError> {
+    let wanted = "j.body IS NOT NULL AND j.id IN (SELECT job FROM attachable)";
+    rows(connection, &format!("{SELECT_JOB} WHERE {wanted} ORDER BY j.seq"), params![])
+}
+
 pub(super) fn workers(connection: &Connection) -> Result<Vec<WorkerRecord>, StoreError> {
     let read = || {
         connection

@@ -22,6 +22,13 @@ pub enum Record {
         /// Its chunks.
         bytes: Bytes,
     },
+    /// Whether an equal submit attaches to this job.
+    Attachable {
+        /// Which.
+        job: JobId,
+        /// From now on, or no longer.
+        attachable: bool,
+    },
     /// A worker as it was last seen.
     Worker(Box<WorkerRecord>),
     /// A worker that is not expected back.

@@ -62,6 +62,20 @@ impl Writer {
         reader::live_jobs(&self.connection)
     }
 
+    /// Jobs, live or over, that an equal submit attaches to. Those whose records have gone are forgotten.
+    ///
+    /// # Errors
+    /// When the database can't be read or written, or a record does not parse.
+    pub fn attachable_jobs(&self) -> Result<Vec<JobRecord>, StoreError> {
+        self.connection
+            .execute(
+                "DELETE FROM attachable WHERE job NOT IN (SELECT id FROM jobs WHERE body IS NOT NULL)",
+                [],
+            )
+            .map_err(StoreError::database("write records"))?;
+        reader::attachable_jobs(&self.connection)
+    }
+
     /// Workers as they were last seen, by name.
     ///
     /// # Errors
@@ -75,6 +89,14 @@ fn write(transaction: &Transaction<'_>, record: &Record) -> rusqlite::Result<()>
     match record {
         Record::Job(job) => write_job(transaction, job),
         Record::Log { attempt, bytes } => write_log(transaction, *attempt, bytes),
+        Record::Attachable { job, attachable } => {
+            let statement = if *attachable {
+                "INSERT OR IGNORE INTO attachable(job) VALUES(?1)"
+            } else {
+                "DELETE FROM attachable WHERE job = ?1"
+            };
+            transaction.prepare_cached(statement)?.execute(params![job.as_uuid().as_bytes()]).map(drop)
+        }
         Record::Worker(worker) => transaction
             .prepare_cached(
                 "INSERT INTO workers(id, body) VALUES(?1, ?2) ON CONFLICT(id) DO UPDATE SET body = ?2",

@@ -170,6 +170,9 @@ impl Coordinator {
             let cancel = self.disk.cancels.get(&job.job).cloned();
             running.pool.restore_job(at, job.clone(), attempts.unwrap_or_default(), cancel);
         }
+        for job in self.disk.attachable.iter().filter_map(|job| self.disk.jobs.get(job)) {
+            running.pool.restore_attachable(job.job, &job.submitter, &job.spec);
+        }
         truth.note(now, || format!("coordinator starts with {} live jobs", running.pool.live_ids().count()));
         truth.check(running.pool.audit());
         self.running = Some(running);
@@ -206,6 +209,8 @@ impl Coordinator {
         let connected = running.connections.entry(id).or_insert(Connected { session: None, heard_at: now });
         connected.heard_at = now;
         let session = connected.session;
+        let is_refused =
+            self.full_until > now && running.batch.as_ref().is_some_and(|batch| batch.done_at <= now);
         match (message, session) {
             (Up::Message(message), None) => {
                 if let FromWorker::Register(register) = *message {
@@ -217,6 +222,11 @@ impl Coordinator {
                 }
             }
             (Up::Message(message), Some(session)) => match *message {
+                // While the disk refuses records, a report is answered by nothing but that it was heard.
+                FromWorker::Report { .. } if is_refused => {
+                    let heard = ToWorker::Desired { desired: Vec::new() };
+                    truth.network.send_down(now, &mut truth.dice, id, heard);
+                }
                 FromWorker::Report { held, condition } => {
                     running.inbox.push_back(Input::Reported { session, held, condition });
                 }
@@ -542,6 +552,7 @@ fn describe(change: &Change) -> String {
         }
         Change::CancelAsked { job, .. } => format!("cancel of {job}"),
         Change::Done { job, record } => format!("end of {job}: {:?} {:?}", record.verdict, record.cause),
+        Change::Attachable { job, attachable } => format!("job {job} attachable: {attachable}"),
         Change::Worker(record) => format!("worker {}", record.name),
     }
 }

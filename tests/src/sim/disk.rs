@@ -2,7 +2,7 @@
 
 use buildpool_pool::{AttemptRecord, Change, DoneRecord, JobRecord, WorkerRecord};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Bytes of a log, by who wrote them.
@@ -65,6 +65,7 @@ pub(crate) struct Disk {
     pub(crate) attempts: BTreeMap<JobId, BTreeMap<u32, AttemptRecord>>,
     pub(crate) cancels: BTreeMap<JobId, (String, String)>,
     pub(crate) done: BTreeMap<JobId, Arc<DoneRecord>>,
+    pub(crate) attachable: BTreeSet<JobId>,
     pub(crate) workers: BTreeMap<WorkerId, WorkerRecord>,
     pub(crate) logs: BTreeMap<AttemptId, Log>,
     epoch: u64,
@@ -88,6 +89,11 @@ impl Disk {
                 self.cancels.insert(*job, (by.clone(), reason.clone()));
             }
             Change::Done { job, record } => self.write_done(*job, record)?,
+            Change::Attachable { job, attachable: true } => {
+                self.check_live(*job, "becomes attachable")?;
+                self.attachable.insert(*job);
+            }
+            Change::Attachable { job, attachable: false } => drop(self.attachable.remove(job)),
             Change::Worker(record) => {
                 self.workers.insert(record.worker, record.clone());
             }

@@ -4,7 +4,7 @@ use crate::scene::{
     LOST_AFTER, SECOND, Scene, accepted, boot, granted, grants, held, job, register, secret, snapshot, spec,
     submit, wishes,
 };
-use buildpool_pool::{Change, Effect, Submit, Wish};
+use buildpool_pool::{Change, Effect, Input, Submit, Wish};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{HeldState, Register};
@@ -207,6 +207,26 @@ fn request_ids_are_known_after_a_restart() {
     scene.send(of(1));
     scene.restart();
     assert_eq!(accepted(&scene.send(of(2))), Some((job(1), true)));
+}
+
+#[test]
+fn an_equal_submit_finds_its_job_after_a_restart_until_the_answer_is_delivered() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let of =
+        |number| Submit { attach: true, ..submit(number, "a", JobSpec { source: snapshot("p"), ..spec() }) };
+    scene.send(of(1));
+    scene.restart();
+    assert_eq!(accepted(&scene.send(of(2))), Some((job(1), true)), "a live job");
+    let lease = scene.lease(1);
+    scene.mac(1, 1);
+    scene.pass_job(lease);
+    scene.restart();
+    assert_eq!(accepted(&scene.send(of(3))), Some((job(1), true)), "one that is over and was not delivered");
+    scene.step(Input::Delivered { job: job(1) });
+    scene.step(Input::Delivered { job: job(1) });
+    scene.restart();
+    assert_eq!(accepted(&scene.send(of(4))), Some((job(4), false)), "one that was delivered");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, Desired, Held, HeldState, Register, ToWorker};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub(crate) struct Disk {
     pub(crate) cancels: BTreeMap<JobId, (String, String)>,
     pub(crate) done: BTreeMap<JobId, Arc<DoneRecord>>,
     pub(crate) workers: BTreeMap<WorkerId, WorkerRecord>,
+    pub(crate) attachable: BTreeSet<JobId>,
 }
 
 pub(crate) struct Scene {
@@ -161,6 +162,10 @@ impl Scene {
             Change::Done { job, record } => {
                 assert!(self.disk.done.insert(job, record).is_none(), "a job ends once");
             }
+            Change::Attachable { job, attachable: true } => drop(self.disk.attachable.insert(job)),
+            Change::Attachable { job, attachable: false } => {
+                assert!(self.disk.attachable.remove(&job), "it was attachable");
+            }
             Change::Worker(record) => {
                 self.disk.workers.insert(record.worker, record);
             }
@@ -195,6 +200,10 @@ impl Scene {
                 let cancel = self.disk.cancels.get(id).cloned();
                 self.pool.restore_job(self.now(), record.clone(), attempts.unwrap_or_default(), cancel);
             }
+        }
+        for id in &self.disk.attachable {
+            let record = &self.disk.jobs[id];
+            self.pool.restore_attachable(*id, &record.submitter, &record.spec);
         }
         self.pool.audit().expect("the invariants hold");
     }

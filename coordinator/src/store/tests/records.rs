@@ -1,5 +1,7 @@
 use super::support::{done, granted, job, scratch};
-use crate::store::{HistoryKey, JobFilter, Lookup, PassingRun, Record, ResolveError, Store, StoreError};
+use crate::store::{
+    HistoryKey, JobFilter, JobRecord, Lookup, PassingRun, Record, ResolveError, Store, StoreError,
+};
 use buildpool_protocol::report::Verdict;
 
 #[test]
@@ -40,6 +42,44 @@ fn a_job_that_is_over_does_not_change() {
     writer.commit(&[Record::Job(Box::new(passed.clone()))]).unwrap();
     writer.commit(&[Record::Job(Box::new(failed))]).unwrap();
     assert_eq!(store.reader().job(passed.job).unwrap(), Lookup::Found(Box::new(passed)));
+}
+
+#[test]
+fn what_an_equal_submit_attaches_to_outlives_the_process_until_it_is_taken_back_or_its_record_goes() {
+    let directory = scratch();
+    let attachable = |job: &JobRecord, attachable| Record::Attachable { job: job.job, attachable };
+    let (one, two, over) = (job(1), job(2), done(granted(job(3)), Verdict::Passed, 0));
+    {
+        let store = Store::open(directory.path()).unwrap();
+        let mut writer = store.writer().unwrap();
+        for job in [&one, &two, &over] {
+            let batch = [Record::Job(Box::new(job.clone())), attachable(job, true), attachable(job, true)];
+            writer.commit(&batch).unwrap();
+        }
+        writer.commit(&[attachable(&two, false), attachable(&job(9), true)]).unwrap();
+    }
+    let store = Store::open(directory.path()).unwrap();
+    let writer = store.writer().unwrap();
+    assert_eq!(writer.attachable_jobs().unwrap(), [one, over]);
+    let connection = rusqlite::Connection::open(directory.path().join("records.db")).unwrap();
+    let rows: u32 = connection.query_row("SELECT count(*) FROM attachable", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 2, "one whose record is not there is forgotten");
+}
+
+#[test]
+fn the_first_format_is_brought_to_the_newest_and_keeps_its_jobs() {
+    let directory = scratch();
+    let kept = job(1);
+    {
+        let store = Store::open(directory.path()).unwrap();
+        store.writer().unwrap().commit(&[Record::Job(Box::new(kept.clone()))]).unwrap();
+    }
+    let connection = rusqlite::Connection::open(directory.path().join("records.db")).unwrap();
+    connection.execute_batch("DROP TABLE attachable; PRAGMA user_version = 1;").unwrap();
+    drop(connection);
+    let store = Store::open(directory.path()).unwrap();
+    let writer = store.writer().unwrap();
+    assert_eq!((writer.live_jobs().unwrap(), writer.attachable_jobs().unwrap()), (vec![kept], vec![]));
 }
 
 #[test]
