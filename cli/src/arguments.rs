@@ -6,6 +6,7 @@ use buildpool_gateway::install::McpClient;
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
 use buildpool_protocol::spec::{OnLost, Selector, Verbosity};
+use buildpool_protocol::version::VersionRange;
 use clap::{Args, Parser, ValueEnum};
 use std::ffi::OsString;
 use std::io::Write;
@@ -110,6 +111,9 @@ pub(crate) struct CoordinatorArguments {
     /// How it logs to stderr: lines for people, or one JSON object a line
     #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
+    /// Serve these protocol versions: for tests of mixed versions
+    #[arg(long, value_name = "MIN..MAX", hide = true)]
+    pub(crate) protocol: Option<VersionRange>,
 }
 
 /// How a daemon logs.
@@ -178,6 +182,9 @@ pub(crate) struct WorkerArguments {
     /// How it logs to stderr: lines for people, or one JSON object a line
     #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
+    /// Speak these protocol versions: for tests of mixed versions
+    #[arg(long, value_name = "MIN..MAX", hide = true)]
+    pub(crate) protocol: Option<VersionRange>,
 }
 
 #[derive(Args, Debug)]

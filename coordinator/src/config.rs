@@ -3,6 +3,7 @@
 use buildpool_pool::{Quota, Quotas};
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::check_name;
+use buildpool_protocol::version::VersionRange;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +34,8 @@ pub struct Config {
     pub quotas: Quotas,
     /// Whether `/metrics` is served without a token.
     pub open_metrics: bool,
+    /// The protocol versions that it serves: this build's. Another range is for tests of mixed versions.
+    pub protocol: VersionRange,
 }
 
 /// How connections are protected.
@@ -66,6 +69,7 @@ impl Config {
             retention_bytes: limits::RETENTION_BYTES,
             quotas: Quotas::default(),
             open_metrics: false,
+            protocol: VersionRange::ours(),
         }
     }
 

@@ -5,13 +5,15 @@
 //! * 1: the first.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 
 /// The newest version that this build speaks.
 pub const NEWEST: u16 = 1;
 /// The oldest version that this build speaks.
 pub const OLDEST: u16 = 1;
 
-/// The versions that a peer speaks, both ends included.
+/// The versions that a peer speaks, both ends included. As text `1` or `1..2`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VersionRange {
     /// Oldest.
@@ -34,9 +36,37 @@ impl VersionRange {
     }
 }
 
+impl fmt::Display for VersionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.min == self.max { write!(f, "{}", self.min) } else { write!(f, "{}..{}", self.min, self.max) }
+    }
+}
+
+impl FromStr for VersionRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (min, max) = text.split_once("..").unwrap_or((text, text));
+        match (min.parse(), max.parse()) {
+            (Ok(min), Ok(max)) if min <= max => Ok(Self { min, max }),
+            _ => Err("valid is a version, or two of them as in 1..2"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::VersionRange;
+
+    #[test]
+    fn a_range_is_text_and_back() {
+        for text in ["1", "1..2", "7..65535"] {
+            assert_eq!(text.parse::<VersionRange>().map(|range| range.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["", "x", "2..1", "1..", "..", "1..2..3", "-1"] {
+            assert!(text.parse::<VersionRange>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn the_highest_common_version_is_agreed() {

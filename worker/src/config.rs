@@ -3,6 +3,7 @@
 use crate::limits::CONFIG_BYTES_MAX;
 use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use buildpool_protocol::spec::{SpecError, check_name};
+use buildpool_protocol::version::VersionRange;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -43,6 +44,8 @@ pub struct Config {
     pub drain_deadline: Option<Duration>,
     /// What starts a keeper: a program and its first arguments.
     pub keeper_command: Vec<OsString>,
+    /// The protocol versions that it speaks: this build's. Another range is for tests of mixed versions.
+    pub protocol: VersionRange,
 }
 
 impl fmt::Debug for Config {
@@ -118,6 +121,7 @@ impl Config {
             core_bytes_max: None,
             drain_deadline: None,
             keeper_command: Vec::new(),
+            protocol: VersionRange::ours(),
         }
     }
 

@@ -30,6 +30,9 @@ fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
     if let (Some(certificate), Some(key)) = (arguments.tls_cert, arguments.tls_key) {
         config.protection = Protection::Files { certificate, key };
     }
+    if let Some(protocol) = arguments.protocol {
+        config.protocol = protocol;
+    }
     Ok(config)
 }
 

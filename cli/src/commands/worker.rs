@@ -62,6 +62,9 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     {
         config.data_dir = data.join("worker");
     }
+    if let Some(protocol) = arguments.protocol {
+        config.protocol = protocol;
+    }
     config.check().map_err(|error| Failure::of(USAGE, &error))?;
     Ok(config)
 }

@@ -1,6 +1,6 @@
 //! The connection of one client: its requests, each in a task of its own, and what goes back, control before bulk.
 
-use super::{follow, requests};
+use super::{agree, follow, requests};
 use crate::auth::Principal;
 use crate::hub::Reply;
 use crate::shared::{Shared, VERSION};
@@ -11,7 +11,6 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{REGISTER_WITHIN, SILENCE_MAX};
-use buildpool_protocol::version::VersionRange;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use std::collections::HashMap;
@@ -113,11 +112,7 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
     let FromClient::Register { protocol, .. } = frame::decode_control(&first)? else {
         return Err(malformed("the first message must be `register`"));
     };
-    let Some(protocol) = VersionRange::ours().agree(protocol) else {
-        let text =
-            format!("no protocol version in common: this coordinator speaks {:?}", VersionRange::ours());
-        return Err(LinkError::new(ErrorCode::VersionMismatch, text));
-    };
+    let protocol = agree(shared, protocol, "client")?;
     let answer = ToClient::Registered {
         protocol,
         version: VERSION.to_owned(),

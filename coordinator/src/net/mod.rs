@@ -7,3 +7,18 @@ pub(crate) mod listen;
 pub(crate) mod requests;
 pub(crate) mod router;
 pub(crate) mod worker_conn;
+
+use crate::shared::Shared;
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::version::VersionRange;
+
+/// The protocol version to speak with a peer.
+fn agree(shared: &Shared, theirs: VersionRange, who: &str) -> Result<u16, LinkError> {
+    let ours = shared.config.protocol;
+    ours.agree(theirs).ok_or_else(|| {
+        let text = format!(
+            "no protocol version in common: this coordinator speaks {ours}, the {who} {theirs}; upgrade the older one"
+        );
+        LinkError::new(ErrorCode::VersionMismatch, text)
+    })
+}

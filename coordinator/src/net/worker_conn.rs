@@ -1,5 +1,6 @@
 //! The connection of one worker: messages to the pool, output to the store.
 
+use super::agree;
 use crate::attempt::LiveAttempt;
 use crate::auth::Principal;
 use crate::completing;
@@ -15,7 +16,6 @@ use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryK
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::{REGISTER_WITHIN, REPORT_EVERY, SILENCE_MAX};
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader};
-use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Desired, FromWorker, Register, ToWorker};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -33,10 +33,9 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         Ok(None) => return,
         Err(error) => return refuse(&mut socket, error).await,
     };
-    let Some(protocol) = VersionRange::ours().agree(register.protocol) else {
-        let text =
-            format!("no protocol version in common: this coordinator speaks {:?}", VersionRange::ours());
-        return refuse(&mut socket, LinkError::new(ErrorCode::VersionMismatch, text)).await;
+    let protocol = match agree(&shared, register.protocol, "worker") {
+        Ok(protocol) => protocol,
+        Err(error) => return refuse(&mut socket, error).await,
     };
     let session = Session(shared.hub.number());
     tracing::info!(worker = %register.name, session = session.0, token = %principal.name, "worker connected");

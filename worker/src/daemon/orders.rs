@@ -9,7 +9,6 @@ use crate::platform::Now;
 use crate::records;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::outcome::Acted;
-use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, Register, ToWorker};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use tracing::info;
 impl Agent {
     pub(super) fn register(&mut self, control: mpsc::Sender<FromWorker>) {
         let register = Register {
-            protocol: VersionRange::ours(),
+            protocol: self.config.protocol,
             worker: self.home.worker,
             boot: self.boot,
             name: self.config.name.clone(),
