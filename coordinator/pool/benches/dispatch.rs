@@ -1,0 +1,132 @@
+//! What it takes to dispatch the next job while many wait: `cargo bench -p buildpool-pool`.
+//!
+//! One cycle is the end of a job and the grant of the next one, effects included. Both queue lengths take turns, so that a busy
+//! moment of the machine hits both.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+use buildpool_pool::{ClientRef, Completed, Config, Effect, Input, Now, Pool, Session, Submit, Submitter};
+use buildpool_protocol::ids::{BootId, JobId, Lease, WorkerId};
+use buildpool_protocol::outcome::{Ending, Outcome};
+use buildpool_protocol::report::Verdict;
+use buildpool_protocol::spec::{Command, JobSpec, Source};
+use buildpool_protocol::version::VersionRange;
+use buildpool_protocol::worker_link::{Condition, Register};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+const SUBMITTERS: [&str; 8] = ["ada", "bob", "cyd", "dan", "eve", "fay", "gus", "hal"];
+const WORKERS: u128 = 8;
+const ROUNDS: usize = 20;
+const CYCLES: usize = 250;
+
+struct Scene {
+    pool: Pool,
+    running: Vec<Lease>,
+    jobs: u128,
+    clock: Duration,
+}
+
+impl Scene {
+    /// So many jobs wait behind eight busy workers of four slots.
+    fn new(queued: usize) -> Self {
+        let pool = Pool::new(Config::default(), 0);
+        let mut scene = Self { pool, running: Vec::new(), jobs: 0, clock: Duration::ZERO };
+        for number in 1..=WORKERS {
+            let register = Register {
+                protocol: VersionRange::ours(),
+                worker: WorkerId::from_uuid(Uuid::from_u128(number)),
+                boot: BootId::from_uuid(Uuid::from_u128(number)),
+                name: format!("mini-{number}"),
+                version: String::new(),
+                slots: 4,
+                labels: BTreeMap::from([("os".into(), "macos".into())]),
+                resources: BTreeMap::new(),
+                held: Vec::new(),
+                condition: Condition::default(),
+            };
+            let session = Session(u64::try_from(number).unwrap_or_default());
+            scene.handle(Input::Registered { session, register: Box::new(register) });
+        }
+        while scene.pool.load().0 < queued {
+            scene.submit();
+        }
+        scene
+    }
+
+    fn submit(&mut self) {
+        self.jobs += 1;
+        let index = usize::try_from(self.jobs).unwrap_or_default();
+        let mut spec = JobSpec::new(Command::Shell("make".into()), Source::Empty);
+        spec.priority = i32::try_from(self.jobs % 3).unwrap_or_default();
+        let submit = Submit {
+            job: JobId::from_uuid(Uuid::from_u128(self.jobs)),
+            spec: Arc::new(spec),
+            submitter: Submitter { name: SUBMITTERS[index % SUBMITTERS.len()].into(), admin: false },
+            client_request_id: None,
+            attach: false,
+            secrets: BTreeMap::new(),
+            snapshot: None,
+            finished: None,
+        };
+        let client = ClientRef { connection: 1, request: 1 };
+        self.handle(Input::Submit { client, submit: Box::new(submit) });
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.clock += Duration::from_millis(1);
+        self.pool.handle(Now { clock: self.clock, wall_ms: 0 }, input);
+        while let Some(effect) = self.pool.poll_effect() {
+            if let Effect::Grant { grant, .. } = effect {
+                self.running.push(grant.lease);
+            }
+        }
+    }
+
+    /// One job ends and the next begins; how long that took.
+    fn cycle(&mut self) -> Duration {
+        self.submit();
+        let lease = self.running.remove(0);
+        let outcome = Box::new(Outcome {
+            ending: Ending::Exited { code: 0 },
+            acted: None,
+            started_at_ms: Some(1),
+            finished_at_ms: 2,
+            duration: Duration::from_millis(1),
+            seals: Default::default(),
+            log_length: 0,
+            usage: Default::default(),
+            survivors: Vec::new(),
+            leaked: Vec::new(),
+            gaps: Vec::new(),
+            evidence: Default::default(),
+            artifacts: Vec::new(),
+            root: None,
+        });
+        let completed = Completed { lease, outcome, verdict: Verdict::Passed, cause: None };
+        let running = self.running.len();
+        let began = Instant::now();
+        self.handle(Input::Completed(Box::new(completed)));
+        let took = began.elapsed();
+        assert_eq!(self.running.len(), running + 1, "the next job was granted");
+        took
+    }
+}
+
+fn main() {
+    let mut scenes = [100, 100_000].map(|queued| (queued, Scene::new(queued), Vec::new()));
+    for _ in 0..ROUNDS {
+        for (_, scene, times) in &mut scenes {
+            times.extend((0..CYCLES).map(|_| scene.cycle()));
+        }
+    }
+    let medians = scenes.map(|(queued, _, mut times)| {
+        times.sort_unstable();
+        let (p50, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+        println!("dispatch  behind {queued:>7} jobs   p50 {p50:>9.2?}  p99 {p99:>9.2?}");
+        p50.as_secs_f64()
+    });
+    println!("dispatch  ratio                 {:.2} x", medians[1] / medians[0]);
+}
