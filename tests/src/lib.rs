@@ -23,7 +23,7 @@ pub use disk::SmallDisk;
 pub use finished::Finished;
 pub use place::Place;
 pub use pool::{Pool, PoolBuilder};
-pub use process::{Process, Stopped, keeper_of, processes_of, signal};
+pub use process::{Process, Stopped, keeper_of, keepers_in, processes_of, signal};
 pub use proxy::{Direction, Flow, Proxy};
 pub use wire::{Peer, Refused};
 pub use workload::{Scribe, Workload};

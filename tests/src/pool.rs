@@ -210,6 +210,21 @@ impl Pool {
         index
     }
 
+    /// The coordinator's next start has these arguments.
+    pub fn set_coordinator_arguments(&mut self, arguments: &[&str]) {
+        self.coordinator_arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    }
+
+    /// A worker's next start has these arguments.
+    pub fn set_worker_arguments(&mut self, index: usize, arguments: &[&str]) {
+        self.workers[index].arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+    }
+
+    /// What a part has written to its own log so far, by name.
+    pub fn log_of(&self, name: &str) -> String {
+        Self::read_log(&self.place, name)
+    }
+
     /// Starts a worker that was killed.
     pub fn start_worker(&mut self, index: usize) {
         let name = format!("w{index}");

@@ -32,6 +32,13 @@ pub fn keeper_of(job: &str) -> Option<i32> {
     keeper.text.contains(" keeper ").then_some(keeper.pid)
 }
 
+/// The keepers of the worker whose data is in this directory, those that wait for an attempt included.
+pub fn keepers_in(data: &Path) -> Vec<i32> {
+    let data = data.to_string_lossy();
+    let is_one = |process: &&Process| process.text.contains(" keeper ") && process.text.contains(&*data);
+    all().iter().filter(is_one).map(|process| process.pid).collect()
+}
+
 /// Sends a signal to a process that this test or one of its processes started. False when it is gone.
 pub fn signal(pid: i32, signal: Signal) -> bool {
     kill(Pid::from_raw(pid), signal).is_ok()

@@ -1,6 +1,6 @@
 """A job that leaves behind what it did: its starts, its end, and every byte that it wrote.
 
-It holds a lock while it lives, so that a second run at the same time shows.
+It holds a lock while it lives, so that a second run at the same time shows. Half way it waits as long as it is told to.
 """
 import fcntl
 import os
@@ -24,6 +24,7 @@ except OSError:
     note("overlap", attempt + "\n")
     sys.exit(97)
 note("started", attempt + "\n")
+hold = os.path.join(directory, os.pardir, "hold")
 dice = random.Random(seed)
 truth = {fd: open(os.path.join(directory, f"{attempt}.{fd}"), "wb", buffering=0) for fd in (1, 2)}
 left = size
@@ -39,5 +40,7 @@ while left > 0:
     while data:
         data = data[os.write(fd, data):]
     left -= length
+    while left <= size // 2 and os.path.exists(hold):
+        time.sleep(0.02)
     time.sleep(seconds * length / size)
 note("finished", attempt + "\n")

@@ -74,8 +74,20 @@ impl Workload {
         self.jobs.iter().filter(|job| job.has_started() && !job.has_finished()).collect()
     }
 
-    /// Waits until the pool says that all are done.
+    /// From now on jobs wait half way, so that what a test does to them comes before their end on the slowest machine.
+    pub fn hold(&self) {
+        std::fs::write(self.directory.join("hold"), "").unwrap();
+    }
+
+    /// Lets jobs go on that wait half way.
+    pub fn release(&self) {
+        // It may not be held.
+        let _ = std::fs::remove_file(self.directory.join("hold"));
+    }
+
+    /// Lets all jobs go on and waits until the pool says that they are done.
     pub fn wait(&self, pool: &Pool) {
+        self.release();
         for job in &self.jobs {
             job.wait(pool);
         }

@@ -19,3 +19,21 @@ fn forty_seeds_hold() {
         run_and_explain(&Options { seed, ..Options::default() }).unwrap_or_else(|report| panic!("{report}"));
     }
 }
+
+/// The coordinator dies between any two things that it does: at each such boundary of a short run, one run a boundary.
+#[test]
+fn a_coordinator_that_dies_at_any_boundary_loses_nothing() {
+    let calm = Options { seed: 11, is_calm: true, jobs: Some(3), ..Options::default() };
+    let counts = run_and_explain(&calm).unwrap_or_else(|report| panic!("{report}"));
+    let mut runs = 0;
+    for at in (1..=counts.boundaries).step_by(usize::try_from(counts.boundaries / RUNS).unwrap_or(0).max(1)) {
+        let options = Options { crash_at: Some(at), ..calm.clone() };
+        let counts = run_and_explain(&options).unwrap_or_else(|report| panic!("{report}"));
+        assert_eq!(counts.coordinator_crashes, 1, "boundary {at}");
+        runs += 1;
+    }
+    assert!(runs > 100, "{runs} boundaries only");
+}
+
+/// About so many boundaries are tried; a short run has more, most of them answers to reports.
+const RUNS: u64 = 600;

@@ -170,7 +170,7 @@ fn behaviour(truth: &mut Truth) -> Behaviour {
         term_takes: dice.millis(1, 5_000),
         kill_takes: dice.millis(1, 300),
         bytes_per_second: dice.below(100_000),
-        is_poison: dice.percent(2),
+        is_poison: dice.percent(2) && !truth.is_calm,
     }
 }
 

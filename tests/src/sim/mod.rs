@@ -15,6 +15,8 @@ mod faults;
 mod host;
 mod keeper;
 mod network;
+#[cfg(test)]
+mod staged;
 mod truth;
 mod world;
 

@@ -73,6 +73,8 @@ pub(crate) struct Truth {
     pub(crate) behaviours: BTreeMap<JobId, Behaviour>,
     pub(crate) counts: Counts,
     pub(crate) coordinator_listens: bool,
+    /// No job brings its machine down.
+    pub(crate) is_calm: bool,
     pub(crate) trace: Option<Vec<String>>,
     violation: Option<String>,
 }
@@ -85,6 +87,7 @@ impl Truth {
             behaviours: BTreeMap::new(),
             counts: Counts::default(),
             coordinator_listens: true,
+            is_calm: false,
             trace: traces.then(Vec::new),
             violation: None,
         }

@@ -76,6 +76,7 @@ impl World {
         let jobs = options.jobs.unwrap_or_else(|| 1 + dice.below(40));
         let clients = Clients::new(jobs, heal_at / u32::try_from(jobs + 1).unwrap_or(1));
         let mut truth = Truth::new(dice, options.traces);
+        truth.is_calm = options.is_calm;
         truth.network.latency_max = truth.dice.millis(1, 400);
         let mut coordinator = Coordinator::new(config);
         coordinator.crash_at = options.crash_at.map(|at| (at, Duration::from_secs(2)));
@@ -89,6 +90,17 @@ impl World {
             poisoned: BTreeMap::new(),
             heal_at,
         }
+    }
+
+    /// These faults and no others.
+    #[cfg(test)]
+    pub(crate) fn with_faults(
+        options: &Options,
+        faults: impl FnOnce(Duration) -> Vec<(Time, Fault)>,
+    ) -> Self {
+        let mut world = Self::new(&Options { is_calm: true, ..options.clone() });
+        world.faults = faults(world.coordinator.config.lost_after);
+        world
     }
 
     pub(crate) fn run(mut self) -> Result<Counts, Box<Failure>> {

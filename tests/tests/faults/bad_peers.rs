@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-fn register(worker: &str, name: &str) -> Value {
+pub(crate) fn register(worker: &str, name: &str) -> Value {
     json!({
         "type": "register", "protocol": {"min": 1, "max": 1}, "worker": worker,
         "boot": uuid::Uuid::now_v7().to_string(), "name": name, "version": "0", "slots": 1,

@@ -1,6 +1,8 @@
 //! Disks without room.
 
-use buildpool_tests::{Finished, Pool, PoolBuilder, Workload, wait_for, wait_until};
+use crate::bad_peers::register;
+use buildpool_tests::{Finished, Peer, Pool, PoolBuilder, Workload, wait_for, wait_until};
+use serde_json::json;
 use std::time::Duration;
 
 fn detached(pool: &Pool) -> Finished {
@@ -30,6 +32,34 @@ fn a_coordinator_without_room_refuses_new_jobs_keeps_what_runs_and_goes_on_by_it
     wait_until("jobs are taken again", || detached(&pool).code() == 0);
     workload.check(&pool);
     assert_eq!(job.starts(), ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_cut_off() {
+    let Some(pool) = PoolBuilder::default().small_disk("coordinator", 24 << 20).start_on_disk() else {
+        return;
+    };
+    let enter = async |number: u32| {
+        let mut peer = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
+        let id = uuid::Uuid::now_v7().to_string();
+        peer.say_json(&register(&id, &format!("odd-{number}"))).await;
+        peer
+    };
+    let mut worker = enter(0).await;
+    assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+    pool.disk().unwrap().fill();
+    let mut others = Vec::new();
+    // Each newcomer is a record; there is room for some in what the log of the database has already.
+    while !detached(&pool).err().contains("can't write its records") {
+        others.push(enter(1 + u32::try_from(others.len()).unwrap()).await);
+        assert!(others.len() < 2_000, "records are still written");
+    }
+    for _ in 0..3 {
+        worker.say_json(&json!({"type": "report", "held": [], "condition": {}})).await;
+        assert_eq!(worker.hear().await.unwrap(), json!({"type": "desired", "desired": []}));
+    }
+    pool.disk().unwrap().empty();
+    assert_eq!(others.last_mut().unwrap().hear().await.unwrap()["type"], "registered");
 }
 
 #[test]

@@ -39,11 +39,13 @@ fn a_second_worker_on_the_same_data_is_refused() {
 fn a_worker_that_is_asked_to_end_lets_its_job_end_and_takes_no_other() {
     let mut pool = Pool::start(1);
     let mut workload = Workload::new(&pool);
+    workload.hold();
     let first = workload.submit(&pool, 100_000, Duration::from_secs(2), &[]);
     first.wait_for_start();
     terminate(pool.worker_pid(0));
     wait_until("the worker drains", || is_draining(&pool, 0));
     let second = workload.submit(&pool, 1_000, Duration::ZERO, &[]);
+    workload.release();
     assert!(pool.wait_for_worker_end(0).success());
     assert!(first.has_finished());
     first.wait(&pool);
@@ -59,6 +61,7 @@ fn a_worker_that_is_asked_to_end_lets_its_job_end_and_takes_no_other() {
 fn a_worker_that_is_asked_twice_gives_its_job_back() {
     let mut pool = Pool::start(1);
     let mut workload = Workload::new(&pool);
+    workload.hold();
     let job = workload.submit(&pool, 100_000, Duration::from_secs(3), &[]);
     job.wait_for_bytes(1_000);
     terminate(pool.worker_pid(0));
@@ -77,6 +80,7 @@ fn a_worker_that_is_asked_twice_gives_its_job_back() {
 fn a_coordinator_that_is_asked_to_end_leaves_the_jobs_running() {
     let mut pool = Pool::start(1);
     let mut workload = Workload::new(&pool);
+    workload.hold();
     let job = workload.submit(&pool, 100_000, Duration::from_secs(2), &[]);
     job.wait_for_bytes(1_000);
     terminate(pool.coordinator_pid());
@@ -93,6 +97,7 @@ fn a_coordinator_that_is_asked_to_end_leaves_the_jobs_running() {
 fn each_part_is_replaced_while_jobs_run() {
     let mut pool = PoolBuilder::default().worker(&["--slots", "2"]).start();
     let mut workload = Workload::new(&pool);
+    workload.hold();
     let jobs: Vec<Scribe> =
         (0..2).map(|_| workload.submit(&pool, 200_000, Duration::from_secs(4), &[])).collect();
     jobs.iter().for_each(Scribe::wait_for_start);
@@ -104,6 +109,7 @@ fn each_part_is_replaced_while_jobs_run() {
     pool.start_coordinator_again();
     pool.kill_worker(0);
     pool.start_worker(0);
+    workload.release();
     let after = workload.submit(&pool, 10_000, Duration::ZERO, &[]);
     workload.wait(&pool);
     workload.check(&pool);

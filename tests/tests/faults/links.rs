@@ -53,10 +53,12 @@ fn what_the_coordinator_said_last_is_lost_and_nothing_comes_twice() {
 fn a_worker_that_can_not_be_reached_works_on_and_the_pool_says_so() {
     let (pool, proxies) = proxied(1);
     let mut workload = Workload::new(&pool);
+    workload.hold();
     let job = workload.submit(&pool, 100_000, Duration::from_secs(1), &[]);
     job.wait_for_start();
     proxies[0].refuse();
     wait_until("the pool notices", || pool.job(&job.id)["connected"] == false);
+    workload.release();
     wait_until("the job ends by itself", || job.has_finished());
     assert_eq!(pool.job(&job.id)["state"], "running", "nothing is said that is not known");
     proxies[0].heal();
@@ -69,6 +71,7 @@ fn a_worker_that_can_not_be_reached_works_on_and_the_pool_says_so() {
 fn half_open_links_are_noticed_from_either_side_and_replaced() {
     let (pool, proxies) = proxied(2);
     let mut workload = Workload::new(&pool);
+    workload.hold();
     for _ in 0..4 {
         workload.submit(&pool, 200_000, Duration::from_secs(2), &[]);
     }
@@ -201,4 +204,46 @@ fn an_answer_that_is_lost_after_its_commit_is_asked_for_again_and_nothing_happen
     assert!(matches!(last, Some(JobEvent::Complete(result)) if result.verdict == Some(Verdict::Cancelled)));
     let asked = runtime.block_on(client.job(&id, View::default(), Duration::ZERO)).unwrap();
     assert_eq!(asked.verdict, Some(Verdict::Cancelled));
+}
+
+#[test]
+fn an_equal_request_finds_its_job_again_after_a_restart_of_the_coordinator() {
+    let mut pool = Pool::start(1);
+    let proxy = Proxy::start(pool.address());
+    let (runtime, client) = client(&pool, &proxy);
+    let starts = pool.place().file("starts");
+    let text = format!("echo x >> {}; exec sleep 600", starts.display());
+    let submit = |client: &Client| {
+        let message = SubmitMessage {
+            job: new_job_id(),
+            spec: JobSpec::new(Command::Shell(text.clone()), Source::Empty),
+            client_request_id: None,
+            attach: true,
+            secrets: Default::default(),
+            snapshot: None,
+            wait: true,
+            follow: false,
+            progress: false,
+        };
+        runtime.block_on(async {
+            let mut events = client.submit(message).await.unwrap();
+            loop {
+                match events.next().await.unwrap() {
+                    JobEvent::Accepted { job, reattached } => return (job, reattached),
+                    JobEvent::Failed(error) => panic!("{error}"),
+                    _ => {}
+                }
+            }
+        })
+    };
+    let (job, is_old) = submit(&client);
+    assert!(!is_old);
+    wait_until("it runs", || std::fs::read_to_string(&starts).is_ok_and(|text| text == "x\n"));
+    pool.restart_coordinator();
+    assert_eq!(submit(&client), (job, true), "a live job");
+    pool.buildpool(&["cancel", &job.to_string()]).expect(0);
+    pool.wait_for_workers();
+    wait_until("it is over and its answer delivered", || pool.job(&job.to_string())["state"] == "done");
+    pool.restart_coordinator();
+    assert!(!submit(&client).1, "who has had the answer asks for a run of its own");
 }

@@ -13,3 +13,4 @@ mod output;
 mod parts;
 mod readers;
 mod secrets;
+mod versions;

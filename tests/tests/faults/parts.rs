@@ -1,17 +1,19 @@
 //! One part at a time is killed or stands still while a job writes.
 
 use buildpool_tests::{
-    Pool, Scribe, Stopped, Workload, keeper_of, processes_of, signal, wait_for, wait_until,
+    Pool, PoolBuilder, Scribe, Stopped, Workload, keeper_of, keepers_in, processes_of, signal, wait_for,
+    wait_until,
 };
 use nix::sys::signal::Signal;
 use std::time::Duration;
 
 const BYTES: u64 = 300_000;
 
-/// A pool of one worker, and a job that has written a part of its output.
+/// A pool of one worker, and a job that has written a part of its output and is held half way.
 fn begin(options: &[&str]) -> (Pool, Workload, Scribe) {
     let pool = Pool::start(1);
     let mut workload = Workload::new(&pool);
+    workload.hold();
     let job = workload.submit(&pool, BYTES, Duration::from_secs(2), options);
     job.wait_for_bytes(BYTES / 10);
     (pool, workload, job)
@@ -38,6 +40,7 @@ fn a_coordinator_that_is_killed_costs_a_running_job_nothing() {
 fn a_job_ends_while_the_coordinator_is_away_and_its_worker_dies_too() {
     let (mut pool, workload, job) = begin(&[]);
     pool.kill_coordinator();
+    workload.release();
     wait_until("the job has finished by itself", || job.has_finished() && processes_of(&job.id).is_empty());
     pool.kill_worker(0);
     pool.start_worker(0);
@@ -109,6 +112,25 @@ fn a_job_that_loses_its_keeper_each_time_is_given_up() {
 }
 
 #[test]
+fn a_job_whose_daemon_and_keeper_die_before_it_began_runs_all_the_same() {
+    let mut pool = PoolBuilder::default().worker(&["--slots", "1"]).start();
+    let data = pool.data("w0");
+    let mut workload = Workload::new(&pool);
+    // A keeper that stands still takes the order and does nothing with it.
+    let keepers = wait_for("a keeper is ready", || Some(keepers_in(&data)).filter(|found| !found.is_empty()));
+    keepers.iter().for_each(|keeper| drop(signal(*keeper, Signal::SIGSTOP)));
+    let job = workload.submit(&pool, 10_000, Duration::ZERO, &[]);
+    let record = data.join(format!("attempts/{}.1/attempt.json", job.id));
+    wait_until("the attempt is laid out", || record.exists());
+    pool.kill_worker(0);
+    keepers_in(&data).iter().for_each(|keeper| drop(signal(*keeper, Signal::SIGKILL)));
+    pool.start_worker(0);
+    workload.wait(&pool);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["2"], "the first attempt never began");
+}
+
+#[test]
 fn parts_that_stand_still_for_a_while_cost_nothing() {
     let (pool, mut workload, job) = begin(&[]);
     let keeper = keeper(&job);
@@ -136,6 +158,7 @@ fn parts_that_stand_still_for_a_while_cost_nothing() {
 fn everything_dies_at_once_and_comes_back() {
     let mut pool = Pool::start(2);
     let mut workload = Workload::new(&pool);
+    workload.hold();
     for _ in 0..6 {
         workload.submit(&pool, BYTES, Duration::from_millis(700), &[]);
     }

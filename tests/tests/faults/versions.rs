@@ -1,0 +1,80 @@
+//! Parts of neighbouring versions work together, and each is upgraded in turn while a job runs.
+
+use buildpool_tests::{Pool, PoolBuilder, Scribe, Workload, wait_until};
+use std::time::Duration;
+
+/// Stands for a build of today, of tomorrow, and of the day after, by the protocol versions that each speaks.
+const TODAY: &str = "1";
+const TOMORROW: &str = "1..2";
+const LATER: &str = "2..3";
+
+fn begin() -> (Pool, Workload, Scribe) {
+    let pool = PoolBuilder::default()
+        .coordinator(&["--protocol", TODAY])
+        .worker(&["--slots", "2", "--protocol", TODAY])
+        .start();
+    let mut workload = Workload::new(&pool);
+    workload.hold();
+    let job = workload.submit(&pool, 400_000, Duration::from_secs(2), &[]);
+    job.wait_for_bytes(1_000);
+    (pool, workload, job)
+}
+
+fn upgrade_worker(pool: &mut Pool, protocol: &str) {
+    pool.set_worker_arguments(0, &["--slots", "2", "--protocol", protocol]);
+    pool.kill_worker(0);
+    pool.start_worker(0);
+}
+
+fn upgrade_coordinator(pool: &mut Pool, protocol: &str) {
+    pool.set_coordinator_arguments(&["--protocol", protocol]);
+    pool.restart_coordinator();
+}
+
+/// A job runs from one end to the other.
+fn works(pool: &Pool) {
+    pool.wait_for_workers();
+    assert_eq!(pool.shell("echo one; echo two >&2").expect(0).out(), "one\n");
+}
+
+#[test]
+fn a_coordinator_and_a_worker_one_version_apart_work_together_either_way_round() {
+    let (mut pool, workload, job) = begin();
+    works(&pool);
+    upgrade_coordinator(&mut pool, TOMORROW);
+    works(&pool);
+    upgrade_worker(&mut pool, TOMORROW);
+    works(&pool);
+    upgrade_coordinator(&mut pool, TODAY);
+    works(&pool);
+    workload.wait(&pool);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["1"], "one attempt through all of that");
+}
+
+#[test]
+fn a_worker_that_is_too_new_is_refused_in_words_and_its_job_is_told_when_it_is_put_right() {
+    let (mut pool, workload, job) = begin();
+    upgrade_worker(&mut pool, LATER);
+    let reason = "this coordinator speaks 1, the worker 2..3; upgrade the older one";
+    wait_until("the worker is told", || pool.log_of("w0").contains(reason));
+    workload.release();
+    wait_until("the job ends by itself", || job.has_finished());
+    assert_ne!(pool.job(&job.id)["state"], "done", "nobody could tell the pool");
+    upgrade_worker(&mut pool, TOMORROW);
+    workload.wait(&pool);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["1"]);
+}
+
+#[test]
+fn a_client_that_is_too_old_is_refused_in_words() {
+    let (mut pool, workload, job) = begin();
+    upgrade_coordinator(&mut pool, LATER);
+    let refused = pool.buildpool(&["job", &job.id]).expect(125);
+    assert!(refused.err().contains("this coordinator speaks 2..3, the client 1;"), "{refused}");
+    upgrade_coordinator(&mut pool, TOMORROW);
+    workload.wait(&pool);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["1"]);
+}
