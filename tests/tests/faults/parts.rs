@@ -118,12 +118,16 @@ fn a_job_whose_daemon_and_keeper_die_before_it_began_runs_all_the_same() {
     let mut workload = Workload::new(&pool);
     // A keeper that stands still takes the order and does nothing with it.
     let keepers = wait_for("a keeper is ready", || Some(keepers_in(&data)).filter(|found| !found.is_empty()));
-    keepers.iter().for_each(|keeper| drop(signal(*keeper, Signal::SIGSTOP)));
+    for keeper in keepers {
+        assert!(signal(keeper, Signal::SIGSTOP));
+    }
     let job = workload.submit(&pool, 10_000, Duration::ZERO, &[]);
     let record = data.join(format!("attempts/{}.1/attempt.json", job.id));
     wait_until("the attempt is laid out", || record.exists());
     pool.kill_worker(0);
-    keepers_in(&data).iter().for_each(|keeper| drop(signal(*keeper, Signal::SIGKILL)));
+    for keeper in keepers_in(&data) {
+        signal(keeper, Signal::SIGKILL);
+    }
     pool.start_worker(0);
     workload.wait(&pool);
     workload.check(&pool);
