@@ -220,11 +220,6 @@ impl Pool {
         self.workers[index].arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     }
 
-    /// What a part has written to its own log so far, by name.
-    pub fn log_of(&self, name: &str) -> String {
-        Self::read_log(&self.place, name)
-    }
-
     /// Starts a worker that was killed.
     pub fn start_worker(&mut self, index: usize) {
         let name = format!("w{index}");

@@ -70,6 +70,7 @@ impl Scene {
             secrets: BTreeMap::new(),
             snapshot: None,
             finished: None,
+            usual: None,
         };
         let client = ClientRef { connection: 1, request: 1 };
         self.handle(Input::Submit { client, submit: Box::new(submit) });

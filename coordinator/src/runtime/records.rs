@@ -274,6 +274,7 @@ mod tests {
             order: 1,
             client_request_id: None,
             snapshot: None,
+            usual: None,
         };
         let mut records = Vec::new();
         mirror.apply(NOW, Change::Submitted(Arc::new(record)), &mut records);

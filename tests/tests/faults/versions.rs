@@ -57,7 +57,7 @@ fn a_worker_that_is_too_new_is_refused_in_words_and_its_job_is_told_when_it_is_p
     let (mut pool, workload, job) = begin();
     upgrade_worker(&mut pool, LATER);
     let reason = "this coordinator speaks 1, the worker 2..3; upgrade the older one";
-    wait_until("the worker is told", || pool.log_of("w0").contains(reason));
+    wait_until("the worker is told", || pool.log_text("w0").contains(reason));
     workload.release();
     wait_until("the job ends by itself", || job.has_finished());
     assert_ne!(pool.job(&job.id)["state"], "done", "nobody could tell the pool");
