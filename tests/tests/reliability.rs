@@ -1,5 +1,4 @@
 //! What `docs/reliability.md` says of tests is so.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::path::Path;
 

@@ -1,5 +1,4 @@
 //! Faults at chosen moments, where a random run would only sometimes be: what each must cost, and what it must not.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use super::clock::Time;
 use super::faults::Fault;
