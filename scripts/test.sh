@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sets up what the tests need and passes them all: formatting, lints, documentation, tests, and the check for macOS.
+# Sets up what the tests need and passes them all: formatting, lints, documentation, the check for macOS, tests, and the gateway's
+# conformance by others' code.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -30,3 +31,18 @@ step macOS
 sh scripts/check-macos.sh
 step tests
 cargo test --locked --workspace
+step conformance of the gateway
+conformance=0
+sh tests/conformance/run || conformance=$?
+case $conformance in
+    0) ;;
+    3)
+        # Not having the tools is no failure of the project, and no success either.
+        printf '\n%s\n' \
+            '**********************************************************************' \
+            '*** SKIPPED, NOT PASSED: conformance of the gateway. Node and the  ***' \
+            '*** official clients could not be fetched from PyPI and npm.       ***' \
+            '**********************************************************************' >&2
+        ;;
+    *) exit "$conformance" ;;
+esac

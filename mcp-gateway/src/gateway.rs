@@ -6,8 +6,9 @@ use crate::config::GatewayConfig;
 use crate::pool::Pool;
 use crate::project::{Configuration, ConfigurationCache, Templates};
 use crate::render::labels_of;
-use crate::tools::{Choices, ToolError};
+use crate::tools::{self, Choices, ToolError};
 use buildpool_protocol::client_link::WorkerSummary;
+use rmcp::model::Tool;
 use rmcp::service::{Peer, RoleServer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -93,6 +94,8 @@ pub(crate) struct Project {
     labels: Mutex<Vec<String>>,
     choices: watch::Sender<Choices>,
     peers: Mutex<Vec<Peer<RoleServer>>>,
+    /// The listing that was made last, and for which choices: each call over HTTP looks its tool up.
+    listing: Mutex<(Choices, Arc<Vec<Tool>>)>,
 }
 
 impl Project {
@@ -104,6 +107,7 @@ impl Project {
             labels: Mutex::default(),
             choices: watch::Sender::default(),
             peers: Mutex::default(),
+            listing: Mutex::default(),
         };
         let choices = project.choices();
         project.choices.send_replace(choices);
@@ -142,6 +146,17 @@ impl Project {
     pub(crate) fn choices(&self) -> Choices {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Choices { templates: self.templates().names(), labels }
+    }
+
+    /// The listing of all tools, for what may be chosen now.
+    pub(crate) fn listing(&self) -> Arc<Vec<Tool>> {
+        let choices = self.choices();
+        let mut made = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.1.is_empty() || made.0 != choices {
+            let tools = Arc::new(tools::listing(&choices));
+            *made = (choices, tools);
+        }
+        made.1.clone()
     }
 
     /// Learns the workers' labels.

@@ -58,12 +58,8 @@ impl Handler {
     }
 
     fn listing(&self) -> Vec<Tool> {
-        let choices = self.project.choices();
-        let mut tools: Vec<Tool> = Name::ALL
-            .into_iter()
-            .filter(|name| self.offers(*name))
-            .map(|name| name.listing(&choices))
-            .collect();
+        let is_offered = |tool: &&Tool| Name::of(&tool.name).is_some_and(|name| self.offers(name));
+        let mut tools: Vec<Tool> = self.project.listing().iter().filter(is_offered).cloned().collect();
         if self.has_fixtures() {
             tools.extend(fixtures::tools());
         }
@@ -97,10 +93,10 @@ impl Handler {
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
-        let Ok(_permit) = self.shared.calls.try_acquire() else {
-            return failed(&ToolError::Busy { limit: crate::gateway::CALLS_MAX }).into();
-        };
         let call = self.call_of(context);
+        let (Ok(_permit), Ok(_own)) = (self.shared.calls.try_acquire(), call.pool.calls.try_acquire()) else {
+            return failed(&ToolError::Busy).into();
+        };
         let submitted = call.submitted.clone();
         let reply = tokio::select! {
             reply = name.call(request.arguments, &call) => reply,
@@ -181,7 +177,12 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.listing().into_iter().find(|tool| tool.name == name)
+        match Name::of(name) {
+            Some(known) if self.offers(known) => {
+                self.project.listing().iter().find(|tool| tool.name == name).cloned()
+            }
+            _ => fixtures::tools().into_iter().find(|tool| self.has_fixtures() && tool.name == name),
+        }
     }
 
     async fn call_tool(

@@ -200,11 +200,12 @@ impl Installation {
         let path = self.path(client)?;
         let old = read(&path)?;
         let text = match client {
-            McpClient::Codex => with_toml(old.as_deref().unwrap_or_default(), &self.toml()),
-            McpClient::ClaudeCode | McpClient::ClaudeDesktop | McpClient::Cursor | McpClient::VsCode => self
-                .with_json(old.as_deref(), client)
-                .map_err(|reason| InstallError::Unreadable { path: path.clone(), reason })?,
+            McpClient::Codex => checked_toml(old.as_deref().unwrap_or_default(), &self.toml()),
+            McpClient::ClaudeCode | McpClient::ClaudeDesktop | McpClient::Cursor | McpClient::VsCode => {
+                self.with_json(old.as_deref(), client)
+            }
         };
+        let text = text.map_err(|reason| InstallError::Unreadable { path: path.clone(), reason })?;
         replace(&path, &text).map_err(|source| InstallError::File { path: path.clone(), source })?;
         Ok(path)
     }
@@ -236,6 +237,31 @@ fn pretty(value: &Value) -> String {
 /// A basic string; what JSON escapes, TOML reads the same way.
 fn toml_text(text: &str) -> String {
     Value::from(text).to_string()
+}
+
+/// As [`with_toml`], after checking that a reader finds the new table and everything else as it was: the same can be said
+/// in ways that lines do not show.
+fn checked_toml(old: &str, table: &str) -> Result<String, String> {
+    let read = |text: &str, what: &str| {
+        text.parse::<toml::Table>().map_err(|error| format!("{what} ({})", error.message()))
+    };
+    let take = |all: &mut toml::Table| {
+        let servers = all.get_mut("mcp_servers").and_then(toml::Value::as_table_mut)?;
+        let ours = servers.remove(NAME);
+        if servers.is_empty() {
+            all.remove("mcp_servers");
+        }
+        ours
+    };
+    let mut before = read(old, "it is no valid TOML")?;
+    take(&mut before);
+    let new = with_toml(old, table);
+    let mut after = read(&new, "our table can't be added to it")?;
+    let mut ours = read(table, "our table is no valid TOML")?;
+    if take(&mut after) != take(&mut ours) || after != before {
+        return Err(format!("`mcp_servers.{NAME}` is not a table of its own there"));
+    }
+    Ok(new)
 }
 
 /// The file with our table in place of an older one, line by line, so that comments and order stay.
@@ -298,7 +324,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Installation, McpClient, with_toml};
+    use super::{Installation, McpClient, checked_toml, with_toml};
     use serde_json::{Value, json};
     use std::fs;
     use std::path::Path;
@@ -344,6 +370,24 @@ mod tests {
             let error = installation(directory.path()).write(McpClient::ClaudeCode).unwrap_err().to_string();
             assert!(error.contains(".mcp.json") && error.contains("by hand"), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_toml_file_that_lines_do_not_tell_is_left_alone() {
+        let table = "[mcp_servers.buildpool]\ncommand = \"new\"\n";
+        for old in [
+            "[mcp_servers]\nbuildpool = { command = \"old\" }\n",
+            "mcp_servers = { other = { command = \"x\" } }\n",
+            "text = \"\"\"\n[mcp_servers.buildpool]\nnot ours\n\"\"\"\n",
+            "[broken\n",
+        ] {
+            assert!(checked_toml(old, table).is_err(), "{old}");
+        }
+        for old in ["", "# mine\n", "[mcp_servers.other]\ncommand = \"x\"\n", table] {
+            let new = checked_toml(old, table).unwrap();
+            assert_eq!(new.matches("[mcp_servers.buildpool]").count(), 1, "{new}");
+            assert_eq!(checked_toml(&new, table).unwrap(), new, "twice is as good as once");
         }
     }
 

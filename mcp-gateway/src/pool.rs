@@ -1,26 +1,33 @@
 //! The pool as the tools see it: connected when the first call needs it.
 
 use crate::client::{Client, ClientError, Target};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 /// How the gateway calls itself to the coordinator.
 pub(crate) const CLIENT: &str = concat!("buildpool-mcp ", env!("CARGO_PKG_VERSION"));
+
+/// Calls under way at once with the gateway's own token: as many as the gateway takes at all.
+const OWN_CALLS_MAX: usize = crate::gateway::CALLS_MAX;
+/// Calls under way at once of one caller with a token of its own: no caller can take all that there are.
+const CALLER_CALLS_MAX: usize = OWN_CALLS_MAX / 4;
 
 /// A pool, and with whose token it is asked.
 #[derive(Debug)]
 pub(crate) struct Pool {
     target: Target,
     client: Mutex<Option<Client>>,
+    /// The caller's calls.
+    pub(crate) calls: Semaphore,
 }
 
 impl Pool {
     pub(crate) fn new(target: Target) -> Self {
-        Self { target, client: Mutex::new(None) }
+        Self { target, client: Mutex::new(None), calls: Semaphore::new(OWN_CALLS_MAX) }
     }
 
-    /// One that is connected already.
+    /// One that is connected already, for a caller with a token of its own.
     pub(crate) fn connected(target: Target, client: Client) -> Self {
-        Self { target, client: Mutex::new(Some(client)) }
+        Self { target, client: Mutex::new(Some(client)), calls: Semaphore::new(CALLER_CALLS_MAX) }
     }
 
     /// Whether asking it would start it.

@@ -1,4 +1,5 @@
-"""The gateway by the Inspector's command line (strict) and by the conformance suite, for each revision.
+"""The gateway by the official TypeScript clients, by the Inspector's command line (strict) and by the conformance suite,
+for each revision; the bundle and the registry's entry by their own validators.
 
     suite.py BUILDPOOL
 
@@ -6,6 +7,7 @@ The suite runs against `--conformance-fixtures`: its fixtures, on the product's 
 `expected-failures.json` strictly: an unlisted failure fails, and so does a listed one that does not fail any more.
 """
 
+import hashlib
 import json
 import os
 import subprocess
@@ -14,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from clients import World  # noqa: E402
+from clients import ROOT, World  # noqa: E402
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 EXPECTED = Path(__file__).parent / "expected-failures.json"
@@ -35,6 +37,52 @@ def check_inspector(world):
         bad = inspector(world, *call, "run_command", "--tool-args-json", '{"command":""}')
         assert bad.returncode == 5, (era, bad)
         print(f"ok   inspector {era}", flush=True)
+
+
+def check_typescript(world):
+    tools = Path(os.environ["CONFORMANCE_TOOLS"])
+    # Modules are looked up from where the file lies.
+    script = tools / "client.mjs"
+    script.write_text((Path(__file__).parent / "client.mjs").read_text())
+    with world.http("--http-auth", "none") as address:
+        command = ["node", str(script), json.dumps(world.command()), json.dumps(world.environment), f"http://{address}/mcp"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    print(done.stdout, end="", flush=True)
+    assert done.returncode == 0, done.stderr[-5000:]
+
+
+def entry_alone(out):
+    """The registry's entry in a directory of its own."""
+    alone = out / "entry"
+    alone.mkdir()
+    (alone / "server.json").write_text((out / "server.json").read_text())
+    return alone
+
+
+def check_bundle(world):
+    """The bundle by its own validator; what the registry's entry says about it is so."""
+    out = world.directory / "bundle"
+    deploy = ROOT / "deploy" / "mcp"
+    subprocess.run(["sh", str(deploy / "pack"), world.binary, str(out)], check=True, capture_output=True, timeout=120)
+    (bundle,) = out.glob("*.mcpb")
+    unpacked = out / "unpacked"
+    for command in (["validate", str(deploy / "manifest.json")], ["unpack", str(bundle), str(unpacked)], ["info", str(bundle)]):
+        done = subprocess.run(["mcpb", *command], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+    subprocess.run(["mcpb", "validate", str(unpacked / "manifest.json")], check=True, capture_output=True, timeout=60)
+    started = subprocess.run([unpacked / "server" / "buildpool", "--version"], capture_output=True, text=True, timeout=60)
+    assert started.returncode == 0 and "buildpool" in started.stdout, started
+    entry = json.loads((out / "server.json").read_text())
+    package = entry["packages"][0]
+    assert package["fileSha256"] == hashlib.sha256(bundle.read_bytes()).hexdigest()
+    # By the schema that the registry published, which this linter carries.
+    linted = subprocess.run([str(Path(sys.executable).parent / "skillsaw"), "lint", "."], cwd=entry_alone(out), capture_output=True, text=True, timeout=60)
+    assert linted.returncode == 0 and "mcp-registry" in linted.stdout, linted.stdout
+    assert package["registryType"] == "mcpb" and "mcp" in package["identifier"], package
+    assert package["identifier"].startswith("https://github.com/") and package["identifier"].endswith(bundle.name), package
+    manifest = json.loads((deploy / "manifest.json").read_text())
+    assert manifest["version"] == entry["version"] == package["version"], (manifest["version"], entry)
+    print("ok   bundle", flush=True)
 
 
 def checks_of(directory):
@@ -76,7 +124,9 @@ def main():
     wrong = False
     with tempfile.TemporaryDirectory(prefix="buildpool-suite-") as directory:
         world = World(sys.argv[1], directory)
+        check_typescript(world)
         check_inspector(world)
+        check_bundle(world)
         for revision in REVISIONS:
             counted, failed = run_suite(world, revision)
             listed = expected.get(revision, set())

@@ -9,6 +9,7 @@ mod binary;
 mod dice;
 mod disk;
 mod finished;
+pub mod mcp;
 mod place;
 mod pool;
 mod process;

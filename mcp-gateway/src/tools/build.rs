@@ -1,13 +1,13 @@
 //! `build`: the project's build, by the command that the project shows or its configuration names.
 
 use super::arguments::Arguments;
-use super::schema::{self, Choices, Effect};
+use super::schema::{self, Choices, Detail, Effect};
 use super::{Call, Reply, ToolError, run};
 use crate::project::Goal;
 use rmcp::model::Tool;
 use serde_json::json;
 
-pub(super) fn listing(choices: &Choices) -> Tool {
+pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     let more = json!({
         "target": schema::described("Package or scheme"),
         "release": {"type": "boolean"},
@@ -16,9 +16,9 @@ pub(super) fn listing(choices: &Choices) -> Tool {
     schema::tool(
         "build",
         "Build",
-        "Build the project by the detected or configured command; errors first. Parameters as in run_command.",
+        "Build the project; command detected or configured. Else as run_command.",
         Effect::Runs,
-        schema::run_input(choices, more, &[], false),
+        schema::run_input(choices, detail, more, &[], false),
         schema::job_output(),
     )
 }

@@ -18,7 +18,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "cancel_job",
         "Cancel job",
-        "End a job or build with all its processes.",
+        "End a job or build and its processes.",
         Effect::Ends,
         schema::input(json!({"job_id": schema::text(), "reason": schema::text()}), &["job_id"]),
         None,

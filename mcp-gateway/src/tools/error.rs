@@ -29,7 +29,7 @@ pub(crate) enum ToolError {
     /// No job of a build is known.
     UnknownBuild { build: String },
     /// Too many calls at once.
-    Busy { limit: usize },
+    Busy,
     /// The caller asked for it to stop.
     Cancelled { job: Option<String> },
 }
@@ -78,12 +78,9 @@ impl fmt::Display for ToolError {
             Self::UnknownBuild { build } => {
                 write!(f, "no job of {build} is known; list_jobs names the jobs that are")
             }
-            Self::Busy { limit } => {
-                write!(
-                    f,
-                    "{limit} calls are under way already, which is the limit of this gateway; try again later"
-                )
-            }
+            Self::Busy => f.write_str(
+                "as many calls are under way already as this gateway takes, of this caller or of all; try again later",
+            ),
             Self::Cancelled { job: Some(job) } => {
                 write!(
                     f,

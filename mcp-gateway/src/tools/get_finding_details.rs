@@ -15,7 +15,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "get_finding_details",
         "Finding",
-        "One finding of a job or build, whole, with context.",
+        "One finding, whole, with context.",
         Effect::Reads,
         schema::input(
             json!({"job_id": schema::text(), "request_id": schema::text(), "finding_id": schema::text()}),

@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::call::{build_id, view};
-use super::schema::{self, Effect};
+use super::schema::{self, Choices, Detail, Effect};
 use super::{Call, Reply, ToolError, manifest_of, run};
 use crate::client::Client;
 use crate::render;
@@ -19,17 +19,17 @@ use tokio::time::Instant;
 /// While it waits, progress is told this often.
 const SLICE: Duration = Duration::from_secs(5);
 
-pub(super) fn listing() -> Tool {
+pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     schema::tool(
         "get_job",
         "Job",
-        "Result or progress of a job or build; waits for its end up to wait_secs. Kept 14 days.",
+        "Result or progress of a job or build; waits up to wait_secs. Kept 14 days.",
         Effect::Reads,
         schema::input(
             json!({
                 "job_id": schema::text(),
-                "verbosity": schema::text(),
-                "template": schema::text(),
+                "verbosity": schema::verbosity(),
+                "template": schema::template(choices, detail),
                 "wait_secs": schema::integer(),
             }),
             &["job_id"],

@@ -18,7 +18,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "get_job_logs",
         "Job logs",
-        "Log text of a job, also while it runs. Try get_job first; prefer grep or tail.",
+        "A job's log. Try get_job first; prefer grep or tail.",
         Effect::Reads,
         schema::input(
             json!({

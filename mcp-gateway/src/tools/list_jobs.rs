@@ -18,7 +18,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "list_jobs",
         "Jobs",
-        "The newest jobs with state and verdict.",
+        "Newest jobs, state, verdict.",
         Effect::Reads,
         schema::input(
             json!({

@@ -23,6 +23,19 @@ pub(crate) use schema::Choices;
 
 use arguments::Arguments;
 use rmcp::model::{JsonObject, Tool};
+use schema::Detail;
+
+/// Bytes of the listing of all tools, as it goes over the wire: every client's model reads it before anything else.
+const LISTING_BYTES_MAX: usize = 6 * 1024;
+
+/// What the listing says about all tools, with as many of the choices as fit.
+pub(crate) fn listing(choices: &Choices) -> Vec<Tool> {
+    let with = |detail| Name::ALL.map(|name| name.listing(choices, detail)).to_vec();
+    let fits = |tools: &Vec<Tool>| {
+        serde_json::to_string(tools).is_ok_and(|text| text.len() + r#"{"tools":}"#.len() <= LISTING_BYTES_MAX)
+    };
+    Detail::ALL.into_iter().map(with).find(fits).unwrap_or_else(|| with(Detail::Least))
+}
 
 /// A tool by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,12 +100,12 @@ impl Name {
     }
 
     /// What the listing says.
-    pub(crate) fn listing(self, choices: &Choices) -> Tool {
+    fn listing(self, choices: &Choices, detail: Detail) -> Tool {
         match self {
-            Self::RunCommand => run_command::listing(choices),
-            Self::RunTests => run_tests::listing(choices),
-            Self::Build => build::listing(choices),
-            Self::GetJob => get_job::listing(),
+            Self::RunCommand => run_command::listing(choices, detail),
+            Self::RunTests => run_tests::listing(choices, detail),
+            Self::Build => build::listing(choices, detail),
+            Self::GetJob => get_job::listing(choices, detail),
             Self::GetJobLogs => get_job_logs::listing(),
             Self::GetFindingDetails => get_finding_details::listing(),
             Self::ListJobs => list_jobs::listing(),

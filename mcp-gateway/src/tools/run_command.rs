@@ -1,19 +1,19 @@
 //! `run_command`: any command.
 
 use super::arguments::Arguments;
-use super::schema::{self, Choices, Effect};
+use super::schema::{self, Choices, Detail, Effect};
 use super::{Call, Reply, ToolError, run};
 use rmcp::model::Tool;
 use serde_json::json;
 
-pub(super) fn listing(choices: &Choices) -> Tool {
+pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     schema::tool(
         "run_command",
         "Run command",
-        "Run a shell command on the build pool with the working tree as it is. Gives verdict, findings and a short digest; \
-         after wait_secs a job_id for get_job.",
+        "Run a shell command on the pool, working tree as it is. Gives verdict, findings, digest; after wait_secs \
+         a job_id for get_job.",
         Effect::Runs,
-        schema::run_input(choices, json!({"command": schema::text()}), &["command"], true),
+        schema::run_input(choices, detail, json!({"command": schema::text()}), &["command"], true),
         schema::job_output(),
     )
 }

@@ -1,23 +1,23 @@
 //! `run_tests`: the project's tests, by the command that the project shows or its configuration names.
 
 use super::arguments::Arguments;
-use super::schema::{self, Choices, Effect};
+use super::schema::{self, Choices, Detail, Effect};
 use super::{Call, Reply, ToolError, run};
 use crate::project::Goal;
 use rmcp::model::Tool;
 use serde_json::json;
 
-pub(super) fn listing(choices: &Choices) -> Tool {
+pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     let more = json!({
-        "filter": schema::described("In the test tool's syntax"),
+        "filter": schema::described("Test tool's syntax"),
         "command": schema::text(),
     });
     schema::tool(
         "run_tests",
         "Run tests",
-        "Run the project's tests by the detected or configured command; failures first. Parameters as in run_command.",
+        "Run the project's tests; command detected or configured. Else as run_command.",
         Effect::Runs,
-        schema::run_input(choices, more, &[], false),
+        schema::run_input(choices, detail, more, &[], false),
         schema::job_output(),
     )
 }

@@ -14,13 +14,30 @@ pub(crate) struct Choices {
     pub(crate) labels: Vec<String>,
 }
 
-/// Labels that the listing shows; more are in `worker_status`.
-const LABELS_MAX: usize = 8;
-/// Characters of all labels that the listing shows.
-const LABELS_CHARS_MAX: usize = 120;
+/// How much of the choices the listing says. A project may have any number of templates and a pool any number of labels,
+/// and the listing has a limit: it takes the first of [`Detail::ALL`] that fits. What it does not say is checked all the
+/// same, and `list_templates` and `worker_status` have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Detail {
+    /// The templates wherever one can be named, and examples of labels.
+    Everywhere,
+    /// The templates with the tool that says the most, and examples of labels.
+    Once,
+    /// Examples of labels.
+    Labels,
+    /// Neither.
+    Least,
+}
 
-/// Characters of all names of templates that the listing shows; `list_templates` has them anyway.
-const TEMPLATES_CHARS_MAX: usize = 400;
+impl Detail {
+    /// From the most to the least.
+    pub(crate) const ALL: [Self; 4] = [Self::Everywhere, Self::Once, Self::Labels, Self::Least];
+}
+
+/// Labels that the listing shows; more are in `worker_status`.
+const LABELS_MAX: usize = 4;
+/// Characters of all labels that the listing shows.
+const LABELS_CHARS_MAX: usize = 60;
 
 /// What a tool does to the world.
 #[derive(Clone, Copy)]
@@ -103,32 +120,37 @@ pub(crate) fn verbosity() -> Value {
     json!({"type": "string", "enum": ["minimal", "normal", "full"]})
 }
 
-pub(crate) fn template(choices: &Choices) -> Value {
-    let characters: usize = choices.templates.iter().map(String::len).sum();
-    if characters > TEMPLATES_CHARS_MAX {
-        return described("See list_templates");
+pub(crate) fn template(choices: &Choices, detail: Detail) -> Value {
+    match detail {
+        Detail::Everywhere => json!({"type": "string", "enum": choices.templates}),
+        Detail::Once | Detail::Labels | Detail::Least => text(),
     }
-    json!({"type": "string", "enum": choices.templates})
 }
 
-/// The parameters of all tools that run something, `more` first. Only one of them says about the shared ones what their
-/// names do not; a choice that it lists is checked for the others when they are called.
-pub(crate) fn run_input(choices: &Choices, more: Value, required: &[&str], is_described: bool) -> Value {
+/// The parameters of all tools that run something, `more` first. Only one of them, the described one, says about the
+/// shared ones what their names do not.
+pub(crate) fn run_input(
+    choices: &Choices,
+    detail: Detail,
+    more: Value,
+    required: &[&str],
+    is_described: bool,
+) -> Value {
     let mut properties = json!({
         "cwd": text(),
         "env": {"type": "object"},
         "labels": texts(),
         "on": {"type": "array", "items": texts()},
         "timeout_secs": integer(),
-        "verbosity": text(),
-        "template": text(),
+        "verbosity": verbosity(),
+        "template": template(choices, detail),
         "reports": texts(),
         "artifacts": texts(),
         "wait_secs": integer(),
         "client_request_id": text(),
     });
     if is_described {
-        describe(&mut properties, choices);
+        describe(&mut properties, choices, detail);
     }
     if let (Value::Object(properties), Value::Object(more)) = (&mut properties, more) {
         properties.extend(more);
@@ -136,20 +158,23 @@ pub(crate) fn run_input(choices: &Choices, more: Value, required: &[&str], is_de
     input(properties, required)
 }
 
-fn describe(properties: &mut Value, choices: &Choices) {
-    properties["verbosity"] = verbosity();
-    properties["template"] = template(choices);
+fn describe(properties: &mut Value, choices: &Choices, detail: Detail) {
+    properties["template"] = match detail {
+        Detail::Everywhere | Detail::Once => template(choices, Detail::Everywhere),
+        Detail::Labels | Detail::Least => described("See list_templates"),
+    };
     for (name, description) in [
-        ("labels", "KEY or KEY=VALUE"),
-        ("on", "Label sets, a job on each"),
-        ("reports", "Globs: JUnit, xcresult"),
-        ("artifacts", "Globs to bring back"),
+        ("on", "Label sets, a job each"),
+        ("reports", "JUnit, xcresult"),
+        ("artifacts", "Globs"),
         ("client_request_id", "Same id, same job"),
     ] {
         properties[name]["description"] = json!(description);
     }
     let known = shown_labels(choices);
-    if !known.is_empty() {
+    if known.is_empty() || detail == Detail::Least {
+        properties["labels"]["description"] = json!("KEY or KEY=VALUE");
+    } else {
         properties["labels"]["items"]["examples"] = json!(known);
     }
 }

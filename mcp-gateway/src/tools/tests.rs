@@ -1,13 +1,11 @@
 //! The listing: small, strict, the same each time, and as the golden file has it.
 
-use super::{Choices, Name};
+use super::{Choices, LISTING_BYTES_MAX, Name};
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// Set it to write the golden file anew.
 const WRITE_VARIABLE: &str = "BUILDPOOL_WRITE_GOLDEN";
-/// Bytes that the whole listing may have.
-const LISTING_BYTES_MAX: usize = 6 * 1024;
 
 fn choices() -> Choices {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
@@ -18,7 +16,7 @@ fn choices() -> Choices {
 }
 
 fn listing(choices: &Choices) -> Value {
-    serde_json::to_value(Name::ALL.map(|name| name.listing(choices))).unwrap()
+    serde_json::to_value(super::listing(choices)).unwrap()
 }
 
 #[test]
@@ -42,9 +40,49 @@ fn the_listing_is_small_and_the_same_each_time() {
     let text = json!({"tools": listing(&choices)}).to_string();
     assert!(text.len() <= LISTING_BYTES_MAX, "{} bytes", text.len());
     assert_eq!(text, json!({"tools": listing(&choices)}).to_string());
-    let labels = (0..10_000).map(|n| format!("label-{n}=x")).collect();
-    let many = listing(&Choices { labels, ..choices }).to_string();
-    assert!(many.len() <= LISTING_BYTES_MAX + 128, "{} bytes with many labels", many.len());
+}
+
+#[test]
+fn whatever_there_is_to_choose_the_listing_stays_small() {
+    let many = |count: usize, word: &str| (0..count).map(|n| format!("{word}-{n}=x")).collect::<Vec<_>>();
+    let template =
+        |listing: &Value, tool: usize| listing[tool]["inputSchema"]["properties"]["template"].clone();
+    let mut levels = Vec::new();
+    for templates in [0, 1, 5, 10, 30, 100, 10_000] {
+        for labels in [0, 3, 10_000] {
+            let choices = Choices { templates: many(templates, "template"), labels: many(labels, "label") };
+            let listing = listing(&choices);
+            let size = json!({"tools": &listing}).to_string().len();
+            assert!(size <= LISTING_BYTES_MAX, "{size} bytes with {templates} templates and {labels} labels");
+            // A choice is said whole or not at all: a part of it would forbid the rest.
+            let said = [0, 1, 2, 3].map(|tool| template(&listing, tool).get("enum").is_some());
+            levels.push(said);
+            for said in [0, 1, 2, 3].map(|tool| template(&listing, tool)) {
+                assert!(said.get("enum").is_none_or(|names| *names == json!(choices.templates)));
+            }
+        }
+    }
+    for wanted in [[true; 4], [true, false, false, false], [false; 4]] {
+        assert!(levels.contains(&wanted), "{wanted:?} in {levels:?}");
+    }
+}
+
+#[test]
+fn what_is_the_same_parameter_is_said_in_the_same_way() {
+    let listing = listing(&choices());
+    for name in ["verbosity", "template"] {
+        let said: Vec<&Value> = listing
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|tool| tool["inputSchema"]["properties"].get(name))
+            .collect();
+        assert_eq!(said.len(), 4, "{name}");
+        assert!(
+            said.iter().all(|schema| *schema == said[0] && schema.get("enum").is_some()),
+            "{name}: {said:?}"
+        );
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "worker_status",
         "Workers",
-        "Workers: labels, slots, what they run.",
+        "Labels, slots, what runs.",
         Effect::Reads,
         schema::input(json!({}), &[]),
         None,

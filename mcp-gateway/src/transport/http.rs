@@ -96,10 +96,12 @@ pub(super) fn real_directory(path: &Path) -> Result<PathBuf, ServeError> {
 
 fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Router {
     let mut router = Router::new();
-    for (name, project) in &shared.projects {
-        router = router.nest_service(&format!("/mcp/p/{name}"), service(shared, project, http, address));
+    // Exact paths: below one project's lies no other, so an unknown name must not end up in a known project.
+    let named = shared.projects.iter().map(|(name, project)| (format!("/mcp/p/{name}"), project));
+    for (path, project) in named.chain([("/mcp".to_owned(), &shared.project)]) {
+        let service = service(shared, project, http, address);
+        router = router.route_service(&path, service.clone()).route_service(&format!("{path}/"), service);
     }
-    router = router.nest_service("/mcp", service(shared, &shared.project, http, address));
     match http.auth {
         HttpAuth::None => router,
         HttpAuth::Token => {

@@ -1,0 +1,174 @@
+//! Who may ask over HTTP, and for what.
+
+use buildpool_tests::mcp::{LEGACY, Listening, Reply};
+use buildpool_tests::{Place, Pool};
+use serde_json::{Value, json};
+
+fn token(pool: &Pool, role: &str, name: &str) -> Value {
+    pool.buildpool(&["token", "create", "--role", role, "--name", name, "--json"]).expect(0).json()
+}
+
+fn initialize() -> String {
+    let hello = json!({
+        "protocolVersion": LEGACY,
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string()
+}
+
+fn tool_names(reply: &Reply) -> Vec<String> {
+    let tools = reply.message()["result"]["tools"].as_array().cloned().unwrap_or_default();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn only_holders_of_tokens_are_let_in_and_are_told_what_is_missing() {
+    let pool = Pool::start(0);
+    let gateway = Listening::start(&mut pool.command(&["mcp", "--http", "127.0.0.1:0"]));
+    let submit = token(&pool, "submit", "agent");
+    let bearer = |token: &Value| format!("Bearer {}", token["token"].as_str().unwrap());
+    let post = |authorization: &str| {
+        gateway.http("POST", "/mcp", &[("authorization", authorization)], &initialize())
+    };
+
+    for (reply, error) in [
+        (gateway.http("POST", "/mcp", &[], &initialize()), None),
+        (gateway.http("GET", "/mcp", &[], ""), None),
+        (gateway.http("DELETE", "/mcp", &[], ""), None),
+        (post("Basic YTpi"), None),
+        (post("Bearer bp_0_wrong"), Some("error=\"invalid_token\"")),
+    ] {
+        assert_eq!(reply.status, 401, "{reply:?}");
+        let challenge = reply.header("www-authenticate").unwrap();
+        assert!(challenge.starts_with("Bearer ") && challenge.contains("scope=\"submit\""), "{challenge}");
+        assert_eq!(challenge.contains("error="), error.is_some(), "{challenge}");
+        assert!(challenge.contains(error.unwrap_or_default()), "{challenge}");
+        let url = challenge.split("resource_metadata=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let path = url.unwrap().strip_prefix(&format!("http://{}", gateway.address)).unwrap();
+        let metadata = gateway.http("GET", path, &[], "").message();
+        assert_eq!(metadata["resource"], format!("http://{}/mcp", gateway.address));
+        assert_eq!(metadata["bearer_methods_supported"], json!(["header"]));
+    }
+    let refused = post(&bearer(&token(&pool, "worker", "a-worker")));
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert!(refused.header("www-authenticate").unwrap().contains("insufficient_scope"));
+    let welcome = post(&bearer(&submit));
+    assert_eq!(welcome.status, 200, "{welcome:?}");
+
+    // Each call is the caller's own: what a token may not do, the gateway's own may not do for it.
+    let revoked = submit["id"].as_str().unwrap();
+    pool.buildpool(&["token", "revoke", revoked]).expect(0);
+    let (call, authorization) = (json!({"name": "list_jobs", "arguments": {}}), bearer(&submit));
+    let after = gateway.modern("/mcp", &[("authorization", &authorization)], "tools/call", call);
+    let failed = after.status == 401 || after.message()["result"]["isError"] == true;
+    assert!(failed, "a revoked token was good for a call: {after:?}");
+}
+
+#[test]
+fn what_a_web_page_elsewhere_could_send_is_refused() {
+    let place = Place::new();
+    let gateway =
+        Listening::start(&mut place.command(["mcp", "--http", "127.0.0.1:0", "--http-auth", "none"]));
+    let status = |method: &str, headers: &[(&str, &str)]| {
+        let body = if method == "POST" { initialize() } else { String::new() };
+        gateway.http(method, "/mcp", headers, &body).status
+    };
+    for method in ["POST", "GET", "DELETE"] {
+        for header in [
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("origin", "http://localhost.evil.example"),
+            ("host", "evil.example"),
+            ("host", "127.0.0.1.evil.example:80"),
+        ] {
+            assert_eq!(status(method, &[header]), 403, "{method} {header:?}");
+        }
+    }
+    for header in
+        [("origin", "http://localhost:5173"), ("origin", "http://127.0.0.1:1"), ("host", "localhost:1")]
+    {
+        assert_eq!(status("POST", &[header]), 200, "{header:?}");
+    }
+    let allowed =
+        ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none", "--http-origin", "https://app.example"];
+    let more = [&allowed[..], &["--http-host", "pool.example"]].concat();
+    let gateway = Listening::start(&mut place.command(more));
+    let status = |header| gateway.http("POST", "/mcp", &[header], &initialize()).status;
+    assert_eq!(status(("origin", "https://app.example")), 200);
+    assert_eq!(status(("origin", "https://evil.example")), 403);
+    assert_eq!(status(("host", "pool.example")), 200);
+    assert_eq!(gateway.http("POST", "/mcp", &[], &" ".repeat(5 << 20)).status, 413);
+}
+
+#[test]
+fn beyond_loopback_nobody_is_let_in_without_a_token_and_none_goes_in_the_clear() {
+    let place = Place::new();
+    for (arguments, word) in [
+        (&["mcp", "--http", "0.0.0.0:0", "--http-auth", "none"][..], "127.0.0.1"),
+        (&["mcp", "--http", "[::]:0", "--http-auth", "none"][..], "127.0.0.1"),
+        (&["mcp", "--http", "0.0.0.0:0"][..], "127.0.0.1"),
+        (&["mcp", "--http", "127.0.0.1:0", "--http-auth", "some"][..], "none"),
+    ] {
+        let refused = place.buildpool(arguments).expect(2);
+        assert!(refused.err().contains(word), "{refused}");
+    }
+}
+
+#[test]
+fn each_project_has_its_url_and_no_other_name_leads_anywhere() {
+    let place = Place::new();
+    let other = place.home().join("other");
+    std::fs::create_dir_all(other.join(".buildpool")).unwrap();
+    std::fs::write(other.join(".buildpool/config.yaml"), "templates: {mine: {include_regex: FAIL}}\n")
+        .unwrap();
+    let project = format!("other={}", other.display());
+    let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none", "--project", &project];
+    let gateway = Listening::start(&mut place.command(arguments));
+    let templates = |path: &str| {
+        let listed = gateway.modern(path, &[], "tools/list", json!({}));
+        assert_eq!(listed.status, 200, "{listed:?}");
+        listed.message()["result"]["tools"][0]["inputSchema"]["properties"]["template"].to_string()
+    };
+    assert!(!templates("/mcp").contains("mine"));
+    assert!(templates("/mcp/p/other").contains("mine"));
+    for path in ["/mcp/p/unknown", "/mcp/p/", "/mcp/p", "/mcp/p/other/x", "/mcp/x", "/", "/mcp/p/../p/other"]
+    {
+        let reply = gateway.modern(path, &[], "tools/list", json!({}));
+        assert_eq!(reply.status, 404, "{path}: {reply:?}");
+    }
+    let arguments = json!({"command": "pwd", "verbosity": "full"});
+    let where_it_ran = |path: &str| gateway.call(path, "run_command", arguments.clone())["stdout"].clone();
+    let real = |path: &std::path::Path| path.canonicalize().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(where_it_ran("/mcp"), real(&place.work()));
+    assert_eq!(where_it_ran("/mcp/p/other"), real(&other));
+}
+
+#[test]
+fn a_gateway_that_only_reads_offers_and_does_nothing_else() {
+    let place = Place::new();
+    let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none", "--read-only"];
+    let gateway = Listening::start(&mut place.command(arguments));
+    let listed = tool_names(&gateway.modern("/mcp", &[], "tools/list", json!({})));
+    let reading =
+        ["get_job", "get_job_logs", "get_finding_details", "list_jobs", "worker_status", "list_templates"];
+    assert_eq!(listed, reading);
+    for tool in ["run_command", "run_tests", "build", "cancel_job"] {
+        let call = json!({"name": tool, "arguments": {"command": "touch ran", "job_id": "x"}});
+        let error = gateway.modern("/mcp", &[], "tools/call", call).message()["error"].clone();
+        assert_eq!(error["code"], -32602, "{error}");
+        assert!(error["message"].as_str().unwrap().contains("--read-only"), "{error}");
+    }
+    assert!(!place.file("ran").exists());
+}
+
+#[test]
+fn a_client_without_a_session_may_ask_any_of_several_gateways() {
+    let place = Place::new();
+    let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none"];
+    let one = Listening::start(&mut place.command(arguments));
+    let two = Listening::start(&mut place.command(arguments));
+    let ran = one.call("/mcp", "run_command", json!({"command": "echo here"}));
+    let seen = two.call("/mcp", "get_job", json!({"job_id": ran["job_id"]}));
+    assert_eq!((&seen["job_id"], &seen["verdict"]), (&ran["job_id"], &json!("passed")));
+}

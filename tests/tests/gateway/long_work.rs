@@ -1,0 +1,215 @@
+//! Calls that are longer than their client's patience, and jobs that are longer than anything around them.
+
+use buildpool_tests::mcp::{Gateway, Listening, meta, structured};
+use buildpool_tests::{Place, Pool, wait_for, wait_until};
+use serde_json::{Value, json};
+
+/// Ends when the file is there. It lies outside of the project: a call does not attach to a job that files are newer than.
+fn until(place: &Place, file: &str) -> String {
+    format!("until [ -e {} ]; do sleep 0.05; done", place.home().join(file).display())
+}
+
+fn touch(place: &Place, name: &str) {
+    std::fs::write(place.home().join(name), "").unwrap();
+}
+
+/// The job of a command, once it runs.
+fn running(place: &Place, text: &str) -> String {
+    wait_for("the job runs", || {
+        let jobs = place.buildpool(&["jobs", "--json"]).json();
+        let found = jobs.as_array()?.iter().find(|job| {
+            job["state"] == "running" && job["command"].as_str().is_some_and(|command| command.contains(text))
+        })?;
+        Some(found["job_id"].as_str()?.to_owned())
+    })
+}
+
+fn state(place: &Place, job: &str) -> Value {
+    place.buildpool(&["job", job, "--json"]).json()["state"].clone()
+}
+
+#[test]
+fn who_waits_no_longer_gets_the_job_and_what_to_call() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let command = until(&place, "go");
+    let started = gateway.call("run_command", json!({"command": command, "wait_secs": 0}));
+    assert_eq!(started["verdict"], Value::Null, "{started}");
+    let id = started["job_id"].as_str().unwrap();
+    let next: Vec<&str> = started["next"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    // 50 seconds, since nothing is known about this client.
+    assert_eq!(next[0], format!("get_job {{\"job_id\":\"{id}\",\"wait_secs\":50}}"));
+    // An equal call while it runs is the same job.
+    let twin = gateway.call("run_command", json!({"command": command, "wait_secs": 0}));
+    assert_eq!((&twin["job_id"], &twin["reattached"]), (&json!(id), &json!(true)));
+    let waiting = gateway.begin_call("get_job", json!({"job_id": id, "wait_secs": 50}));
+    touch(&place, "go");
+    let ended = structured(gateway.response(waiting)["result"].take());
+    assert_eq!(ended["verdict"], "passed", "{ended}");
+    // Its answer was delivered: the next equal call is a job of its own.
+    let anew = gateway.call("run_command", json!({"command": command}));
+    assert_ne!(anew["job_id"], json!(id));
+    assert_eq!(anew["verdict"], "passed");
+
+    let mut claude = Gateway::connect(&mut place.command(["mcp"]), "claude-code");
+    let slow = claude.call("run_command", json!({"command": until(&place, "never"), "wait_secs": 0}));
+    assert!(slow["next"][0].as_str().unwrap().contains("\"wait_secs\":170"), "{slow}");
+    let mut told = Gateway::connect(&mut place.command(["mcp", "--wait", "1s"]), "claude-code");
+    let running = told.call("run_command", json!({"command": until(&place, "never"), "wait_secs": 600}));
+    assert_eq!((&running["state"], &running["reattached"]), (&json!("running"), &json!(true)), "{running}");
+    let cancelled = told.call("cancel_job", json!({"job_id": running["job_id"], "reason": "enough"}));
+    assert_eq!(cancelled["verdict"], "cancelled");
+}
+
+#[test]
+fn progress_tells_live_findings_and_ends_with_the_answer() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let command = format!(
+        "echo 'src/a.c:3:5: error: boom' >&2; {}; {}; exit 1",
+        until(&place, "one"),
+        until(&place, "two")
+    );
+    let call = json!({
+        "name": "run_command",
+        "arguments": {"command": command},
+        "_meta": {"progressToken": "token-7"},
+    });
+    let id = gateway.begin("tools/call", call);
+    let mut heard: Vec<Value> = Vec::new();
+    while !heard.iter().any(|heard| heard["message"].as_str().unwrap().contains("1 error so far")) {
+        heard.push(gateway.notification()["params"].clone());
+    }
+    touch(&place, "one");
+    touch(&place, "two");
+    let answer = structured(gateway.response(id)["result"].take());
+    assert_eq!(answer["verdict"], "failed");
+    let told = gateway.notifications.len();
+    // Whatever was on its way comes before the answer to what is asked now.
+    gateway.ask("ping", json!({}));
+    assert_eq!(gateway.notifications.len(), told, "progress after the answer");
+    let all: Vec<&Value> = gateway.notifications.iter().collect();
+    assert!(all.iter().all(|one| one["method"] == "notifications/progress"), "{all:?}");
+    assert!(all.iter().all(|one| one["params"]["progressToken"] == "token-7"), "{all:?}");
+    let numbers: Vec<f64> = all.iter().filter_map(|one| one["params"]["progress"].as_f64()).collect();
+    assert!(numbers.windows(2).all(|pair| pair[1] - pair[0] > 0.9), "at most one a second: {numbers:?}");
+    // Nobody who gave no token is told anything.
+    gateway.call("run_command", json!({"command": "sleep 1.5; echo done"}));
+    gateway.ask("ping", json!({}));
+    assert_eq!(gateway.notifications.len(), told);
+}
+
+#[test]
+fn a_cancelled_request_is_over_and_its_job_is_not() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let arguments = json!({"command": until(&place, "go")});
+    let id = gateway.begin_call("run_command", arguments.clone());
+    let job = running(&place, "/go ");
+    gateway.say(&json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id, "reason": "enough"},
+    }));
+    gateway.ask("ping", json!({}));
+    let again = gateway.begin_call("run_command", arguments);
+    touch(&place, "go");
+    let answer = structured(gateway.response(again)["result"].take());
+    assert_eq!((&answer["job_id"], &answer["verdict"]), (&json!(job), &json!("passed")));
+    let rest = gateway.rest();
+    assert!(rest.iter().all(|message| message["id"] != id), "a cancelled request was answered: {rest:?}");
+}
+
+#[test]
+fn a_request_whose_connection_is_cut_leaves_its_job_running() {
+    let place = Place::new();
+    let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none"];
+    let gateway = Listening::start(&mut place.command(arguments));
+    let call = json!({"name": "run_command", "arguments": {"command": until(&place, "go")}});
+    let connection = gateway.begin_modern("/mcp", "tools/call", call);
+    let job = running(&place, "/go ");
+    drop(connection);
+    let again = gateway.call("/mcp", "run_command", json!({"command": until(&place, "go"), "wait_secs": 0}));
+    assert_eq!((&again["job_id"], &again["reattached"]), (&json!(job), &json!(true)), "{again}");
+    assert_eq!(state(&place, &job), "running");
+    touch(&place, "go");
+    assert_eq!(gateway.call("/mcp", "get_job", json!({"job_id": job, "wait_secs": 50}))["verdict"], "passed");
+}
+
+#[test]
+fn another_gateway_finds_the_job_of_one_that_died() {
+    let place = Place::new();
+    let arguments = json!({"command": until(&place, "go")});
+    let mut first = Gateway::connect(&mut place.command(["mcp"]), "t");
+    first.begin_call("run_command", arguments.clone());
+    let job = running(&place, "/go ");
+    drop(first);
+    let mut second = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let again = second.begin_call("run_command", arguments);
+    touch(&place, "go");
+    let answer = structured(second.response(again)["result"].take());
+    assert_eq!(answer["job_id"], json!(job));
+    assert_eq!((&answer["reattached"], &answer["verdict"]), (&json!(true), &json!("passed")));
+}
+
+#[test]
+fn a_call_outlives_the_coordinator() {
+    let mut pool = Pool::start(1);
+    let mut gateway = Gateway::connect(&mut pool.command(&["mcp"]), "t");
+    let command = until(pool.place(), "go");
+    let id = gateway.begin_call("run_command", json!({"command": command}));
+    let job = running(pool.place(), "until");
+    pool.restart_coordinator();
+    touch(pool.place(), "go");
+    let answer = structured(gateway.response(id)["result"].take());
+    assert_eq!((&answer["job_id"], &answer["verdict"]), (&json!(job), &json!("passed")));
+    assert_eq!(gateway.call("get_job", json!({"job_id": job}))["attempt"], 1);
+}
+
+#[test]
+fn a_task_is_the_job_and_outlives_the_gateway() {
+    let place = Place::new();
+    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let ask = |gateway: &mut Gateway, capabilities: &Value, method: &str, mut params: Value| {
+        params["_meta"] = meta("t", capabilities);
+        let id = gateway.begin(method, params);
+        gateway.response(id)
+    };
+    let run = |command: &str| json!({"name": "run_command", "arguments": {"command": command}});
+    let mut gateway = Gateway::start(&mut place.command(["mcp"]));
+    let created =
+        ask(&mut gateway, &tasks, "tools/call", run(&format!("{}; exit 4", until(&place, "go"))))["result"]
+            .take();
+    assert_eq!(
+        (&created["resultType"], &created["status"]),
+        (&json!("task"), &json!("working")),
+        "{created}"
+    );
+    let id = created["taskId"].as_str().unwrap().to_owned();
+    assert_eq!(state(&place, &id), "running");
+    drop(gateway);
+
+    let mut gateway = Gateway::start(&mut place.command(["mcp"]));
+    let get = |gateway: &mut Gateway| ask(gateway, &tasks, "tasks/get", json!({"taskId": &id}));
+    assert_eq!(get(&mut gateway)["result"]["status"], "working");
+    touch(&place, "go");
+    // A failed build is a task that was done.
+    let done = wait_for("the task is done", || {
+        Some(get(&mut gateway)["result"].take()).filter(|task| task["status"] == "completed")
+    });
+    let answer = structured(done["result"].clone());
+    assert_eq!((&answer["job_id"], &answer["exit_code"]), (&json!(id), &json!(4)));
+    // Who does not take tasks gets none and may not ask for one.
+    let without = ask(&mut gateway, &json!({}), "tasks/get", json!({"taskId": &id}));
+    assert_eq!(without["error"]["code"], -32021, "{without}");
+    let unknown = ask(&mut gateway, &tasks, "tasks/get", json!({"taskId": "nothing"}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let created = ask(&mut gateway, &tasks, "tools/call", run(&until(&place, "never")))["result"].take();
+    let id = created["taskId"].as_str().unwrap();
+    ask(&mut gateway, &tasks, "tasks/cancel", json!({"taskId": id}));
+    wait_until(&place, "the task is cancelled", || {
+        ask(&mut gateway, &tasks, "tasks/get", json!({"taskId": id}))["result"]["status"] == "cancelled"
+    });
+    // The older revision calls something else by this name.
+    let mut older = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let id = older.begin("tasks/get", json!({"taskId": "x"}));
+    assert!(older.response(id).get("error").is_some());
+}
