@@ -1,6 +1,6 @@
 //! The pool as the tools see it: connected when the first call needs it.
 
-use crate::client::{Client, ClientError, Target};
+use crate::client::{Client, ClientError, LinkStatus, Target};
 use tokio::sync::{Mutex, Semaphore};
 
 /// How the gateway calls itself to the coordinator.
@@ -47,6 +47,17 @@ impl Pool {
         let connected = Client::connect(self.target.clone(), CLIENT).await?;
         *client = Some(connected.clone());
         Ok(connected)
+    }
+
+    /// Whether the coordinator vouches for the token still: it closes the connection of one that is revoked or over.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        match self.client.try_lock() {
+            Ok(client) => {
+                client.as_ref().is_some_and(|client| !matches!(*client.status().borrow(), LinkStatus::Idle))
+            }
+            // It is being connected.
+            Err(_) => true,
+        }
     }
 
     /// The connection, if one was made.

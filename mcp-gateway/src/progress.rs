@@ -101,7 +101,7 @@ fn sentence(job: &Progress) -> String {
         None => {}
     }
     if job.lines > 0 {
-        so_far.push(format!("{} lines", thousands(job.lines)));
+        so_far.push(format!("{} {}", thousands(job.lines), if job.lines == 1 { "line" } else { "lines" }));
     }
     if !so_far.is_empty() {
         let _ = write!(text, ": {}", so_far.join(", "));

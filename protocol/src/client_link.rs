@@ -75,7 +75,8 @@ pub enum FromClient {
         /// Bytes of the log, chunk headers included.
         position: u64,
     },
-    /// Stop sending to this channel.
+    /// Stop sending to this channel: the log that is followed on it, else the end that is waited for. The job goes on, and
+    /// its result does not count as delivered.
     Unfollow {
         /// The channel.
         request: u32,

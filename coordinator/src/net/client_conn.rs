@@ -16,7 +16,7 @@ use futures_util::{SinkExt, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// Requests of one connection that are served at a time, followed logs included.
 const REQUESTS_MAX: usize = 1024;
@@ -91,9 +91,17 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let (transfers, transfers_out) = Peer::new(shared.clone(), who);
     let writer = tokio::spawn(write(sink, control_out, bulk_out, transfers_out));
     let tasks = JoinSet::new();
-    Connection { back, replies, tasks, transfers, submitted: HashMap::new(), follows: HashMap::new() }
-        .run(stream)
-        .await;
+    Connection {
+        back,
+        replies,
+        tasks,
+        transfers,
+        submitted: HashMap::new(),
+        follows: HashMap::new(),
+        waits: HashMap::new(),
+    }
+    .run(stream)
+    .await;
     shared.hub.remove_client(connection);
     // All that could say something is gone; what was said last, the reason for the end, still goes out.
     let abort = writer.abort_handle();
@@ -158,6 +166,8 @@ struct Connection {
     submitted: HashMap<u32, Submitted>,
     /// How far each followed log has been taken.
     follows: HashMap<u32, watch::Sender<Option<u64>>>,
+    /// Who waits for the end of a submitted job.
+    waits: HashMap<u32, AbortHandle>,
 }
 
 impl Connection {
@@ -241,7 +251,8 @@ impl Connection {
             self.tasks.spawn(follow::follow(self.back.clone(), plan, window));
         }
         if submitted.wait {
-            self.tasks.spawn(requests::wait(self.back.clone(), request, submitted));
+            let wait = self.tasks.spawn(requests::wait(self.back.clone(), request, submitted));
+            self.waits.insert(request, wait);
         }
     }
 
@@ -280,13 +291,27 @@ impl Connection {
                     taken.send_replace(Some(position));
                 }
             }
-            // Dropping the sender ends the follower.
-            FromClient::Unfollow { request } => drop(self.follows.remove(&request)),
+            FromClient::Unfollow { request } => self.unfollow(request),
             other => drop(self.tasks.spawn(requests::serve(self.back.clone(), other))),
         }
         // A follower that has ended does not need its window any more.
         if self.follows.len() > REQUESTS_MAX {
             self.follows.retain(|_, taken| taken.receiver_count() > 0);
+        }
+        if self.waits.len() > REQUESTS_MAX {
+            self.waits.retain(|_, wait| !wait.is_finished());
+        }
+    }
+
+    /// Dropping the sender ends the follower. A result that nobody waits for any more is not sent, and so not delivered.
+    fn unfollow(&mut self, request: u32) {
+        if self.follows.remove(&request).is_some() {
+            return;
+        }
+        if let Some(wait) = self.waits.remove(&request) {
+            wait.abort();
+        } else if let Some(submitted) = self.submitted.get_mut(&request) {
+            submitted.wait = false;
         }
     }
 }

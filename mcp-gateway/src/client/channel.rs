@@ -142,9 +142,12 @@ impl Channel {
     }
 
     /// The consumer is gone; gives what the coordinator is to know of that.
-    pub(super) fn left(&self, request: u32) -> Option<FromClient> {
+    pub(super) fn left(&self, request: u32) -> impl Iterator<Item = FromClient> + use<> {
         let sends = self.opening.follows() && !self.ended && self.deferred.is_none();
-        sends.then(|| FromClient::Unfollow { request: self.follow.unwrap_or(request) })
+        let log = sends.then(|| self.follow.unwrap_or(request));
+        // What nobody hears does not count as delivered, so that an equal call finds the job.
+        let end = matches!(&self.opening, Opening::Submit(submit) if submit.wait).then_some(request);
+        log.into_iter().chain(end).map(|request| FromClient::Unfollow { request })
     }
 
     /// The link is new: what is to be said again. Output of a job that was accepted comes under `alias` from here on, if

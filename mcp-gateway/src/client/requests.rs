@@ -108,8 +108,9 @@ impl Requests {
     /// The consumer is gone.
     pub(super) fn close(&mut self, request: u32) {
         self.transfers.remove(&request);
-        let left = self.channels.remove(&request).and_then(|channel| channel.left(request));
-        self.outbox.extend(left.map(Outgoing::from));
+        if let Some(channel) = self.channels.remove(&request) {
+            self.outbox.extend(channel.left(request).map(Outgoing::from));
+        }
     }
 
     /// The link is new: everything that is still open is said again, from where it stands, in the order in which it

@@ -25,7 +25,7 @@ pub(super) const METADATA: &str = "/.well-known/oauth-protected-resource";
 const SCOPE: &str = "submit";
 /// Callers that are remembered.
 const CALLERS_MAX: usize = 256;
-/// For how long the coordinator's word on a token is good: a revoked token's connection is closed by it at once.
+/// For how long the coordinator's word on a token is good at most, while its connection stands.
 const CALLER_KEPT: Duration = Duration::from_secs(600);
 /// Tokens that are being asked about at once.
 const QUESTIONS_MAX: usize = 16;
@@ -83,7 +83,8 @@ impl Access {
 
     fn known(&self, hash: &[u8; 32]) -> Option<Arc<Pool>> {
         let callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        callers.get(hash).filter(|known| known.since.elapsed() < CALLER_KEPT).map(|known| known.pool.clone())
+        let is_good = |known: &&Known| known.since.elapsed() < CALLER_KEPT && known.pool.is_vouched_for();
+        callers.get(hash).filter(is_good).map(|known| known.pool.clone())
     }
 
     fn remember(&self, hash: [u8; 32], pool: Arc<Pool>) {

@@ -66,7 +66,7 @@ fn progress_tells_live_findings_and_ends_with_the_answer() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
     let command = format!(
-        "echo 'src/a.c:3:5: error: boom' >&2; {}; {}; exit 1",
+        "for i in 1 2 3; do echo \"src/a$i.c:3:5: error: boom $i\" >&2; done; {}; {}; exit 1",
         until(&place, "one"),
         until(&place, "two")
     );
@@ -76,27 +76,32 @@ fn progress_tells_live_findings_and_ends_with_the_answer() {
         "_meta": {"progressToken": "token-7"},
     });
     let id = gateway.begin("tools/call", call);
-    let mut heard: Vec<Value> = Vec::new();
-    while !heard.iter().any(|heard| heard["message"].as_str().unwrap().contains("1 error so far")) {
-        heard.push(gateway.notification()["params"].clone());
-    }
+    let has_found =
+        |heard: &Value| heard["params"]["message"].as_str().is_some_and(|message| message.contains("so far"));
+    while !has_found(&gateway.notification()) {}
     touch(&place, "one");
     touch(&place, "two");
     let answer = structured(gateway.response(id)["result"].take());
     assert_eq!(answer["verdict"], "failed");
-    let told = gateway.notifications.len();
-    // Whatever was on its way comes before the answer to what is asked now.
-    gateway.ask("ping", json!({}));
-    assert_eq!(gateway.notifications.len(), told, "progress after the answer");
-    let all: Vec<&Value> = gateway.notifications.iter().collect();
-    assert!(all.iter().all(|one| one["method"] == "notifications/progress"), "{all:?}");
-    assert!(all.iter().all(|one| one["params"]["progressToken"] == "token-7"), "{all:?}");
-    let numbers: Vec<f64> = all.iter().filter_map(|one| one["params"]["progress"].as_f64()).collect();
+    // Whatever was on its way comes before the answer to what is asked now. A changed listing may be announced at any time.
+    let told = |gateway: &mut Gateway| -> Vec<Value> {
+        gateway.ask("ping", json!({}));
+        let all = gateway.notifications.iter();
+        all.filter(|one| one["method"] == "notifications/progress").map(|one| one["params"].clone()).collect()
+    };
+    let at_the_answer = gateway.notifications.len();
+    let heard = told(&mut gateway);
+    let late = &gateway.notifications[at_the_answer..];
+    assert!(
+        late.iter().all(|one| one["method"] != "notifications/progress"),
+        "progress after the answer: {late:?}"
+    );
+    assert!(heard.iter().all(|one| one["progressToken"] == "token-7"), "{heard:?}");
+    let numbers: Vec<f64> = heard.iter().filter_map(|one| one["progress"].as_f64()).collect();
     assert!(numbers.windows(2).all(|pair| pair[1] - pair[0] > 0.9), "at most one a second: {numbers:?}");
     // Nobody who gave no token is told anything.
     gateway.call("run_command", json!({"command": "sleep 1.5; echo done"}));
-    gateway.ask("ping", json!({}));
-    assert_eq!(gateway.notifications.len(), told);
+    assert_eq!(told(&mut gateway).len(), heard.len());
 }
 
 #[test]
@@ -205,11 +210,37 @@ fn a_task_is_the_job_and_outlives_the_gateway() {
     let created = ask(&mut gateway, &tasks, "tools/call", run(&until(&place, "never")))["result"].take();
     let id = created["taskId"].as_str().unwrap();
     ask(&mut gateway, &tasks, "tasks/cancel", json!({"taskId": id}));
-    wait_until(&place, "the task is cancelled", || {
+    wait_until("the task is cancelled", || {
         ask(&mut gateway, &tasks, "tasks/get", json!({"taskId": id}))["result"]["status"] == "cancelled"
     });
     // The older revision calls something else by this name.
     let mut older = Gateway::connect(&mut place.command(["mcp"]), "t");
     let id = older.begin("tasks/get", json!({"taskId": "x"}));
     assert!(older.response(id).get("error").is_some());
+}
+
+#[test]
+fn an_end_that_nobody_heard_is_not_delivered() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    // One call is answered before the end, one is cancelled; both jobs end while nobody listens.
+    let (early, cut) = (json!({"command": until(&place, "early")}), json!({"command": until(&place, "cut")}));
+    let mut impatient = early.clone();
+    impatient["wait_secs"] = json!(0);
+    let first = gateway.call("run_command", impatient)["job_id"].as_str().unwrap().to_owned();
+    let id = gateway.begin_call("run_command", cut.clone());
+    let second = running(&place, "/cut ");
+    gateway.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    gateway.ask("ping", json!({}));
+    for (job, file, arguments) in [(first, "early", early), (second, "cut", cut)] {
+        touch(&place, file);
+        // The list is no answer about the job.
+        wait_until("the job is done", || {
+            let jobs = place.buildpool(&["jobs", "--json"]).json();
+            jobs.as_array().unwrap().iter().any(|listed| listed["job_id"] == job && listed["state"] == "done")
+        });
+        let answer = gateway.call("run_command", arguments.clone());
+        assert_eq!((&answer["job_id"], &answer["reattached"]), (&json!(job), &json!(true)), "{file}");
+        assert_ne!(gateway.call("run_command", arguments)["job_id"], json!(job), "it is delivered now");
+    }
 }
