@@ -103,7 +103,10 @@ fn is_subject(before: &str) -> bool {
 
 /// Runs of blanks inside a line become one; indentation stays, and so do lines that point at columns above or below them.
 fn squeezed(text: &str) -> Cow<'_, str> {
-    let indent = text.len() - text.trim_start_matches([' ', '\t']).len();
+    let blanks = |text: &str| text.len() - text.trim_start_matches([' ', '\t']).len();
+    // In a difference the indentation comes after the sign.
+    let sign = usize::from(text.starts_with(['+', '-']) && text[1..].starts_with([' ', '\t']));
+    let indent = sign + blanks(&text[sign..]);
     let (lead, body) = text.split_at(indent);
     if let Some(short) = without_rules(body) {
         return format!("{lead}{short}").into();

@@ -1,10 +1,12 @@
 //! What recognisers found, bounded: the first errors and the last, the first warnings, each once with a count.
 
-use crate::limits::{ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, TESTS_MAX, WARNINGS_MAX};
+use crate::limits::{
+    ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, SORTS_BEYOND_MAX, SORTS_MAX, TESTS_MAX, WARNINGS_MAX,
+};
 use crate::rules::{Join, Kind};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// One thing that was found in the log or in a report.
@@ -61,6 +63,13 @@ impl Found {
             c.is_ascii_digit() || matches!(c, ':' | '(' | ')' | ',' | ' ' | ']' | '[')
         })
         .to_owned()
+    }
+
+    /// What sort of remark it is: what it says without where and without numbers.
+    pub(crate) fn sort(&self) -> u64 {
+        let mut hasher = Fnv::default();
+        hasher.text(&normalised(&self.without_place()));
+        hasher.0
     }
 
     /// What makes it the same finding in another run: rule, test, file name and message, without numbers, hexadecimal
@@ -154,6 +163,8 @@ pub(crate) struct Finds {
     seen: HashMap<u64, Option<Slot>>,
     tests: HashMap<u64, Slot>,
     blocks: HashMap<String, VecDeque<Slot>>,
+    /// Sorts of warnings and remarks, so that the first of each is kept however many others came before it.
+    sorts: HashSet<u64>,
 }
 
 impl Finds {
@@ -227,23 +238,18 @@ impl Finds {
     }
 
     fn keep(&mut self, found: Found) -> Option<Slot> {
-        if found.remark {
-            self.remarks_total += 1;
-            return keep_first(&mut self.remarks, REMARKS_MAX, found).map(Slot::Remark);
+        let info = found.remark || found.severity == Severity::Info;
+        if !info && found.severity <= Severity::Error {
+            self.errors_total += 1;
+            return Some(Slot::Error(self.keep_error(found)));
         }
-        match found.severity {
-            Severity::Fatal | Severity::Error => {
-                self.errors_total += 1;
-                Some(Slot::Error(self.keep_error(found)))
-            }
-            Severity::Warning => {
-                self.warnings_total += 1;
-                keep_first(&mut self.warnings, WARNINGS_MAX, found).map(Slot::Warning)
-            }
-            Severity::Info => {
-                self.remarks_total += 1;
-                keep_first(&mut self.remarks, REMARKS_MAX, found).map(Slot::Remark)
-            }
+        let first = self.sorts.len() < SORTS_MAX && self.sorts.insert(found.sort());
+        if info {
+            self.remarks_total += 1;
+            keep_first(&mut self.remarks, REMARKS_MAX, found, first).map(Slot::Remark)
+        } else {
+            self.warnings_total += 1;
+            keep_first(&mut self.warnings, WARNINGS_MAX, found, first).map(Slot::Warning)
         }
     }
 
@@ -274,7 +280,9 @@ impl Finds {
     }
 }
 
-fn keep_first(list: &mut Vec<Found>, most: usize, found: Found) -> Option<usize> {
+/// The first ones, and beyond them the first of each sort.
+fn keep_first(list: &mut Vec<Found>, most: usize, found: Found, first_of_sort: bool) -> Option<usize> {
+    let most = if first_of_sort { most + SORTS_BEYOND_MAX } else { most };
     (list.len() < most).then(|| {
         list.push(found);
         list.len() - 1

@@ -23,6 +23,10 @@ pub const ERRORS_LAST_MAX: usize = 100;
 pub const WARNINGS_MAX: usize = 400;
 /// Problems without a severity word (linters) that are kept.
 pub const REMARKS_MAX: usize = 400;
+/// Sorts of warnings and remarks that are told apart.
+pub const SORTS_MAX: usize = 4_096;
+/// Warnings, and remarks, that are kept beyond their bounds because they are the first of their sort.
+pub const SORTS_BEYOND_MAX: usize = 100;
 /// Summary lines that are kept: the last ones.
 pub const SUMMARY_LINES_MAX: usize = 60;
 /// Tests of which the last result is kept; beyond it they are only counted.

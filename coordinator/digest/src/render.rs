@@ -6,6 +6,7 @@ use crate::digest::Digest;
 use crate::found::Fnv;
 use crate::limits::NEXT_MAX;
 use crate::noise::is_noise;
+use crate::rules::Kind;
 use crate::template::{Capture, Filtered, RAW};
 use crate::text::{TailLine, clip_chars};
 use crate::tier::Ranked;
@@ -37,7 +38,7 @@ struct Allowance {
 const fn allowance(verbosity: Verbosity) -> Allowance {
     match verbosity {
         Verbosity::Minimal => Allowance {
-            findings_tenths: 8,
+            findings_tenths: 9,
             message_lines: 14,
             pre: 1,
             post: 1,
@@ -89,6 +90,10 @@ const MINIMAL_WARNINGS: usize = 3;
 const SURE_ENOUGH: u8 = 85;
 /// A finding's line in `minimal` when not all of them fit, in characters.
 const TIGHT_LINE_CHARS: usize = 70;
+/// What such a line has beside its place, in characters.
+const TIGHT_MESSAGE_CHARS: usize = 34;
+/// The same for the first finding of a sort.
+const NEW_SORT_CHARS: usize = 140;
 /// Characters of a finding's id and what separates it.
 const ID_CHARS: usize = 10;
 /// Least characters that say what a finding is about.
@@ -262,7 +267,7 @@ impl Page<'_> {
         let count = expanded.len();
         for (index, (ranked, finding)) in expanded.iter().enumerate() {
             // The likeliest causes get more than the others.
-            let weight = |index: usize| 3_usize.saturating_sub(index).max(1);
+            let weight = |index: usize| 4_usize.saturating_sub(index).max(1);
             let shares: usize = (index..count).map(weight).sum();
             let share = chars / shares * weight(index);
             let lines = self.budget.lines.saturating_sub(OTHER_LINES) / (count - index);
@@ -316,21 +321,17 @@ impl Page<'_> {
         let lines_room =
             self.budget.lines.saturating_sub(expanded * 2 + 8).min(self.allowance.other_findings);
         let all_keys: usize = keys.iter().sum();
+        let widths = self.widths(others, &keys);
         let (kept, each): (Vec<usize>, Option<usize>) = if all_keys <= room && others.len() <= lines_room {
             ((0..others.len()).collect(), Some((room - all_keys) / others.len()))
         } else {
             let room = chars.saturating_sub(expanded * EXPANDED_CHARS_WANTED);
-            let each = if self.verbosity == Verbosity::Minimal {
-                TIGHT_LINE_CHARS
-            } else {
-                self.allowance.one_liner
-            };
-            (ends(&natural, room, lines_room, each), Some(each.saturating_sub(KEY_CHARS_MIN)))
+            (ends(&natural, room, lines_room, &widths), None)
         };
         let mut out = Vec::new();
         for &index in &kept {
             let (ranked, finding) = &others[index];
-            let most = each.map_or(self.allowance.one_liner, |extra| {
+            let most = each.map_or(widths[index], |extra| {
                 (keys[index] - ID_CHARS + extra).min(self.allowance.one_liner)
             });
             let key = compress::relative(&ranked.key(), roots).into_owned();
@@ -366,6 +367,24 @@ impl Page<'_> {
         out
     }
 
+    /// The width of each finding's line when not all of them fit: the first of a sort says more than those like it.
+    fn widths(&self, others: &[(&Ranked, &Finding)], keys: &[usize]) -> Vec<usize> {
+        if self.verbosity != Verbosity::Minimal {
+            return vec![self.allowance.one_liner; others.len()];
+        }
+        let mut sorts: BTreeSet<u64> = BTreeSet::new();
+        let widths = others.iter().zip(keys).map(|((ranked, _), key)| {
+            if ranked.found.test.is_some() {
+                TIGHT_LINE_CHARS
+            } else if sorts.insert(ranked.found.sort()) {
+                NEW_SORT_CHARS
+            } else {
+                TIGHT_LINE_CHARS.max(key - ID_CHARS + TIGHT_MESSAGE_CHARS)
+            }
+        });
+        widths.collect()
+    }
+
     /// A finding as it is shown: compressed, its middle cut, with as much context as fits its share.
     fn expand(
         &mut self,
@@ -377,7 +396,11 @@ impl Page<'_> {
     ) -> Finding {
         let roots = self.digest.roots();
         let mut shown = finding.clone();
-        let lines = compress::lines(&ranked.found.lines, roots);
+        let mut lines = compress::lines(&ranked.found.lines, roots);
+        let flood = self.digest.ranked.len() > TIER_1_FINDINGS_MAX;
+        if self.verbosity == Verbosity::Minimal && flood && ranked.found.kind == Kind::Lint {
+            drop_excerpts(&mut lines, ranked.found.head);
+        }
         let kept =
             cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
         self.seen.add_message(&ranked.found.lines, &kept);
@@ -719,25 +742,25 @@ fn clip_middle(text: &str, chars: usize) -> &str {
 }
 
 /// Which of many lines are shown: the first ones and, for a fifth of the room, the last ones.
-fn ends(lines: &[String], room: usize, lines_max: usize, each: usize) -> Vec<usize> {
-    let cost = |line: &String| line.chars().count().min(each) + ID_CHARS;
+fn ends(lines: &[String], room: usize, lines_max: usize, widths: &[usize]) -> Vec<usize> {
+    let cost = |index: usize| lines[index].chars().count().min(widths[index]) + ID_CHARS;
     let mut left = room / 5;
     let mut last = Vec::new();
-    for (index, line) in lines.iter().enumerate().rev().take(lines_max / 5) {
-        if cost(line) > left {
+    for index in (0..lines.len()).rev().take(lines_max / 5) {
+        if cost(index) > left {
             break;
         }
-        left -= cost(line);
+        left -= cost(index);
         last.push(index);
     }
     let mut left = left + room - room / 5;
     let mut kept = Vec::new();
     let until = last.last().copied().unwrap_or(lines.len());
-    for (index, line) in lines[..until].iter().enumerate().take(lines_max - last.len()) {
-        if cost(line) > left {
+    for index in (0..until).take(lines_max - last.len()) {
+        if cost(index) > left {
             break;
         }
-        left -= cost(line);
+        left -= cost(index);
         kept.push(index);
     }
     kept.extend(last.into_iter().rev());
@@ -839,6 +862,24 @@ fn rejected_candidates(lines: &[String]) -> Vec<bool> {
             inside
         })
         .collect()
+}
+
+/// In a flood of remarks a source line and the carets under it say less than one more remark.
+fn drop_excerpts(lines: &mut Vec<String>, head: usize) {
+    let is_carets = |line: &str| {
+        line.contains('^')
+            && line.chars().all(|c| matches!(c, ' ' | '\t' | '^' | '~' | '|' | '-' | '+' | '…'))
+    };
+    let mut at = head + 1;
+    while at < lines.len() {
+        if is_carets(&lines[at]) {
+            let from = if at > head + 1 { at - 1 } else { at };
+            lines.drain(from..=at);
+            at = from;
+        } else {
+            at += 1;
+        }
+    }
 }
 
 /// Lines as one text of at most so many lines and characters. What matters most stays, in its order; where lines are

@@ -33,6 +33,18 @@ pub(crate) enum Family {
     Tap,
     DotNet,
     PhpUnit,
+    ScalaTest,
+    Bazel,
+    Flutter,
+    Playwright,
+    Deno,
+    Bun,
+    Cucumber,
+    Behave,
+    Robot,
+    TestThat,
+    JUnit,
+    Busted,
 }
 
 impl Family {
@@ -61,12 +73,24 @@ impl Family {
             Self::Tap => "TAP",
             Self::DotNet => "dotnet test",
             Self::PhpUnit => "PHPUnit",
+            Self::ScalaTest => "ScalaTest",
+            Self::Bazel => "bazel test",
+            Self::Flutter => "flutter test",
+            Self::Playwright => "Playwright",
+            Self::Deno => "deno test",
+            Self::Bun => "bun test",
+            Self::Cucumber => "cucumber",
+            Self::Behave => "behave",
+            Self::Robot => "Robot Framework",
+            Self::TestThat => "testthat",
+            Self::JUnit => "JUnit",
+            Self::Busted => "busted",
         }
     }
 
     /// Whether the tool names each test as it ends, so that its results can be counted one by one.
     const fn by_test(self) -> bool {
-        matches!(self, Self::XcTest | Self::Tap | Self::Go)
+        matches!(self, Self::XcTest | Self::Tap | Self::Go | Self::Bazel)
     }
 
     /// Whether this family's tests are run by a driver whose own count is the one that is asked for.

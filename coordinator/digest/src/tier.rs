@@ -89,7 +89,7 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
         // A flood of remarks: each sort of them once before any of them twice.
         let mut sorts = BTreeSet::new();
         let (first, again): (Vec<&Found>, Vec<&Found>) =
-            list.into_iter().partition(|found| sorts.insert(found.without_place()));
+            list.into_iter().partition(|found| sorts.insert(found.sort()));
         list = first.into_iter().chain(again).collect();
     }
     let mut ids = BTreeSet::new();

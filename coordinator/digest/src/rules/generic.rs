@@ -1,9 +1,27 @@
 //! Shapes that many tools share, for those that no other table knows. All anchored: a word in the middle of a sentence
 //! means nothing.
 
-use super::{Act, ERROR, Kind, Level, Rule, WARNING, indented, problem};
+use super::{
+    Act, Draft, ERROR, Kind, Level, Next, Rule, WARNING, drawn, indented, paragraph, pointed, problem,
+};
+
+/// What comes after a place that has a line for itself.
+fn said(so_far: &[String], line: &str) -> Next {
+    let says = ["rror", "arning", "ailed"].iter().any(|word| line.contains(word));
+    if so_far.len() == 1 && !says || so_far.len() > 12 { Next::Beyond } else { paragraph(so_far, line) }
+}
+
+/// A place alone says nothing.
+fn alone(draft: &mut Draft) {
+    draft.spurious = draft.lines.len() == 1;
+}
 
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "generic.place_alone",
+        pattern: r"^(?P<f>(?:\./|/)?[^\s:]+\.\w{1,8}):(?P<l>\d+):(?P<c>\d+)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 78).follow(said).refine(alone))],
+    },
     Rule {
         name: "generic.place_severity",
         pattern: r"^\s*(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*?)(?::(?P<l>\d+)(?::(?P<c>\d+))?|\((?P<l2>\d+)(?:,\s?(?P<c2>\d+))?\))(?::| -)? {0,2}(?:col: \d+ )?\[?(?P<s>[Ff]atal(?: [Ee]rror)?|FATAL|[Ee]rror|ERROR|[Ww]arning|WARN(?:ING)?|[Ii]nfo|INFO|[Nn]ote|NOTE|style|CRITICAL)\]?(?:\[[\w-]+\])?(?P<m>[: ].*)",
@@ -42,7 +60,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "generic.severity",
         pattern: r"^\s{0,4}(?:\[(?:ERROR|Error|error|FATAL|Fatal|fatal|CRITICAL|SEVERE)\]:?|(?:ERROR|FATAL|CRITICAL|SEVERE)(?: ?\[[^\]]*\])?[:!]?|(?:Error|error|Fatal|fatal|Critical|critical)(?: ?\[[^\]]*\])?[:!]) (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 60).follow(indented))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 60).follow(drawn).refine(pointed))],
     },
     Rule {
         name: "generic.tool_severity",
@@ -57,7 +75,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "generic.bullet",
         pattern: r"^\s*(?:\xe2\x9c\x98|\xe2\x9c\x96|\xe2\x9c\x97|\xc3\x97|\xe2\x9d\x8c) (?P<m>\S.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 70).follow(indented))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 70).follow(drawn).refine(pointed))],
     },
     Rule {
         name: "generic.failed",

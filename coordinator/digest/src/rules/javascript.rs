@@ -68,7 +68,8 @@ pub(super) fn stack(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
     let frame = ["at ", "... ", "Caused by", "[cause]"].iter().any(|start| trimmed.starts_with(start));
     let deep = line.starts_with("  ") && !trimmed.is_empty() && so_far.len() < 40;
-    if frame || deep || trimmed == "}" { Next::Part } else { Next::Beyond }
+    let arrow = trimmed.starts_with("--> ") || so_far.len() > 1 && super::is_drawing(line);
+    if frame || deep || arrow || trimmed == "}" { Next::Part } else { Next::Beyond }
 }
 
 fn node_lines(so_far: &[String], line: &str) -> Next {
@@ -103,6 +104,7 @@ fn js_place(draft: &mut Draft) {
             return;
         }
     }
+    super::pointed(draft);
 }
 
 const JEST: Count = |groups| {
@@ -124,7 +126,7 @@ const PASSING: Count =
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "tsc.error",
-        pattern: r"^(?P<f>[^\s(][^(]*)\((?P<l>\d+),(?P<c>\d+)\): (?P<s>error|warning|message) TS\d+: (?P<m>.*)",
+        pattern: r"^(?:[\w@/.-]+:[\w:.-]+: )?(?P<f>[^\s(][^(]*)\((?P<l>\d+),(?P<c>\d+)\): (?P<s>error|warning|message) TS\d+: (?P<m>.*)",
         acts: &[Act::Problem(problem(Level::Word, Kind::Build, 95).follow(tsc_lines))],
     },
     Rule {
@@ -222,7 +224,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "ava.failed_line",
         pattern: r"^\s+(?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:\[fail\]: )?(?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 84))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 84).follow(super::boxed).refine(super::pointed))],
     },
     Rule {
         name: "ava.summary",
@@ -301,6 +303,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "webpack.compiled_ok",
         pattern: r"^webpack(?: [\d.]+)? compiled (?:successfully|with \d+ warnings?)",
         acts: &[Act::Sign(Sign::Success("webpack")), Act::Summary],
+    },
+    Rule {
+        name: "bundler.failed",
+        pattern: r"^error during build:$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88).follow(super::paragraph).owning())],
     },
     Rule {
         name: "bundler.error",

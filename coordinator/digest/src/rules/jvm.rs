@@ -16,6 +16,14 @@ fn maven_lines(so_far: &[String], line: &str) -> Next {
     if rest.starts_with("   ") && !rest.trim().is_empty() { Next::Part } else { Next::Beyond }
 }
 
+/// The excerpt and the explanation, each line marked like the head.
+fn scala3_lines(so_far: &[String], line: &str) -> Next {
+    let marked = so_far.first().is_some_and(|head| head.starts_with('['));
+    let body = if marked { line.split_once("] ").map_or("", |(_, body)| body) } else { line };
+    let numbered = body.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+    if numbered.starts_with('|') && so_far.len() < 40 { Next::Part } else { Next::Beyond }
+}
+
 /// Gradle's paragraphs `* What went wrong:`.
 fn gradle_lines(so_far: &[String], line: &str) -> Next {
     if line.starts_with("* Try:")
@@ -116,6 +124,26 @@ pub(super) const RULES: &[Rule] = &[
         name: "kotlin",
         pattern: r"^(?P<s>[ew]): (?:file://)?(?P<f>(?:[A-Za-z]:)?[^\s:]+):(?: \()?(?P<l>\d+)(?:, |:)(?P<c>\d+)\)?:? (?P<m>.*)",
         acts: &[Act::Problem(problem(Level::Word, Kind::Build, 93).follow(indented).refine(kotlin_severity))],
+    },
+    Rule {
+        name: "checkstyle",
+        pattern: r"^\[(?P<s>ERROR|WARN|INFO)\] (?P<f>(?:[A-Za-z]:)?[^\s:\[]+):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 88))],
+    },
+    Rule {
+        name: "scala3",
+        pattern: r"^(?:\[(?P<s>error|warn)\] )?-- (?:\[E\d+\] )?(?P<m>.*?): (?P<f>[^\s:]+):(?P<l>\d+):(?P<c>\d+) -*$",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 94).follow(scala3_lines).owning())],
+    },
+    Rule {
+        name: "sbt.chatter",
+        pattern: r"^\[error\] (?:(?:one|two|three|four|\d+) errors? found|Total time: )",
+        acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "sbt.task",
+        pattern: r"^\[error\] \([^()]* / [^()]*\) (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60)), Act::Sign(Sign::Failure("sbt"))],
     },
     Rule {
         name: "sbt",

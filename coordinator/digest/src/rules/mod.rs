@@ -10,11 +10,13 @@ mod generic;
 mod go;
 mod javascript;
 mod jvm;
+mod languages;
 mod lint;
 mod native_tests;
 mod packages;
 mod python;
 mod ruby;
+mod runners;
 mod runtime;
 mod rust;
 
@@ -258,9 +260,11 @@ const TABLES: &[&[Rule]] = &[
     python::RULES,
     native_tests::RULES,
     go::RULES,
+    runners::RULES,
+    ruby::RULES,
     javascript::RULES,
     jvm::RULES,
-    ruby::RULES,
+    languages::RULES,
     c::RULES,
     packages::RULES,
     ci::RULES,
@@ -330,7 +334,7 @@ pub(crate) fn severity_of_word(word: &str) -> Severity {
         "fatal" | "fatal error" | "panic" | "critical" | "catastrophic error" | "emerg" | "alert"
         | "crit" | "f" => Severity::Fatal,
         "warning" | "warn" | "w" | "style" | "convention" | "c" | "refactor" | "r" | "performance"
-        | "portability" | "caution" | "deprecated" => Severity::Warning,
+        | "portability" | "caution" | "deprecated" | "⚠" => Severity::Warning,
         "info" | "note" | "i" | "information" | "hint" | "remark" | "n" | "notice" | "debug" => {
             Severity::Info
         }
@@ -354,6 +358,70 @@ pub(crate) fn indented_or_blank(so_far: &[String], line: &str) -> Next {
 
 fn indentation(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t']).len()
+}
+
+/// Lines that draw a box or an excerpt under a message, as rustc, miette, Elixir and many others do; and indented ones.
+pub(crate) fn drawn(so_far: &[String], line: &str) -> Next {
+    if is_drawing(line) && so_far.len() < 40 { Next::Part } else { indented(so_far, line) }
+}
+
+/// Only lines that draw a box under a message.
+pub(crate) fn boxed(so_far: &[String], line: &str) -> Next {
+    if is_drawing(line) && so_far.len() < 40 { Next::Part } else { Next::Beyond }
+}
+
+fn is_drawing(line: &str) -> bool {
+    let trimmed = line.trim_start();
+    let numbered = trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+    trimmed.starts_with(['│', '┃', '╭', '╰', '├', '└', '┌', '·', '╵'])
+        || trimmed.starts_with("--> ")
+        || trimmed.starts_with("help: ")
+        || trimmed.len() != numbered.len() && numbered.starts_with(['|', '│'])
+        || trimmed.starts_with('|')
+}
+
+/// The place that an arrow or the corner of a box points to: `--> a.rs:3:1`, `╭─[a.js:3:1]`, `└─ lib/a.ex:12:5: …`.
+pub(crate) fn pointed(draft: &mut Draft) {
+    if draft.file.is_some() {
+        return;
+    }
+    let places: Vec<String> = draft
+        .lines
+        .iter()
+        .filter_map(|line| {
+            let trimmed = line.trim_start_matches([' ', '│', '┃', '|']);
+            let arrow =
+                ["--> ", "╭─[", "╭─[ ", "┌─ ", "└─ "].iter().find_map(|mark| trimmed.strip_prefix(mark));
+            Some(arrow?.split([' ', ']']).next().unwrap_or_default().to_owned())
+        })
+        .collect();
+    let _found = places.iter().any(|place| set_place(draft, place));
+}
+
+/// A place's file, line and column, as a draft has them.
+pub(crate) type Place = (Option<String>, Option<u32>, Option<u32>);
+
+/// Reads `file:line:column` or `file:line`; punctuation after it is ignored.
+pub(crate) fn place(text: &str) -> Option<Place> {
+    let text = text.trim().trim_end_matches([':', ',', ')', ']', '.', '(']);
+    let (rest, last) = text.rsplit_once(':')?;
+    let last: u32 = last.parse().ok()?;
+    let (file, line, column) = match rest.rsplit_once(':') {
+        Some((file, line)) if line.parse::<u32>().is_ok() => (file, line.parse().ok(), Some(last)),
+        _ => (rest, Some(last), None),
+    };
+    (!file.is_empty()).then(|| (Some(file.to_owned()), line, column))
+}
+
+/// Sets a draft's place from such a text; false if it is none.
+pub(crate) fn set_place(draft: &mut Draft, text: &str) -> bool {
+    match place(text) {
+        Some((file, line, column)) => {
+            (draft.file, draft.line, draft.column) = (file, line, column);
+            true
+        }
+        None => false,
+    }
 }
 
 /// Following lines up to a blank one.

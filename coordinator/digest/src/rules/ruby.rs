@@ -1,4 +1,4 @@
-//! RSpec, minitest, ExUnit, rubocop, PHPUnit: numbered failures and one summary line.
+//! RSpec, minitest, ExUnit, PHPUnit, Pest, dotnet test: numbered failures and one summary line.
 
 use super::javascript::numbered;
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
@@ -13,6 +13,11 @@ const MINITEST: Count = |groups| {
     let failed = groups.number("failed") + groups.number("errors");
     let (total, skipped) = (groups.number("n"), groups.number("skipped"));
     Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+const PEST: Count = |groups| {
+    let (passed, failed) = (groups.number("passed"), groups.number("failed"));
+    Some(Counts { passed, failed, skipped: groups.number("skipped"), expected: 0 })
 };
 
 fn place(draft: &mut Draft) {
@@ -33,7 +38,36 @@ fn place(draft: &mut Draft) {
 }
 
 fn minitest_lines(so_far: &[String], line: &str) -> Next {
-    if line.trim().is_empty() || so_far.len() > 30 { Next::Beyond } else { Next::Part }
+    let named = so_far.len() > 1 || line.contains('#');
+    if line.trim().is_empty() || so_far.len() > 30 || !named { Next::Beyond } else { Next::Part }
+}
+
+/// `TestApp#test_adds [test/app_test.rb:12]:`, or the name alone and a stack.
+fn minitest(draft: &mut Draft) {
+    let Some(line) = draft.lines.get(1).cloned() else {
+        draft.spurious = true;
+        return;
+    };
+    let name = line.split([' ', ':']).next().unwrap_or_default();
+    draft.test = Some(name.to_owned());
+    let placed = line.split_once('[').is_some_and(|(_, rest)| super::set_place(draft, rest));
+    if !placed {
+        place(draft);
+    }
+}
+
+/// PHPUnit's failures: up to the next number or the last word.
+fn phpunit_lines(so_far: &[String], line: &str) -> Next {
+    let digits = line.chars().take_while(char::is_ascii_digit).count();
+    let next = digits > 0 && line[digits..].starts_with(") ");
+    let end = ["FAILURES!", "ERRORS!", "Tests: ", "--"].iter().any(|end| line.starts_with(end));
+    if next || end || so_far.len() > 40 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
 }
 
 pub(super) const RULES: &[Rule] = &[
@@ -84,8 +118,25 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "minitest.numbered",
-        pattern: r"^\s{0,2}\d+\) (?:Failure|Error):$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(minitest_lines))],
+        pattern: r"^(?:\s{0,2}\d+\) )?(?:Failure|Error):$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 92).follow(minitest_lines).owning().refine(minitest),
+        )],
+    },
+    Rule {
+        name: "phpunit.numbered",
+        pattern: r"^\d+\) (?P<t>[\w\\]+::\S.*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(phpunit_lines).owning().refine(place))],
+    },
+    Rule {
+        name: "pest.summary",
+        pattern: r"^\s+Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|incomplete|todos?|risky)|(?P<passed>\d+) passed|\d+ warnings?)(?:, )?)+ \(\d+ assertions?\)",
+        acts: &[Act::Session(Family::PhpUnit), Act::Counts(Family::PhpUnit, PEST), Act::Summary],
+    },
+    Rule {
+        name: "pest.bad",
+        pattern: r"^\s+Tests:\s+[1-9]\d* failed, .*\(\d+ assertions?\)",
+        acts: &[Act::Sign(Sign::Failure("Pest"))],
     },
     Rule {
         name: "phpunit.summary",
@@ -101,11 +152,6 @@ pub(super) const RULES: &[Rule] = &[
         name: "phpunit.good",
         pattern: r"^OK \(\d+ tests?, \d+ assertions?\)$",
         acts: &[Act::Sign(Sign::Success("PHPUnit")), Act::Summary],
-    },
-    Rule {
-        name: "dotnet.failed",
-        pattern: r"^\s+Failed (?P<t>\S.*) \[[<\d.]+ ?m?s\]$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(super::indented))],
     },
     Rule {
         name: "dotnet.summary",

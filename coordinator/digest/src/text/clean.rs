@@ -161,6 +161,7 @@ fn utc_stamp(line: &[u8]) -> Option<usize> {
 /// `[10:00:05] `, `10:00:05.123 `. 0 if there is none.
 pub(crate) fn stamp_length(line: &[u8]) -> usize {
     let (mut at, bracket) = match line.first() {
+        Some(b'#') => return buildkit_length(line),
         Some(b'[') => (1, true),
         Some(byte) if byte.is_ascii_digit() => (0, false),
         _ => return 0,
@@ -201,6 +202,21 @@ pub(crate) fn stamp_length(line: &[u8]) -> usize {
     }
     let blanks = line[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     if blanks == 0 { 0 } else { at + blanks }
+}
+
+/// Bytes of what BuildKit puts before a step's output: `#8 2.101 `. 0 if it is none.
+fn buildkit_length(line: &[u8]) -> usize {
+    let digits = |from: usize| line[from..].iter().take(12).take_while(|byte| byte.is_ascii_digit()).count();
+    let step = digits(1);
+    if step == 0 || line.get(1 + step) != Some(&b' ') {
+        return 0;
+    }
+    let seconds = 2 + step + digits(2 + step);
+    if seconds == 2 + step || line.get(seconds) != Some(&b'.') {
+        return 0;
+    }
+    let end = seconds + 1 + digits(seconds + 1);
+    if end > seconds + 1 && line.get(end) == Some(&b' ') { end + 1 } else { 0 }
 }
 
 /// At most `chars` characters: the head, a count of what is cut, and the end. Never cuts inside a character.
@@ -269,6 +285,10 @@ mod tests {
             ("2024 files", "2024 files"),
             ("[1/2] CC x", "[1/2] CC x"),
             ("10:00:05", "10:00:05"),
+            ("#8 2.101 npm error", "npm error"),
+            ("#8 [4/5] RUN npm ci", "#8 [4/5] RUN npm ci"),
+            ("#1 0x55 in main a.c:3", "#1 0x55 in main a.c:3"),
+            ("#", "#"),
         ] {
             assert_eq!(&line[stamp_length(line.as_bytes())..], rest);
         }

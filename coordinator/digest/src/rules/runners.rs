@@ -1,0 +1,329 @@
+//! Test runners that have no table of their own: ScalaTest, Bazel, Flutter, Playwright, Deno, Bun, Cucumber, behave, Robot
+//! Framework, testthat, the JUnit console, busted, prove, doctest, tox, pre-commit.
+
+use super::TestEvent::{Failed, Passed};
+use super::{
+    Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, indented, indented_or_blank, problem, set_place,
+};
+use crate::tally::{Counts, Family};
+
+/// Each sort has its own number.
+const SORTS: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed") + groups.number("errors"),
+        skipped: groups.number("skipped"),
+        expected: 0,
+    })
+};
+
+/// Lines that sbt marks as the failure's own: deeper than the test's name.
+fn scalatest_lines(_: &[String], line: &str) -> Next {
+    let body = line.strip_prefix("[info] ").unwrap_or(line);
+    if body.starts_with("  ") && !body.trim_start().starts_with("- ") { Next::Part } else { Next::Beyond }
+}
+
+/// The last place in brackets: `4 did not equal 3 (MathSpec.scala:12)`.
+fn in_brackets(draft: &mut Draft) {
+    let places: Vec<String> = draft
+        .lines
+        .iter()
+        .filter_map(|line| Some(line.trim_end().strip_suffix(')')?.rsplit_once('(')?.1.to_owned()))
+        .collect();
+    let _found = places.iter().any(|place| set_place(draft, place));
+}
+
+/// Up to the rule that ends a test.
+fn robot_lines(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("---") || line.starts_with("===") || line.contains("| FAIL |") || so_far.len() > 12 {
+        Next::Beyond
+    } else {
+        Next::Part
+    }
+}
+
+fn diagnostics(so_far: &[String], line: &str) -> Next {
+    let own = line.starts_with("# ") && !line.starts_with("# Looks like") && !line.contains("Failed test");
+    if own && so_far.len() < 30 { Next::Part } else { Next::Beyond }
+}
+
+/// `#   at t/a.t line 12.`
+fn at_line(draft: &mut Draft) {
+    for line in &draft.lines {
+        if let Some((_, place)) = line.split_once(" at ").filter(|_| line.ends_with('.'))
+            && let Some((file, row)) = place.trim_end_matches('.').split_once(" line ")
+        {
+            draft.file = Some(file.to_owned());
+            draft.line = row.parse().ok();
+            return;
+        }
+    }
+}
+
+fn hook_lines(_: &[String], line: &str) -> Next {
+    if line.starts_with("- ") { Next::Part } else { Next::Beyond }
+}
+
+fn doctest_lines(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("****") || so_far.len() > 40 { Next::Beyond } else { Next::Part }
+}
+
+fn names_a_file(line: &str) -> bool {
+    line.starts_with("File \"") && line.contains(", line ")
+}
+
+/// `File "a.py", line 4, in a.add`.
+fn file_line(draft: &mut Draft) {
+    let Some(line) = draft.lines.iter().find(|line| names_a_file(line)) else { return };
+    let mut parts = line.split(['"', ',']);
+    draft.file = parts.nth(1).map(str::to_owned);
+    draft.line = parts.find_map(|part| part.trim().strip_prefix("line ")?.parse().ok());
+}
+
+fn junit_lead(line: &str) -> bool {
+    line.starts_with("    MethodSource") || line.starts_with("  JUnit ")
+}
+
+fn text_lines(so_far: &[String], line: &str) -> Next {
+    if line.trim().is_empty() || so_far.len() > 30 { Next::Beyond } else { Next::Part }
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "scalatest.failed",
+        pattern: r"^(?:\[info\] )?\s*- (?P<t>.*?) \*\*\* FAILED \*\*\*.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(scalatest_lines).refine(in_brackets))],
+    },
+    Rule {
+        name: "scalatest.summary",
+        pattern: r"^(?:\[info\] )?Tests: succeeded (?P<passed>\d+), failed (?P<failed>\d+), canceled \d+, ignored (?P<skipped>\d+), pending",
+        acts: &[Act::Session(Family::ScalaTest), Act::Counts(Family::ScalaTest, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "scalatest.bad",
+        pattern: r"^(?:\[info\] )?\*\*\* \d+ TESTS? FAILED \*\*\*",
+        acts: &[Act::Sign(Sign::Failure("ScalaTest"))],
+    },
+    Rule {
+        name: "scalatest.good",
+        pattern: r"^(?:\[info\] )?All tests passed\.$",
+        acts: &[Act::Sign(Sign::Success("ScalaTest"))],
+    },
+    Rule {
+        name: "bazel.test_passed",
+        pattern: r"^(?P<t>@?@?\w*//\S+)\s+(?:\(cached\) )?PASSED(?: in .*)?$",
+        acts: &[Act::Test(Family::Bazel, Passed)],
+    },
+    Rule {
+        name: "bazel.test_failed",
+        pattern: r"^(?P<t>@?@?\w*//\S+)\s+(?:FAILED|TIMEOUT)(?: in .*)?$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 88).follow(indented).bare()),
+            Act::Test(Family::Bazel, Failed),
+            Act::Sign(Sign::Failure("bazel")),
+        ],
+    },
+    Rule {
+        name: "flutter.counts",
+        pattern: r"^\d\d:\d\d \+(?P<passed>\d+)(?: ~(?P<skipped>\d+))?(?: -(?P<failed>\d+))?: ",
+        acts: &[Act::Counts(Family::Flutter, SORTS)],
+    },
+    Rule {
+        name: "flutter.failed",
+        pattern: r"^\d\d:\d\d \+\d+(?: ~\d+)? -\d+: (?P<t>.*) \[E\]$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented_or_blank))],
+    },
+    Rule {
+        name: "flutter.bad",
+        pattern: r"^\d\d:\d\d \+\d+(?: ~\d+)?(?: -\d+)?: Some tests failed\.",
+        acts: &[Act::Sign(Sign::Failure("flutter test")), Act::Summary],
+    },
+    Rule {
+        name: "flutter.good",
+        pattern: r"^\d\d:\d\d \+[1-9]\d*(?: ~\d+)?: All (?:other )?tests passed!",
+        acts: &[Act::Sign(Sign::Success("flutter test")), Act::Summary],
+    },
+    Rule {
+        name: "playwright.session",
+        pattern: r"^Running (?P<n>\d+) tests? using \d+ workers?",
+        acts: &[Act::Session(Family::Playwright)],
+    },
+    Rule {
+        name: "playwright.counts",
+        pattern: r"^  (?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|did not run)|(?P<passed>\d+) (?:passed \([\d.]+m?s?\)|flaky))$",
+        acts: &[Act::Adds(Family::Playwright, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "playwright.bad",
+        pattern: r"^  [1-9]\d* failed$",
+        acts: &[Act::Sign(Sign::Failure("playwright"))],
+    },
+    Rule {
+        name: "deno.summary",
+        pattern: r"^(?:ok|FAILED) \| (?P<passed>\d+) passed(?: \([^)]*\))? \| (?P<failed>\d+) failed(?: \([^)]*\))?(?: \| (?P<skipped>\d+) ignored)?",
+        acts: &[Act::Session(Family::Deno), Act::Counts(Family::Deno, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "deno.bad",
+        pattern: r"^FAILED \| \d+ passed",
+        acts: &[Act::Sign(Sign::Failure("deno test"))],
+    },
+    Rule {
+        name: "deno.good",
+        pattern: r"^ok \| [1-9]\d* passed(?: \([^)]*\))? \| 0 failed",
+        acts: &[Act::Sign(Sign::Success("deno test"))],
+    },
+    Rule {
+        name: "bun.counts",
+        pattern: r"^ (?:(?P<passed>\d+) pass|(?P<failed>\d+) fail|(?P<skipped>\d+) (?:skip|todo))$",
+        acts: &[Act::Adds(Family::Bun, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "bun.failed",
+        pattern: r"^\(fail\) (?P<t>.*?)(?: \[[\d.]+ ?m?s\])?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88))],
+    },
+    Rule { name: "bun.bad", pattern: r"^ [1-9]\d* fail$", acts: &[Act::Sign(Sign::Failure("bun test"))] },
+    Rule { name: "bun.good", pattern: r"^ 0 fail$", acts: &[Act::Sign(Sign::Success("bun test"))] },
+    Rule {
+        name: "cucumber.failed",
+        pattern: r"^cucumber (?:.* )?(?P<f>\S+\.feature):(?P<l>\d+)(?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90))],
+    },
+    Rule {
+        name: "cucumber.summary",
+        pattern: r"^\d+ scenarios? \((?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|undefined|pending)|(?P<passed>\d+) passed)(?:, )?)+\)$",
+        acts: &[Act::Session(Family::Cucumber), Act::Counts(Family::Cucumber, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "cucumber.bad",
+        pattern: r"^\d+ scenarios? \([1-9]\d* (?:failed|undefined)",
+        acts: &[Act::Sign(Sign::Failure("cucumber"))],
+    },
+    Rule {
+        name: "cucumber.good",
+        pattern: r"^[1-9]\d* scenarios? \([1-9]\d* passed\)$",
+        acts: &[Act::Sign(Sign::Success("cucumber"))],
+    },
+    Rule {
+        name: "behave.failed",
+        pattern: r"^\s+(?P<f>\S+\.feature):(?P<l>\d+)  (?P<t>\S.*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88))],
+    },
+    Rule {
+        name: "behave.summary",
+        pattern: r"^(?P<passed>\d+) scenarios? passed, (?P<failed>\d+) failed, (?P<skipped>\d+) skipped",
+        acts: &[Act::Session(Family::Behave), Act::Counts(Family::Behave, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "behave.bad",
+        pattern: r"^\d+ scenarios? passed, [1-9]\d* failed",
+        acts: &[Act::Sign(Sign::Failure("behave"))],
+    },
+    Rule {
+        name: "robot.failed",
+        pattern: r"^(?P<t>\S.*?) +\| FAIL \|$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(robot_lines))],
+    },
+    Rule {
+        name: "robot.summary",
+        pattern: r"^\d+ tests?, (?P<passed>\d+) passed, (?P<failed>\d+) failed(?:, (?P<skipped>\d+) skipped)?$",
+        acts: &[Act::Counts(Family::Robot, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "robot.bad",
+        pattern: r"^\d+ tests?, \d+ passed, [1-9]\d* failed",
+        acts: &[Act::Sign(Sign::Failure("robot"))],
+    },
+    Rule {
+        name: "testthat.failed",
+        pattern: r"^(?:\xe2\x94\x80)+ (?:Failure|Error) \('?(?P<f>[^\s:']+):(?P<l>\d+)(?::(?P<c>\d+))?'?\): (?P<t>.*?)[ \xe2\x94\x80]*$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(text_lines).owning())],
+    },
+    Rule {
+        name: "testthat.summary",
+        pattern: r"^\[ FAIL (?P<failed>\d+) \| WARN \d+ \| SKIP (?P<skipped>\d+) \| PASS (?P<passed>\d+) \]",
+        acts: &[Act::Counts(Family::TestThat, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "testthat.bad",
+        pattern: r"^\[ FAIL [1-9]\d* \| WARN",
+        acts: &[Act::Sign(Sign::Failure("testthat"))],
+    },
+    Rule {
+        name: "testthat.good",
+        pattern: r"^\[ FAIL 0 \| WARN \d+ \| SKIP \d+ \| PASS [1-9]\d* \]",
+        acts: &[Act::Sign(Sign::Success("testthat"))],
+    },
+    Rule {
+        name: "junit.failed",
+        pattern: r"^\s+=> (?P<m>[\w.$]+(?:Error|Exception|Failure)\b.*)",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 92).follow(indented).lead(junit_lead).refine(in_brackets),
+        )],
+    },
+    Rule {
+        name: "junit.counts",
+        pattern: r"^\[\s+(?:(?P<passed>\d+) tests successful|(?P<failed>\d+) tests failed|(?P<skipped>\d+) tests (?:skipped|aborted))\s+\]$",
+        acts: &[Act::Adds(Family::JUnit, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "junit.bad",
+        pattern: r"^\[\s+[1-9]\d* (?:tests|containers) failed\s+\]$",
+        acts: &[Act::Sign(Sign::Failure("JUnit"))],
+    },
+    Rule {
+        name: "busted.summary",
+        pattern: r"^(?P<passed>\d+) success(?:es)? / (?P<failed>\d+) failures? / (?P<errors>\d+) errors? / (?P<skipped>\d+) pending",
+        acts: &[Act::Session(Family::Busted), Act::Counts(Family::Busted, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "busted.bad",
+        pattern: r"^\d+ success(?:es)? / (?:[1-9]\d* failures? / \d+|0 failures / [1-9]\d*) errors?",
+        acts: &[Act::Sign(Sign::Failure("busted"))],
+    },
+    Rule {
+        name: "perl.test",
+        pattern: r"^#   Failed test (?P<t>'.*'|\(.*\))?",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(diagnostics).refine(at_line))],
+    },
+    Rule {
+        name: "prove.bad",
+        pattern: r"^Result: FAIL$",
+        acts: &[Act::Sign(Sign::Failure("prove")), Act::Summary],
+    },
+    Rule {
+        name: "prove.good",
+        pattern: r"^Result: PASS$",
+        acts: &[Act::Sign(Sign::Success("prove")), Act::Summary],
+    },
+    Rule {
+        name: "doctest.failed",
+        pattern: r"^Failed example:$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 92)
+                .follow(doctest_lines)
+                .lead(names_a_file)
+                .owning()
+                .refine(file_line),
+        )],
+    },
+    Rule {
+        name: "doctest.bad",
+        pattern: r"^\*\*\*Test Failed\*\*\* \d+ failures?",
+        acts: &[Act::Sign(Sign::Failure("doctest")), Act::Summary],
+    },
+    Rule {
+        name: "tox.failed",
+        pattern: r"^\s+(?P<t>\S+): FAIL(?: code \d+)? \(.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 70)), Act::Sign(Sign::Failure("tox"))],
+    },
+    Rule {
+        name: "pre_commit.failed",
+        pattern: r"^(?P<m>\S.*?)\.{3,}Failed$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Lint, 86).follow(hook_lines)),
+            Act::Sign(Sign::Failure("pre-commit")),
+        ],
+    },
+];
