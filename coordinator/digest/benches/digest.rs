@@ -1,14 +1,87 @@
-//! Bytes a second through the whole digester, all recognisers on, beside the yardstick: the rules' automaton alone is the
-//! floor that the text of the digest is measured against.
+//! Bytes a second through the whole digester over real logs, beside what bounds it: the same bytes cut into lines and asked
+//! of one set of forty patterns, as ripgrep would count them. Also what comes after the last byte of a log.
 
 use buildpool_digest::{Digester, Facts, Options};
 use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::JobResult;
+use buildpool_protocol::spec::Verbosity;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use regex::bytes::{RegexSet, RegexSetBuilder};
 use std::hint::black_box;
+use std::path::Path;
 
-/// A log as builds write it: mostly noise, a failing test in a thousand lines.
-fn build_log(bytes: usize) -> Vec<u8> {
-    let mut log = Vec::with_capacity(bytes + 4096);
+/// Words that logs are searched for, each anchored as the recognisers' are.
+const WORDS: [&str; 40] = [
+    "error",
+    "warning",
+    "fatal",
+    "FAILED",
+    "FAIL",
+    "ERROR",
+    "panic",
+    "Traceback",
+    "Exception",
+    "Caused by",
+    "make",
+    "ninja",
+    "ld",
+    "clang",
+    "gcc",
+    "npm",
+    "pip",
+    "test",
+    "Test",
+    "Tests",
+    "ok",
+    "not ok",
+    "---",
+    "===",
+    "E  ",
+    "thread",
+    "Killed",
+    "Aborted",
+    "Segmentation",
+    "Undefined",
+    "undefined",
+    "CMake",
+    "xcodebuild",
+    "swift",
+    "cargo",
+    "go",
+    "rustc",
+    "javac",
+    "BUILD",
+    "SUMMARY",
+];
+
+/// The logs of the tests, one after the other, again and again.
+fn logs(bytes: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs")];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "log")
+                && let Ok(log) = std::fs::read(path)
+            {
+                all.extend(log);
+                all.push(b'\n');
+            }
+        }
+    }
+    let mut out = Vec::with_capacity(bytes + all.len());
+    while out.len() < bytes && !all.is_empty() {
+        out.extend_from_slice(&all);
+    }
+    out.truncate(bytes);
+    out
+}
+
+/// A log as large builds write it: almost all of it says nothing.
+fn quiet(bytes: usize) -> Vec<u8> {
+    let mut log = Vec::with_capacity(bytes + 1024);
     let mut number = 0;
     while log.len() < bytes {
         number += 1;
@@ -17,47 +90,64 @@ fn build_log(bytes: usize) -> Vec<u8> {
                 "    /Applications/Xcode.app/Contents/Developer/usr/bin/clang -x c -target arm64-apple-ios15.0 -fmessage-length=0 -DDEBUG=1 -c /Users/ci/app/Sources/File{number}.c -o /Users/ci/Build/File{number}.o\n\
                  Test Case '-[AppTests.SuiteTests testNumber{number}]' started.\n\
                  Test Case '-[AppTests.SuiteTests testNumber{number}]' passed (0.001 seconds).\n\
-                 2024-11-09 22:03:15.508596+0100 App[65214:250298] loading framework number {number}\n\
                  [{number}/99999] Compiling Module File{number}.swift\n"
             )
             .as_bytes(),
         );
-        if number % 200 == 0 {
-            log.extend_from_slice(
-                format!("/Users/ci/app/File{number}.swift:12:5: error: cannot find 'x' in scope\n")
-                    .as_bytes(),
-            );
-        }
     }
     log
 }
 
-fn digest(c: &mut Criterion) {
-    let log = build_log(16 << 20);
-    let mut group = c.benchmark_group("digest");
-    group.throughput(Throughput::Bytes(log.len() as u64)).sample_size(10);
-    group.bench_function("build log", |bencher| {
-        bencher.iter(|| {
-            let mut digester = Digester::new(Options::default());
-            for chunk in log.chunks(64 << 10) {
-                digester.push(Stream::Stdout, 0, black_box(chunk));
-            }
-            digester.finish(&Facts::default()).errors_total
+fn yardstick() -> RegexSet {
+    RegexSetBuilder::new(WORDS.map(|word| format!(r"^(?:\S+: )?{word}\b")))
+        .unicode(false)
+        .build()
+        .expect("the words are constant")
+}
+
+fn digested(log: &[u8]) -> Digester {
+    let mut digester = Digester::new(Options::default());
+    for chunk in log.chunks(64 << 10) {
+        digester.push(Stream::Stdout, 0, black_box(chunk));
+    }
+    digester
+}
+
+fn throughput(c: &mut Criterion) {
+    let set = yardstick();
+    for (name, log) in [("real logs", logs(16 << 20)), ("quiet log", quiet(16 << 20))] {
+        let mut group = c.benchmark_group(name);
+        group.throughput(Throughput::Bytes(log.len() as u64)).sample_size(10);
+        group.bench_function("yardstick: 40 patterns a line", |bencher| {
+            bencher.iter(|| log.split(|byte| *byte == b'\n').filter(|line| set.is_match(line)).count());
         });
-    });
-    group.bench_function("finish only", |bencher| {
-        bencher.iter_batched(
-            || {
-                let mut digester = Digester::new(Options::default());
-                digester.push(Stream::Stdout, 0, &log[..1 << 20]);
-                digester
-            },
-            |digester| digester.finish(&Facts::default()).errors_total,
-            criterion::BatchSize::LargeInput,
-        );
-    });
+        group.bench_function("digest", |bencher| {
+            bencher.iter(|| digested(&log).finish(&Facts::default()).errors_total);
+        });
+        group.finish();
+    }
+}
+
+/// What a reader waits for after the last byte: the digest and its shortest answer.
+fn after_the_last_byte(c: &mut Criterion) {
+    let mut group = c.benchmark_group("after the last byte");
+    group.sample_size(20);
+    for (name, bytes) in [("1 KB", 1 << 10), ("64 MB", 64 << 20)] {
+        let log = logs(bytes);
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || digested(&log),
+                |digester| {
+                    let mut result = JobResult::default();
+                    digester.finish(&Facts::default()).render(Verbosity::Minimal, None, None, &mut result);
+                    result
+                },
+                criterion::BatchSize::PerIteration,
+            );
+        });
+    }
     group.finish();
 }
 
-criterion_group!(benches, digest);
+criterion_group!(benches, throughput, after_the_last_byte);
 criterion_main!(benches);

@@ -7,7 +7,7 @@ use crate::limits::{
     MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX, SCANNED_BYTES_MAX, SHOWN_LINE_CHARS, SUMMARY_LINES_MAX,
 };
 use crate::noise::is_noise;
-use crate::rules::{Act, Draft, Groups, Level, Next, Problem, Rule, RuleSet, severity_of_word};
+use crate::rules::{Act, Draft, Groups, Level, Next, Problem, Rule, RuleSet, Speaks, severity_of_word};
 use crate::signs::Signs;
 use crate::tally::Tally;
 use crate::template::Capture;
@@ -233,7 +233,7 @@ impl Digester {
         for segment in raw.bytes[..last].split(|byte| *byte == b'\r') {
             let line = cleaner.clean(segment);
             let body = scanned(line);
-            if !body.is_empty() && self.rules().speaks(body) {
+            if !body.is_empty() && self.rules().speaks(body).any() {
                 self.line(stream, line, raw.from, raw.to);
             }
         }
@@ -252,13 +252,14 @@ impl Digester {
             capture.line(stream, self.order, line);
         }
         let body = scanned(line);
-        let speaks = !body.is_empty() && self.rules().speaks(body);
+        let spoken = if body.is_empty() { Speaks::default() } else { self.rules().speaks(body) };
+        let speaks = spoken.any();
         let mut part = false;
         if self.streams[stream.index()].open.is_some() {
             part = self.follow(stream, line, to, speaks);
         }
         if speaks {
-            self.interpret(stream, line, body, from, to, part);
+            self.interpret(stream, line, (body, spoken), from, to, part);
         }
         let state = &mut self.streams[stream.index()];
         if line.is_empty() || part {
@@ -329,7 +330,15 @@ impl Digester {
     }
 
     /// Does what the rules say about a line.
-    fn interpret(&mut self, stream: Stream, line: &[u8], body: &[u8], from: u64, to: u64, part: bool) {
+    fn interpret(
+        &mut self,
+        stream: Stream,
+        line: &[u8],
+        (body, spoken): (&[u8], Speaks),
+        from: u64,
+        to: u64,
+        part: bool,
+    ) {
         let owned = self.streams[stream.index()].open.as_ref().is_some_and(|open| open.problem.owns);
         let mut problem_seen = part || owned;
         let rules = std::mem::replace(&mut self.rules, Rules::All);
@@ -337,7 +346,7 @@ impl Digester {
             Rules::All => RuleSet::all(),
             Rules::Some(rules) => rules,
         };
-        set.each(body, |rule, groups| {
+        set.each(body, spoken, |rule, groups| {
             for act in rule.acts {
                 match act {
                     Act::Problem(problem) => {

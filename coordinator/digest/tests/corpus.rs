@@ -116,8 +116,13 @@ fn each_fact_is_kept() {
 /// Whether a log's verdict, findings or counts change when the rules with this prefix are left out.
 fn is_red_without(log: &Log, prefix: &str) -> bool {
     let facts = |digest: &Digest| {
-        let messages: Vec<_> =
-            digest.findings.iter().map(|finding| (finding.message.clone(), finding.tier)).collect();
+        let messages: Vec<_> = digest
+            .findings
+            .iter()
+            .map(|finding| {
+                (finding.message.clone(), finding.tier, finding.location.clone(), finding.confidence)
+            })
+            .collect();
         (digest.verdict, messages, digest.tests.clone(), digest.cause.clone())
     };
     let ending = log.exit_code.map(ending);

@@ -20,6 +20,7 @@ mod runners;
 mod runtime;
 mod rust;
 
+use crate::limits::AUTOMATON_BYTES_MAX;
 use crate::tally::{Counts, Family};
 use buildpool_protocol::report::Severity;
 use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
@@ -188,6 +189,13 @@ pub(crate) enum Act {
     Harmless,
 }
 
+impl Act {
+    /// Whether it looks at what the groups matched.
+    const fn reads_groups(&self) -> bool {
+        !matches!(self, Self::Sign(_) | Self::Summary | Self::Harmless)
+    }
+}
+
 /// A pattern and what follows.
 #[derive(Debug)]
 pub(crate) struct Rule {
@@ -198,17 +206,17 @@ pub(crate) struct Rule {
 }
 
 /// The named groups of a match.
-pub(crate) struct Groups<'a>(Captures<'a>);
+pub(crate) struct Groups<'a>(Option<Captures<'a>>);
 
 impl Groups<'_> {
     /// A group as text.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
-        self.0.name(name).map(|found| String::from_utf8_lossy(found.as_bytes()).into_owned())
+        self.0.as_ref()?.name(name).map(|found| String::from_utf8_lossy(found.as_bytes()).into_owned())
     }
 
     /// A group as a number; 0 if it took no part.
     pub(crate) fn number(&self, name: &str) -> u64 {
-        self.0.name(name).map_or(0, |found| {
+        self.0.as_ref().and_then(|captures| captures.name(name)).map_or(0, |found| {
             std::str::from_utf8(found.as_bytes())
                 .ok()
                 .and_then(|text| text.replace([',', '.'], "").parse().ok())
@@ -273,10 +281,38 @@ const TABLES: &[&[Rule]] = &[
     generic::RULES,
 ];
 
-/// All rules as one automaton.
+/// All rules, as one automaton for each way of beginning. Apart they stay small: a pattern that may begin with anything
+/// would multiply the states of all others, and keep them from giving a line up at its first bytes.
 pub(crate) struct RuleSet {
     rules: Vec<(&'static Rule, OnceLock<Regex>)>,
-    set: RegexSet,
+    sets: Vec<(RegexSet, Vec<usize>)>,
+}
+
+/// How the text that a pattern speaks to begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Beginning {
+    /// With fixed text: most lines are given up at once.
+    Fixed,
+    /// With a name or a place.
+    Open,
+    /// With anything.
+    Anything,
+}
+
+impl Beginning {
+    const ALL: [Self; 3] = [Self::Fixed, Self::Open, Self::Anything];
+
+    fn of(pattern: &str) -> Self {
+        let body = pattern.trim_start_matches("(?i)").trim_start_matches('^');
+        let front = &body[..body.len().min(24)];
+        if front.starts_with(".*") || front.starts_with("(?:.*") {
+            Self::Anything
+        } else if ["[^", r"\S", r"\w", "(?P<t>", "(?P<m>"].iter().any(|open| front.contains(open)) {
+            Self::Open
+        } else {
+            Self::Fixed
+        }
+    }
 }
 
 static ALL: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::without(None));
@@ -295,24 +331,47 @@ impl RuleSet {
             .filter(|rule| prefix.is_none_or(|prefix| !rule.name.starts_with(prefix)))
             .map(|rule| (rule, OnceLock::new()))
             .collect();
-        let set = RegexSetBuilder::new(rules.iter().map(|(rule, _)| rule.pattern))
-            .unicode(false)
-            .size_limit(64 << 20)
-            .dfa_size_limit(24 << 20)
-            .build()
-            .expect("the tables' patterns are valid; a test compiles each");
-        Self { rules, set }
+        let sets = Beginning::ALL.map(|beginning| {
+            let begins = |index: &usize| Beginning::of(rules[*index].0.pattern) == beginning;
+            let members: Vec<usize> = (0..rules.len()).filter(begins).collect();
+            let set = RegexSetBuilder::new(members.iter().map(|index| rules[*index].0.pattern))
+                .unicode(false)
+                .size_limit(64 << 20)
+                .dfa_size_limit(AUTOMATON_BYTES_MAX)
+                .build()
+                .expect("the tables' patterns are valid; a test compiles each");
+            (set, members)
+        });
+        Self { rules, sets: sets.into() }
     }
 
-    /// Whether any rule speaks to the line: one scan.
-    pub(crate) fn speaks(&self, line: &[u8]) -> bool {
-        self.set.is_match(line)
+    /// Which automata have a rule that speaks to the line: it ends mostly after a few bytes.
+    pub(crate) fn speaks(&self, line: &[u8]) -> Speaks {
+        let mut speaks = Speaks::default();
+        for (flag, (set, _)) in speaks.0.iter_mut().zip(&self.sets) {
+            *flag = set.is_match(line);
+        }
+        speaks
     }
 
     /// Calls with each rule that speaks to the line, in the order of the tables.
-    pub(crate) fn each<'t>(&self, line: &'t [u8], mut found: impl FnMut(&'static Rule, &Groups<'t>)) {
-        for index in &self.set.matches(line) {
+    pub(crate) fn each<'t>(
+        &self,
+        line: &'t [u8],
+        speaks: Speaks,
+        mut found: impl FnMut(&'static Rule, &Groups<'t>),
+    ) {
+        let mut indices: Vec<usize> = Vec::new();
+        for ((set, members), _) in self.sets.iter().zip(speaks.0).filter(|(_, speaks)| *speaks) {
+            indices.extend(set.matches(line).iter().map(|index| members[index]));
+        }
+        indices.sort_unstable();
+        for index in indices {
             let (rule, regex) = &self.rules[index];
+            if !rule.acts.iter().any(Act::reads_groups) {
+                found(rule, &Groups(None));
+                continue;
+            }
             let regex = regex.get_or_init(|| {
                 RegexBuilder::new(rule.pattern)
                     .unicode(false)
@@ -320,9 +379,20 @@ impl RuleSet {
                     .expect("the set that matched was built from the same pattern")
             });
             if let Some(captures) = regex.captures(line) {
-                found(rule, &Groups(captures));
+                found(rule, &Groups(Some(captures)));
             }
         }
+    }
+}
+
+/// Which of the automata speak to a line.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Speaks([bool; Beginning::ALL.len()]);
+
+impl Speaks {
+    /// Whether any does.
+    pub(crate) fn any(self) -> bool {
+        self.0.contains(&true)
     }
 }
 

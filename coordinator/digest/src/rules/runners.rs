@@ -64,22 +64,6 @@ fn hook_lines(_: &[String], line: &str) -> Next {
     if line.starts_with("- ") { Next::Part } else { Next::Beyond }
 }
 
-fn doctest_lines(so_far: &[String], line: &str) -> Next {
-    if line.starts_with("****") || so_far.len() > 40 { Next::Beyond } else { Next::Part }
-}
-
-fn names_a_file(line: &str) -> bool {
-    line.starts_with("File \"") && line.contains(", line ")
-}
-
-/// `File "a.py", line 4, in a.add`.
-fn file_line(draft: &mut Draft) {
-    let Some(line) = draft.lines.iter().find(|line| names_a_file(line)) else { return };
-    let mut parts = line.split(['"', ',']);
-    draft.file = parts.nth(1).map(str::to_owned);
-    draft.line = parts.find_map(|part| part.trim().strip_prefix("line ")?.parse().ok());
-}
-
 fn junit_lead(line: &str) -> bool {
     line.starts_with("    MethodSource") || line.starts_with("  JUnit ")
 }
@@ -296,17 +280,6 @@ pub(super) const RULES: &[Rule] = &[
         name: "prove.good",
         pattern: r"^Result: PASS$",
         acts: &[Act::Sign(Sign::Success("prove")), Act::Summary],
-    },
-    Rule {
-        name: "doctest.failed",
-        pattern: r"^Failed example:$",
-        acts: &[Act::Problem(
-            problem(ERROR, Kind::Test, 92)
-                .follow(doctest_lines)
-                .lead(names_a_file)
-                .owning()
-                .refine(file_line),
-        )],
     },
     Rule {
         name: "doctest.bad",

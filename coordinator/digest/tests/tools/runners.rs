@@ -132,10 +132,4 @@ const RUNNERS: &[Case] = &[
         facts: &[("Expected objects to be equal", "spec/a_spec.lua", 13)],
         tests: [5, 1, 0],
     },
-    Case {
-        tool: "doctest (python)",
-        log: "**********************************************************************\nFile \"a.py\", line 4, in a.add\nFailed example:\n    add(1, 2)\nExpected:\n    3\nGot:\n    4\n**********************************************************************\n1 items had failures:\n   1 of   1 in a.add\n***Test Failed*** 1 failures.\n",
-        facts: &[("Failed example:", "a.py", 4), ("    4", NOWHERE, 0)],
-        tests: NO_TESTS,
-    },
 ];
