@@ -7,7 +7,7 @@
 
 use buildpool_pool::{ClientRef, Completed, Config, Effect, Input, Now, Pool, Session, Submit, Submitter};
 use buildpool_protocol::ids::{BootId, JobId, Lease, WorkerId};
-use buildpool_protocol::outcome::{Ending, Outcome};
+use buildpool_protocol::outcome::{Ending, Outcome, Seal};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_protocol::version::VersionRange;
@@ -90,13 +90,14 @@ impl Scene {
     fn cycle(&mut self) -> Duration {
         self.submit();
         let lease = self.running.remove(0);
+        let seal = Seal { length: 0, blake3: String::new() };
         let outcome = Box::new(Outcome {
             ending: Ending::Exited { code: 0 },
             acted: None,
             started_at_ms: Some(1),
             finished_at_ms: 2,
             duration: Duration::from_millis(1),
-            seals: Default::default(),
+            seals: [seal.clone(), seal],
             log_length: 0,
             usage: Default::default(),
             survivors: Vec::new(),
