@@ -5,7 +5,7 @@ use crate::failure::{POOL, USAGE};
 use buildpool_gateway::install::McpClient;
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
-use buildpool_protocol::spec::{OnLost, Selector, Verbosity};
+use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_given_variable};
 use buildpool_protocol::version::VersionRange;
 use clap::{Args, Parser, ValueEnum};
 use std::ffi::OsString;
@@ -593,8 +593,11 @@ fn resource(text: &str) -> Result<(String, u32), String> {
 
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(format!("`{text}` sets no variable; valid is NAME=VALUE")),
+        Some((name, value)) => {
+            check_given_variable("--env", name).map_err(|error| error.reason)?;
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        None => Err(format!("`{text}` sets no variable; valid is NAME=VALUE")),
     }
 }
 

@@ -472,6 +472,25 @@ pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
     Ok(())
 }
 
+/// Checks the name of a variable that somebody sets by name. What a process merely inherits may have other names, which no
+/// shell can read but which harm nobody.
+///
+/// # Errors
+/// When it is empty, begins with a digit, or has `=`, white space or a control character.
+pub fn check_given_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
+    let is_odd = |c: char| c == '=' || c.is_whitespace() || c.is_control();
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || name.contains(is_odd) {
+        return Err(SpecError::new(
+            field,
+            format!(
+                "`{}` is no valid variable name; use letters, digits and `_`, not beginning with a digit",
+                name.escape_debug()
+            ),
+        ));
+    }
+    Ok(())
+}
+
 fn check_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(SpecError::new(

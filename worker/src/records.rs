@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use tracing::warn;
 
 /// Name of the record that the worker makes.
 pub const ATTEMPT: &str = "attempt.json";
@@ -82,6 +83,20 @@ pub fn read<R: DeserializeOwned>(directory: &Path, name: &str) -> io::Result<Opt
     }
 }
 
+/// Reads a record; none if there is none, or only what a loss of power left of one.
+///
+/// # Errors
+/// When it is there and can't be read.
+pub fn read_if_whole<R: DeserializeOwned>(directory: &Path, name: &str) -> io::Result<Option<R>> {
+    match read(directory, name) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
+            warn!("{} is not whole and counts as missing: {error}", directory.join(name).display());
+            Ok(None)
+        }
+        other => other,
+    }
+}
+
 /// Whether a record must survive the loss of power, or only that of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
@@ -91,10 +106,11 @@ pub enum Durability {
     Power,
 }
 
-/// Writes a record beside its place and moves it there.
+/// Writes a record beside its place and moves it there. One sync makes it last: it comes after the move, so that the journal
+/// that it forces out has both, and what a loss of power before it leaves cut short counts as missing.
 ///
 /// # Errors
-/// When the disk refuses; the old record is then unchanged.
+/// When the disk refuses; the record is then the old one, or the new one that may not last.
 pub fn write<R: Serialize>(
     directory: &Path,
     name: &str,
@@ -103,23 +119,34 @@ pub fn write<R: Serialize>(
 ) -> io::Result<()> {
     let bytes = serde_json::to_vec(record)?;
     let beside = directory.join(format!("{name}.new"));
-    let outcome =
-        write_beside(&beside, &bytes, durability).and_then(|()| fs::rename(&beside, directory.join(name)));
-    if let Err(error) = outcome {
+    let mut file = File::create(&beside)?;
+    if let Err(error) = file.write_all(&bytes).and_then(|()| fs::rename(&beside, directory.join(name))) {
         let _ = fs::remove_file(&beside);
         return Err(error);
     }
-    if durability == Durability::Power {
-        File::open(directory)?.sync_all()?;
-    }
-    Ok(())
-}
-
-fn write_beside(path: &Path, bytes: &[u8], durability: Durability) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
     match durability {
         Durability::Process => Ok(()),
-        Durability::Power => file.sync_data(),
+        Durability::Power => file.sync_all(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Durability, OUTCOME, read, read_if_whole, write};
+
+    #[test]
+    fn a_record_is_there_whole_or_not_at_all() {
+        let place = tempfile::tempdir().unwrap();
+        assert_eq!(read::<Vec<u32>>(place.path(), OUTCOME).unwrap(), None);
+        for durability in [Durability::Process, Durability::Power] {
+            write(place.path(), OUTCOME, &vec![1, 2], durability).unwrap();
+            assert_eq!(read(place.path(), OUTCOME).unwrap(), Some(vec![1, 2]));
+        }
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+        for cut in ["", "[1,", "\0\0\0\0\0"] {
+            std::fs::write(place.path().join(OUTCOME), cut).unwrap();
+            assert!(read::<Vec<u32>>(place.path(), OUTCOME).is_err());
+            assert_eq!(read_if_whole::<Vec<u32>>(place.path(), OUTCOME).unwrap(), None);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Reading a tool's arguments: strictly, and with errors that a caller can act on.
 
+use buildpool_protocol::spec::check_given_variable;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -129,10 +130,14 @@ impl Arguments {
         let read = |object: &Map<String, Value>| {
             object.iter().map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
         };
-        value
+        let variables: BTreeMap<String, String> = value
             .as_object()
             .and_then(read)
-            .ok_or_else(|| self.mistaken(field, &value, "an object whose values are texts"))
+            .ok_or_else(|| self.mistaken(field, &value, "an object whose values are texts"))?;
+        for name in variables.keys() {
+            check_given_variable(field, name).map_err(|error| self.wrong(field, error.reason))?;
+        }
+        Ok(variables)
     }
 
     /// Nothing may be left over.
@@ -189,6 +194,8 @@ mod tests {
         check(given.texts("labels").unwrap_err(), &["`labels`", "a list of texts"]);
         check(given.lists_of_texts("on").unwrap_err(), &["`on`", "a list of lists"]);
         check(given.variables("env").unwrap_err(), &["`env`", "values are texts"]);
+        let mut named = arguments(json!({"command": "x", "env": {"1 A": "b"}}));
+        check(named.variables("env").unwrap_err(), &["`1 A`", "no valid variable name"]);
         check(given.flag("release").unwrap_err(), &["`release`", "true or false"]);
         check(given.text("cwd").unwrap_err(), &["`cwd` is 7"]);
         given.finish().unwrap();

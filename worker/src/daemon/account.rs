@@ -22,11 +22,11 @@ use std::time::{Duration, SystemTime};
 /// When the disk does not give or take it.
 pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId) -> io::Result<Outcome> {
     let directory = home.attempt(attempt);
-    if let Some(outcome) = records::read(&directory, records::OUTCOME)? {
+    if let Some(outcome) = records::read_if_whole(&directory, records::OUTCOME)? {
         return Ok(outcome);
     }
-    // A record that a crash cut short is as good as none: the tree is found by its ids as well.
-    let state: Option<StateRecord> = records::read(&directory, records::STATE).unwrap_or(None);
+    // Without it the tree is found by its ids.
+    let state: Option<StateRecord> = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
     let leader = state.as_ref().map(|state| (state.pid, state.process_started));
     let (had_processes, survivors) = end_tree(attempt, leader);
     let ending = if state.is_some() || had_processes {

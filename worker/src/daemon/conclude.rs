@@ -31,14 +31,14 @@ pub(super) fn conclude(
     is_fenced: bool,
 ) -> io::Result<Outcome> {
     let directory = home.attempt(attempt);
-    if let Some(result) = records::read(&directory, records::RESULT)? {
+    if let Some(result) = records::read_if_whole(&directory, records::RESULT)? {
         return Ok(result);
     }
     let mut outcome = account::of_dead_keeper(home, attempt)?;
     let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
     if let Some(record) = record.filter(|_| !is_fenced && outcome.started_at_ms.is_some()) {
-        // A record that a crash cut short costs evidence, not the outcome.
-        let state = records::read(&directory, records::STATE).unwrap_or(None);
+        // One that can't be read costs evidence, not the outcome.
+        let state = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
         outcome.evidence = evidence(config, &record, state, &outcome);
         outcome.root = record.root.as_ref().map(|root| root.to_string_lossy().into_owned());
         collect_artifacts(workspaces, &record, &directory, &mut outcome);
