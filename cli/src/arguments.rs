@@ -7,6 +7,7 @@ use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
 use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_given_variable};
 use buildpool_protocol::version::VersionRange;
+use buildpool_worker::isolation::Isolation;
 use clap::{Args, Parser, ValueEnum};
 use std::ffi::OsString;
 use std::io::Write;
@@ -51,6 +52,8 @@ pub(crate) enum Subcommand {
     Resume(ResumeArguments),
     /// Make, list and revoke tokens
     Token(TokenArguments),
+    /// Show who did what
+    Audit(AuditArguments),
     /// Copy a coordinator's data directory, also while it runs
     Backup(BackupArguments),
     /// Make a data directory of a backup
@@ -176,6 +179,9 @@ pub(crate) struct WorkerArguments {
     /// Where jobs, workspaces and their output are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// What keeps jobs from the worker's files and each other's: none, bubblewrap (Linux) or sandbox-exec (macOS)
+    #[arg(long, value_name = "MODE")]
+    pub(crate) isolation: Option<Isolation>,
     /// A worker's token [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
@@ -394,9 +400,29 @@ pub(crate) struct CancelArguments {
 }
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct WorkersArguments {
+    #[command(subcommand)]
+    pub(crate) action: Option<WorkersAction>,
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum WorkersAction {
+    /// Let a worker take jobs that waits for an operator's word
+    Approve(ResumeArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct AuditArguments {
+    #[command(flatten)]
+    pub(crate) place: TokenPlace,
+    /// At most this many, the newest first
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,
 }
@@ -452,6 +478,22 @@ pub(crate) enum TokenAction {
     List {
         #[command(flatten)]
         place: TokenPlace,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// Replace a token by a new one of the same name and role, which is printed once
+    Rotate {
+        #[command(flatten)]
+        place: TokenPlace,
+        /// Its id or its name
+        #[arg(value_name = "ID|NAME")]
+        which: String,
+        /// How long the old one still counts
+        #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "1h")]
+        grace: Duration,
+        /// For how long the new one is valid; for ever by default
+        #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+        expires: Option<Duration>,
         #[command(flatten)]
         form: Form,
     },

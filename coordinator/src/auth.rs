@@ -7,7 +7,7 @@
 
 use crate::store::limits::AUDIT_ROWS_MAX;
 use crate::store::{AUTH, Disk, StoreError, make_directory, migrate, now_ms, open_database, setup_lock};
-use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
+use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
 use buildpool_protocol::spec::{SpecError, check_name};
 use buildpool_protocol::{ErrorCode, LinkError, TokenId};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -76,6 +76,11 @@ pub enum AuthError {
         /// As asked for.
         token: String,
     },
+    /// Several tokens of this name are in force, and they are for different things.
+    SeveralRoles {
+        /// As asked for.
+        token: String,
+    },
     /// A name that no token can have.
     Name(SpecError),
     /// The operating system gave no random bytes.
@@ -93,6 +98,7 @@ impl AuthError {
             }
             Self::Forbidden { .. } => ErrorCode::Forbidden,
             Self::NoSuchToken { .. } => ErrorCode::NotFound,
+            Self::SeveralRoles { .. } => ErrorCode::Ambiguous,
             Self::Name(_) => ErrorCode::Invalid,
             Self::Random(_) => ErrorCode::Internal,
             Self::Store(_) => ErrorCode::Unavailable,
@@ -128,6 +134,9 @@ impl fmt::Display for AuthError {
             Self::NoSuchToken { token } => {
                 write!(f, "no token that is in force has the id or name `{token}`")
             }
+            Self::SeveralRoles { token } => {
+                write!(f, "tokens of several roles have the name `{token}`; name one by its id")
+            }
             Self::Name(error) => error.fmt(f),
             Self::Random(_) => f.write_str("the system gave no random bytes"),
             Self::Store(_) => f.write_str("tokens can't be read or written"),
@@ -143,21 +152,6 @@ impl std::error::Error for AuthError {
             _ => None,
         }
     }
-}
-
-/// A line of the audit log.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AuditEntry {
-    /// Milliseconds since 1970.
-    pub at_ms: i64,
-    /// Who: a token's name, `local`, or `data directory` for one who has access to the files.
-    pub actor: String,
-    /// What, as in `token_create`, `cancel`, `drain`, `refused`.
-    pub action: String,
-    /// On what.
-    pub subject: String,
-    /// Anything else worth knowing; never a secret.
-    pub detail: String,
 }
 
 /// The tokens of a data directory. Cheap to clone.
@@ -307,6 +301,53 @@ impl Tokens {
         Ok(ids)
     }
 
+    /// Makes a token of the same name and role as that of this id, or those of this name, which count for `grace` longer.
+    ///
+    /// # Errors
+    /// [`AuthError::NoSuchToken`], [`AuthError::SeveralRoles`], and as [`Tokens::create`].
+    pub fn rotate(
+        &self,
+        id_or_name: &str,
+        grace: Duration,
+        expires: Option<Duration>,
+        fingerprint: Option<&str>,
+        by: &str,
+    ) -> Result<TokenCreated, AuthError> {
+        self.refresh()?;
+        let old = self.in_force(id_or_name);
+        let Some(first) = old.first().cloned() else {
+            return Err(AuthError::NoSuchToken { token: id_or_name.to_owned() });
+        };
+        if old.iter().any(|principal| principal.role != first.role) {
+            return Err(AuthError::SeveralRoles { token: id_or_name.to_owned() });
+        }
+        let created = self.create(first.role, &first.name, expires, fingerprint, by)?;
+        let until = now_ms().saturating_add(i64::try_from(grace.as_millis()).unwrap_or(i64::MAX));
+        self.change("let a token expire", |connection| {
+            for principal in &old {
+                connection.execute(
+                    "UPDATE tokens SET expires_at_ms = ?2 WHERE id = ?1 AND (expires_at_ms IS NULL OR expires_at_ms > ?2)",
+                    params![principal.token.as_uuid().as_bytes(), until],
+                )?;
+                let detail = format!("{} counts for {} s more", principal.token, grace.as_secs());
+                audit(connection, by, "token_rotate", &first.name, &detail)?;
+            }
+            Ok(())
+        })?;
+        Ok(created)
+    }
+
+    /// Whose tokens are in force under this id or name.
+    fn in_force(&self, id_or_name: &str) -> Vec<Principal> {
+        let wanted: Option<TokenId> = id_or_name.parse().ok();
+        let now = now_ms();
+        let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            |token: &&Stored| token.principal.name == id_or_name || Some(token.principal.token) == wanted;
+        let fitting = picture.tokens.values().filter(fits);
+        fitting.filter_map(|token| token.clone().in_force(now).ok()).collect()
+    }
+
     /// Who bears this token. Costs a look into memory; every [`REFRESH_EVERY`] one into the database.
     ///
     /// # Errors
@@ -361,7 +402,7 @@ impl Tokens {
                 )?
                 .query_map(params![limit], |row| {
                     Ok(AuditEntry {
-                        at_ms: row.get(0)?,
+                        at: rfc3339(row.get(0)?),
                         actor: row.get(1)?,
                         action: row.get(2)?,
                         subject: row.get(3)?,
@@ -608,6 +649,30 @@ mod tests {
         assert_eq!(tokens.revoke(&old.id.to_string(), "local").unwrap(), [old.id]);
         assert!(tokens.verify(&old.token).is_err());
         assert!(tokens.verify(&new.token).is_ok());
+    }
+
+    #[test]
+    fn a_rotated_token_counts_for_its_grace_and_no_longer() {
+        let directory = tempfile::tempdir().unwrap();
+        let tokens = Tokens::open(directory.path()).unwrap();
+        let old = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
+        let hour = Duration::from_secs(3600);
+        let new = tokens.rotate("mini", hour, None, None, "ada").unwrap();
+        assert_eq!((new.role, new.name.as_str()), (Role::Worker, "mini"));
+        assert!(tokens.verify(&old.token).is_ok() && tokens.verify(&new.token).is_ok());
+        let newest = tokens.rotate(&new.id.to_string(), Duration::ZERO, Some(hour), None, "ada").unwrap();
+        assert!(matches!(tokens.verify(&new.token), Err(AuthError::Expired)));
+        assert!(tokens.verify(&old.token).is_ok(), "named by its id, only that one goes");
+        assert!(tokens.verify(&newest.token).is_ok());
+        assert!(matches!(
+            tokens.rotate("nobody", hour, None, None, "ada"),
+            Err(AuthError::NoSuchToken { .. })
+        ));
+        tokens.create(Role::Admin, "mini", None, None, "local").unwrap();
+        assert!(matches!(
+            tokens.rotate("mini", hour, None, None, "ada"),
+            Err(AuthError::SeveralRoles { .. })
+        ));
     }
 
     #[test]

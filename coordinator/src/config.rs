@@ -8,6 +8,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,6 +37,10 @@ pub struct Config {
     pub open_metrics: bool,
     /// The protocol versions that it serves: this build's. Another range is for tests of mixed versions.
     pub protocol: VersionRange,
+    /// A worker that is new waits for `buildpool workers approve NAME`.
+    pub approve_workers: bool,
+    /// Requests of one principal in a minute; any number when absent.
+    pub requests_per_minute: Option<NonZeroU32>,
 }
 
 /// How connections are protected.
@@ -70,6 +75,8 @@ impl Config {
             quotas: Quotas::default(),
             open_metrics: false,
             protocol: VersionRange::ours(),
+            approve_workers: false,
+            requests_per_minute: None,
         }
     }
 
@@ -120,6 +127,10 @@ impl Config {
         if let Some(bytes) = file.retention_bytes {
             self.retention_bytes = bytes;
         }
+        if let Some(approve) = file.approve_workers {
+            self.approve_workers = approve;
+        }
+        self.requests_per_minute = file.requests_per_minute.or(self.requests_per_minute);
         if let Some(open) = file.open_metrics {
             self.open_metrics = open;
         }
@@ -148,6 +159,8 @@ struct File {
     retention_days: Option<u32>,
     retention_bytes: Option<u64>,
     open_metrics: Option<bool>,
+    approve_workers: Option<bool>,
+    requests_per_minute: Option<NonZeroU32>,
     quota: Option<QuotaTable>,
     #[serde(default)]
     quota_of: BTreeMap<String, QuotaTable>,

@@ -6,6 +6,7 @@ use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::net::listen::{Acceptor, Listener};
+use crate::net::rate::Rates;
 use crate::net::router::router;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
@@ -20,7 +21,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 
@@ -137,6 +138,7 @@ impl Coordinator {
             warm_wait: config.warm_wait,
             local: config.local,
             quotas: config.quotas.clone(),
+            approve_workers: config.approve_workers,
             ..buildpool_pool::Config::default()
         };
         let (runtime, thread) = Runtime::start(Parts {
@@ -149,7 +151,10 @@ impl Coordinator {
             metrics: metrics.clone(),
         })?;
         let (reader, logs) = (store.reader(), store.logs());
+        let rates = Rates::new(config.requests_per_minute);
         let shared = Arc::new(Shared {
+            rates,
+            refusal_noted: Mutex::default(),
             transfers: TransferStore::new(&config.data_dir),
             config,
             hub,

@@ -5,14 +5,15 @@ use crate::config::Config;
 use crate::finished::{Finished, FinishedRing};
 use crate::hub::Hub;
 use crate::metrics::Metrics;
+use crate::net::rate::Rates;
 use crate::runtime::Handle;
 use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
 use crate::transfer::TransferStore;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -26,7 +27,13 @@ pub(crate) struct Shared {
     pub(crate) transfers: TransferStore,
     /// Goes into new tokens when the certificate is self-signed.
     pub(crate) fingerprint: Option<String>,
+    /// When a refused connection was last written down.
+    pub(crate) refusal_noted: Mutex<Option<Instant>>,
+    pub(crate) rates: Rates,
 }
+
+/// Refused connections are written to the audit log this seldom: whoever has no token must not be able to fill it.
+const REFUSAL_NOTED_EVERY: Duration = Duration::from_secs(10);
 
 /// How often a connection asks whether its token still holds.
 const TOKEN_CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -66,6 +73,20 @@ impl Shared {
                 ErrorCode::UnknownJob,
                 format!("no job {job} is known here; `buildpool jobs` lists those that are"),
             )),
+        }
+    }
+
+    /// Writes down that somebody was not let in, unless another one was a moment ago.
+    pub(crate) fn note_refused(&self, actor: &str, why: &str) {
+        {
+            let mut noted = self.refusal_noted.lock().unwrap_or_else(PoisonError::into_inner);
+            if noted.is_some_and(|at| at.elapsed() < REFUSAL_NOTED_EVERY) {
+                return;
+            }
+            *noted = Some(Instant::now());
+        }
+        if let Err(error) = self.tokens.audit(actor, "refused", "connection", why) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the audit log can't be written");
         }
     }
 

@@ -168,6 +168,33 @@ pub enum FromClient {
         /// Its id or its name.
         token: String,
     },
+    /// Replace a token by a new one of the same name and role.
+    TokenRotate {
+        /// Repeated in the answer.
+        request: u32,
+        /// Its id or its name.
+        token: String,
+        /// How long the old one still counts.
+        #[serde(with = "duration")]
+        grace: Duration,
+        /// Until when the new one counts; for ever if absent.
+        #[serde(default, with = "duration::option")]
+        expires: Option<Duration>,
+    },
+    /// Let a worker take jobs that waits for an operator's word.
+    Approve {
+        /// Repeated in the answer.
+        request: u32,
+        /// Its name.
+        worker: String,
+    },
+    /// Who did what?
+    Audit {
+        /// Repeated in the answer.
+        request: u32,
+        /// At most this many, newest first.
+        limit: u32,
+    },
     /// A step of a transfer; see [`crate::transfer`].
     Transfer(crate::transfer::Message),
 }
@@ -259,14 +286,14 @@ pub enum ToClient {
         /// Newest first.
         jobs: Vec<JobSummary>,
     },
-    /// Answers `workers` and `drain`.
+    /// Answers `workers`, `drain` and `approve`.
     Workers {
         /// Of the request.
         request: u32,
         /// By name.
         workers: Vec<WorkerSummary>,
     },
-    /// Answers `token_create`; the only time that the token is said.
+    /// Answers `token_create` and `token_rotate`; the only time that the token is said.
     Token {
         /// Of the request.
         request: u32,
@@ -279,6 +306,13 @@ pub enum ToClient {
         request: u32,
         /// By creation.
         tokens: Vec<TokenSummary>,
+    },
+    /// Answers `audit`.
+    Audit {
+        /// Of the request.
+        request: u32,
+        /// Newest first.
+        entries: Vec<AuditEntry>,
     },
     /// The request could not be served; without a number, the connection ends.
     Error {
@@ -597,6 +631,21 @@ pub struct TokenCreated {
     pub role: Role,
     /// For whom.
     pub name: String,
+}
+
+/// A line of the audit log.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// RFC 3339.
+    pub at: String,
+    /// Who: a token's name, or `data directory` for one who has access to the files.
+    pub actor: String,
+    /// What, as in `token_create`, `cancel`, `drain`, `refused`.
+    pub action: String,
+    /// On what.
+    pub subject: String,
+    /// Anything else worth knowing; never a secret.
+    pub detail: String,
 }
 
 /// A token in a list.

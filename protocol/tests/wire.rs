@@ -223,6 +223,14 @@ fn the_client_link_is_as_it_was() {
             FromClient::TokenCreate { request: 11, role: Role::Submit, name: "ada".into(), expires: None },
             FromClient::TokenList { request: 12 },
             FromClient::TokenRevoke { request: 13, token: "ada".into() },
+            FromClient::TokenRotate {
+                request: 14,
+                token: "ada".into(),
+                grace: Duration::from_secs(3600),
+                expires: None,
+            },
+            FromClient::Approve { request: 15, worker: "mac-1".into() },
+            FromClient::Audit { request: 16, limit: 50 },
         ],
     );
     check(

@@ -1,5 +1,6 @@
 //! What a worker is told: by a file, by flags over it.
 
+use crate::isolation::Isolation;
 use crate::limits::CONFIG_BYTES_MAX;
 use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use buildpool_protocol::spec::{SpecError, check_name};
@@ -42,6 +43,11 @@ pub struct Config {
     pub core_bytes_max: Option<u64>,
     /// After how long a drain on SIGTERM ends what still runs; never if absent.
     pub drain_deadline: Option<Duration>,
+    /// What keeps jobs from the worker's files and each other's.
+    pub isolation: Isolation,
+    /// Files and directories beside the data directory that isolated jobs don't see: what holds the token, and what the
+    /// configuration names.
+    pub hidden: Vec<PathBuf>,
     /// What starts a keeper: a program and its first arguments.
     pub keeper_command: Vec<OsString>,
     /// The protocol versions that it speaks: this build's. Another range is for tests of mixed versions.
@@ -80,6 +86,8 @@ struct File {
     crash_directories: Vec<PathBuf>,
     core_bytes_max: Option<u64>,
     drain_deadline_secs: Option<u64>,
+    isolation: Isolation,
+    hidden: Vec<PathBuf>,
 }
 
 impl Default for File {
@@ -99,6 +107,8 @@ impl Default for File {
             crash_directories: Vec::new(),
             core_bytes_max: None,
             drain_deadline_secs: None,
+            isolation: Isolation::default(),
+            hidden: Vec::new(),
         }
     }
 }
@@ -120,6 +130,8 @@ impl Config {
             crash_directories: Vec::new(),
             core_bytes_max: None,
             drain_deadline: None,
+            isolation: Isolation::default(),
+            hidden: Vec::new(),
             keeper_command: Vec::new(),
             protocol: VersionRange::ours(),
         }
@@ -137,12 +149,15 @@ impl Config {
             return Err(ConfigError::TooLarge { path: path.to_owned(), length });
         }
         let text = fs::read_to_string(path).map_err(unreadable)?;
-        Self::from_toml(&text).map_err(|error| match error {
+        let mut config = Self::from_toml(&text).map_err(|error| match error {
             ConfigError::Malformed { reason, .. } => {
                 ConfigError::Malformed { path: Some(path.to_owned()), reason }
             }
             other => other,
-        })
+        })?;
+        // It may hold the token.
+        config.hidden.push(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+        Ok(config)
     }
 
     /// Reads a configuration.
@@ -152,6 +167,8 @@ impl Config {
     pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text)
             .map_err(|error| ConfigError::Malformed { path: None, reason: error.to_string() })?;
+        let mut hidden = file.hidden;
+        hidden.extend(file.token_file.clone());
         let token = match (file.token, file.token_file) {
             (Some(_), Some(_)) => {
                 return Err(ConfigError::Malformed {
@@ -179,6 +196,8 @@ impl Config {
             crash_directories: file.crash_directories,
             core_bytes_max: file.core_bytes_max,
             drain_deadline: file.drain_deadline_secs.map(Duration::from_secs),
+            isolation: file.isolation,
+            hidden,
             ..Self::new(file.coordinator, file.data_dir.unwrap_or_default())
         })
     }
@@ -197,6 +216,9 @@ impl Config {
         }
         if self.slots == 0 || self.slots > SLOTS_MAX {
             return invalid("slots", format!("{} given; valid are 1 to {SLOTS_MAX}", self.slots));
+        }
+        if let Some(missing) = self.isolation.missing(std::env::var_os("PATH").as_deref()) {
+            return invalid("isolation", format!("{} needs {missing}, which is not here", self.isolation));
         }
         check_name("name", &self.name)?;
         for name in self.labels.keys() {

@@ -7,6 +7,7 @@
 pub mod config;
 pub mod daemon;
 pub mod environment;
+pub mod isolation;
 pub mod keeper;
 pub mod limits;
 pub mod link;

@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub(crate) mod artifacts;
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod cancel;
 pub(crate) mod coordinator;

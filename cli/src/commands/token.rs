@@ -1,4 +1,4 @@
-//! `buildpool token create|list|revoke`
+//! `buildpool token create|list|rotate|revoke`
 
 use super::jobs::ago;
 use crate::arguments::{Form, TokenAction, TokenArguments, TokenPlace};
@@ -23,6 +23,9 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
             TokenAction::Create { place, role, name, expires, form } => {
                 show_created(&create(&place, role, &name, expires).await?, form)
             }
+            TokenAction::Rotate { place, which, grace, expires, form } => {
+                show_created(&rotate(&place, &which, grace, expires).await?, form)
+            }
             TokenAction::List { place, form } => show(&list(&place).await?, form),
             TokenAction::Revoke { place, which, form } => show(&revoke(&place, &which).await?, form),
         }
@@ -30,7 +33,7 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
 }
 
 /// The files that were named; none when a pool is to be asked.
-fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
+pub(super) fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
     let Some(named) = place.data_dir.clone().or_else(|| place.config.is_some().then(PathBuf::new)) else {
         return Ok(None);
     };
@@ -63,6 +66,21 @@ async fn create(
         .map_err(|error| Failure::of(REFUSED, &error))
 }
 
+async fn rotate(
+    place: &TokenPlace,
+    which: &str,
+    grace: Duration,
+    expires: Option<Duration>,
+) -> Result<TokenCreated, Failure> {
+    let Some(config) = files(place)? else {
+        return Ok(settings::connect(&place.pool).await?.token_rotate(which, grace, expires).await?);
+    };
+    let fingerprint = fingerprint(&config)?;
+    open(&config.data_dir)?
+        .rotate(which, grace, expires, fingerprint.as_deref(), BY_FILES)
+        .map_err(|error| Failure::of(REFUSED, &error))
+}
+
 async fn list(place: &TokenPlace) -> Result<Vec<TokenSummary>, Failure> {
     match files(place)? {
         None => Ok(settings::connect(&place.pool).await?.tokens().await?),
@@ -79,7 +97,7 @@ async fn revoke(place: &TokenPlace, token: &str) -> Result<Vec<TokenSummary>, Fa
     tokens.list().map_err(|error| Failure::of(REFUSED, &error))
 }
 
-fn open(directory: &Path) -> Result<Tokens, Failure> {
+pub(super) fn open(directory: &Path) -> Result<Tokens, Failure> {
     Tokens::open(directory).map_err(|error| Failure::of(REFUSED, &error))
 }
 

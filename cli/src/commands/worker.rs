@@ -50,6 +50,9 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     if let Some(slots) = arguments.slots {
         config.slots = slots;
     }
+    if let Some(isolation) = arguments.isolation {
+        config.isolation = isolation;
+    }
     for label in arguments.labels {
         let (key, value) = label.split_once('=').unwrap_or((&label, ""));
         config.labels.insert(key.to_owned(), value.to_owned());

@@ -1,7 +1,7 @@
 //! `buildpool workers`, `drain WORKER`, `resume WORKER`
 
 use super::jobs::ago;
-use crate::arguments::{DrainArguments, Form, PoolOptions, ResumeArguments, WorkersArguments};
+use crate::arguments::{DrainArguments, Form, PoolOptions, ResumeArguments, WorkersAction, WorkersArguments};
 use crate::failure::Failure;
 use crate::settings;
 use crate::terminal::table::{Cell, Table};
@@ -11,8 +11,12 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub(crate) fn list(arguments: &WorkersArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &WorkersArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
+        if let Some(WorkersAction::Approve(approve)) = &arguments.action {
+            let client = settings::connect(&approve.pool).await?;
+            return print(&client.approve(&approve.worker).await?, approve.form);
+        }
         let client = settings::connect(&arguments.pool).await?;
         print(&client.workers().await?, arguments.form)
     })

@@ -252,4 +252,15 @@ pub struct WorkerRecord {
     pub last_seen_ms: i64,
     /// Of its software.
     pub version: String,
+    /// An operator let it take jobs, or nobody has to.
+    #[serde(default = "yes")]
+    pub approved: bool,
+    /// The name of the token that its identity belongs to.
+    #[serde(default)]
+    pub token: Option<String>,
+}
+
+/// Workers that were known before approval was are approved.
+const fn yes() -> bool {
+    true
 }

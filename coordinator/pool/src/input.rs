@@ -109,6 +109,8 @@ pub enum Input {
         session: Session,
         /// What it said.
         register: Box<Register>,
+        /// The name of the token that it came with.
+        token: String,
     },
     /// A worker said all that it holds.
     Reported {
@@ -145,6 +147,13 @@ pub enum Input {
         draining: bool,
         /// After how long what still runs is ended.
         deadline: Option<Duration>,
+    },
+    /// Let a worker take jobs that waits for an operator's word.
+    Approve {
+        /// Whom to answer.
+        client: ClientRef,
+        /// The worker's name.
+        worker: String,
     },
     /// The whole pool takes no more jobs and grants nothing, or does again.
     DrainPool {

@@ -35,6 +35,7 @@ pub(crate) struct Keeping {
     pub(crate) absent: usize,
     pub(crate) draining: usize,
     pub(crate) quarantined: usize,
+    pub(crate) unapproved: usize,
     pub(crate) busy: usize,
     pub(crate) without_resources: usize,
 }
@@ -111,6 +112,8 @@ impl Pool {
                 &mut keeping.draining
             } else if worker.is_quarantined() {
                 &mut keeping.quarantined
+            } else if !worker.record.approved {
+                &mut keeping.unapproved
             } else if worker.free_slots() == 0 || worker.declined {
                 &mut keeping.busy
             } else {
@@ -153,13 +156,19 @@ impl Keeping {
             (self.without_resources, "short of a counted resource"),
             (self.draining, "draining"),
             (self.quarantined, "quarantined"),
+            (self.unapproved, "waiting for an operator's approval"),
             (self.absent, "not connected"),
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-        let total = self.busy + self.without_resources + self.draining + self.quarantined + self.absent;
+        let total = self.busy
+            + self.without_resources
+            + self.draining
+            + self.quarantined
+            + self.unapproved
+            + self.absent;
         match total {
             1 => format!("the one worker that fits is {}", parts.join(", ").trim_start_matches("1 ")),
             _ => format!("of {total} workers that fit: {}", parts.join(", ")),

@@ -33,6 +33,8 @@ pub struct Config {
     pub local: bool,
     /// What each submitter may have.
     pub quotas: Quotas,
+    /// A worker that is new waits for an operator's word.
+    pub approve_workers: bool,
 }
 
 impl Default for Config {
@@ -43,6 +45,7 @@ impl Default for Config {
             live_jobs_max: limits::LIVE_JOBS_MAX,
             local: false,
             quotas: Quotas::default(),
+            approve_workers: false,
         }
     }
 }
@@ -156,6 +159,8 @@ impl Pool {
                     draining: false,
                     last_seen_ms: attempt.granted_at_ms,
                     version: String::new(),
+                    approved: true,
+                    token: None,
                 },
             );
         }
@@ -230,7 +235,8 @@ impl Pool {
             Input::Submit { client, submit } => self.submit(now, client, *submit),
             Input::Cancel { client, job, by, reason } => self.cancel(now, client, job, &by, reason),
             Input::Delivered { job } => self.delivered(job),
-            Input::Registered { session, register } => self.register(now, session, *register),
+            Input::Registered { session, register, token } => self.register(now, session, *register, token),
+            Input::Approve { client, worker } => self.approve(client, &worker),
             Input::Reported { session, held, condition } => self.report(now, session, &held, condition),
             Input::Declined { session, lease, reason } => self.declined(now, session, lease, &reason),
             Input::Gone { session } => self.gone(now, session),

@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Pool {
-    pub(crate) fn register(&mut self, now: Now, session: Session, register: Register) {
-        if let Err(error) = self.admit(now, &register) {
+    pub(crate) fn register(&mut self, now: Now, session: Session, register: Register, token: String) {
+        if let Err(error) = self.admit(now, &register, &token) {
             return self.emit(Effect::Close { session, error });
         }
         let id = register.worker;
         self.supersede(id);
-        self.note_worker(now, &register);
+        self.note_worker(now, &register, token);
         self.roster.connect(id, session, register.boot);
         let wishes = self.note_held(now, id, &register.held, register.condition);
         let again = self.note_not_held(now, id, &register.held, true);
@@ -52,7 +52,7 @@ impl Pool {
     }
 
     /// Whether this worker may take its name and identity.
-    fn admit(&mut self, now: Now, register: &Register) -> Result<(), LinkError> {
+    fn admit(&mut self, now: Now, register: &Register, token: &str) -> Result<(), LinkError> {
         if let Err(error) = check_name("worker name", &register.name) {
             return Err(LinkError::new(ErrorCode::Invalid, error.to_string()));
         }
@@ -70,6 +70,16 @@ impl Pool {
             return Err(LinkError::new(
                 ErrorCode::Exhausted,
                 format!("the pool has {WORKERS_MAX} workers, which is its limit"),
+            ));
+        }
+        let owner = self.roster.get(register.worker).and_then(|worker| worker.record.token.as_deref());
+        if let Some(owner) = owner.filter(|owner| *owner != token) {
+            return Err(LinkError::new(
+                ErrorCode::Forbidden,
+                format!(
+                    "worker id {} belongs to the token `{owner}`, and this is `{token}`; a worker that was given another token on purpose joins as a new one when `worker-id` is removed from its data directory",
+                    register.worker
+                ),
             ));
         }
         if let Some(worker) = self.roster.get(register.worker)
@@ -115,6 +125,21 @@ impl Pool {
         self.emit(Effect::Persist(Change::Worker(record)));
     }
 
+    /// An operator's word: a worker that is new may take jobs.
+    pub(crate) fn approve(&mut self, client: ClientRef, name: &str) {
+        let Some(worker) = self.roster.by_name(name).and_then(|id| self.roster.get_mut(id)) else {
+            let error = LinkError::new(
+                ErrorCode::NotFound,
+                format!("no worker is named `{}`; `buildpool workers` lists them", name.escape_debug()),
+            );
+            return self.emit(Effect::Refused { client, error });
+        };
+        worker.record.approved = true;
+        let record = worker.record.clone();
+        self.emit(Effect::Persist(Change::Worker(record)));
+        self.emit(Effect::Acknowledged { client, job: None });
+    }
+
     /// The newest connection of a worker wins.
     fn supersede(&mut self, worker: WorkerId) {
         if let Some(old) = self.roster.get(worker).and_then(Worker::session) {
@@ -124,7 +149,7 @@ impl Pool {
         }
     }
 
-    fn note_worker(&mut self, now: Now, register: &Register) {
+    fn note_worker(&mut self, now: Now, register: &Register, token: String) {
         self.take_name(&register.name, register.worker);
         let known = self.roster.get(register.worker);
         let record = WorkerRecord {
@@ -136,6 +161,8 @@ impl Pool {
             draining: known.is_some_and(|worker| worker.record.draining),
             last_seen_ms: now.wall_ms,
             version: register.version.clone(),
+            approved: !self.config.approve_workers || known.is_some_and(|worker| worker.record.approved),
+            token: Some(token),
         };
         self.emit(Effect::Persist(Change::Worker(record.clone())));
         match self.roster.get_mut(register.worker) {

@@ -68,7 +68,9 @@ impl Worker {
             .distrusted
             .first()
             .map(|job| format!("it was asked to end job {job} and has not confirmed it"));
-        unconfirmed.or_else(|| self.condition.quarantined.clone())
+        let unapproved = (!self.record.approved)
+            .then(|| format!("it waits for approval: `buildpool workers approve {}`", self.record.name));
+        unconfirmed.or_else(|| self.condition.quarantined.clone()).or(unapproved)
     }
 
     pub(crate) fn session(&self) -> Option<Session> {
@@ -97,6 +99,7 @@ impl Worker {
             && !self.is_draining()
             && !self.declined
             && !self.is_quarantined()
+            && self.record.approved
             && self.free_slots() > 0
     }
 

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -256,11 +257,35 @@ impl Connection {
         }
     }
 
+    /// What belongs to a request that is being served is not counted anew.
+    fn within_rate(&self, message: &FromClient) -> Result<(), LinkError> {
+        let is_part = matches!(
+            message,
+            FromClient::Register { .. }
+                | FromClient::Transfer(_)
+                | FromClient::Taken { .. }
+                | FromClient::Unfollow { .. }
+        );
+        let name = &self.back.principal.name;
+        if is_part {
+            return Ok(());
+        }
+        self.back.shared.rates.take(name, Instant::now()).map_err(|limit| {
+            let text = format!(
+                "`{name}` asks too often: {limit} requests a minute are allowed (requests_per_minute); ask again in a moment"
+            );
+            LinkError::new(ErrorCode::Exhausted, text)
+        })
+    }
+
     async fn request(&mut self, message: FromClient) {
         if self.tasks.len() > REQUESTS_MAX {
             let text =
                 format!("{REQUESTS_MAX} requests of this connection are being served; wait for answers");
             let error = LinkError::new(ErrorCode::Exhausted, text);
+            return self.back.say(ToClient::Error { request: requests::number(&message), error }).await;
+        }
+        if let Err(error) = self.within_rate(&message) {
             return self.back.say(ToClient::Error { request: requests::number(&message), error }).await;
         }
         match message {

@@ -4,6 +4,7 @@ pub(crate) mod client_conn;
 pub(crate) mod follow;
 mod idle;
 pub(crate) mod listen;
+pub(crate) mod rate;
 pub(crate) mod requests;
 pub(crate) mod router;
 pub(crate) mod worker_conn;

@@ -13,11 +13,12 @@ use crate::store::{HistoryKey, JobFilter, LogError, Lookup};
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submit, Submitter};
 use buildpool_protocol::client_link::{
-    FromClient, JobSummary, Role, SubmitMessage, ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
+    AuditEntry, FromClient, JobSummary, Role, SubmitMessage, ToClient, TokenCreated, TokenSummary, View,
+    WorkerSummary,
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{BuildId, JobId};
-use buildpool_protocol::limits::JOBS_PAGE_MAX;
+use buildpool_protocol::limits::{JOBS_PAGE_MAX, TEXT_BYTES_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::Source;
 use buildpool_protocol::transfer::ObjectId;
@@ -45,7 +46,10 @@ pub(crate) fn number(message: &FromClient) -> Option<u32> {
         | FromClient::Drain { request, .. }
         | FromClient::TokenCreate { request, .. }
         | FromClient::TokenList { request }
-        | FromClient::TokenRevoke { request, .. } => Some(*request),
+        | FromClient::TokenRevoke { request, .. }
+        | FromClient::TokenRotate { request, .. }
+        | FromClient::Approve { request, .. }
+        | FromClient::Audit { request, .. } => Some(*request),
     }
 }
 
@@ -79,15 +83,31 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         FromClient::Cancel { job, reason, .. } => cancel(&back, request, &job, reason).await.map(|()| None),
         FromClient::Drain { worker, draining, deadline, .. } => {
             let client = ClientRef { connection: back.connection, request };
-            let input = Input::Drain { client, worker, draining, deadline };
-            match admin(&back, "draining a worker") {
+            let action = if draining { "drain" } else { "resume" };
+            match admin(&back, "draining a worker").and_then(|()| note(&back, action, &worker, "")) {
                 Ok(()) => {
+                    let input = Input::Drain { client, worker, draining, deadline };
                     back.shared.runtime.input(input).await;
                     Ok(None)
                 }
                 Err(error) => Err(error),
             }
         }
+        FromClient::Approve { worker, .. } => {
+            let client = ClientRef { connection: back.connection, request };
+            match admin(&back, "approving a worker").and_then(|()| note(&back, "approve", &worker, "")) {
+                Ok(()) => {
+                    back.shared.runtime.input(Input::Approve { client, worker }).await;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
+            }
+        }
+        FromClient::Audit { limit, .. } => {
+            audit(&back, limit).map(|entries| Some(ToClient::Audit { request, entries }))
+        }
+        FromClient::TokenRotate { token, grace, expires, .. } => token_rotate(&back, &token, grace, expires)
+            .map(|created| Some(ToClient::Token { request, created })),
         FromClient::TokenCreate { role, name, expires, .. } => token_create(&back, role, &name, expires)
             .map(|created| Some(ToClient::Token { request, created })),
         FromClient::TokenList { .. } => {
@@ -398,6 +418,7 @@ pub(crate) async fn workers(back: &Back, request: u32) {
 
 async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result<(), LinkError> {
     let job = back.shared.resolve(text)?;
+    note(back, "cancel", &job.to_string(), &reason)?;
     let client = ClientRef { connection: back.connection, request };
     back.shared
         .runtime
@@ -429,6 +450,30 @@ fn token_create(
     let created =
         shared.tokens.create(role, name, expires, shared.fingerprint.as_deref(), &back.principal.name);
     created.map_err(|error| LinkError::new(ErrorCode::Invalid, error.to_string()))
+}
+
+fn token_rotate(
+    back: &Back,
+    token: &str,
+    grace: Duration,
+    expires: Option<Duration>,
+) -> Result<TokenCreated, LinkError> {
+    admin(back, "rotating a token")?;
+    let Shared { tokens, fingerprint, .. } = &*back.shared;
+    let rotated = tokens.rotate(token, grace, expires, fingerprint.as_deref(), &back.principal.name);
+    rotated.map_err(|error| LinkError::from(&error))
+}
+
+/// Writes down who asked for what, before it is done.
+fn note(back: &Back, action: &str, subject: &str, detail: &str) -> Result<(), LinkError> {
+    let detail = &detail[..detail.floor_char_boundary(TEXT_BYTES_MAX)];
+    let subject = &subject[..subject.floor_char_boundary(TEXT_BYTES_MAX)];
+    back.shared.tokens.audit(&back.principal.name, action, subject, detail).map_err(internal)
+}
+
+fn audit(back: &Back, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {
+    admin(back, "reading the audit log")?;
+    back.shared.tokens.audit_tail(limit.clamp(1, JOBS_PAGE_MAX as u32)).map_err(internal)
 }
 
 fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {

@@ -107,8 +107,12 @@ fn authenticate(shared: &Shared, headers: &HeaderMap, roles: &[Role]) -> Result<
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.strip_prefix("Bearer "))
         .map(str::trim);
-    let Some(bearer) = bearer else {
+    let refused = |actor: &str, why: &str| {
         shared.metrics.refused.inc();
+        shared.note_refused(actor, why);
+    };
+    let Some(bearer) = bearer else {
+        refused("nobody", "no token");
         return Err(refuse(
             StatusCode::UNAUTHORIZED,
             ErrorCode::Unauthorized,
@@ -118,12 +122,10 @@ fn authenticate(shared: &Shared, headers: &HeaderMap, roles: &[Role]) -> Result<
     let principal = shared
         .tokens
         .verify(bearer)
-        .inspect_err(|_| {
-            shared.metrics.refused.inc();
-        })
+        .inspect_err(|error| refused("unknown", &error.to_string()))
         .map_err(|error| refuse(StatusCode::UNAUTHORIZED, ErrorCode::Unauthorized, &error.to_string()))?;
     if !roles.contains(&principal.role) {
-        shared.metrics.refused.inc();
+        refused(&principal.name, "its role does not allow it");
         let wanted: Vec<_> = roles.iter().map(|role| role.name()).collect();
         let text = format!(
             "the token `{}` has role {}; this needs {}",

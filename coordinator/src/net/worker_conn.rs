@@ -42,7 +42,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     shared.metrics.worker_connections.inc();
     let name = register.name.clone();
     let mut outbox = shared.hub.add_worker(session);
-    shared.runtime.input(Input::Registered { session, register }).await;
+    shared.runtime.input(Input::Registered { session, register, token: principal.name.clone() }).await;
     let (transfers, mut frames) = Peer::new(shared.clone(), Who::Worker(session));
     let unacknowledged = HashMap::new();
     let mut connection =

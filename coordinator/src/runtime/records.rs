@@ -219,6 +219,8 @@ pub(super) fn to_pool_worker(worker: WorkerRecord) -> pool::WorkerRecord {
         draining: worker.draining,
         last_seen_ms: worker.last_seen_ms,
         version: worker.version,
+        approved: worker.approved,
+        token: worker.token,
     }
 }
 
@@ -234,6 +236,8 @@ fn to_store_worker(worker: pool::WorkerRecord, first_seen_ms: i64) -> WorkerReco
         quarantined: None,
         first_seen_ms,
         last_seen_ms: worker.last_seen_ms,
+        approved: worker.approved,
+        token: worker.token,
     }
 }
 

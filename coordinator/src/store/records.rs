@@ -188,6 +188,17 @@ pub struct WorkerRecord {
     pub first_seen_ms: i64,
     /// Milliseconds since 1970 by the coordinator's clock.
     pub last_seen_ms: i64,
+    /// An operator let it take jobs, or nobody has to.
+    #[serde(default = "yes")]
+    pub approved: bool,
+    /// The name of the token that its identity belongs to.
+    #[serde(default)]
+    pub token: Option<String>,
+}
+
+/// Workers that were known before approval was are approved.
+const fn yes() -> bool {
+    true
 }
 
 /// What is remembered of a job that passed.

@@ -200,6 +200,8 @@ mod tests {
             quarantined: None,
             first_seen_ms: 1,
             last_seen_ms: 2,
+            approved: true,
+            token: None,
         }))
     }
 

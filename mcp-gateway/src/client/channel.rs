@@ -267,6 +267,7 @@ impl Channel {
             | ToClient::Workers { .. }
             | ToClient::Token { .. }
             | ToClient::Tokens { .. }
+            | ToClient::Audit { .. }
             | ToClient::Transfer(_) => {
                 let request = match self.opening {
                     Opening::Submit(_) => "submit",

@@ -8,8 +8,8 @@ use super::requests::{self, Call, Requests};
 use super::target::Target;
 use super::transfer::Transfer;
 use buildpool_protocol::client_link::{
-    Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Role, SubmitMessage, ToClient, TokenCreated,
-    TokenSummary, View, WorkerSummary,
+    AuditEntry, Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Role, SubmitMessage, ToClient,
+    TokenCreated, TokenSummary, View, WorkerSummary,
 };
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
@@ -262,6 +262,47 @@ impl Client {
         match self.call(|request| FromClient::TokenRevoke { request, token }).await? {
             ToClient::Tokens { tokens, .. } => Ok(tokens),
             _ => Err(wrong_answer("token_revoke")),
+        }
+    }
+
+    /// Replaces a token by a new one of the same name and role. Never said twice: after [`ClientError::Interrupted`] look at
+    /// the list.
+    ///
+    /// # Errors
+    /// `not_found`, `ambiguous`, `forbidden`, and what the link itself reports.
+    pub async fn token_rotate(
+        &self,
+        token: &str,
+        grace: Duration,
+        expires: Option<Duration>,
+    ) -> Result<TokenCreated, ClientError> {
+        let token = token.to_owned();
+        match self.call(|request| FromClient::TokenRotate { request, token, grace, expires }).await? {
+            ToClient::Token { created, .. } => Ok(created),
+            _ => Err(wrong_answer("token_rotate")),
+        }
+    }
+
+    /// Lets a worker take jobs that waits for an operator's word.
+    ///
+    /// # Errors
+    /// `not_found`, `forbidden`, and what the link itself reports.
+    pub async fn approve(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
+        let worker = worker.to_owned();
+        match self.call(|request| FromClient::Approve { request, worker }).await? {
+            ToClient::Workers { workers, .. } => Ok(workers),
+            _ => Err(wrong_answer("approve")),
+        }
+    }
+
+    /// The last lines of the audit log, the newest first.
+    ///
+    /// # Errors
+    /// `forbidden`, and what the link itself reports.
+    pub async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, ClientError> {
+        match self.call(|request| FromClient::Audit { request, limit }).await? {
+            ToClient::Audit { entries, .. } => Ok(entries),
+            _ => Err(wrong_answer("audit")),
         }
     }
 

@@ -261,7 +261,8 @@ fn request_of(message: &ToClient) -> Option<u32> {
         | ToClient::Jobs { request, .. }
         | ToClient::Workers { request, .. }
         | ToClient::Token { request, .. }
-        | ToClient::Tokens { request, .. } => Some(*request),
+        | ToClient::Tokens { request, .. }
+        | ToClient::Audit { request, .. } => Some(*request),
     }
 }
 
@@ -284,6 +285,9 @@ pub(super) fn name_of(message: &FromClient) -> &'static str {
         FromClient::TokenCreate { .. } => "token_create",
         FromClient::TokenList { .. } => "token_list",
         FromClient::TokenRevoke { .. } => "token_revoke",
+        FromClient::TokenRotate { .. } => "token_rotate",
+        FromClient::Approve { .. } => "approve",
+        FromClient::Audit { .. } => "audit",
         FromClient::Transfer(_) => "transfer",
     }
 }

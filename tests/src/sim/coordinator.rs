@@ -218,7 +218,11 @@ impl Coordinator {
                     let session = Session(self.sessions);
                     connected.session = Some(session);
                     running.sessions.insert(session, id);
-                    running.inbox.push_back(Input::Registered { session, register });
+                    running.inbox.push_back(Input::Registered {
+                        session,
+                        register,
+                        token: "workers".to_owned(),
+                    });
                 }
             }
             (Up::Message(message), Some(session)) => match *message {

@@ -3,6 +3,7 @@
 
 mod backups;
 mod commands;
+mod guarding;
 mod interrupts;
 mod local_pool;
 mod observing;

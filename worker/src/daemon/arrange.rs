@@ -14,6 +14,8 @@ use std::path::PathBuf;
 pub(super) struct Arranged {
     pub(super) argv: Vec<String>,
     pub(super) directory: PathBuf,
+    /// What of the worker's directories is the job's.
+    pub(super) own: Vec<PathBuf>,
 }
 
 /// Makes the attempt's directory with its record, and the files that the command sees.
@@ -38,6 +40,9 @@ pub(super) fn arrange(home: &Home, workspaces: &Workspaces, grant: &Grant) -> Re
     // xcodebuild refuses a bundle that is there, so each attempt has its own.
     let bundle = attempt_directory.join("result.xcresult");
     let with_bundle = buildpool_evidence::with_result_bundle(&argv, &bundle);
+    let mut own = vec![prepared.directory.clone(), prepared.root.clone()];
+    own.extend(prepared.derived_data.clone());
+    own.extend(with_bundle.is_some().then(|| bundle.clone()));
     let mut spec = grant.spec.clone();
     spec.env.clear();
     let record = AttemptRecord {
@@ -50,5 +55,5 @@ pub(super) fn arrange(home: &Home, workspaces: &Workspaces, grant: &Grant) -> Re
         since_boot_secs: Now::read().continuous.as_secs_f64(),
     };
     records::write(&attempt_directory, records::ATTEMPT, &record, Durability::Process).map_err(failed)?;
-    Ok(Arranged { argv: with_bundle.unwrap_or(argv), directory: prepared.directory })
+    Ok(Arranged { argv: with_bundle.unwrap_or(argv), directory: prepared.directory, own })
 }

@@ -6,6 +6,7 @@ use super::attempt::{Attempt, Stage};
 use super::keepers::{KeeperLink, Work};
 use super::lease::cut_off;
 use crate::environment;
+use crate::isolation::Reach;
 use crate::keeper::messages::{FromKeeper, Kept, Run, ToKeeper};
 use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
@@ -31,10 +32,17 @@ impl Agent {
                 let grace = attempt.spec.grace.unwrap_or(GRACE);
                 let (cut_off_after, cut_off_grace) = cut_off(self.lost_after, attempt.spec.on_lost, grace);
                 let now = Now::read().continuous;
+                let reach = Reach {
+                    data_directory: self.home.directory(),
+                    hidden: &self.config.hidden,
+                    own: &arranged.own,
+                    directory: &arranged.directory,
+                };
+                let argv = self.config.isolation.around(arranged.argv, &reach);
                 let run = Run {
                     lease: attempt.lease,
                     attempt_directory: self.home.attempt(id),
-                    argv: arranged.argv,
+                    argv,
                     directory: arranged.directory,
                     environment: environment::of_attempt(&attempt.spec, id, &self.environment),
                     secrets,

@@ -3,6 +3,7 @@
 mod cancelling;
 mod draining;
 mod fairness;
+mod guarding;
 mod losing;
 mod placing;
 mod restarting;

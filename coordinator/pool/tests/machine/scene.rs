@@ -231,7 +231,17 @@ impl Scene {
     pub(crate) fn join(&mut self, register: Register) -> (Session, Vec<Effect>) {
         self.sessions += 1;
         let session = Session(self.sessions);
-        (session, self.step(Input::Registered { session, register: Box::new(register) }))
+        (session, self.step(Self::registered(session, register, "workers")))
+    }
+
+    pub(crate) fn registered(session: Session, register: Register, token: &str) -> Input {
+        Input::Registered { session, register: Box::new(register), token: token.to_owned() }
+    }
+
+    /// A worker joins with another token than the usual one.
+    pub(crate) fn join_with(&mut self, register: Register, token: &str) -> Vec<Effect> {
+        self.sessions += 1;
+        self.step(Self::registered(Session(self.sessions), register, token))
     }
 
     /// A worker with so many slots joins.

@@ -1,0 +1,151 @@
+//! Attacks of each kind, over real processes.
+
+use buildpool_tests::{Finished, Pool, PoolBuilder, wait_until};
+use std::process::Command;
+
+fn configured(text: &str) -> PoolBuilder {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let (_, path) = file.keep().unwrap();
+    PoolBuilder::default().coordinator(&["--config", path.to_str().unwrap()])
+}
+
+fn token(pool: &Pool, role: &str, name: &str) -> String {
+    pool.buildpool(&["token", "create", "--role", role, "--name", name]).expect(0).out().trim().to_owned()
+}
+
+fn with(pool: &Pool, token: &str, arguments: &[&str]) -> Finished {
+    pool.command(arguments).env("BUILDPOOL_TOKEN", token).output().unwrap().into()
+}
+
+#[test]
+fn a_submitter_can_t_end_another_s_job_nor_do_what_only_an_admin_may() {
+    let pool = Pool::start(1);
+    let (ada, mallory) = (token(&pool, "submit", "ada"), token(&pool, "submit", "mallory"));
+    let go = pool.place().file("go");
+    let text = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let started = with(&pool, &ada, &["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
+    let job = started.out().trim().to_owned();
+    let refused = with(&pool, &mallory, &["cancel", &job]).expect(1);
+    assert!(refused.err().contains("is ada's"), "{refused}");
+    for forbidden in [
+        &["audit"][..],
+        &["token", "rotate", "ada"],
+        &["token", "list"],
+        &["drain", "w0"],
+        &["workers", "approve", "w0"],
+    ] {
+        let refused = with(&pool, &mallory, forbidden).expect(1);
+        assert!(refused.err().contains("needs an admin token"), "{forbidden:?}: {refused}");
+    }
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(pool.wait_for_state(&job, "done")["verdict"], "passed");
+}
+
+#[test]
+fn the_audit_log_says_who_did_what_and_can_t_be_forged_by_what_is_written_into_it() {
+    let pool = Pool::start(1);
+    let job = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sleep", "600"]).expect(0);
+    let reason = "enough\n2026-01-01T00:00:00Z  root  token_create  evil\x1b[2J";
+    pool.buildpool(&["cancel", job.out().trim(), "--reason", reason]).expect(0);
+    pool.buildpool(&["drain", "w0"]).expect(0);
+    with(&pool, "bp_1_2", &["jobs"]).expect(125);
+    let entries = pool.buildpool(&["audit", "--json"]).expect(0).json();
+    let entries = entries.as_array().unwrap();
+    let actions: Vec<&str> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["refused", "drain", "cancel", "token_create", "token_create"]);
+    assert_eq!((&entries[1]["actor"], &entries[1]["subject"]), (&"admin".into(), &"w0".into()));
+    assert_eq!(entries[2]["detail"], reason, "kept as it was");
+    let shown = pool.buildpool(&["audit"]).expect(0).out();
+    assert_eq!(shown.lines().count(), 1 + entries.len(), "one line an entry:\n{shown}");
+    assert!(!shown.contains('\x1b'), "{shown:?}");
+    let data = pool.data("coordinator");
+    let by_files = pool.buildpool(&["audit", "--data-dir", data.to_str().unwrap(), "--limit", "1", "--json"]);
+    assert_eq!(by_files.expect(0).json().as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_rotated_token_lets_its_bearer_change_over_and_then_cuts_it_off() {
+    let mut pool = PoolBuilder::default().start();
+    let old = token(&pool, "submit", "ci");
+    let new = pool.buildpool(&["token", "rotate", "ci", "--grace", "1h"]).expect(0).out().trim().to_owned();
+    for token in [&old, &new] {
+        with(&pool, token, &["jobs"]).expect(0);
+    }
+    pool.add_worker(Vec::new());
+    pool.wait_for_workers();
+    pool.buildpool(&["token", "rotate", "worker", "--grace", "0s"]).expect(0);
+    wait_until("the live connection is cut", || {
+        pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"] == false
+    });
+}
+
+#[test]
+fn a_worker_that_nobody_approved_gets_no_job() {
+    let pool = configured("approve_workers = true\n").worker(&[]).start();
+    let job =
+        pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "true"]).expect(0).out().trim().to_owned();
+    let waits = pool.job(&job);
+    assert_eq!(waits["state"], "queued");
+    assert!(waits["waiting"]["reason"].as_str().unwrap().contains("waiting for an operator's approval"));
+    assert!(pool.buildpool(&["workers"]).expect(0).out().contains("buildpool workers approve w0"));
+    pool.buildpool(&["workers", "approve", "w0"]).expect(0);
+    assert_eq!(pool.wait_for_state(&job, "done")["verdict"], "passed");
+}
+
+#[test]
+fn who_asks_too_often_is_told_so_and_nobody_else_is_held_up() {
+    let pool = configured("requests_per_minute = 30\n").start();
+    let (one, other) = (token(&pool, "submit", "one"), token(&pool, "submit", "other"));
+    let refused = (0..60).map(|_| with(&pool, &one, &["jobs"])).find(|asked| asked.code() != 0).unwrap();
+    assert!(refused.err().contains("`one` asks too often: 30 requests a minute"), "{refused}");
+    with(&pool, &other, &["jobs"]).expect(0);
+}
+
+#[test]
+fn a_copied_worker_id_is_of_no_use_with_another_token() {
+    let mut pool = Pool::start(1);
+    let mallory = token(&pool, "worker", "mallory");
+    pool.kill_worker(0);
+    let forged = pool.place().home().join("forged");
+    std::fs::create_dir(&forged).unwrap();
+    std::fs::copy(pool.data("w0").join("worker-id"), forged.join("worker-id")).unwrap();
+    let log = pool.place().home().join("forged.log");
+    let mut command = pool.command(&["worker", "--name", "w0", "--data-dir", forged.to_str().unwrap()]);
+    command.env("BUILDPOOL_TOKEN", &mallory).stderr(std::fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    wait_until("it is refused", || {
+        std::fs::read_to_string(&log).unwrap().contains("belongs to the token `worker`")
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"], false);
+}
+
+#[test]
+fn an_isolated_job_reads_neither_the_token_nor_other_jobs_nor_the_worker() {
+    let sandbox = Command::new("bwrap").args(["--bind", "/", "/", "--unshare-pid", "true"]).output();
+    if !sandbox.is_ok_and(|done| done.status.success()) {
+        eprintln!("SKIPPED: bubblewrap is not on this machine, or may not make namespaces here");
+        return;
+    }
+    let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap", "--slots", "2"]).start();
+    let worker = pool.data("w0");
+    // A job that is over has left its log in the spool or a workspace; nothing of the directory is seen, nor written.
+    pool.shell("echo of another job").expect(0);
+    let data = worker.display();
+    let hidden = pool.shell(&format!("cat {data}/worker-id; ls -A {data}; echo x > {data}/worker-id"));
+    assert!(!hidden.out().contains('-') || !hidden.out().contains(pool.worker_token()), "{hidden}");
+    let identity = std::fs::read_to_string(worker.join("worker-id")).unwrap();
+    assert!(!hidden.out().contains(identity.trim()) && identity.len() > 30, "{hidden}");
+    // The daemon's environment and memory hold the token: its processes are not there.
+    let pid = pool.worker_pid(0);
+    let secret =
+        pool.shell(&format!("cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/{pid}/environ; kill -9 {pid}"));
+    assert!(!secret.out().contains("BUILDPOOL_TOKEN"), "{secret}");
+    // What is its own works, and ends as it does without: a file, an exit code, a program that is not there.
+    assert_eq!(pool.shell("pwd > mine && test -s mine && cat mine | wc -l").expect(0).out().trim(), "1");
+    pool.shell("exit 7").expect(7);
+    pool.buildpool(&["run", "--no-snapshot", "--", "no-such-program"]).expect(127);
+    assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"], true);
+}

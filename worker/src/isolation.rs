@@ -1,0 +1,207 @@
+//! What a job can reach on its worker beside its own files. See `docs/security.md` for what each mode keeps and what not.
+//!
+//! A mode is a program that is put before the job's command. The data directory with other workspaces, logs and the worker's
+//! identity is hidden, and so are the files that hold the worker's token; what belongs to the job is put back.
+
+use serde::Deserialize;
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// A shell in the sandbox starts the command: what can't be found or executed ends as it does elsewhere, with 127 or 126.
+const EXEC: [&str; 4] = ["/bin/sh", "-c", r#"exec "$@""#, "sh"];
+/// Where macOS keeps the program that runs another one under a profile.
+const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
+
+/// How jobs are kept from what is not theirs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Not: a job can do what the worker's user can.
+    #[default]
+    None,
+    /// Linux: namespaces of its own for mounts and processes, and no capabilities.
+    Bubblewrap,
+    /// macOS: a profile that denies the worker's files and signals to other processes.
+    SandboxExec,
+}
+
+/// What a job may and may not see.
+#[derive(Debug)]
+pub struct Reach<'a> {
+    /// The worker's data directory.
+    pub data_directory: &'a Path,
+    /// Other files and directories that are hidden.
+    pub hidden: &'a [PathBuf],
+    /// What the job has of the data directory, and its own directory wherever that is.
+    pub own: &'a [PathBuf],
+    /// Where the command runs.
+    pub directory: &'a Path,
+}
+
+impl Isolation {
+    /// As in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Bubblewrap => "bubblewrap",
+            Self::SandboxExec => "sandbox-exec",
+        }
+    }
+
+    /// The arguments that run this command inside.
+    pub fn around(self, argv: Vec<String>, reach: &Reach<'_>) -> Vec<String> {
+        let before = match self {
+            Self::None => return argv,
+            Self::Bubblewrap => bubblewrap(reach),
+            Self::SandboxExec => vec![SANDBOX_EXEC.to_owned(), "-p".to_owned(), profile(reach)],
+        };
+        let exec = EXEC.into_iter().map(str::to_owned);
+        before.into_iter().chain(exec).chain(argv).collect()
+    }
+
+    /// The program that is missing on this machine, if one is.
+    pub fn missing(self, path: Option<&OsStr>) -> Option<&'static str> {
+        let on_path = |name: &str| {
+            path.is_some_and(|path| {
+                std::env::split_paths(path).any(|directory| directory.join(name).is_file())
+            })
+        };
+        match self {
+            Self::None => None,
+            Self::Bubblewrap => (!on_path("bwrap")).then_some("bwrap (package bubblewrap)"),
+            Self::SandboxExec => (!Path::new(SANDBOX_EXEC).is_file()).then_some(SANDBOX_EXEC),
+        }
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Isolation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = [Self::None, Self::Bubblewrap, Self::SandboxExec];
+        known.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
+            format!("`{text}` is no isolation; valid are {}", known.map(Self::name).join(", "))
+        })
+    }
+}
+
+/// Order matters: a later mount lies over an earlier one.
+fn bubblewrap(reach: &Reach<'_>) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut add = |option: &str, operands: &[&Path]| {
+        words.push(option.to_owned());
+        words.extend(operands.iter().map(|path| path.display().to_string()));
+    };
+    let (root, null) = (Path::new("/"), Path::new("/dev/null"));
+    add("bwrap", &[]);
+    add("--bind", &[root, root]);
+    add("--dev-bind", &[Path::new("/dev"), Path::new("/dev")]);
+    add("--unshare-pid", &[]);
+    add("--proc", &[Path::new("/proc")]);
+    add("--tmpfs", &[reach.data_directory]);
+    for path in reach.hidden {
+        if path.is_dir() {
+            add("--tmpfs", &[path]);
+        } else if path.exists() {
+            add("--ro-bind", &[null, path]);
+        }
+    }
+    for path in reach.own {
+        add("--bind-try", &[path, path]);
+    }
+    add("--chdir", &[reach.directory]);
+    words.extend(["--cap-drop", "ALL", "--"].map(str::to_owned));
+    words
+}
+
+/// Later rules go before earlier ones.
+fn profile(reach: &Reach<'_>) -> String {
+    let mut lines = vec!["(version 1)".to_owned(), "(allow default)".to_owned()];
+    let mut rule = |verb: &str, path: &Path| {
+        lines.push(format!("({verb} file-read* file-write* (subpath {}))", quoted(path)));
+    };
+    rule("deny", reach.data_directory);
+    for path in reach.hidden {
+        rule("deny", path);
+    }
+    for path in reach.own {
+        rule("allow", path);
+    }
+    lines.push("(deny signal)".to_owned());
+    lines.push("(allow signal (target same-sandbox))".to_owned());
+    lines.push("(deny process-info*)".to_owned());
+    lines.push("(allow process-info* (target same-sandbox))".to_owned());
+    lines.join("\n")
+}
+
+/// A string of the profile's language, which is a Scheme.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Isolation, Reach};
+    use std::path::{Path, PathBuf};
+
+    fn around(mode: Isolation) -> Vec<String> {
+        let own = [PathBuf::from("/var/w/workspaces/1/tree")];
+        let hidden = [PathBuf::from("/etc/no \"such\" file")];
+        let reach = Reach {
+            data_directory: Path::new("/var/w"),
+            hidden: &hidden,
+            own: &own,
+            directory: Path::new("/var/w/workspaces/1/tree/sub"),
+        };
+        mode.around(vec!["cargo".into(), "test".into()], &reach)
+    }
+
+    #[test]
+    fn without_isolation_the_command_is_as_it_was() {
+        assert_eq!(around(Isolation::None), ["cargo", "test"]);
+    }
+
+    #[test]
+    fn in_bubblewrap_the_data_directory_goes_before_what_is_put_back() {
+        let words = around(Isolation::Bubblewrap);
+        let at = |word: &str| words.iter().position(|other| other == word).expect(word);
+        assert!(at("--tmpfs") < at("--bind-try"), "{words:?}");
+        assert_eq!(words[at("--tmpfs") + 1], "/var/w");
+        assert!(words.windows(2).any(|pair| pair == ["--cap-drop", "ALL"]));
+        assert!(at("--unshare-pid") < at("--proc"), "the other processes are not seen");
+        assert_eq!(words[words.len() - 2..], ["cargo", "test"]);
+    }
+
+    #[test]
+    fn the_profile_denies_first_and_quotes_what_it_names() {
+        let words = around(Isolation::SandboxExec);
+        assert_eq!(words[..2], ["/usr/bin/sandbox-exec", "-p"]);
+        let lines: Vec<&str> = words[2].lines().collect();
+        assert_eq!(lines[..2], ["(version 1)", "(allow default)"]);
+        assert_eq!(lines[2], "(deny file-read* file-write* (subpath \"/var/w\"))");
+        assert!(lines[3].contains(r#"(subpath "/etc/no \"such\" file")"#), "{}", lines[3]);
+        assert_eq!(lines[4], "(allow file-read* file-write* (subpath \"/var/w/workspaces/1/tree\"))");
+        let depth =
+            words[2].chars().fold(0_i32, |depth, c| depth + i32::from(c == '(') - i32::from(c == ')'));
+        assert_eq!(depth, 0, "every parenthesis is closed");
+    }
+
+    #[test]
+    fn a_mode_is_known_by_its_name_only() {
+        assert_eq!("bubblewrap".parse(), Ok(Isolation::Bubblewrap));
+        assert!("jail".parse::<Isolation>().unwrap_err().contains("none, bubblewrap, sandbox-exec"));
+        assert_eq!(
+            Isolation::Bubblewrap.missing(Some("/nowhere".as_ref())),
+            Some("bwrap (package bubblewrap)")
+        );
+    }
+}
