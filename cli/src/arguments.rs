@@ -170,9 +170,15 @@ pub(crate) struct WorkerArguments {
     /// Jobs at a time
     #[arg(long, value_name = "N")]
     pub(crate) slots: Option<u32>,
+    /// Where to go and with what, as `token create` says it: the coordinator's URL, `#` and the token
+    #[arg(long, value_name = "URL#TOKEN", value_parser = join, conflicts_with_all = ["coordinator", "token"])]
+    pub(crate) join: Option<Join>,
     /// A label that jobs can ask for
     #[arg(long = "label", value_name = "KEY[=VALUE]")]
     pub(crate) labels: Vec<String>,
+    /// Offer no labels for the tools that are found, as `rust=1.91.0`
+    #[arg(long)]
+    pub(crate) no_tools: bool,
     /// Something countable that jobs can take
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
@@ -524,6 +530,12 @@ pub(crate) struct TokenPlace {
 
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArguments {
+    /// Look at this data directory of a coordinator
+    #[arg(long, value_name = "DIR", conflicts_with = "worker")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Look at this machine as a worker, by its configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) worker: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     #[command(flatten)]
@@ -567,6 +579,45 @@ pub(crate) struct InstallArguments {
 pub(crate) enum InstallWhat {
     /// Print the configuration with which an MCP client starts the gateway, or write it
     McpClient(InstallMcpClientArguments),
+    /// Print the unit or property list that keeps a worker running, or write it
+    Worker(InstallServiceArguments),
+    /// Print the unit or property list that keeps a coordinator running, or write it
+    Coordinator(InstallServiceArguments),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InstallServiceArguments {
+    /// For the machine, as a user of its own, instead of for this user's session
+    #[arg(long)]
+    pub(crate) system: bool,
+    /// systemd or launchd; what this system has by default
+    #[arg(long, value_name = "systemd|launchd", hide_possible_values = true)]
+    pub(crate) init: Option<Init>,
+    /// Write the files instead of printing the unit, and print what starts it
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// A worker's coordinator and token, as `token create` says them; they go into its configuration
+    #[arg(long, value_name = "URL#TOKEN", value_parser = join)]
+    pub(crate) join: Option<Join>,
+    /// Its configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Its data directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// As whom the machine runs it
+    #[arg(long, value_name = "USER", requires = "system")]
+    pub(crate) service_user: Option<String>,
+    /// Write below this directory instead of below `/`, as when a package is made
+    #[arg(long, value_name = "DIR", requires = "write")]
+    pub(crate) root: Option<PathBuf>,
+}
+
+/// Who starts daemons.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Init {
+    Systemd,
+    Launchd,
 }
 
 #[derive(Args, Debug)]
@@ -622,6 +673,23 @@ pub(crate) struct McpArguments {
     /// Also offer what the MCP conformance suite calls
     #[arg(long, hide = true)]
     pub(crate) conformance_fixtures: bool,
+}
+
+/// A coordinator and the token that opens it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Join {
+    pub(crate) url: String,
+    pub(crate) token: String,
+}
+
+fn join(text: &str) -> Result<Join, String> {
+    match text.split_once('#') {
+        Some((url, token)) if url.contains("://") && token.starts_with("bp_") => {
+            Ok(Join { url: url.to_owned(), token: token.to_owned() })
+        }
+        // The text may hold a token: it is not repeated.
+        _ => Err("valid is URL#TOKEN, as in wss://pool.example.com:7420#bp_…".to_owned()),
+    }
 }
 
 fn resource(text: &str) -> Result<(String, u32), String> {

@@ -8,6 +8,7 @@ mod commands;
 mod durations;
 mod exit;
 mod failure;
+mod service;
 mod settings;
 mod terminal;
 

@@ -226,6 +226,8 @@ impl Pool {
         let data = Self::data_of(&self.place, &name);
         let worker = &mut self.workers[index];
         let mut command = self.place.command(["worker", "--coordinator", &worker.url, "--data-dir", &data]);
+        // What is on the machine that runs the tests is nothing to the tests, and takes time to find.
+        command.arg("--no-tools");
         if !worker.arguments.iter().any(|argument| argument == "--name") {
             command.args(["--name", &name]);
         }

@@ -59,3 +59,51 @@ fn the_units_pass_systemd_s_own_check() {
         assert!(checked.status.success() && said.trim().is_empty(), "{name}: {said}");
     }
 }
+
+#[test]
+fn the_debian_package_holds_the_program_and_units_that_find_it() {
+    if Command::new("dpkg-deb").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: dpkg-deb is not on this machine");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    // The program itself would take long to compress; what is packaged does not depend on its size.
+    std::fs::write(at("program"), "#!/bin/sh\necho buildpool 1.2.3\n").expect("written");
+    let run = |command: &mut Command| {
+        let done = command.output().expect("it runs");
+        assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8_lossy(&done.stdout).trim().to_owned()
+    };
+    run(Command::new("chmod").arg("755").arg(at("program")));
+    let package = run(Command::new(deploy("debian/build")).arg(at("program")).arg(directory.path()));
+    assert!(package.contains("buildpool_1.2.3_"), "{package}");
+    let told = run(Command::new("dpkg-deb").arg("--info").arg(&package));
+    for line in ["Package: buildpool", "Version: 1.2.3", "Recommends: git", "postinst", "prerm"] {
+        assert!(told.contains(line), "{line} in\n{told}");
+    }
+    run(Command::new("dpkg").arg("-x").arg(&package).arg(at("root")));
+    let installed = at("root/usr/bin/buildpool");
+    assert_eq!(run(&mut Command::new(&installed)), "buildpool 1.2.3");
+    for part in ["coordinator", "worker"] {
+        let unit = at("root/usr/lib/systemd/system").join(format!("buildpool-{part}.service"));
+        let unit = std::fs::read_to_string(unit).expect("a unit");
+        assert!(unit.contains("ExecStart=/usr/bin/buildpool "), "{part}");
+    }
+    for script in ["postinst", "prerm"] {
+        let text = run(Command::new("dpkg-deb").args(["--info", &package, script]));
+        std::fs::write(at(script), text).expect("written");
+        run(Command::new("sh").arg("-n").arg(at(script)));
+    }
+}
+
+#[test]
+fn the_homebrew_formula_is_valid_ruby() {
+    if Command::new("ruby").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: ruby is not on this machine");
+        return;
+    }
+    let checked =
+        Command::new("ruby").arg("-c").arg(deploy("homebrew/buildpool.rb")).output().expect("it runs");
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}

@@ -25,6 +25,8 @@ pub struct Config {
     pub slots: u32,
     /// Labels beside `os`, `arch` and `name`.
     pub labels: BTreeMap<String, String>,
+    /// Labels of tools that were found on the machine; configured ones go before them.
+    pub found: BTreeMap<String, String>,
     /// Counted resources.
     pub resources: BTreeMap<String, u32>,
     /// Identity, attempts and workspaces live here.
@@ -121,6 +123,7 @@ impl Config {
             name: host_name(),
             slots: 1,
             labels: BTreeMap::new(),
+            found: BTreeMap::new(),
             resources: BTreeMap::new(),
             data_dir: data_dir.into(),
             token: None,
@@ -242,6 +245,7 @@ impl Config {
             ("arch".to_owned(), crate::platform::arch().to_owned()),
             ("name".to_owned(), self.name.clone()),
         ]);
+        labels.extend(self.found.clone());
         labels.extend(self.labels.iter().map(|(name, value)| (name.clone(), value.clone())));
         labels
     }

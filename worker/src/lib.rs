@@ -14,6 +14,7 @@ pub mod link;
 pub mod platform;
 pub mod records;
 pub mod supervisor;
+pub mod tools;
 pub mod workspace;
 
 pub use config::{Config, ConfigError};

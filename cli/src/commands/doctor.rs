@@ -1,15 +1,23 @@
 //! `buildpool doctor`: looks at what has to be right, changes nothing, starts nothing.
 
+mod mac;
+
 use crate::arguments::DoctorArguments;
 use crate::failure::{Failure, REFUSED};
 use crate::settings::{self, Settings};
 use crate::terminal::{self, Colour};
+use buildpool_coordinator::store::{self, Depth, Weight};
 use buildpool_gateway::client::{Client, Target, chain};
 use buildpool_gateway::local::LocalPool;
 use buildpool_gateway::project::Configuration;
 use serde::Serialize;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
+
+/// With less room than this, builds begin to fail.
+const ROOM_BYTES: u64 = 5_000_000_000;
 
 /// How something is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -29,19 +37,32 @@ struct Check {
     name: &'static str,
     state: State,
     text: String,
+    /// How to mend it; empty where there is nothing to mend.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    remedy: String,
 }
 
 impl Check {
     fn new(name: &'static str, state: State, text: impl Into<String>) -> Self {
-        Self { name, state, text: text.into() }
+        Self { name, state, text: text.into(), remedy: String::new() }
+    }
+
+    fn mended_by(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: remedy.into(), ..self }
     }
 }
 
 /// Exits 1 when something failed.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
-        let mut checks = vec![version(), configuration(), git(), project()];
+        let mut checks = match (&arguments.data_dir, &arguments.worker) {
+            (Some(directory), _) => coordinator(directory),
+            (None, Some(config)) => worker(config),
+            (None, None) => vec![version(), configuration(), git(), project()],
+        };
+        let is_of_a_machine = arguments.data_dir.is_some() || arguments.worker.is_some();
         match settings::target(&arguments.pool) {
+            _ if is_of_a_machine => {}
             Ok(Target::Named(endpoint)) => checks.extend(pool(Target::Named(endpoint)).await),
             Ok(Target::Local(local)) => checks.extend(local_pool(&local).await),
             Err(failure) => checks.push(Check::new("pool", State::Failed, failure.message())),
@@ -109,6 +130,81 @@ fn project() -> Check {
     }
 }
 
+/// Looks through a coordinator's data directory, also while it runs.
+fn coordinator(directory: &Path) -> Vec<Check> {
+    let remarks = store::check(directory, Depth::Quick);
+    let mut checks = vec![version(), disk(directory)];
+    checks.extend(remarks.into_iter().map(|remark| {
+        let state = match remark.weight {
+            Weight::Note => State::Ok,
+            Weight::Warning => State::Warning,
+            Weight::Error => State::Failed,
+        };
+        Check::new("data", state, format!("{}: {}", remark.path.display(), remark.text))
+            .mended_by(remark.remedy)
+    }));
+    checks
+}
+
+/// Looks at what a worker with this configuration needs.
+fn worker(file: &Path) -> Vec<Check> {
+    let mut checks = vec![version()];
+    let config = match buildpool_worker::Config::from_file(file) {
+        Ok(config) => config,
+        Err(error) => {
+            let remedy = "write one by `buildpool install worker --write --join URL#TOKEN`";
+            checks.push(Check::new("configuration", State::Failed, chain(&error)).mended_by(remedy));
+            return checks;
+        }
+    };
+    checks.push(match config.check() {
+        Ok(()) => Check::new("configuration", State::Ok, file.display().to_string()),
+        Err(error) => Check::new("configuration", State::Failed, chain(&error))
+            .mended_by("correct this key in the file"),
+    });
+    checks.extend(config.hidden.iter().map(|path| private(path)));
+    checks.push(disk(&config.data_dir));
+    let tools = buildpool_worker::tools::find();
+    let listed: Vec<String> = tools.iter().map(|(name, version)| format!("{name}={version}")).collect();
+    checks.push(Check::new("tools", State::Ok, listed.join(" ")));
+    if !tools.contains_key("git") {
+        let text = "git can't be run, so jobs on snapshots can't be laid out";
+        checks.push(Check::new("git", State::Failed, text).mended_by("install git"));
+    }
+    if std::env::consts::OS == "macos" {
+        checks.extend(mac::checks(&tools));
+    }
+    checks
+}
+
+/// A file that only its owner may read.
+fn private(path: &Path) -> Check {
+    let Ok(metadata) = std::fs::metadata(path) else {
+        let text = format!("{} can't be looked at", path.display());
+        return Check::new("permissions", State::Warning, text)
+            .mended_by("check that it exists and whose it is");
+    };
+    if metadata.permissions().mode() & 0o077 == 0 {
+        return Check::new("permissions", State::Ok, format!("{} is its owner's only", path.display()));
+    }
+    let text = format!("others on this machine may read {}, which may hold a token", path.display());
+    Check::new("permissions", State::Warning, text).mended_by(format!("chmod 600 '{}'", path.display()))
+}
+
+/// Room for logs and workspaces.
+fn disk(directory: &Path) -> Check {
+    let nearest = directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
+    let Some(free) = buildpool_worker::platform::disk_free_bytes(nearest) else {
+        return Check::new("disk", State::Warning, format!("{} can't be measured", nearest.display()));
+    };
+    let text = format!("{:.1} GB free for {}", free as f64 / 1e9, directory.display());
+    if free >= ROOM_BYTES {
+        return Check::new("disk", State::Ok, text);
+    }
+    Check::new("disk", State::Warning, text)
+        .mended_by("free some room, or move the data directory to a larger disk")
+}
+
 /// Says how the pool of this machine is, without starting it.
 async fn local_pool(local: &LocalPool) -> Vec<Check> {
     let place = format!("in {}, its log in {}", local.directory().display(), local.log_file().display());
@@ -172,7 +268,11 @@ fn text(checks: &[Check]) -> String {
             State::Failed => ("failed ", Colour::Red),
         };
         let word = if colourful { colour.paint(word) } else { word.to_owned() };
-        format!("{word}  {:width$}  {}\n", check.name, terminal::one_line(&check.text))
+        let remedy = match check.remedy.as_str() {
+            "" => String::new(),
+            remedy => format!("{:width$}  to mend: {}\n", "", terminal::one_line(remedy), width = width + 9),
+        };
+        format!("{word}  {:width$}  {}\n{remedy}", check.name, terminal::one_line(&check.text))
     });
     lines.collect()
 }

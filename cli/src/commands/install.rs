@@ -1,15 +1,23 @@
 //! `buildpool install`: sets up what is around this program.
 
-use crate::arguments::{InstallMcpClientArguments, InstallWhat};
+use crate::arguments::{Init, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, Join};
 use crate::failure::{Failure, POOL, USAGE};
+use crate::service::{Part, Scope, Service};
 use crate::settings;
 use crate::terminal;
+use buildpool_gateway::directories;
 use buildpool_gateway::install::Installation;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn run(what: InstallWhat) -> Result<ExitCode, Failure> {
     match what {
         InstallWhat::McpClient(arguments) => mcp_client(&arguments),
+        InstallWhat::Worker(arguments) => service(Part::Worker, arguments),
+        InstallWhat::Coordinator(arguments) => service(Part::Coordinator, arguments),
     }
 }
 
@@ -33,4 +41,120 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
     let path = installation.write(arguments.client).map_err(|error| Failure::of(POOL, &error))?;
     terminal::print(&format!("{}\n", path.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the unit or property list, or writes it with the configuration that it names.
+fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, Failure> {
+    let scope = if arguments.system { Scope::System } else { Scope::User };
+    let service = describe(part, scope, &arguments)?;
+    let home = std::env::home_dir().unwrap_or_default();
+    let launchd = match arguments.init {
+        Some(init) => init == Init::Launchd,
+        None => std::env::consts::OS == "macos",
+    };
+    let (path, text) = if launchd {
+        (service.plist_path(&home), service.plist())
+    } else {
+        (service.unit_path(&home), service.unit())
+    };
+    if !arguments.write {
+        terminal::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let below = |path: &Path| match &arguments.root {
+        Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+        None => path.to_owned(),
+    };
+    if let Some(join) = &arguments.join {
+        let token = service.config.with_extension("token");
+        write(&below(&token), &format!("{}\n", join.token), Secrecy::Private)?;
+        write(&below(&service.config), &worker_config(join, &token, &service.data_dir), Secrecy::Private)?;
+    } else if !below(&service.config).exists() {
+        write(&below(&service.config), example(part), Secrecy::Private)?;
+    }
+    write(&below(&path), &text, Secrecy::Open)?;
+    terminal::print(&format!("{}\n", path.display()))?;
+    for command in service.start_commands(launchd, &home, nix::unistd::getuid().as_raw()) {
+        terminal::print(&format!("{command}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(part: Part, scope: Scope, arguments: &InstallServiceArguments) -> Result<Service, Failure> {
+    if part == Part::Coordinator && arguments.join.is_some() {
+        return Err(Failure::new(USAGE, "--join: only a worker joins"));
+    }
+    let no_home = || Failure::new(USAGE, "this user has no home directory; name --config and --data-dir");
+    let file = format!("{}.toml", part.name());
+    let (config, data, user) = match scope {
+        Scope::System => {
+            let user = match part {
+                Part::Coordinator => "buildpool",
+                Part::Worker => "buildpool-worker",
+            };
+            (Path::new("/etc/buildpool").join(file), Path::new("/var/lib").join(user), user)
+        }
+        Scope::User => {
+            let config = directories::configuration().ok_or_else(no_home)?.join(file);
+            (config, directories::data().ok_or_else(no_home)?.join(part.name()), "")
+        }
+    };
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    Ok(Service {
+        part,
+        scope,
+        program: settings::program()?,
+        config: absolute(arguments.config.clone().unwrap_or(config)),
+        data_dir: absolute(arguments.data_dir.clone().unwrap_or(data)),
+        user: arguments.service_user.clone().unwrap_or_else(|| user.to_owned()),
+    })
+}
+
+fn worker_config(join: &Join, token: &Path, data_dir: &Path) -> String {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    format!(
+        "# Written by `buildpool install worker`.\ncoordinator = {}\ntoken_file = {}\ndata_dir = {}\nslots = 1\n",
+        quoted(&join.url),
+        quoted(&token.display().to_string()),
+        quoted(&data_dir.display().to_string())
+    )
+}
+
+const fn example(part: Part) -> &'static str {
+    match part {
+        Part::Coordinator => include_str!("../../../deploy/coordinator.toml"),
+        Part::Worker => include_str!("../../../deploy/worker.toml"),
+    }
+}
+
+/// Who may read a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Secrecy {
+    /// Its owner.
+    Private,
+    /// Everybody.
+    Open,
+}
+
+/// Writes a file beside its place and moves it there.
+fn write(path: &Path, text: &str, secrecy: Secrecy) -> Result<(), Failure> {
+    let (file_mode, directory_mode) = match secrecy {
+        Secrecy::Private => (0o600, 0o700),
+        Secrecy::Open => (0o644, 0o755),
+    };
+    let carry_out = || -> io::Result<()> {
+        if let Some(parent) = path.parent() {
+            DirBuilder::new().recursive(true).mode(directory_mode).create(parent)?;
+        }
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}", std::process::id()));
+        let beside = PathBuf::from(beside);
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(file_mode).open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&beside, path)
+    };
+    carry_out()
+        .map_err(|error| Failure::while_doing(POOL, format!("{} can't be written", path.display()), &error))
 }

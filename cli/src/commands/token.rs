@@ -21,7 +21,14 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         match arguments.action {
             TokenAction::Create { place, role, name, expires, form } => {
-                show_created(&create(&place, role, &name, expires).await?, form)
+                let (created, url) = create(&place, role, &name, expires).await?;
+                if role == Role::Worker && !form.json {
+                    terminal::warn(&format!(
+                        "to join: buildpool install worker --write --join '{url}#{}'",
+                        created.token
+                    ));
+                }
+                show_created(&created, form)
             }
             TokenAction::Rotate { place, which, grace, expires, form } => {
                 show_created(&rotate(&place, &which, grace, expires).await?, form)
@@ -55,15 +62,33 @@ async fn create(
     role: Role,
     name: &str,
     expires: Option<Duration>,
-) -> Result<TokenCreated, Failure> {
+) -> Result<(TokenCreated, String), Failure> {
     let Some(config) = files(place)? else {
-        return Ok(settings::connect(&place.pool).await?.token_create(role, name, expires).await?);
+        let client = settings::connect(&place.pool).await?;
+        let url = client.pool().url.to_string();
+        return Ok((client.token_create(role, name, expires).await?, url));
     };
     let tokens = open(&config.data_dir)?;
     let fingerprint = fingerprint(&config)?;
-    tokens
+    let created = tokens
         .create(role, name, expires, fingerprint.as_deref(), BY_FILES)
-        .map_err(|error| Failure::of(REFUSED, &error))
+        .map_err(|error| Failure::of(REFUSED, &error))?;
+    Ok((created, url_of(&config)))
+}
+
+/// Where a coordinator with this configuration is reached from elsewhere, as far as this machine knows.
+fn url_of(config: &Config) -> String {
+    let is_plain = match config.protection {
+        Protection::Off => true,
+        Protection::Automatic => config.listen.ip().is_loopback(),
+        Protection::Files { .. } => false,
+    };
+    let scheme = if is_plain { "ws" } else { "wss" };
+    if !config.listen.ip().is_unspecified() {
+        return format!("{scheme}://{}", config.listen);
+    }
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    format!("{scheme}://{}:{}", host.unwrap_or_else(|| "HOST".to_owned()), config.listen.port())
 }
 
 async fn rotate(

@@ -44,6 +44,9 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         config.coordinator = url;
     }
     config.token = arguments.token.or(config.token).or_else(|| variable("BUILDPOOL_TOKEN"));
+    if let Some(join) = arguments.join {
+        (config.coordinator, config.token) = (join.url, Some(join.token));
+    }
     if let Some(name) = arguments.name {
         config.name = name;
     }
@@ -67,6 +70,9 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     }
     if let Some(protocol) = arguments.protocol {
         config.protocol = protocol;
+    }
+    if !arguments.no_tools {
+        config.found = buildpool_worker::tools::find();
     }
     config.check().map_err(|error| Failure::of(USAGE, &error))?;
     Ok(config)

@@ -48,7 +48,11 @@ impl Scene {
                 condition: Condition::default(),
             };
             let session = Session(u64::try_from(number).unwrap_or_default());
-            scene.handle(Input::Registered { session, register: Box::new(register), token: "workers".into() });
+            scene.handle(Input::Registered {
+                session,
+                register: Box::new(register),
+                token: "workers".into(),
+            });
         }
         while scene.pool.load().0 < queued {
             scene.submit();

@@ -3,7 +3,9 @@
 
 mod backups;
 mod commands;
+mod documented;
 mod guarding;
+mod installing;
 mod interrupts;
 mod local_pool;
 mod observing;

@@ -1,0 +1,333 @@
+//! Units of systemd and property lists of launchd for the two daemons. Text only: nothing is read or written here.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Which daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Coordinator,
+    Worker,
+}
+
+/// Who starts it: the machine, or a user's session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scope {
+    System,
+    User,
+}
+
+/// A daemon that is started with the machine or the session.
+#[derive(Clone, Debug)]
+pub(crate) struct Service {
+    pub(crate) part: Part,
+    pub(crate) scope: Scope,
+    /// The `buildpool` that is started.
+    pub(crate) program: PathBuf,
+    pub(crate) config: PathBuf,
+    pub(crate) data_dir: PathBuf,
+    /// As whom, where the machine starts it.
+    pub(crate) user: String,
+}
+
+impl Part {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Coordinator => "coordinator",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// The unit as it is packaged: for the machine, shut as far as its work allows.
+const COORDINATOR_UNIT: &str = include_str!("../../deploy/systemd/buildpool-coordinator.service");
+const WORKER_UNIT: &str = include_str!("../../deploy/systemd/buildpool-worker.service");
+
+impl Service {
+    /// Where systemd looks for it.
+    pub(crate) fn unit_path(&self, home: &Path) -> PathBuf {
+        let name = format!("buildpool-{}.service", self.part.name());
+        match self.scope {
+            Scope::System => Path::new("/etc/systemd/system").join(name),
+            Scope::User => home.join(".config/systemd/user").join(name),
+        }
+    }
+
+    /// Where launchd looks for it.
+    pub(crate) fn plist_path(&self, home: &Path) -> PathBuf {
+        let name = format!("{}.plist", self.label());
+        match self.scope {
+            Scope::System => Path::new("/Library/LaunchDaemons").join(name),
+            Scope::User => home.join("Library/LaunchAgents").join(name),
+        }
+    }
+
+    fn label(&self) -> String {
+        format!("dev.buildpool.{}", self.part.name())
+    }
+
+    fn arguments(&self) -> [String; 6] {
+        [
+            self.program.display().to_string(),
+            self.part.name().to_owned(),
+            "--config".to_owned(),
+            self.config.display().to_string(),
+            "--data-dir".to_owned(),
+            self.data_dir.display().to_string(),
+        ]
+    }
+
+    /// The systemd unit.
+    pub(crate) fn unit(&self) -> String {
+        let start = self.arguments().map(|word| systemd_word(&word)).join(" ");
+        let packaged = match self.part {
+            Part::Coordinator => COORDINATOR_UNIT,
+            Part::Worker => WORKER_UNIT,
+        };
+        let mut out = String::new();
+        for line in packaged.lines() {
+            let key = line.split_once('=').map_or(line, |(key, _)| key);
+            match (key, self.scope) {
+                ("ExecStart", _) => out.push_str(&format!("ExecStart={start}")),
+                ("User" | "Group", Scope::System) => out.push_str(&format!("{key}={}", self.user)),
+                ("WantedBy", Scope::User) => out.push_str("WantedBy=default.target"),
+                (_, Scope::User) if !IN_A_SESSION.contains(&key) && !line.starts_with(['[', '#']) => continue,
+                _ => out.push_str(line),
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The property list.
+    pub(crate) fn plist(&self) -> String {
+        let log = self.data_dir.join("log.txt");
+        let mut list = List::default();
+        list.string("Label", &self.label());
+        list.array("ProgramArguments", &self.arguments());
+        match (self.part, self.scope) {
+            // Simulators, keychains and code signing need the GUI session.
+            (Part::Worker, Scope::User) => {
+                list.string("LimitLoadToSessionType", "Aqua");
+                list.string("ProcessType", "Interactive");
+            }
+            (Part::Coordinator, Scope::User) => list.string("ProcessType", "Interactive"),
+            (_, Scope::System) => list.string("UserName", &self.user),
+        }
+        list.boolean("KeepAlive", true);
+        list.boolean("RunAtLoad", true);
+        if self.part == Part::Worker {
+            // Keepers outlive the daemon.
+            list.boolean("AbandonProcessGroup", true);
+        }
+        list.integer("ExitTimeOut", 60);
+        list.integer("Umask", 0o077);
+        list.nested("SoftResourceLimits", "NumberOfFiles", 65_536);
+        for key in ["StandardOutPath", "StandardErrorPath"] {
+            list.string(key, &log.display().to_string());
+        }
+        list.done()
+    }
+
+    /// What starts it now and at every start of the machine or session.
+    pub(crate) fn start_commands(&self, launchd: bool, home: &Path, uid: u32) -> Vec<String> {
+        let unit = format!("buildpool-{}", self.part.name());
+        match (launchd, self.scope) {
+            (false, Scope::System) => {
+                vec!["systemctl daemon-reload".to_owned(), format!("systemctl enable --now {unit}")]
+            }
+            (false, Scope::User) => vec![
+                "systemctl --user daemon-reload".to_owned(),
+                format!("systemctl --user enable --now {unit}"),
+                "loginctl enable-linger".to_owned(),
+            ],
+            (true, scope) => {
+                let domain = match scope {
+                    Scope::System => "system".to_owned(),
+                    Scope::User => format!("gui/{uid}"),
+                };
+                vec![format!("launchctl bootstrap {domain} '{}'", self.plist_path(home).display())]
+            }
+        }
+    }
+}
+
+/// Keys of the packaged units that also count in a user's session; the others need rights that it does not have.
+const IN_A_SESSION: &[&str] = &[
+    "",
+    "Description",
+    "Documentation",
+    "Type",
+    "Restart",
+    "RestartSec",
+    "KillMode",
+    "SendSIGKILL",
+    "TimeoutStopSec",
+    "UMask",
+    "NoNewPrivileges",
+];
+
+/// A word of `ExecStart` (systemd.service(5), COMMAND LINES): quoted where it has blanks, `%` and `$` doubled.
+fn systemd_word(word: &str) -> String {
+    let escaped = word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    if escaped.contains(char::is_whitespace) { format!("\"{escaped}\"") } else { escaped }
+}
+
+/// A property list in the making.
+#[derive(Default)]
+struct List(String);
+
+impl List {
+    fn key(&mut self, key: &str) {
+        // Writing to a String can't fail.
+        let _ = writeln!(self.0, "    <key>{key}</key>");
+    }
+
+    fn value(&mut self, value: &str) {
+        let _ = writeln!(self.0, "    {value}");
+    }
+
+    fn string(&mut self, key: &str, text: &str) {
+        self.key(key);
+        self.value(&format!("<string>{}</string>", xml(text)));
+    }
+
+    fn boolean(&mut self, key: &str, value: bool) {
+        self.key(key);
+        self.value(if value { "<true/>" } else { "<false/>" });
+    }
+
+    fn integer(&mut self, key: &str, value: u32) {
+        self.key(key);
+        self.value(&format!("<integer>{value}</integer>"));
+    }
+
+    fn array(&mut self, key: &str, texts: &[String]) {
+        self.key(key);
+        self.value("<array>");
+        for text in texts {
+            self.value(&format!("    <string>{}</string>", xml(text)));
+        }
+        self.value("</array>");
+    }
+
+    fn nested(&mut self, key: &str, inner: &str, value: u32) {
+        self.key(key);
+        self.value("<dict>");
+        self.value(&format!("    <key>{inner}</key>"));
+        self.value(&format!("    <integer>{value}</integer>"));
+        self.value("</dict>");
+    }
+
+    fn done(self) -> String {
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n<plist version=\"1.0\">\n<dict>\n{}</dict>\n</plist>\n",
+            self.0
+        )
+    }
+}
+
+fn xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, Scope, Service};
+    use plist::Value;
+    use std::path::Path;
+
+    fn service(part: Part, scope: Scope) -> Service {
+        Service {
+            part,
+            scope,
+            program: "/opt/build & pool/buildpool".into(),
+            config: "/etc/buildpool/worker.toml".into(),
+            data_dir: "/var/lib/buildpool".into(),
+            user: "ci".into(),
+        }
+    }
+
+    fn dictionary(service: &Service) -> plist::Dictionary {
+        let list = Value::from_reader_xml(service.plist().as_bytes()).unwrap();
+        list.into_dictionary().unwrap()
+    }
+
+    /// What launchd must be told, and where that is written.
+    #[test]
+    fn the_property_lists_say_what_launchd_needs_to_know() {
+        use Part::{Coordinator, Worker};
+        use Scope::{System, User};
+        let text = |text: &str| Some(Value::String(text.to_owned()));
+        for (part, scope, key, expected, source) in [
+            (
+                Worker,
+                User,
+                "LimitLoadToSessionType",
+                text("Aqua"),
+                "TN2083: per-user GUI services are Aqua agents",
+            ),
+            (Worker, User, "ProcessType", text("Interactive"), "launchd.plist(5): Standard is throttled"),
+            (
+                Worker,
+                User,
+                "AbandonProcessGroup",
+                Some(true.into()),
+                "launchd.plist(5): else the group is killed",
+            ),
+            (Worker, System, "AbandonProcessGroup", Some(true.into()), "launchd.plist(5)"),
+            (Coordinator, User, "AbandonProcessGroup", None, "it leaves nothing behind"),
+            (Worker, System, "UserName", text("ci"), "launchd.plist(5): only in the system domain"),
+            (Worker, User, "UserName", None, "launchd.plist(5): only in the system domain"),
+            (
+                Worker,
+                System,
+                "LimitLoadToSessionType",
+                None,
+                "launchd.plist(5): daemons have no session type",
+            ),
+            (Worker, User, "KeepAlive", Some(true.into()), "launchd.plist(5): restarted whenever it ends"),
+            (Coordinator, System, "RunAtLoad", Some(true.into()), "launchd.plist(5)"),
+            (Worker, User, "ExitTimeOut", Some(60.into()), "launchd.plist(5): 20 s before SIGKILL otherwise"),
+            (Worker, User, "Umask", Some(63.into()), "launchd.plist(5): a decimal number"),
+        ] {
+            let found = dictionary(&service(part, scope)).get(key).cloned();
+            assert_eq!(found, expected, "{part:?} {scope:?} {key}: {source}");
+        }
+        let list = dictionary(&service(Worker, User));
+        let arguments = list.get("ProgramArguments").and_then(Value::as_array).unwrap();
+        assert_eq!(arguments[0].as_string(), Some("/opt/build & pool/buildpool"));
+        let limits = list.get("SoftResourceLimits").and_then(Value::as_dictionary).unwrap();
+        assert_eq!(limits.get("NumberOfFiles"), Some(&65_536.into()), "256 is the system's own");
+    }
+
+    #[test]
+    fn units_of_a_session_have_nothing_that_needs_the_machine_s_rights() {
+        for part in [Part::Coordinator, Part::Worker] {
+            let unit = service(part, Scope::User).unit();
+            for key in
+                ["User=", "ProtectSystem=", "CapabilityBoundingSet=", "network-online", "StateDirectory="]
+            {
+                assert!(!unit.contains(key), "{key} in\n{unit}");
+            }
+            assert!(unit.contains("WantedBy=default.target") && unit.contains("Restart=always"), "{unit}");
+            let system = service(part, Scope::System).unit();
+            assert!(system.contains("\nUser=ci\n") && system.contains("WantedBy=multi-user.target"));
+        }
+        let worker = service(Part::Worker, Scope::User).unit();
+        assert!(worker.contains("KillMode=process"), "keepers outlive the daemon");
+        assert!(worker.contains("ExecStart=\"/opt/build & pool/buildpool\" worker --config "), "{worker}");
+    }
+
+    #[test]
+    fn each_goes_where_its_system_looks() {
+        let home = Path::new("/Users/ci");
+        let agent = service(Part::Worker, Scope::User);
+        assert_eq!(agent.plist_path(home), home.join("Library/LaunchAgents/dev.buildpool.worker.plist"));
+        let start = agent.start_commands(true, home, 501);
+        assert!(start[0].starts_with("launchctl bootstrap gui/501 "), "{start:?}");
+        let daemon = service(Part::Coordinator, Scope::System);
+        assert_eq!(daemon.unit_path(home), Path::new("/etc/systemd/system/buildpool-coordinator.service"));
+        assert_eq!(daemon.start_commands(true, home, 0)[0].split(' ').nth(2), Some("system"));
+    }
+}

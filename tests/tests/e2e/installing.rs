@@ -1,0 +1,121 @@
+//! From a token to a worker that the machine keeps running, and a new program under a running job.
+
+use buildpool_tests::{Finished, Pool, wait_until};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn written(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
+    let pool = Pool::start(0);
+    let created = pool.buildpool(&["token", "create", "--role", "worker", "--name", "mac-1"]).expect(0);
+    let line = created.err();
+    let (_, line) = line.split_once("to join: buildpool ").unwrap();
+    let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+    let root = pool.place().home().join("root");
+    let mut all = words.clone();
+    all.extend(["--system", "--init", "systemd", "--root", root.to_str().unwrap()]);
+    let installed: Finished = pool.buildpool(&all).expect(0);
+    assert!(installed.out().contains("systemctl enable --now buildpool-worker"), "{installed}");
+    let unit = written(&root.join("etc/systemd/system/buildpool-worker.service"));
+    assert!(
+        unit.contains(" worker --config /etc/buildpool/worker.toml --data-dir /var/lib/buildpool-worker\n")
+    );
+    let (config, token) = (root.join("etc/buildpool/worker.toml"), root.join("etc/buildpool/worker.token"));
+    for file in [&config, &token] {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", file.display());
+    }
+    assert_eq!(written(&token).trim(), created.out().trim());
+    // The files are below another root here; what the unit starts is started by hand.
+    let here = written(&config).replace("/etc/buildpool/", root.join("etc/buildpool/").to_str().unwrap());
+    std::fs::write(&config, here).unwrap();
+    let data = pool.place().home().join("mac-1");
+    let mut command = pool.place().command(["worker", "--name", "mac-1", "--config"]);
+    command.arg(&config).arg("--data-dir").arg(&data).env_remove("BUILDPOOL_TOKEN").stderr(Stdio::null());
+    let _worker = Daemon(command.spawn().unwrap());
+    wait_until("it has joined", || {
+        pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"] == true
+    });
+    let labels = pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["labels"].clone();
+    assert_eq!(labels["os"], std::env::consts::OS);
+    let git = labels["git"].as_str().unwrap().to_owned();
+    let ran = pool.buildpool(&["run", "--no-snapshot", "--label", &format!("git={git}"), "--", "true"]);
+    ran.expect(0);
+    let doctor = pool.buildpool(&["doctor", "--worker", config.to_str().unwrap()]);
+    assert!(doctor.out().contains(&format!("git={git}")), "{doctor}");
+}
+
+#[test]
+fn a_token_in_a_joining_string_is_not_repeated_when_it_is_wrong() {
+    let pool = Pool::start(0);
+    let refused = pool.buildpool(&["worker", "--join", "pool.example#bp_1_secret"]);
+    assert!(refused.code() != 0 && refused.err().contains("URL#TOKEN"), "{refused}");
+}
+
+#[test]
+fn a_new_program_takes_over_the_jobs_of_the_old_one() {
+    let mut pool = Pool::start(1);
+    let go = pool.place().file("go");
+    let text = format!("echo old; while [ ! -e {} ]; do sleep 0.05; done; echo new", go.display());
+    let started = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
+    let job = started.out().trim().to_owned();
+    pool.wait_for_state(&job, "running");
+    let new = pool.place().home().join("new-buildpool");
+    std::fs::copy(buildpool_tests::binary(), &new).unwrap();
+    pool.use_binary(&new);
+    pool.kill_worker(0);
+    pool.kill_coordinator();
+    pool.start_coordinator_again();
+    pool.start_worker(0);
+    pool.wait_for_workers();
+    std::fs::write(&go, "").unwrap();
+    let done = pool.wait_for_state(&job, "done");
+    assert_eq!((&done["verdict"], &done["attempt"]), (&"passed".into(), &1.into()), "{done}");
+    assert_eq!(pool.buildpool(&["logs", &job]).expect(0).out(), "old\nnew\n");
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong_with_a_coordinator_and_says_how_to_mend_it() {
+    let pool = Pool::start(0);
+    let data = pool.data("coordinator");
+    let well = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
+    assert!(!well.out().contains("to mend"), "{well}");
+    std::fs::set_permissions(data.join("auth.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let found = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
+    assert!(found.out().contains("to mend: chmod 600"), "{found}");
+    let none = pool.buildpool(&["doctor", "--data-dir", "/no/such/directory"]).expect(1);
+    assert!(none.out().contains("there is no such directory"), "{none}");
+}
+
+#[test]
+fn the_user_units_pass_systemd_s_own_check() {
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: systemd-analyze is not on this machine");
+        return;
+    }
+    let pool = Pool::start(0);
+    for part in ["worker", "coordinator"] {
+        let unit = pool.buildpool(&["install", part, "--init", "systemd"]).expect(0).out();
+        let file = pool.place().file(format!("buildpool-{part}.service"));
+        std::fs::write(&file, &unit).unwrap();
+        let mut check = Command::new("systemd-analyze");
+        check.args(["--user", "verify"]).arg(&file).env("XDG_RUNTIME_DIR", pool.place().home());
+        let checked = check.output().unwrap();
+        let said = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success() && said.trim().is_empty(), "{part}: {said}\n{unit}");
+    }
+}

@@ -1,0 +1,171 @@
+//! Which tools a machine has, and of which version: found by asking each, and offered as labels.
+
+use crate::platform;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A tool that has not said its version after this long has none.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How often it is looked whether a tool has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: u64 = 4 << 10;
+/// Longest version that becomes a label.
+const VERSION_CHARS_MAX: usize = 32;
+
+/// A tool, how to ask it, and what stands before the version in its answer.
+struct Tool {
+    label: &'static str,
+    command: &'static [&'static str],
+    before: &'static [&'static str],
+    /// On a Mac without the command line tools these ask a person to install them, in a window.
+    needs_xcode: bool,
+}
+
+const fn tool(
+    label: &'static str,
+    command: &'static [&'static str],
+    before: &'static [&'static str],
+) -> Tool {
+    Tool { label, command, before, needs_xcode: false }
+}
+
+const fn apple(
+    label: &'static str,
+    command: &'static [&'static str],
+    before: &'static [&'static str],
+) -> Tool {
+    Tool { label, command, before, needs_xcode: true }
+}
+
+const TOOLS: &[Tool] = &[
+    apple("xcode", &["xcodebuild", "-version"], &["Xcode "]),
+    apple("swift", &["swift", "--version"], &["Apple Swift version ", "Swift version "]),
+    apple("git", &["git", "--version"], &["git version "]),
+    apple("python", &["python3", "--version"], &["Python "]),
+    tool("macos", &["sw_vers", "-productVersion"], &[""]),
+    tool("rust", &["rustc", "--version"], &["rustc "]),
+    tool("go", &["go", "version"], &["go version go"]),
+    tool("node", &["node", "--version"], &["v"]),
+    tool("cmake", &["cmake", "--version"], &["cmake version "]),
+    tool("docker", &["docker", "--version"], &["Docker version "]),
+];
+
+/// A label for each tool that answers: its name and its version. Takes as long as the slowest answer.
+pub fn find() -> BTreeMap<String, String> {
+    let has_xcode = platform::os() != "macos" || ask(&["xcode-select", "-p"]).is_some();
+    let asked: Vec<_> = TOOLS
+        .iter()
+        .filter(|tool| has_xcode || !tool.needs_xcode)
+        .map(|tool| (tool, thread::spawn(|| ask(tool.command))))
+        .collect();
+    asked
+        .into_iter()
+        .filter_map(|(tool, answer)| {
+            let version = version(&answer.join().ok()??, tool.before)?;
+            Some((tool.label.to_owned(), version))
+        })
+        .collect()
+}
+
+/// What a command writes to stdout; none when it is not there, fails or takes too long.
+fn ask(command: &[&str]) -> Option<String> {
+    let (program, arguments) = command.split_first()?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        // Some tools look around for what a project wants of them.
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let stdout = child.stdout.take()?;
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        // What was read before an error is of no use.
+        stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut text).ok().map(|_| text)
+    });
+    let ended_well = wait(&mut child);
+    if ended_well { reader.join().ok()? } else { None }
+}
+
+/// Whether it ends well in time; one that does not is killed.
+fn wait(child: &mut Child) -> bool {
+    let until = Instant::now() + ANSWER_WITHIN;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if Instant::now() < until => thread::sleep(LOOK_EVERY),
+            Ok(None) | Err(_) => {
+                // It may have ended meanwhile.
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+        }
+    }
+}
+
+/// The version behind the first of these beginnings that a line has, up to what can't belong to a version.
+fn version(answer: &str, before: &[&str]) -> Option<String> {
+    let behind = before.iter().find_map(|before| {
+        answer.lines().find_map(|line| {
+            let at = line.find(before)?;
+            Some(&line[at + before.len()..])
+        })
+    })?;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
+    let end = behind.find(|c| !is_part(c)).unwrap_or(behind.len());
+    let version = &behind[..end];
+    let is_one = version.starts_with(|c: char| c.is_ascii_digit()) && version.len() <= VERSION_CHARS_MAX;
+    is_one.then(|| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOOLS, find, version};
+
+    #[test]
+    fn versions_are_read_from_what_the_tools_say() {
+        for (label, answer, expected) in [
+            ("xcode", "Xcode 16.2\nBuild version 16C5032a\n", Some("16.2")),
+            ("xcode", "Xcode 26.0.1\nBuild version 17A400\n", Some("26.0.1")),
+            (
+                "swift",
+                "swift-driver version: 1.115.1 Apple Swift version 6.0.3 (swiftlang-6.0.3.1.10 clang-1600.0.30.1)\nTarget: arm64-apple-macosx15.0\n",
+                Some("6.0.3"),
+            ),
+            (
+                "swift",
+                "Swift version 5.10.1 (swift-5.10.1-RELEASE)\nTarget: x86_64-unknown-linux-gnu\n",
+                Some("5.10.1"),
+            ),
+            ("rust", "rustc 1.91.0 (f8297e351 2025-10-28)\n", Some("1.91.0")),
+            ("rust", "rustc 1.93.0-nightly (abc 2025-11-20)\n", Some("1.93.0-nightly")),
+            ("go", "go version go1.22.3 linux/amd64\n", Some("1.22.3")),
+            ("node", "v20.11.1\n", Some("20.11.1")),
+            ("python", "Python 3.11.2\n", Some("3.11.2")),
+            ("git", "git version 2.39.5 (Apple Git-154)\n", Some("2.39.5")),
+            ("cmake", "cmake version 3.25.1\n\nCMake suite maintained…\n", Some("3.25.1")),
+            ("docker", "Docker version 27.3.1, build ce12230\n", Some("27.3.1")),
+            ("macos", "15.1.1\n", Some("15.1.1")),
+            ("xcode", "xcode-select: error: tool 'xcodebuild' requires Xcode\n", None),
+            ("rust", "", None),
+            ("node", "very new\n", None),
+        ] {
+            let tool = TOOLS.iter().find(|tool| tool.label == label).unwrap();
+            assert_eq!(version(answer, tool.before).as_deref(), expected, "{label}: {answer}");
+        }
+    }
+
+    #[test]
+    fn what_is_on_this_machine_is_found() {
+        let found = find();
+        // These tests were built by it.
+        assert!(found.get("rust").is_some_and(|version| version.contains('.')), "{found:?}");
+    }
+}
