@@ -233,6 +233,9 @@ pub(crate) struct RunArguments {
     /// When the worker stays away: run again elsewhere, wait for it, or fail
     #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, default_value = "rerun")]
     pub(crate) on_lost: OnLost,
+    /// Try again, this often at most, when it fails for what is not its fault: no space, no simulator, no network
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) retries: u32,
     /// Wait this long for a worker that nobody has seen yet
     #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
     pub(crate) wait_for_worker: Option<Duration>,

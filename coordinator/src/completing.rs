@@ -60,7 +60,13 @@ pub(crate) async fn complete(
         digester.finish(&digesting::facts(&outcome, history))
     });
     shared.metrics.digested(sealed_at.elapsed());
-    let completed = Completed { lease, verdict: digest.verdict, cause: digest.cause.clone(), outcome };
+    let completed = Completed {
+        lease,
+        verdict: digest.verdict,
+        cause: digest.cause.clone(),
+        infrastructure: outcome.acted.is_none() && digest.is_infrastructure(),
+        outcome,
+    };
     let ending = Ending { completed, sealed, digest: Arc::new(digest), attempt };
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
 }

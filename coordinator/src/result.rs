@@ -9,7 +9,7 @@ use buildpool_pool::LiveJob;
 use buildpool_protocol::client_link::{JobSummary, Progress, View};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::ProcessState;
-use buildpool_protocol::report::{JobResult, JobState, Verdict, Waiting};
+use buildpool_protocol::report::{EarlierAttempt, JobResult, JobState, Verdict, Waiting};
 use buildpool_protocol::spec::JobSpec;
 
 /// The answer about a job that is over. The digest fills what it knows; the record's verdict stands.
@@ -71,6 +71,15 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
     } else {
         result.queued_secs = secs_between(record.created_at_ms, done.finished_at_ms);
     }
+    result.earlier_attempts = record
+        .attempts
+        .iter()
+        .filter(|earlier| earlier.number != result.attempt)
+        .filter_map(|earlier| {
+            let reason = earlier.ended.as_ref()?.how.reason()?;
+            Some(EarlierAttempt { attempt: earlier.number, worker: earlier.worker_name.clone(), reason })
+        })
+        .collect();
     result
 }
 
@@ -110,6 +119,14 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
     }
     JobResult {
         job_id: id.to_string(),
+        earlier_attempts: live
+            .attempts
+            .iter()
+            .filter_map(|earlier| {
+                let reason = earlier.lost.clone()?;
+                Some(EarlierAttempt { attempt: earlier.number, worker: earlier.worker_name.clone(), reason })
+            })
+            .collect(),
         attempt: attempt.map_or(0, |attempt| attempt.number),
         worker: attempt.map(|attempt| attempt.worker_name.clone()),
         command: spec.command.to_string(),

@@ -368,6 +368,17 @@ pub struct SnapshotInfo {
     pub changed_meanwhile: Vec<String>,
 }
 
+/// An attempt that gave no result.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct EarlierAttempt {
+    /// Its number.
+    pub attempt: u32,
+    /// The worker's name.
+    pub worker: String,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
 /// What the process tree used.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
@@ -386,6 +397,9 @@ pub struct JobResult {
     pub job_id: String,
     /// The attempt that this speaks of; 0 before the first.
     pub attempt: u32,
+    /// Those before it, with why each gave no result: lost, declined, or tried again after an infrastructure failure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_attempts: Vec<EarlierAttempt>,
     /// The worker's name.
     pub worker: Option<String>,
     /// What was executed, in one line.
@@ -459,15 +473,29 @@ pub struct JobResult {
     pub snapshot: Option<SnapshotInfo>,
     /// What it used.
     pub usage: Option<Usage>,
+    /// Where report and log differ, what could not be read, why there is no crash report.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// At most three.
     pub next: Vec<String>,
 }
+
+impl Finding {
+    /// A failed test that only a report names: the log is silent about it.
+    pub fn is_hidden_test(&self) -> bool {
+        self.stream.is_none() && self.evidence.report.is_some() && self.test.is_some()
+    }
+}
+
+/// Heads the failed tests that only a report names.
+pub const HIDDEN_TESTS_HEADING: &str = "=== Failed Tests ===";
 
 impl JobResult {
     /// Fields that only a pool knows; a digest without a pool leaves them out.
     pub const POOL_FIELDS: &'static [&'static str] = &[
         "job_id",
         "attempt",
+        "earlier_attempts",
         "worker",
         "command",
         "duration_secs",

@@ -63,6 +63,8 @@ pub const CONTROL_QUEUE: usize = 256;
 pub const EVENT_QUEUE: usize = 1024;
 /// A change is reported after this pause, so that several make one report.
 pub const REPORT_SETTLE: Duration = Duration::from_millis(5);
+/// How much of the end of a log is searched for words that suggest a crash, in bytes.
+pub const SUSPECT_TAIL_BYTES: u64 = 16 << 20;
 /// Between two looks for crash files, which the system writes late.
 pub const EVIDENCE_POLL: Duration = Duration::from_millis(100);
 /// How long a daemon that ends waits for its last results to be recorded; they stay on the disk otherwise.

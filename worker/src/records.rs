@@ -8,6 +8,7 @@
 //! | `outcome.json` | keeper | when the tree is gone; durable before anything is said |
 //! | `result.json` | worker | when evidence and artifacts were added to the outcome |
 
+use buildpool_evidence::memory::cgroup::MemoryCounters;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::outcome::Acted;
 use buildpool_protocol::spec::JobSpec;
@@ -44,9 +45,26 @@ pub struct AttemptRecord {
     /// A result bundle that the worker added to the command.
     #[serde(default)]
     pub result_bundle: Option<PathBuf>,
+    /// Where an `xcodebuild` of this attempt builds, in a workspace.
+    #[serde(default)]
+    pub derived_data: Option<PathBuf>,
+    /// The control group that the attempt shares with its worker, where there is one.
+    #[serde(default)]
+    pub memory: Option<MemoryGroup>,
     /// Seconds from boot to the grant, by the continuous clock.
     #[serde(default)]
     pub since_boot_secs: f64,
+}
+
+/// A control group and its counters before an attempt ran.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MemoryGroup {
+    /// Below `/sys/fs/cgroup`.
+    pub path: PathBuf,
+    /// Counters before the attempt.
+    pub before: MemoryCounters,
+    /// Nothing but the worker and this attempt is in it.
+    pub is_exclusive: bool,
 }
 
 /// A process that was started, and what was decided about it.

@@ -56,7 +56,7 @@ pub struct Digest {
     pub survivors: Vec<Survivor>,
     /// Holes in the log.
     pub gaps: Vec<GapEntry>,
-    /// Remarks of the evidence's collector.
+    /// Where report and log differ, what could not be read, why there is no crash report.
     pub notes: Vec<String>,
     /// Why this verdict.
     pub explanation: Explanation,
@@ -80,12 +80,18 @@ pub struct Explanation {
 }
 
 impl Digest {
+    /// The command failed, and the likeliest cause is not its fault.
+    pub fn is_infrastructure(&self) -> bool {
+        self.explanation.rule == "code_infrastructure"
+    }
+
     pub(crate) fn new(gathered: Gathered, facts: &Facts) -> Self {
         let Gathered { options, mut finds, tally, signs, summary, capture, mut gaps, tails, counts } =
             gathered;
         tier::add_reports(&mut finds, &facts.evidence);
         gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
         let (tests, report) = believed_tests(&tally, facts);
+        let tests_note = tests.clone().filter(|_| report.is_some());
         let collapsed = collapsed(tests.as_ref(), facts);
         let unfinished = tally.unfinished() + report_unfinished(facts);
         let ranked = tier::rank(&finds, facts.ending.is_some());
@@ -131,7 +137,7 @@ impl Digest {
             warnings,
             survivors: facts.survivors.clone(),
             gaps,
-            notes: facts.evidence.notes.clone(),
+            notes: notes(&tally, tests_note.as_ref(), facts),
             explanation,
             ranked,
             options,
@@ -315,6 +321,28 @@ fn believed_tests(tally: &crate::tally::Tally, facts: &Facts) -> (Option<TestCou
         Some(TestCounts { passed, failed, skipped, expected_failures, total, source: source.clone() }),
         Some(source),
     )
+}
+
+/// What the collector remarked, where report and log differ, and why there is no crash report.
+fn notes(tally: &crate::tally::Tally, believed: Option<&TestCounts>, facts: &Facts) -> Vec<String> {
+    let differing = believed.zip(tally.counts()).filter(|(report, log)| report.failed != log.failed);
+    let differing = differing.map(|(report, log)| {
+        format!(
+            "the log counts {} of {} as failed ({}), and {} says {} of {}: the report is believed",
+            log.failed,
+            tests(log.total),
+            log.source,
+            report.source,
+            report.failed,
+            tests(report.total)
+        )
+    });
+    let evidence = &facts.evidence;
+    differing.into_iter().chain(evidence.crash_report_absence.clone()).chain(evidence.notes.clone()).collect()
+}
+
+fn tests(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "test" } else { "tests" })
 }
 
 fn report_unfinished(facts: &Facts) -> u64 {

@@ -31,6 +31,7 @@ struct Allowance {
     one_liner: usize,
     summary_lines: usize,
     warnings: usize,
+    notes: usize,
     stderr_lines: usize,
     stdout_lines: usize,
 }
@@ -47,6 +48,7 @@ const fn allowance(verbosity: Verbosity) -> Allowance {
             one_liner: 180,
             summary_lines: 6,
             warnings: 0,
+            notes: 6,
             stderr_lines: 15,
             stdout_lines: 15,
         },
@@ -60,6 +62,7 @@ const fn allowance(verbosity: Verbosity) -> Allowance {
             one_liner: 320,
             summary_lines: 25,
             warnings: 20,
+            notes: 20,
             stderr_lines: 100,
             stdout_lines: 50,
         },
@@ -73,6 +76,7 @@ const fn allowance(verbosity: Verbosity) -> Allowance {
             one_liner: 400,
             summary_lines: 60,
             warnings: 400,
+            notes: 200,
             stderr_lines: usize::MAX,
             stdout_lines: usize::MAX,
         },
@@ -90,6 +94,8 @@ const MINIMAL_WARNINGS: usize = 3;
 const SURE_ENOUGH: u8 = 85;
 /// A finding's line in `minimal` when not all of them fit, in characters.
 const TIGHT_LINE_CHARS: usize = 70;
+/// Longest remark, in characters.
+const NOTE_CHARS_MAX: usize = 400;
 /// What such a line has beside its place, in characters.
 const TIGHT_MESSAGE_CHARS: usize = 34;
 /// The same for the first finding of a sort.
@@ -185,6 +191,7 @@ impl Digest {
         };
         page.clear();
         page.findings();
+        page.notes();
         match template.or(self.options.template.as_ref()) {
             Some(template) if template.name == RAW => page.raw(),
             Some(template) => page.template(template),
@@ -242,6 +249,7 @@ impl Page<'_> {
         self.into.other_findings.clear();
         self.into.omitted.clear();
         self.into.next.clear();
+        self.into.notes.clear();
         self.into.stdout = None;
         self.into.stderr = None;
         self.into.filtered_output = None;
@@ -280,6 +288,22 @@ impl Page<'_> {
             self.into.tier_1_findings.push(shown);
         }
         self.into.other_findings = others;
+    }
+
+    /// Remarks about reports and crash files.
+    fn notes(&mut self) {
+        for note in self.digest.notes.iter().take(self.allowance.notes) {
+            let note = cut_end(note, NOTE_CHARS_MAX);
+            if !self.budget.take(&note) {
+                break;
+            }
+            self.into.notes.push(note);
+        }
+        let left_out = self.digest.notes.len() - self.into.notes.len();
+        if left_out > 0 && self.verbosity != Verbosity::Full {
+            let get = self.job_call("--verbosity full");
+            self.omit("notes", left_out as u64, 0, get);
+        }
     }
 
     /// Of the warnings beside errors only the first ones are shown in `minimal`.

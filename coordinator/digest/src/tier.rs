@@ -257,8 +257,10 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
         }
     }
     for issue in &evidence.issues {
-        let lines = issue.message.lines().map(str::to_owned).collect();
-        add("report.issue", Kind::Build, issue.severity, lines, None, issue.location.clone(), &issue.path);
+        let lines = issue.message.lines().chain(issue.advice.as_deref()).map(str::to_owned).collect();
+        let is_infrastructure = issue.category.as_deref() == Some("infrastructure");
+        let kind = if is_infrastructure { Kind::Infrastructure } else { Kind::Build };
+        add("report.issue", kind, issue.severity, lines, None, issue.location.clone(), &issue.path);
     }
     for crash in &evidence.crash_reports {
         let mut lines = vec![format!(

@@ -1,12 +1,21 @@
 //! An answer as text, for people and for agents that read text: the verdict first, then why, then the rest.
 
-use buildpool_protocol::report::{Finding, JobResult, JobState, Severity};
+use buildpool_protocol::report::{Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Severity};
 
 /// The text of an answer. The same for every client; derived from the result alone.
 pub fn text(result: &JobResult) -> String {
     let mut out = String::new();
     head(result, &mut out);
-    for finding in &result.tier_1_findings {
+    let (hidden, told): (Vec<_>, Vec<_>) =
+        result.tier_1_findings.iter().partition(|finding| finding.is_hidden_test());
+    for finding in told {
+        expanded(finding, &mut out);
+    }
+    if !hidden.is_empty() {
+        out.push_str(HIDDEN_TESTS_HEADING);
+        out.push('\n');
+    }
+    for finding in hidden {
         expanded(finding, &mut out);
     }
     for finding in &result.other_findings {
@@ -79,6 +88,12 @@ fn head(result: &JobResult, out: &mut String) {
         }
         out.push_str(&format!("tests: {} of {} ({})\n", parts.join(", "), tests.total, tests.source));
     }
+    for earlier in &result.earlier_attempts {
+        out.push_str(&format!(
+            "attempt {} on {} gave no result: {}\n",
+            earlier.attempt, earlier.worker, earlier.reason
+        ));
+    }
     for report in &result.crash_reports {
         out.push_str(&format!("crash report: {} ({})\n", report.file_path, report.process_name));
     }
@@ -141,6 +156,9 @@ fn indent(text: &str, by: &str, out: &mut String) {
 }
 
 fn tail(result: &JobResult, out: &mut String) {
+    for note in &result.notes {
+        out.push_str(&format!("note: {note}\n"));
+    }
     for gap in &result.gaps {
         out.push_str(&format!(
             "gap: {} bytes of {} are missing at {}: {}\n",

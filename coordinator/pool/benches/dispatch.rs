@@ -111,7 +111,8 @@ impl Scene {
             artifacts: Vec::new(),
             root: None,
         });
-        let completed = Completed { lease, outcome, verdict: Verdict::Passed, cause: None };
+        let completed =
+            Completed { lease, outcome, verdict: Verdict::Passed, cause: None, infrastructure: false };
         let running = self.running.len();
         let began = Instant::now();
         self.handle(Input::Completed(Box::new(completed)));

@@ -214,6 +214,9 @@ pub struct AttemptRecord {
     /// Whether that counts as a loss with its worker.
     #[serde(default)]
     pub counted: bool,
+    /// Whether it failed for infrastructure and was tried again, as the submitter allowed.
+    #[serde(default)]
+    pub retried: bool,
 }
 
 /// How a job ended.

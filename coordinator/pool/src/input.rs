@@ -75,6 +75,8 @@ pub struct Completed {
     pub verdict: Verdict,
     /// Why, in a sentence.
     pub cause: Option<Cause>,
+    /// It failed for what is not the command's fault, so that another attempt may do better.
+    pub infrastructure: bool,
 }
 
 /// Everything that can happen.

@@ -109,6 +109,11 @@ impl Job {
         self.attempts.iter().filter(|attempt| attempt.counted)
     }
 
+    /// Whether an attempt was lost with this worker, or failed there for infrastructure.
+    pub(crate) fn has_failed_on(&self, worker: WorkerId) -> bool {
+        self.attempts.iter().any(|attempt| attempt.worker == worker && (attempt.counted || attempt.retried))
+    }
+
     pub(crate) fn last_attempt_mut(&mut self, number: u32) -> Option<&mut AttemptRecord> {
         self.attempts.iter_mut().rev().find(|attempt| attempt.number == number)
     }

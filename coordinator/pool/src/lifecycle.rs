@@ -87,6 +87,7 @@ impl Pool {
             started_at_ms: None,
             lost: None,
             counted: false,
+            retried: false,
         };
         let grant = Grant {
             lease: lease_of(id, &attempt),
@@ -101,7 +102,10 @@ impl Pool {
                 granted.sent_at = now.clock;
             }
             job.attempts.push(attempt.clone());
-            let oldest = job.attempts.iter().position(|attempt| attempt.lost.is_some() && !attempt.counted);
+            let oldest = job
+                .attempts
+                .iter()
+                .position(|attempt| attempt.lost.is_some() && !attempt.counted && !attempt.retried);
             if let Some(oldest) = oldest.filter(|_| job.attempts.len() > ATTEMPTS_KEPT) {
                 job.attempts.remove(oldest);
             }
@@ -195,6 +199,12 @@ impl Pool {
         self.return_adoptable(id, lease);
         self.note_start(id, lease.attempt.number, completed.outcome.started_at_ms);
         match meaning(&completed.outcome) {
+            Meaning::Result if completed.infrastructure && self.may_retry(id) => {
+                let reason = completed
+                    .cause
+                    .map_or_else(|| "it failed for what is not its fault".to_owned(), |cause| cause.text);
+                self.end_attempt(now, id, lease, &reason, Loss::Retried);
+            }
             Meaning::Result => self.finish(
                 now,
                 id,
@@ -228,10 +238,16 @@ impl Pool {
         }
     }
 
+    /// Whether the submitter allows one attempt more after an infrastructure failure.
+    fn may_retry(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|job| {
+            let tried = job.attempts.iter().filter(|attempt| attempt.retried).count();
+            job.cancel.is_none() && tried < job.record.spec.retries.min(RETRIES_MAX) as usize
+        })
+    }
+
     fn unstartable(&mut self, now: Now, id: JobId, lease: Lease, reason: &str, outcome: Box<Outcome>) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        let retries = job.record.spec.retries.min(RETRIES_MAX) as usize;
-        if job.cancel.is_none() && job.losses().count() < retries {
+        if self.may_retry(id) {
             return self.end_attempt(now, id, lease, reason, Loss::Retried);
         }
         self.finish(

@@ -45,7 +45,8 @@ impl Pool {
         let number = lease.attempt.number;
         if let Some(attempt) = job.last_attempt_mut(number) {
             attempt.lost = Some(reason.to_owned());
-            attempt.counted = loss != Loss::Free;
+            attempt.counted = matches!(loss, Loss::Counted { .. });
+            attempt.retried = loss == Loss::Retried;
         }
         let ended = self.end_after_loss(id, loss, reason);
         let may_return = ended.is_none() && loss == Loss::Counted { may_return: true };

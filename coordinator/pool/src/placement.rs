@@ -82,8 +82,12 @@ impl Pool {
             .iter()
             .filter(|(_, worker)| worker.has_room(spec))
             .min_by_key(|(id, worker)| {
-                let lost_it = job.losses().any(|attempt| attempt.worker == **id);
-                (lost_it, Reverse(is_warm(worker)), Reverse(worker.free_slots()), worker.record.name.clone())
+                (
+                    job.has_failed_on(**id),
+                    Reverse(is_warm(worker)),
+                    Reverse(worker.free_slots()),
+                    worker.record.name.clone(),
+                )
             })
             .map(|(id, worker)| (*id, is_warm(worker)))
     }

@@ -98,6 +98,8 @@ impl Mirror {
             at_ms: now.wall_ms,
             how: if attempt.counted {
                 AttemptEnding::Lost { reason }
+            } else if attempt.retried {
+                AttemptEnding::Retried { reason }
             } else {
                 AttemptEnding::Declined { reason }
             },
@@ -191,12 +193,8 @@ pub(super) fn to_pool_job(job: &JobRecord, order: u64, usual: Option<Duration>) 
 }
 
 pub(super) fn to_pool_attempt(attempt: &AttemptRecord) -> pool::AttemptRecord {
-    let (lost, counted) = match attempt.ended.as_ref().map(|ended| &ended.how) {
-        None | Some(AttemptEnding::Completed) => (None, false),
-        Some(AttemptEnding::Lost { reason }) => (Some(reason.clone()), true),
-        Some(AttemptEnding::Declined { reason }) => (Some(reason.clone()), false),
-        Some(AttemptEnding::Withdrawn) => (Some("withdrawn".to_owned()), false),
-    };
+    let how = attempt.ended.as_ref().map(|ended| &ended.how);
+    let lost = how.and_then(AttemptEnding::reason);
     pool::AttemptRecord {
         number: attempt.number,
         epoch: attempt.epoch,
@@ -205,7 +203,8 @@ pub(super) fn to_pool_attempt(attempt: &AttemptRecord) -> pool::AttemptRecord {
         granted_at_ms: attempt.granted_at_ms,
         started_at_ms: attempt.started_at_ms,
         lost,
-        counted,
+        counted: matches!(how, Some(AttemptEnding::Lost { .. })),
+        retried: matches!(how, Some(AttemptEnding::Retried { .. })),
     }
 }
 

@@ -111,8 +111,26 @@ pub enum AttemptEnding {
         /// One sentence.
         reason: String,
     },
+    /// It failed for infrastructure, and the submitter allowed another attempt.
+    Retried {
+        /// One sentence.
+        reason: String,
+    },
     /// It was ended before its process started.
     Withdrawn,
+}
+
+impl AttemptEnding {
+    /// Why there is no result, for a person; none where there is one.
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Self::Completed => None,
+            Self::Lost { reason } | Self::Declined { reason } | Self::Retried { reason } => {
+                Some(reason.clone())
+            }
+            Self::Withdrawn => Some("it was withdrawn".to_owned()),
+        }
+    }
 }
 
 /// Who ended a job.

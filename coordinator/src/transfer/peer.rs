@@ -40,7 +40,7 @@ pub(crate) enum Who {
     Worker(Session),
 }
 
-/// The transfers of one connection; they end with it.
+/// The transfers of one connection; when it ends they take in what had arrived, and end.
 pub(crate) struct Peer {
     shared: Arc<Shared>,
     who: Who,
@@ -101,6 +101,13 @@ impl Peer {
         if self.channels.get(&number).is_some_and(|channel| channel.try_send(event).is_err()) {
             self.channels.remove(&number);
         }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Without senders and a way out, each ends by itself.
+        self.tasks.detach_all();
     }
 }
 

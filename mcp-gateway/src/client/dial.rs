@@ -1,13 +1,13 @@
 //! One connection: TCP, TLS where the URL says so, WebSocket, `register`.
 
-use super::endpoint::{Endpoint, PoolUrl};
+use super::endpoint::{AccessToken, Endpoint, PoolUrl};
 use super::error::{ClientError, Misbehaviour};
-use super::tls;
 use buildpool_protocol::client_link::{FromClient, PATH, Role, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{decode_control, encode_control};
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use buildpool_protocol::version::VersionRange;
+use buildpool_trust::{Trust, client_config};
 use futures_util::{SinkExt, StreamExt};
 use rustls_pki_types::ServerName;
 use std::io;
@@ -85,7 +85,9 @@ async fn open(endpoint: &Endpoint) -> Result<Box<dyn Transport>, ClientError> {
     if !url.is_secure() {
         return Ok(Box::new(stream));
     }
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(tls::config(endpoint)?));
+    let settings = client_config(&trust(endpoint))
+        .map_err(|error| ClientError::Authorities { path: error.path, source: Arc::new(error.source) })?;
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(settings));
     let untrusted = |source| ClientError::Untrusted { url: url.clone(), source: Arc::new(source) };
     let name = ServerName::try_from(url.host().to_owned())
         .map_err(|error| untrusted(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
@@ -94,6 +96,13 @@ async fn open(endpoint: &Endpoint) -> Result<Box<dyn Transport>, ClientError> {
         _ => unreachable(url, error),
     })?;
     Ok(Box::new(stream))
+}
+
+/// A file of authorities that was named decides, then the fingerprint in the token, then the system.
+fn trust(endpoint: &Endpoint) -> Trust {
+    let fingerprint = endpoint.token.as_ref().and_then(AccessToken::fingerprint);
+    let named = endpoint.ca_file.clone().map(Trust::Authorities);
+    named.or(fingerprint.map(Trust::Fingerprint)).unwrap_or_else(Trust::of_system)
 }
 
 fn request(endpoint: &Endpoint) -> Result<Request, ClientError> {

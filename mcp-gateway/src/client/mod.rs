@@ -14,7 +14,6 @@ mod link;
 mod reader;
 mod requests;
 mod target;
-mod tls;
 mod transfer;
 
 pub use backoff::{Backoff, random_bits};

@@ -153,6 +153,8 @@ fn halve_lists(result: &mut JobResult) -> bool {
         ("labels", halve(&mut result.labels)),
         ("survivors", halve(&mut result.survivors)),
         ("gaps", halve(&mut result.gaps)),
+        ("notes", halve(&mut result.notes)),
+        ("earlier_attempts", halve(&mut result.earlier_attempts)),
     ];
     if let Some(snapshot) = &mut result.snapshot {
         gone.push(("snapshot", halve(&mut snapshot.kept_back) + halve(&mut snapshot.changed_meanwhile)));

@@ -135,6 +135,7 @@ pub(super) fn untrusted_fields(result: &JobResult) -> Vec<&'static str> {
         ("tier_1_findings", !result.tier_1_findings.is_empty()),
         ("other_findings", !result.other_findings.is_empty()),
         ("warnings", !result.warnings.shown.is_empty()),
+        ("notes", !result.notes.is_empty()),
         ("crash_reports", !result.crash_reports.is_empty()),
         ("stderr", is_some(&result.stderr)),
         ("stdout", is_some(&result.stdout)),
@@ -175,6 +176,11 @@ fn cleaned(mut result: JobResult) -> JobResult {
         line(&mut finding.message);
     }
     result.warnings.shown.iter_mut().for_each(line);
+    result.notes.iter_mut().for_each(line);
+    for earlier in &mut result.earlier_attempts {
+        line(&mut earlier.worker);
+        line(&mut earlier.reason);
+    }
     for report in &mut result.crash_reports {
         line(&mut report.process_name);
         line(&mut report.file_path);

@@ -2,7 +2,7 @@
 
 use super::UNTRUSTED;
 use super::job::{Extras, untrusted_fields};
-use buildpool_protocol::report::{CrashReport, Finding, JobResult, JobState, Location};
+use buildpool_protocol::report::{CrashReport, Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Location};
 use std::fmt::{Display, Write};
 
 /// Lines under way.
@@ -53,7 +53,12 @@ pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
             untrusted.join(", ")
         ));
     }
-    for (index, finding) in result.tier_1_findings.iter().enumerate() {
+    let (hidden, told): (Vec<_>, Vec<_>) =
+        result.tier_1_findings.iter().partition(|finding| finding.is_hidden_test());
+    for (index, finding) in told.iter().chain(&hidden).enumerate() {
+        if index == told.len() {
+            page.line(HIDDEN_TESTS_HEADING);
+        }
         self::finding(&mut page, &format!("{}.", index + 1), finding, &result.job_id);
     }
     result.crash_reports.iter().for_each(|report| crash_report(&mut page, report));
@@ -76,6 +81,10 @@ pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     if !result.warnings.shown.is_empty() {
         page.line("warnings:");
         result.warnings.shown.iter().for_each(|warning| page.quote(warning));
+    }
+    if !result.notes.is_empty() {
+        page.line("notes:");
+        result.notes.iter().for_each(|note| page.quote(note));
     }
     for (name, text) in
         [("stderr", &result.stderr), ("stdout", &result.stdout), ("filtered_output", &result.filtered_output)]
@@ -147,6 +156,12 @@ fn facts(page: &mut Page, result: &JobResult, extras: &Extras) {
     }
     if let Some(cause) = &result.cause {
         page.line(format_args!("cause: {} (known from {})", cause.text, json_word(&cause.known_from)));
+    }
+    for earlier in &result.earlier_attempts {
+        page.line(format_args!(
+            "attempt {} on {} gave no result: {}",
+            earlier.attempt, earlier.worker, earlier.reason
+        ));
     }
     if result.process_crashed {
         page.line("process_crashed: the command itself died");

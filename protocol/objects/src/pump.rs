@@ -167,11 +167,14 @@ pub async fn receive<C: Channel>(
                 .await?;
                 file = back;
                 let offset = file.offset();
-                if fits {
-                    channel.say(Message::Taken { channel: number, offset }).await?;
+                // Of a link that was cut there may be more to read, none of which should have to come again.
+                let _cut_is_seen_by_the_next_read = if fits {
+                    channel.say(Message::Taken { channel: number, offset }).await
                 } else if before == offset {
-                    channel.say(Message::From { channel: number, offset }).await?;
-                }
+                    channel.say(Message::From { channel: number, offset }).await
+                } else {
+                    Ok(())
+                };
             }
             Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error)),
             Event::Step(_) => return Err(PumpError::Misbehaved("a step in the middle of bytes")),

@@ -310,7 +310,9 @@ impl Coordinator {
                 truth.counts.cut_offs += 1;
             }
             let verdict = verdict(&outcome);
-            let completed = Completed { lease, outcome, verdict, cause: None };
+            // As if each failure were: whoever allowed retries gets them.
+            let infrastructure = verdict == Verdict::Failed;
+            let completed = Completed { lease, outcome, verdict, cause: None, infrastructure };
             running.inbox.push_back(Input::Completed(Box::new(completed)));
         }
     }

@@ -4,6 +4,7 @@
 mod backups;
 mod commands;
 mod documented;
+mod evidence;
 mod guarding;
 mod installing;
 mod interrupts;

@@ -13,4 +13,5 @@ mod output;
 mod parts;
 mod readers;
 mod secrets;
+mod transfers;
 mod versions;

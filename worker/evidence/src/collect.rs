@@ -11,7 +11,7 @@ use crate::memory::{self, MemoryQuery, kernel_log};
 use crate::merge::{self, Weighed};
 use crate::read::{ReadReport, read_at};
 use crate::text;
-use crate::xcresult::command::result_bundle_in;
+use crate::xcresult::command::{derived_data_in, result_bundle_in};
 use buildpool_protocol::evidence::{Evidence, TestReport, TestStatus};
 use buildpool_protocol::outcome::Ending;
 use std::collections::HashSet;
@@ -45,7 +45,8 @@ pub struct Context<'a> {
     pub crash_suspected: bool,
     /// Where the system writes crash files: see [`default_crash_directories`].
     pub crash_directories: Vec<PathBuf>,
-    /// Directories outside the command's whose programs only this job runs, such as its own DerivedData.
+    /// Directories outside the command's whose programs only this job runs, such as the DerivedData of its workspace; the
+    /// one that the command names need not be here.
     pub program_directories: Vec<PathBuf>,
     /// The control group of the job.
     pub memory_cgroup: Option<PathBuf>,
@@ -121,6 +122,7 @@ impl Collection {
                 devices: devices_in(context.command).into_iter().chain(devices).collect(),
                 directories: [context.directory.to_owned()]
                     .into_iter()
+                    .chain(derived_data_in(context.command).map(|path| context.directory.join(path)))
                     .chain(context.program_directories.clone())
                     .collect(),
             },
@@ -171,6 +173,7 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
     let mut weighed = Vec::new();
     let mut devices = Vec::new();
     let root = std::fs::canonicalize(context.directory).unwrap_or_else(|_| context.directory.to_owned());
+    let own_bundle = context.result_bundle.as_ref().and_then(|path| std::fs::canonicalize(path).ok());
     let added = context.result_bundle.iter().map(|path| path.display().to_string());
     let own = result_bundle_in(context.command).map(|path| path.display().to_string());
     let patterns = added.chain(own).map(|path| (path, true));
@@ -186,7 +189,11 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
             if seen.len() >= REPORTS_MAX || !seen.insert(path.clone()) {
                 continue;
             }
-            let shown = text::relative(&path.display().to_string(), Some(&root));
+            // Where the worker put a bundle of its own says nothing to anybody.
+            let shown = match &own_bundle {
+                Some(own) if *own == path => "result.xcresult".to_owned(),
+                _ => text::relative(&path.display().to_string(), Some(&root)),
+            };
             if is_stale(&path, context.started_at_ms) {
                 evidence
                     .notes

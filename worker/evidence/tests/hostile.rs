@@ -1,4 +1,6 @@
 //! Whatever the bytes are, a reader answers, within its bounds.
+//!
+//! `BUILDPOOL_FUZZ_ROUNDS=N` makes the random tests N times as long, with other inputs each time.
 
 use buildpool_evidence::limits::EVIDENCE_BYTES_MAX;
 use buildpool_evidence::memory::kernel_log;
@@ -89,8 +91,14 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(start, pieces)| [start.as_bytes().to_vec(), pieces.concat()].concat())
 }
 
+fn config(cases: u32) -> ProptestConfig {
+    let rounds = std::env::var("BUILDPOOL_FUZZ_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let cases = cases.saturating_mul(rounds.unwrap_or(1));
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(1_000))]
 
     #[test]
     fn any_bytes_are_read_or_refused(bytes in content()) {
@@ -122,12 +130,12 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(100))]
 
     /// Bytes of real files changed here and there, or cut off.
     #[test]
     fn damaged_recordings_are_read_or_refused(
-        which in 0_usize..5,
+        which in 0_usize..7,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
@@ -137,6 +145,8 @@ proptest! {
             "xcresult/Xcode26-Mixed-XCTest-SwiftTesting.json",
             "crash/xctest-sim-sigtrap.ips",
             "crash/app-simulator.crash",
+            "xcresult/Xcode26-Mixed-XCTest-SwiftTesting-WithRetries.junit",
+            "xcresult/Xcode16-Mixed-XCTest-SwiftTesting.xcresult/database.sqlite3",
         ][which];
         let mut bytes = fs::read(data(name)).expect("read");
         for (at, byte) in damage {

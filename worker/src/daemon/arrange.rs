@@ -1,6 +1,8 @@
 //! Lays out an attempt on the disk before it runs. Blocking.
 
 use super::home::Home;
+use super::memory;
+use crate::config::Config;
 use crate::platform::Now;
 use crate::records::{self, AttemptRecord, Durability};
 use crate::workspace::Workspaces;
@@ -22,7 +24,12 @@ pub(super) struct Arranged {
 ///
 /// # Errors
 /// When the disk refuses, or the files can't be laid out.
-pub(super) fn arrange(home: &Home, workspaces: &Workspaces, grant: &Grant) -> Result<Arranged, StartFailure> {
+pub(super) fn arrange(
+    home: &Home,
+    config: &Config,
+    workspaces: &Workspaces,
+    grant: &Grant,
+) -> Result<Arranged, StartFailure> {
     let failed = |error: io::Error| StartFailure::Workspace { reason: error.to_string() };
     let attempt_directory = home.attempt(grant.lease.attempt);
     match fs::create_dir(&attempt_directory) {
@@ -52,6 +59,8 @@ pub(super) fn arrange(home: &Home, workspaces: &Workspaces, grant: &Grant) -> Re
         // In place the coordinator knows it.
         root: prepared.derived_data.is_some().then_some(prepared.root),
         result_bundle: with_bundle.is_some().then_some(bundle),
+        derived_data: prepared.derived_data,
+        memory: memory::group(config.slots),
         since_boot_secs: Now::read().continuous.as_secs_f64(),
     };
     records::write(&attempt_directory, records::ATTEMPT, &record, Durability::Process).map_err(failed)?;

@@ -3,17 +3,20 @@
 use super::account::{self, wall_clock_ms};
 use super::home::Home;
 use crate::config::Config;
-use crate::limits::EVIDENCE_POLL;
+use crate::keeper::log_tail::tail;
+use crate::limits::{EVIDENCE_POLL, SUSPECT_TAIL_BYTES};
 use crate::records::{self, AttemptRecord, Durability, StateRecord};
 use crate::workspace::{Prepared, Workspaces};
-use buildpool_evidence::{Collection, Context, Progress};
+use buildpool_evidence::{Collection, Context, Progress, suggests_crash};
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::ARTIFACTS_BYTES_MAX;
-use buildpool_protocol::outcome::Outcome;
+use buildpool_protocol::outcome::{Ending, Outcome};
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::thread;
+use tracing::warn;
 
 /// Where the content of artifacts waits in an attempt's directory.
 pub(super) const ARTIFACTS: &str = "artifacts";
@@ -36,17 +39,32 @@ pub(super) fn conclude(
     }
     let mut outcome = account::of_dead_keeper(home, attempt)?;
     let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
+    let mut own_bundle = None;
     if let Some(record) = record.filter(|_| !is_fenced && outcome.started_at_ms.is_some()) {
         // One that can't be read costs evidence, not the outcome.
         let state = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
-        outcome.evidence = evidence(config, &record, state, &outcome);
+        outcome.evidence = evidence(config, &directory, &record, state, &outcome);
         outcome.root = record.root.as_ref().map(|root| root.to_string_lossy().into_owned());
         collect_artifacts(workspaces, &record, &directory, &mut outcome);
+        own_bundle = record.result_bundle;
     }
     if outcome.evidence != Evidence::default() || !outcome.artifacts.is_empty() || outcome.root.is_some() {
         records::write(&directory, records::RESULT, &outcome, Durability::Power)?;
     }
+    if let Some(bundle) = own_bundle {
+        remove_bundle(&bundle);
+    }
     Ok(outcome)
+}
+
+/// Removes the result bundle that the command was told to write: it can be large, and nobody asked for it.
+fn remove_bundle(bundle: &Path) {
+    match fs::remove_dir_all(bundle) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            warn!("{} stays until the result is recorded: {error}", bundle.display());
+        }
+        _ => {}
+    }
 }
 
 /// Copies aside what the job made and names it in the outcome; what did not come is a note there.
@@ -73,6 +91,7 @@ fn collect_artifacts(
 
 fn evidence(
     config: &Config,
+    attempt_directory: &Path,
     record: &AttemptRecord,
     state: Option<StateRecord>,
     outcome: &Outcome,
@@ -81,6 +100,7 @@ fn evidence(
     let home = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok().flatten().map(|user| user.dir);
     let mut crash_directories = buildpool_evidence::default_crash_directories(home.as_deref());
     crash_directories.extend(config.crash_directories.iter().cloned());
+    let memory = record.memory.as_ref();
     let context = Context {
         report_patterns: &record.spec.reports,
         result_bundle: record.result_bundle.clone(),
@@ -88,7 +108,14 @@ fn evidence(
         finished_at_ms: outcome.finished_at_ms,
         pids: state.map(|state| state.pids).unwrap_or_default(),
         ended_by_pool: outcome.acted.is_some(),
+        crash_suspected: !crash_directories.is_empty() && is_crash_suspected(attempt_directory, record),
         crash_directories,
+        program_directories: record.derived_data.iter().cloned().collect(),
+        memory_cgroup: memory.map(|group| group.path.clone()),
+        memory_before: memory.map(|group| group.before),
+        // What ended well has nothing to explain.
+        memory_exclusive: memory.is_some_and(|group| group.is_exclusive)
+            && outcome.ending != Ending::Exited { code: 0 },
         started_since_boot_secs: Some(record.since_boot_secs),
         ..Context::new(&record.directory, &command, &outcome.ending)
     };
@@ -97,4 +124,11 @@ fn evidence(
         thread::sleep(EVIDENCE_POLL);
     }
     collection.finish()
+}
+
+/// Whether the end of either stream speaks of a crash. A log that can't be read suggests nothing.
+fn is_crash_suspected(attempt_directory: &Path, record: &AttemptRecord) -> bool {
+    let log = attempt_directory.join(records::LOG);
+    tail(&log, record.lease.attempt, SUSPECT_TAIL_BYTES)
+        .is_ok_and(|streams| streams.iter().any(|stream| suggests_crash(stream)))
 }

@@ -34,6 +34,7 @@ impl Files {
     pub(super) async fn lay_out(
         self,
         home: Arc<Home>,
+        config: Arc<Config>,
         grant: Grant,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<Arranged, StartFailure> {
@@ -44,7 +45,7 @@ impl Files {
                 return Err(StartFailure::Workspace { reason: "it was ended before it started".into() });
             }
         }
-        let work = tokio::task::spawn_blocking(move || arrange(&home, &self.workspaces, &grant));
+        let work = tokio::task::spawn_blocking(move || arrange(&home, &config, &self.workspaces, &grant));
         work.await.unwrap_or_else(|_| Err(StartFailure::Workspace { reason: "the worker is ending".into() }))
     }
 

@@ -15,6 +15,7 @@ mod home;
 mod keepers;
 mod lease;
 mod leaving;
+mod memory;
 mod orders;
 mod shutdown;
 mod startup;

@@ -145,9 +145,10 @@ impl Agent {
         let stage = Stage::Preparing { secrets: grant.secrets.clone(), stop };
         self.attempts.insert(lease.attempt, Attempt::new(lease, grant.spec.clone(), stage));
         self.changed();
-        let (home, files) = (Arc::clone(&self.home), self.files.clone());
+        let (home, config) = (Arc::clone(&self.home), Arc::clone(&self.config));
+        let files = self.files.clone();
         self.work.spawn(async move {
-            let result = files.lay_out(home, grant, stopped).await;
+            let result = files.lay_out(home, config, grant, stopped).await;
             Event::Prepared { attempt: lease.attempt, result }
         });
     }

@@ -5,6 +5,7 @@
 mod attempt;
 mod capture;
 mod connection;
+pub mod log_tail;
 pub mod mask;
 pub mod messages;
 pub mod place;

@@ -1,10 +1,10 @@
 //! Opens a connection: TCP, TLS where it is asked for, the WebSocket handshake with the token.
 
 use super::address::{Address, AddressError, split_token};
-use super::tls::{TlsError, Trust, client_config};
 use crate::config::Config;
 use crate::limits::{CONNECT_WITHIN, READ_BUFFER_BYTES};
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
+use buildpool_trust::{AuthoritiesError, Trust, client_config};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt;
@@ -35,8 +35,12 @@ pub struct Dialler {
 pub enum DiallerError {
     /// The URL is none.
     Address(AddressError),
-    /// TLS can't be set up.
-    Tls(TlsError),
+    /// Neither a fingerprint nor a file of authorities is known.
+    NobodyTrusted,
+    /// A fingerprint that is not 64 hexadecimal digits.
+    Fingerprint(String),
+    /// The file of authorities can't be used.
+    Authorities(AuthoritiesError),
     /// The token has characters that no token has.
     Token,
 }
@@ -45,7 +49,13 @@ impl fmt::Display for DiallerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(error) => error.fmt(f),
-            Self::Tls(error) => error.fmt(f),
+            Self::NobodyTrusted => f.write_str(
+                "a wss:// coordinator needs a token that carries its fingerprint, or `ca_file`, or `fingerprint`",
+            ),
+            Self::Fingerprint(text) => {
+                write!(f, "`{text}` is no fingerprint; valid are 64 hexadecimal digits")
+            }
+            Self::Authorities(error) => error.fmt(f),
             Self::Token => f.write_str("the token has characters that no token has"),
         }
     }
@@ -54,8 +64,8 @@ impl fmt::Display for DiallerError {
 impl std::error::Error for DiallerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Address(_) | Self::Token => None,
-            Self::Tls(error) => error.source(),
+            Self::Address(_) | Self::NobodyTrusted | Self::Fingerprint(_) | Self::Token => None,
+            Self::Authorities(error) => error.source(),
         }
     }
 }
@@ -119,10 +129,10 @@ impl Dialler {
         let tls = if address.is_tls {
             let trust = pin
                 .or(config.fingerprint.as_deref())
-                .map(|pin| Trust::Fingerprint(pin.to_owned()))
-                .or_else(|| config.ca_file.clone().map(Trust::Authority))
-                .ok_or(DiallerError::Tls(TlsError::NobodyTrusted))?;
-            Some(client_config(&trust).map_err(DiallerError::Tls)?)
+                .map(|pin| Trust::fingerprint(pin).ok_or_else(|| DiallerError::Fingerprint(pin.to_owned())))
+                .or_else(|| config.ca_file.clone().map(|path| Ok(Trust::Authorities(path))))
+                .ok_or(DiallerError::NobodyTrusted)??;
+            Some(Arc::new(client_config(&trust).map_err(DiallerError::Authorities)?))
         } else {
             None
         };

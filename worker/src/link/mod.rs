@@ -6,5 +6,4 @@ pub mod backoff;
 pub mod connect;
 pub mod outbox;
 pub mod session;
-pub mod tls;
 pub mod transfers;

@@ -89,6 +89,7 @@ impl Asked {
             grace: arguments.grace,
             on_lost: arguments.on_lost,
             wait_for_worker: arguments.wait_for_worker,
+            retries: arguments.retries,
             verbosity: arguments.verbosity,
             template: self.template,
             reports: arguments.reports.clone(),

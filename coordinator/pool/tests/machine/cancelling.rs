@@ -202,7 +202,13 @@ fn what_was_ended_before_it_began_is_cancelled_and_not_rejected() {
     scene.cancel(1, "a");
     let failure = StartFailure::Workspace { reason: "it was ended before it started".into() };
     let outcome = Box::new(outcome(Ending::NotStarted(failure), by_a()));
-    let completed = Completed { lease: scene.lease(1), outcome, verdict: Verdict::Cancelled, cause: None };
+    let completed = Completed {
+        lease: scene.lease(1),
+        outcome,
+        verdict: Verdict::Cancelled,
+        cause: None,
+        infrastructure: false,
+    };
     scene.step(Input::Completed(Box::new(completed)));
     assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
 }

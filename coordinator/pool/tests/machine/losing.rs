@@ -232,6 +232,42 @@ fn what_the_worker_could_not_start_is_retried_as_often_as_was_asked() {
 }
 
 #[test]
+fn an_infrastructure_failure_is_tried_again_elsewhere_as_often_as_was_allowed() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.mac(2, 1);
+    scene.send(submit(1, "a", JobSpec { retries: 1, ..spec() }));
+    let first = scene.lease(1);
+    let effects = scene.fail_for_infrastructure(first);
+    assert_eq!((granted(&effects), abandoned(&effects)), (vec![1], vec![first]));
+    let attempts = scene.live(1).unwrap().attempts;
+    assert_ne!(attempts[0].worker, attempts[1].worker, "another worker may do better");
+    assert!(attempts[0].retried && !attempts[0].counted, "no loss with its worker");
+    assert_eq!(attempts[0].lost.as_deref(), Some("Exit code 70: no simulator"));
+    scene.restart();
+    let (_, effects) = scene.join(back(2, scene.lease(1), HeldState::Running));
+    assert_eq!(wishes(&effects), [Wish::Continue(scene.lease(1))]);
+    scene.fail_for_infrastructure(scene.lease(1));
+    assert_eq!(scene.verdict(1), Some(Verdict::Failed), "a restart forgets no attempt");
+    assert_eq!(scene.cause(1), "Exit code 70: no simulator");
+}
+
+#[test]
+fn without_leave_or_after_a_cancel_an_infrastructure_failure_is_the_result() {
+    for (retries, cancelled) in [(0, false), (3, true)] {
+        let mut scene = Scene::new();
+        scene.mac(1, 1);
+        scene.send(submit(1, "a", JobSpec { retries, ..spec() }));
+        let lease = scene.lease(1);
+        if cancelled {
+            scene.cancel(1, "a");
+        }
+        scene.fail_for_infrastructure(lease);
+        assert_eq!(scene.verdict(1), Some(Verdict::Failed), "{retries}");
+    }
+}
+
+#[test]
 fn a_grant_that_got_lost_is_repeated_after_the_welcome_of_the_next_connection_only() {
     let mut scene = Scene::new();
     let session = scene.mac(1, 1);

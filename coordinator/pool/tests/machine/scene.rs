@@ -8,7 +8,7 @@ use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
 use buildpool_protocol::outcome::{Acted, Ending, Outcome, Seal};
-use buildpool_protocol::report::Verdict;
+use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, Desired, Held, HeldState, Register, ToWorker};
@@ -259,7 +259,16 @@ impl Scene {
 
     pub(crate) fn complete(&mut self, lease: Lease, ending: Ending, acted: Option<Acted>) -> Vec<Effect> {
         let outcome = Box::new(outcome(ending, acted));
-        let completed = Completed { lease, outcome, verdict: Verdict::Passed, cause: None };
+        let completed =
+            Completed { lease, outcome, verdict: Verdict::Passed, cause: None, infrastructure: false };
+        self.step(Input::Completed(Box::new(completed)))
+    }
+
+    /// The command failed for what is not its fault.
+    pub(crate) fn fail_for_infrastructure(&mut self, lease: Lease) -> Vec<Effect> {
+        let outcome = Box::new(outcome(Ending::Exited { code: 70 }, None));
+        let cause = Some(Cause { text: "Exit code 70: no simulator".into(), known_from: KnownFrom::Marker });
+        let completed = Completed { lease, outcome, verdict: Verdict::Failed, cause, infrastructure: true };
         self.step(Input::Completed(Box::new(completed)))
     }
 

@@ -1,6 +1,7 @@
 //! Memory counters of a control group, version 1 or 2, told apart by the files that are there. A directory is a
 //! parameter, so that tests bring their own.
 
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Counters at one moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryCounters {
     /// Processes killed for memory in the group or below it.
     pub oom_kills: u64,

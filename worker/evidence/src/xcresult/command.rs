@@ -44,8 +44,17 @@ const ACTIONS: &[&str] =
 /// The result bundle that a command names with `-resultBundlePath`, relative to its directory; also inside the script of
 /// `sh -c`. With several, the last counts, as for xcodebuild.
 pub fn result_bundle_in(command: &[String]) -> Option<PathBuf> {
+    path_after(command, "-resultBundlePath")
+}
+
+/// The directory that a command names with `-derivedDataPath`: what is built and tested there is only this command's.
+pub fn derived_data_in(command: &[String]) -> Option<PathBuf> {
+    path_after(command, "-derivedDataPath")
+}
+
+fn path_after(command: &[String], option: &str) -> Option<PathBuf> {
     let of = |words: &[String]| {
-        let named = words.iter().rposition(|word| word == "-resultBundlePath");
+        let named = words.iter().rposition(|word| word == option);
         named.and_then(|at| words.get(at + 1)).filter(|path| !path.is_empty()).map(PathBuf::from)
     };
     match script(command) {
@@ -221,6 +230,11 @@ mod tests {
         assert_eq!(found(&sh(script)).as_deref(), Some("a b.xcresult"));
         assert_eq!(found(&sh("xcodebuild test -resultBundlePath \"$OUT/a\"")), None);
         assert_eq!(found(&sh("xcodebuild test -resultBundlePath 'open")), None);
+        assert_eq!(
+            derived_data_in(&sh("xcodebuild -scheme A -derivedDataPath '/d d' test | tee log")),
+            Some(PathBuf::from("/d d"))
+        );
+        assert_eq!(derived_data_in(&argv("xcodebuild -scheme A test")), None);
     }
 
     #[test]

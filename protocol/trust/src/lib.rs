@@ -1,0 +1,190 @@
+//! Which certificate of a coordinator is believed: the one whose fingerprint came with the token, or one that an authority
+//! signed. Both who submits and who works dial with this.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where systems keep the authorities that they trust; `SSL_CERT_FILE` goes first, as it does for OpenSSL.
+const SYSTEM_AUTHORITIES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+];
+
+/// How a coordinator proves that it is the one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trust {
+    /// Its certificate has this BLAKE3.
+    Fingerprint([u8; 32]),
+    /// Its certificate is signed by one of those in this file (PEM).
+    Authorities(PathBuf),
+}
+
+impl Trust {
+    /// The authorities that this system trusts.
+    pub fn of_system() -> Self {
+        let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+        let found = || SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|path| path.exists());
+        Self::Authorities(named.or_else(found).unwrap_or_else(|| PathBuf::from(SYSTEM_AUTHORITIES[0])))
+    }
+
+    /// The fingerprint that a text is: 64 hexadecimal digits; none if it is something else.
+    pub fn fingerprint(text: &str) -> Option<Self> {
+        blake3::Hash::from_hex(text).ok().map(|hash| Self::Fingerprint(*hash.as_bytes()))
+    }
+}
+
+/// A file of authorities that is of no use.
+#[derive(Debug)]
+pub struct AuthoritiesError {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl fmt::Display for AuthoritiesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: no certificates to trust", self.path.display())
+    }
+}
+
+impl std::error::Error for AuthoritiesError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// The settings for a connection that trusts as told.
+///
+/// # Errors
+/// When the file of authorities can't be read or has none.
+pub fn client_config(trust: &Trust) -> Result<ClientConfig, AuthoritiesError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("ring supports the default protocol versions");
+    Ok(match trust {
+        Trust::Fingerprint(fingerprint) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Pin {
+                fingerprint: blake3::Hash::from_bytes(*fingerprint),
+                provider,
+            }))
+            .with_no_client_auth(),
+        Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?).with_no_client_auth(),
+    })
+}
+
+/// What a system's file has beside authorities is passed over, as OpenSSL does.
+fn authorities(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
+    let wrong = |source: io::Error| AuthoritiesError { path: path.to_owned(), source };
+    let certificates = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| match error {
+        pem::Error::Io(error) => wrong(error),
+        other => wrong(io::Error::new(io::ErrorKind::InvalidData, other)),
+    })?;
+    let mut store = RootCertStore::empty();
+    let (added, _) = store.add_parsable_certificates(certificates);
+    if added == 0 {
+        return Err(wrong(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it has no certificate of an authority",
+        )));
+    }
+    Ok(store)
+}
+
+/// Believes one certificate, whoever signed it and whatever name and dates it has. The signatures of the handshake, which
+/// prove that the peer has its key, are checked as always.
+#[derive(Debug)]
+struct Pin {
+    fingerprint: blake3::Hash,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pin {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // The comparison is in constant time (blake3::Hash).
+        if blake3::hash(end_entity) == self.fingerprint {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pin, Trust, authorities};
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+    use std::sync::Arc;
+
+    #[test]
+    fn only_the_pinned_certificate_is_believed() {
+        let certificate = CertificateDer::from(b"a certificate".to_vec());
+        let verdict = |fingerprint| {
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let name = ServerName::try_from("anything").expect("a name");
+            Pin { fingerprint, provider }
+                .verify_server_cert(&certificate, &[], &name, &[], UnixTime::now())
+                .is_ok()
+        };
+        assert!(verdict(blake3::hash(&certificate)));
+        assert!(!verdict(blake3::hash(b"another")));
+    }
+
+    #[test]
+    fn a_fingerprint_is_64_hexadecimal_digits_and_a_file_without_authorities_is_named() {
+        assert_eq!(Trust::fingerprint(&"0a".repeat(32)), Some(Trust::Fingerprint([10; 32])));
+        for wrong in ["", "0a", &"0g".repeat(32), &"0a".repeat(33)] {
+            assert_eq!(Trust::fingerprint(wrong), None, "{wrong}");
+        }
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let error = authorities(file.path()).expect_err("it has none");
+        assert!(error.to_string().contains(file.path().to_str().expect("a text")));
+        assert!(error.source.to_string().contains("no certificate"));
+        assert!(authorities(std::path::Path::new("/nonexistent")).is_err());
+    }
+}

@@ -1,0 +1,43 @@
+//! The control group that a worker and its attempts run in. Where there are none, nothing is found.
+
+use crate::records::MemoryGroup;
+use buildpool_evidence::memory::cgroup::{MemoryCounters, group_of};
+use std::fs;
+use std::path::Path;
+
+/// Where the memory controller of version 1 is mounted, and where version 2 (cgroups(7)).
+const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+
+/// The group of this process, which its attempts inherit, and its counters now.
+pub(super) fn group(slots: u32) -> Option<MemoryGroup> {
+    let [v1, v2] = MOUNTS.map(Path::new);
+    let path = group_of(&fs::read_to_string("/proc/self/cgroup").ok()?, v1, v2)?;
+    let before = MemoryCounters::read(&path)?;
+    let is_exclusive = slots == 1 && is_of_one_service(&path, v2);
+    Some(MemoryGroup { path, before, is_exclusive })
+}
+
+/// A service has a group of its own, a container one that it sees as the root; who logged in shares one with all that they
+/// run. The true root of version 2 has no counters.
+fn is_of_one_service(group: &Path, root: &Path) -> bool {
+    group == root || group.extension().is_some_and(|extension| extension == "service")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_one_service;
+    use std::path::Path;
+
+    #[test]
+    fn a_service_and_a_container_have_a_group_of_their_own() {
+        let root = Path::new("/c");
+        for (group, expected) in [
+            ("/c", true),
+            ("/c/system.slice/buildpool-worker.service", true),
+            ("/c/user.slice/user-0.slice/session-3.scope", false),
+            ("/c/user.slice", false),
+        ] {
+            assert_eq!(is_of_one_service(Path::new(group), root), expected, "{group}");
+        }
+    }
+}
