@@ -262,6 +262,7 @@ mod tests {
             started_at_ms: None,
             lost: lost.map(str::to_owned),
             counted: lost.is_some(),
+            retried: false,
         }
     }
 
