@@ -423,10 +423,9 @@ impl Coordinator {
             return;
         }
         for change in &batch.changes {
-            if let Change::Attempt { attempt, .. } = change
-                && attempt.counted
-            {
-                truth.counts.losses += 1;
+            if let Change::Attempt { attempt, .. } = change {
+                truth.counts.losses += u64::from(attempt.counted);
+                truth.counts.retries += u64::from(attempt.retried);
             }
             truth.note(now, || format!("  writes {}", describe(change)));
             truth.check(self.disk.write(change));

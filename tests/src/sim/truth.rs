@@ -39,6 +39,8 @@ pub struct Counts {
     pub steps: u64,
     /// Attempts that counted as lost.
     pub losses: u64,
+    /// Attempts that failed for infrastructure and were tried again, as the submitter allowed.
+    pub retries: u64,
     /// Grants that a worker declined.
     pub declines: u64,
     /// Attempts that a worker ended because it was cut off.
@@ -59,6 +61,7 @@ impl Counts {
         self.boundaries += other.boundaries;
         self.steps += other.steps;
         self.losses += other.losses;
+        self.retries += other.retries;
         self.declines += other.declines;
         self.cut_offs += other.cut_offs;
         self.fenced += other.fenced;
