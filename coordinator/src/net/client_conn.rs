@@ -39,7 +39,12 @@ pub(crate) struct Back {
 impl Back {
     /// Says something. A client that is gone hears nothing.
     pub(crate) async fn say(&self, message: ToClient) {
-        let _gone = self.control.send(message).await;
+        let _gone = self.try_say(message).await;
+    }
+
+    /// Says something; false when the client is known to be gone.
+    pub(crate) async fn try_say(&self, message: ToClient) -> bool {
+        self.control.send(message).await.is_ok()
     }
 
     pub(crate) async fn refuse(&self, request: u32, error: LinkError) {

@@ -243,19 +243,31 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
     match outcome {
         Ok(finished) => {
             let result = render(&back, &finished, &submitted.view).await;
-            back.say(ToClient::Complete { request, result: Box::new(result) }).await;
-            back.shared.runtime.input(Input::Delivered { job }).await;
+            deliver(&back, job, ToClient::Complete { request, result: Box::new(result) }).await;
         }
         Err(error) => back.refuse(request, error).await,
     }
 }
 
-/// A result that somebody asked for is as delivered as one that somebody waited for: an equal submit runs anew.
+/// A result that its submitter asked for is as delivered as one that was waited for: an equal submit runs anew. What
+/// others look at takes nothing from the submitter.
 async fn answer_job(back: &Back, request: u32, result: JobResult) {
-    let done = if result.state == JobState::Done { result.job_id.parse().ok() } else { None };
-    back.say(ToClient::Job { request, result: Box::new(result) }).await;
-    if let Some(job) = done {
-        back.shared.runtime.input(Input::Delivered { job }).await;
+    let is_end = result.state == JobState::Done && result.submitter.as_ref() == Some(&back.principal.name);
+    let done = if is_end { result.job_id.parse().ok() } else { None };
+    let answer = ToClient::Job { request, result: Box::new(result) };
+    match done {
+        Some(job) => deliver(back, job, answer).await,
+        None => back.say(answer).await,
+    }
+}
+
+/// Says the end of a job and then records that it was said. Between the two a crash leaves it to be said again, which
+/// is better than an end that is recorded as said and was not.
+async fn deliver(back: &Back, job: JobId, answer: ToClient) {
+    if back.try_say(answer).await {
+        let runtime = back.shared.runtime.clone();
+        // Not a task of the connection, which may end as soon as the client has its answer.
+        tokio::spawn(async move { runtime.input(Input::Delivered { job }).await });
     }
 }
 
