@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Several changes make one report.
 const SETTLE: Duration = Duration::from_millis(50);
 const STREAM_EVERY: Duration = Duration::from_secs(5);
-const BACKOFF_MAX_MILLIS: u64 = 30_000;
+pub(crate) const BACKOFF_MAX_MILLIS: u64 = 30_000;
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// Files are being laid out; lost with the daemon.

@@ -1,9 +1,11 @@
 //! Faults at chosen moments, where a random run would only sometimes be: what each must cost, and what it must not.
 
 use super::clock::Time;
+use super::daemon::BACKOFF_MAX_MILLIS;
 use super::faults::Fault;
 use super::truth::Counts;
 use super::world::{Options, World};
+use buildpool_protocol::limits::{REPORT_EVERY, SELF_FENCE_MARGIN};
 use std::time::Duration;
 
 const SEEDS: u64 = 8;
@@ -48,9 +50,15 @@ fn on_first(fault: impl Fn(usize) -> Fault) -> Vec<Fault> {
     vec![fault(0)]
 }
 
+/// What round trips, the commit of a registration and clocks that are half a percent apart add up to.
+const SLACK: Duration = Duration::from_secs(10);
+
 /// How much shorter than `lost_after` an absence must be: the keeper's margin, the age of the last contact, the pause
-/// before a worker dials again, and clocks that disagree.
-const AWAY_MARGIN: Duration = Duration::from_secs(110);
+/// before a worker dials again, and some slack.
+const AWAY_MARGIN: Duration = SELF_FENCE_MARGIN
+    .saturating_add(REPORT_EVERY)
+    .saturating_add(Duration::from_millis(BACKOFF_MAX_MILLIS))
+    .saturating_add(SLACK);
 
 #[test]
 fn nothing_goes_wrong_where_nothing_is_done() {
@@ -74,7 +82,7 @@ fn a_coordinator_that_is_away_costs_nothing_however_it_went() {
             vec![Fault::CoordinatorCrash { down: lost_after - AWAY_MARGIN, says_so }]
         }));
     }
-    costs_nothing(&staged(|_| vec![Fault::CoordinatorStop { time: Duration::from_secs(40) }]));
+    costs_nothing(&staged(|lost_after| vec![Fault::CoordinatorStop { time: lost_after - AWAY_MARGIN }]));
 }
 
 #[test]
