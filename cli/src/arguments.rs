@@ -206,6 +206,12 @@ pub(crate) struct RunArguments {
     /// Run on a worker with this label
     #[arg(long = "label", value_name = "KEY[=VALUE]")]
     pub(crate) labels: Vec<Selector>,
+    /// Run on a worker of each of these labels, as one build with one answer; labels of one worker are joined by commas
+    #[arg(long = "on", value_name = "LABELS", num_args = 1.., value_parser = label_set)]
+    pub(crate) on: Vec<LabelSet>,
+    /// The command is several commands, separated by `:::`, run as one build with one answer
+    #[arg(long)]
+    pub(crate) several: bool,
     /// Take this many of a worker's resource
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
@@ -281,6 +287,15 @@ pub(crate) struct RunArguments {
     /// The command and its arguments; no shell
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
+}
+
+/// Labels that one worker must have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LabelSet(pub(crate) Vec<Selector>);
+
+fn label_set(text: &str) -> Result<LabelSet, String> {
+    let labels = text.split(',').map(|label| label.parse::<Selector>().map_err(|error| error.to_string()));
+    labels.collect::<Result<_, _>>().map(LabelSet)
 }
 
 #[derive(Args, Debug)]

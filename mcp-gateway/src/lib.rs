@@ -1,6 +1,7 @@
 //! The user's side: pool client, snapshots and the MCP tools.
 
 pub mod artifacts;
+pub mod builds;
 pub mod client;
 mod config;
 pub mod directories;

@@ -145,7 +145,19 @@ fn cut(ranked: &mut Ranked, excess: usize) -> bool {
     false
 }
 
+/// The next calls of somebody on a terminal.
+fn next_commands(answer: &BuildAnswer) -> Vec<String> {
+    if !answer.is_done() {
+        return vec![format!("buildpool job {} --wait 10m", answer.request_id)];
+    }
+    let shown = |job: &JobResult| format!("buildpool job {} --verbosity normal", job.job_id);
+    answer.failed().take(3).map(shown).collect()
+}
+
 fn next(answer: &BuildAnswer, extras: &Extras) -> Vec<String> {
+    if extras.on_terminal {
+        return next_commands(answer);
+    }
     if !answer.is_done() {
         let again = |id: &str| call("get_job", &json!({"job_id": id, "wait_secs": extras.wait_secs}));
         if answer.has_own_id {
@@ -234,7 +246,11 @@ fn assemble(answer: &BuildAnswer, ranked: &Ranked, extras: &Extras) -> Answer {
         page.quote(&finding.message);
     }
     if ranked.omitted > 0 {
-        let get = "get_job of the job, with a higher verbosity";
+        let get = if extras.on_terminal {
+            "buildpool job ID --verbosity full"
+        } else {
+            "get_job of the job, with a higher verbosity"
+        };
         structured["omitted"] = json!([{"what": "findings", "lines": ranked.omitted, "get": get}]);
         page.line(format_args!("omitted: {} findings: {get}", ranked.omitted));
     }

@@ -18,6 +18,8 @@ pub(crate) struct Extras {
     pub(crate) note: Option<String>,
     /// Whether what is asked for seldom is told as well: times, submitter, usage.
     pub(crate) details: bool,
+    /// Whether a person on a terminal asks, whose next calls are command lines.
+    pub(crate) on_terminal: bool,
     /// How long the next call may wait, in seconds.
     pub(crate) wait_secs: u64,
 }

@@ -42,7 +42,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
 }
 
 /// Of the first job of the build that has it.
-async fn of_build(client: &Client, build: BuildId, finding: &str) -> Result<Finding, ClientError> {
+pub(crate) async fn of_build(client: &Client, build: BuildId, finding: &str) -> Result<Finding, ClientError> {
     let mut missing = None;
     for job in client.jobs(None, Some(build), limits::BUILD_JOBS_MAX as u32).await? {
         match client.finding(&job.job_id, finding).await {

@@ -17,8 +17,9 @@ mod schema;
 mod source;
 mod worker_status;
 
-pub(crate) use call::{Call, Reply, build_id, manifest_of, view};
+pub(crate) use call::{Call, Reply, build_id, build_name, manifest_of, view};
 pub(crate) use error::ToolError;
+pub(crate) use get_finding_details::of_build;
 pub(crate) use schema::Choices;
 
 use arguments::Arguments;

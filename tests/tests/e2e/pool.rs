@@ -114,3 +114,67 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
     let plain = pool.buildpool(&["jobs", "--coordinator", &format!("ws://127.0.0.1:{port}")]).expect(125);
     assert!(plain.err().starts_with("buildpool: "), "{plain}");
 }
+
+#[test]
+fn one_call_runs_a_build_on_several_labels_and_gives_one_manifest() {
+    let pool = PoolBuilder::default()
+        .worker(&["--label", "os=mac", "--label", "fast"])
+        .worker(&["--label", "os=linux"])
+        .start();
+    let script = "echo 'src/a.c:3:4: error: no such thing'; exit 7";
+    let made = pool.buildpool(&[
+        "run",
+        "--no-snapshot",
+        "--on",
+        "os=mac,fast",
+        "os=linux",
+        "--output",
+        "json",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    let made = made.expect(7).json();
+    assert_eq!(made["build"]["status"], "failed", "{made}");
+    assert_eq!(made["jobs"].as_array().map(Vec::len), Some(2), "{made}");
+    let workers: Vec<_> =
+        made["jobs"].as_array().into_iter().flatten().map(|job| job["worker"].clone()).collect();
+    assert_eq!(workers, ["w0", "w1"], "{made}");
+    assert_eq!(made["tier_1_findings"].as_array().map(Vec::len), Some(1), "{made}");
+    assert_eq!(made["tier_1_findings"][0]["recurrence"], 2, "{made}");
+
+    let name = made["request_id"].as_str().unwrap_or_default();
+    assert_eq!(pool.buildpool(&["job", name, "--json"]).expect(0).json()["build"]["status"], "failed");
+    let id = made["tier_1_findings"][0]["id"].as_str().unwrap_or_default();
+    let finding = pool.buildpool(&["job", name, "--finding", id]).expect(0);
+    assert!(finding.out().contains("no such thing"), "{finding}");
+}
+
+#[test]
+fn several_commands_are_one_build_and_a_refused_one_takes_the_others_along() {
+    let pool = PoolBuilder::default().worker(&["--label", "os=mac"]).start();
+    let text = pool
+        .buildpool(&["run", "--no-snapshot", "--several", "--", "true", ":::", "sh", "-c", "exit 3"])
+        .expect(3);
+    assert!(text.out().contains("1 failed, 1 passed, of 2 jobs"), "{text}");
+    for next in text.out().lines().filter_map(|line| line.split_once("buildpool job ")) {
+        let words: Vec<&str> = ["job"].into_iter().chain(next.1.split_whitespace()).collect();
+        pool.buildpool(&words).expect(0);
+    }
+    pool.buildpool(&["run", "--no-snapshot", "--several", "--", "true", ":::", "true"]).expect(0);
+
+    let refused = pool
+        .buildpool(&["run", "--no-snapshot", "--on", "os=mac", "os=beos", "--", "sleep", "600"])
+        .expect(125);
+    assert!(refused.err().contains("os=beos"), "{refused}");
+    let jobs = pool.buildpool(&["jobs", "--json"]).expect(0).json();
+    let goes_on = |job: &serde_json::Value| job["command"].as_str().is_some_and(|text| text.contains("600"));
+    let sleeper = jobs.as_array().into_iter().flatten().find(|job| goes_on(job)).cloned();
+    if let Some(id) = sleeper.and_then(|job| job["job_id"].as_str().map(str::to_owned)) {
+        let ended = pool.buildpool(&["job", &id, "--wait", "60s", "--json"]).expect(0).json();
+        assert_eq!(ended["verdict"], "cancelled", "{ended}");
+    }
+    let empty = pool.buildpool(&["run", "--no-snapshot", "--several", "--", "true", ":::"]).expect(125);
+    assert!(empty.err().contains("--several"), "{empty}");
+}

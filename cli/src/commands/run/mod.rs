@@ -1,5 +1,6 @@
 //! `buildpool run`: the spec is made here, the job is watched in [`watch`].
 
+mod build;
 mod spec;
 mod watch;
 
@@ -29,6 +30,10 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
     };
     let (mut spec, secrets) = asked.into_spec(&arguments, snapshot.as_deref())?;
     spec.fallback = fallback;
+    if arguments.several || !arguments.on.is_empty() {
+        let info = snapshot.map(|snapshot| snapshot.info());
+        return build::Build::submit(client, &arguments, spec, secrets, info).await?.finish(&arguments).await;
+    }
     let streams = arguments.output == OutputForm::Stream;
     let on_terminal = io::stderr().is_terminal();
     let submit = SubmitMessage {

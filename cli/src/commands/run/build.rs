@@ -1,0 +1,181 @@
+//! Several jobs of one call: the same command on several labels, several commands, or both. One tree, one answer.
+
+use crate::arguments::{LabelSet, OutputForm, RunArguments};
+use crate::exit;
+use crate::failure::{Failure, INTERRUPTED, POOL, USAGE};
+use crate::terminal;
+use buildpool_gateway::builds;
+use buildpool_gateway::client::{Client, ClientError, JobEvent, JobEvents, new_job_id};
+use buildpool_protocol::client_link::{Secret, SubmitMessage};
+use buildpool_protocol::ids::BuildId;
+use buildpool_protocol::limits::BUILD_JOBS_MAX;
+use buildpool_protocol::report::{JobResult, SnapshotInfo};
+use buildpool_protocol::spec::{Command, JobSpec};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+/// Stands between commands.
+const SEPARATOR: &str = ":::";
+
+/// The jobs of a build that was submitted.
+pub(super) struct Build {
+    client: Client,
+    id: BuildId,
+    jobs: Vec<(String, JobEvents)>,
+}
+
+impl Build {
+    /// Submits all jobs. When one of them is refused, those before it are cancelled.
+    ///
+    /// # Errors
+    /// When the commands or labels make no sense, or the pool refuses a job.
+    pub(super) async fn submit(
+        client: Client,
+        arguments: &RunArguments,
+        spec: JobSpec,
+        secrets: BTreeMap<String, Secret>,
+        snapshot: Option<SnapshotInfo>,
+    ) -> Result<Self, Failure> {
+        let mut build = Self { client, id: builds::new_id(), jobs: Vec::new() };
+        for spec in specs(arguments, &spec, build.id)? {
+            let submit = SubmitMessage {
+                job: new_job_id(),
+                spec,
+                client_request_id: None,
+                attach: false,
+                secrets: secrets.clone(),
+                snapshot: snapshot.clone(),
+                wait: !arguments.detach,
+                follow: false,
+                progress: false,
+            };
+            match accepted(&build.client, submit).await {
+                Ok(job) => build.jobs.push(job),
+                Err(error) => {
+                    build.cancel("another job of its build was refused").await;
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(build)
+    }
+
+    /// Waits for the end of all jobs, prints the manifest, and gives the first bad job's exit code.
+    ///
+    /// # Errors
+    /// When the pool can't be reached any more.
+    pub(super) async fn finish(mut self, arguments: &RunArguments) -> Result<ExitCode, Failure> {
+        if arguments.detach {
+            terminal::print(&format!("{}\n", builds::name(self.id)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let results = self.wait().await?;
+        let manifest = builds::manifest(&self.client, self.id, arguments.verbosity, None).await?;
+        match arguments.output {
+            OutputForm::Json => terminal::print_json(&manifest.structured)?,
+            OutputForm::Stream | OutputForm::Digest => {
+                terminal::print(&format!("{}\n", manifest.text.trim_end()))?;
+            }
+        }
+        let bad = results.iter().find(|result| !result.success);
+        Ok(bad.map_or(ExitCode::SUCCESS, |result| ExitCode::from(exit::code(result))))
+    }
+
+    async fn wait(&mut self) -> Result<Vec<JobResult>, Failure> {
+        let mut interrupt = signal(SignalKind::interrupt())
+            .map_err(|error| Failure::while_doing(POOL, "Ctrl-C can't be listened for", &error))?;
+        let mut waits = JoinSet::new();
+        for (index, (_, mut events)) in std::mem::take(&mut self.jobs).into_iter().enumerate() {
+            waits.spawn(async move { (index, ended(&mut events).await) });
+        }
+        let mut results = BTreeMap::new();
+        let mut is_cancelled = false;
+        loop {
+            tokio::select! {
+                biased;
+                _ = interrupt.recv() => {
+                    let name = builds::name(self.id);
+                    if is_cancelled {
+                        let text = format!("leaving; the jobs of {name} are being cancelled");
+                        return Err(Failure::new(INTERRUPTED, text));
+                    }
+                    is_cancelled = true;
+                    terminal::warn(&format!("cancelling the jobs of {name}; Ctrl-C again leaves without waiting"));
+                    self.cancel("Ctrl-C").await;
+                }
+                done = waits.join_next() => match done {
+                    Some(Ok((index, result))) => drop(results.insert(index, result?)),
+                    Some(Err(_)) => return Err(ClientError::Closed.into()),
+                    None => return Ok(results.into_values().collect()),
+                },
+            }
+        }
+    }
+
+    /// Asks for the end of all its jobs; one that is done already stays as it is.
+    async fn cancel(&self, reason: &str) {
+        let limit = BUILD_JOBS_MAX as u32;
+        let Ok(jobs) = self.client.jobs(None, Some(self.id), limit).await else { return };
+        for job in jobs {
+            drop(self.client.cancel(&job.job_id, reason).await);
+        }
+    }
+}
+
+/// Each command on each set of labels.
+fn specs(arguments: &RunArguments, spec: &JobSpec, build: BuildId) -> Result<Vec<JobSpec>, Failure> {
+    let commands: Vec<&[String]> = if arguments.several {
+        arguments.command.split(|word| word == SEPARATOR).collect()
+    } else {
+        vec![&arguments.command]
+    };
+    if commands.iter().any(|command| command.is_empty()) {
+        let text = format!("--several: there is no command on one side of a `{SEPARATOR}`");
+        return Err(Failure::new(USAGE, text));
+    }
+    let everywhere = [LabelSet(Vec::new())];
+    let on: &[LabelSet] = if arguments.on.is_empty() { &everywhere } else { &arguments.on };
+    let jobs = commands.len() * on.len();
+    if jobs > BUILD_JOBS_MAX {
+        let text = format!("this build would have {jobs} jobs; at most {BUILD_JOBS_MAX} are valid");
+        return Err(Failure::new(USAGE, text));
+    }
+    let mut specs = Vec::with_capacity(jobs);
+    for LabelSet(labels) in on {
+        for command in &commands {
+            let mut spec = spec.clone();
+            spec.build = Some(build);
+            spec.command = Command::Argv(command.to_vec());
+            spec.selectors.extend(labels.iter().cloned());
+            spec.check().map_err(|error| Failure::of(USAGE, &error))?;
+            specs.push(spec);
+        }
+    }
+    Ok(specs)
+}
+
+/// The accepted job's id, and what is heard of it from now on.
+async fn accepted(client: &Client, submit: SubmitMessage) -> Result<(String, JobEvents), ClientError> {
+    let mut events = client.submit(submit).await?;
+    loop {
+        match events.next().await {
+            Some(JobEvent::Accepted { job, .. }) => return Ok((job.to_string(), events)),
+            Some(JobEvent::Failed(error)) => return Err(error),
+            Some(_) => {}
+            None => return Err(ClientError::Closed),
+        }
+    }
+}
+
+async fn ended(events: &mut JobEvents) -> Result<JobResult, ClientError> {
+    loop {
+        match events.next().await {
+            Some(JobEvent::Complete(result)) => return Ok(*result),
+            Some(JobEvent::Failed(error)) => return Err(error),
+            Some(_) => {}
+            None => return Err(ClientError::Closed),
+        }
+    }
+}

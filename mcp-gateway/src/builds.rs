@@ -1,0 +1,71 @@
+//! A build as the command line asks for it: the manifest that agents get, with command lines as the next calls.
+
+use crate::client::{Client, ClientError};
+use crate::render::{self, Budget, Extras};
+use crate::tools::{build_id, build_name, manifest_of, of_build, view};
+use buildpool_protocol::client_link::View;
+use buildpool_protocol::ids::BuildId;
+use buildpool_protocol::limits;
+use buildpool_protocol::report::Finding;
+use buildpool_protocol::spec::{TemplateSpec, Verbosity};
+use std::time::Duration;
+
+/// What is known of a build, in both forms.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Manifest {
+    /// `request_id`, `build`, `jobs`, `tier_1_findings`, `other_findings` and what follows from them.
+    pub structured: serde_json::Value,
+    /// The same for a person.
+    pub text: String,
+}
+
+/// A new build's number.
+pub fn new_id() -> BuildId {
+    BuildId::from_uuid(uuid::Uuid::now_v7())
+}
+
+/// The name under which a build is asked for: one word names a job or a build.
+pub fn name(build: BuildId) -> String {
+    build_name(build)
+}
+
+/// The build that a text names, if it names one.
+pub fn named(text: &str) -> Option<BuildId> {
+    build_id(text)
+}
+
+/// One manifest over the jobs of a build, within the verbosity's budget.
+///
+/// # Errors
+/// When the pool can't be asked, or does not know the build's jobs.
+pub async fn manifest(
+    client: &Client,
+    build: BuildId,
+    verbosity: Verbosity,
+    template: Option<TemplateSpec>,
+) -> Result<Manifest, ClientError> {
+    let budget = Budget::of(verbosity, "");
+    let answer = manifest_of(client, build, &view(Some(verbosity), template, &budget)).await?;
+    let extras = Extras { on_terminal: true, ..Extras::default() };
+    let answer = render::build(&answer, &extras, &budget);
+    Ok(Manifest { structured: answer.structured, text: answer.text })
+}
+
+/// A finding of the first job of the build that has it.
+///
+/// # Errors
+/// When the pool can't be asked, or no job of the build has it.
+pub async fn finding(client: &Client, build: BuildId, finding: &str) -> Result<Finding, ClientError> {
+    of_build(client, build, finding).await
+}
+
+/// Waits for the end of the build's jobs, each for so long at most.
+///
+/// # Errors
+/// When the pool can't be asked.
+pub async fn wait(client: &Client, build: BuildId, within: Duration) -> Result<(), ClientError> {
+    for job in client.jobs(None, Some(build), limits::BUILD_JOBS_MAX as u32).await? {
+        client.job(&job.job_id, View::default(), within).await?;
+    }
+    Ok(())
+}
