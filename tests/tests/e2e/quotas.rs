@@ -106,6 +106,13 @@ fn a_job_falls_back_to_this_machine_only_when_that_was_asked_for_and_says_so() {
     let id = result["job_id"].as_str().unwrap();
     let later = place.buildpool(&["job", id]).expect(0).out();
     assert!(later.contains("fallback: the coordinator at ws://127.0.0.1:1"), "{later}");
+    let several = ["--fallback", "local", "--several", "--", "true", ":::", "sh", "-c", "exit 3"];
+    let build = run(&several).expect(3).json();
+    for job in build["jobs"].as_array().unwrap() {
+        let id = job["job_id"].as_str().unwrap();
+        let result = place.buildpool(&["job", id, "--json"]).expect(0).json();
+        assert!(result["fallback"].as_str().unwrap().contains("127.0.0.1:1"), "{result}");
+    }
     let usual = place.buildpool(&["run", "--output", "json", "--fallback", "local", "--", "true"]).expect(0);
     assert!(usual.json().get("fallback").is_none(), "{usual}");
 }

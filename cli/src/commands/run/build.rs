@@ -9,7 +9,7 @@ use buildpool_gateway::client::{Client, ClientError, JobEvent, JobEvents, new_jo
 use buildpool_protocol::client_link::{Secret, SubmitMessage};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits::BUILD_JOBS_MAX;
-use buildpool_protocol::report::{JobResult, SnapshotInfo};
+use buildpool_protocol::report::{JobResult, SnapshotInfo, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -62,7 +62,8 @@ impl Build {
         Ok(build)
     }
 
-    /// Waits for the end of all jobs, prints the manifest, and gives the first bad job's exit code.
+    /// Waits for the end of all jobs, prints the manifest, and gives the exit code of a job that was rejected, else of the first
+    /// bad one.
     ///
     /// # Errors
     /// When the pool can't be reached any more.
@@ -79,7 +80,8 @@ impl Build {
                 terminal::print(&format!("{}\n", manifest.text.trim_end()))?;
             }
         }
-        let bad = results.iter().find(|result| !result.success);
+        let rejected = results.iter().find(|result| result.verdict == Some(Verdict::Rejected));
+        let bad = rejected.or_else(|| results.iter().find(|result| !result.success));
         Ok(bad.map_or(ExitCode::SUCCESS, |result| ExitCode::from(exit::code(result))))
     }
 
@@ -106,12 +108,28 @@ impl Build {
                     self.cancel("Ctrl-C").await;
                 }
                 done = waits.join_next() => match done {
-                    Some(Ok((index, result))) => drop(results.insert(index, result?)),
+                    Some(Ok((index, result))) => {
+                        let result = result?;
+                        // A build of which one job can never run is over.
+                        if result.verdict == Some(Verdict::Rejected) && !is_cancelled {
+                            is_cancelled = true;
+                            self.refused(&result).await;
+                        }
+                        results.insert(index, result);
+                    }
                     Some(Err(_)) => return Err(ClientError::Closed.into()),
                     None => return Ok(results.into_values().collect()),
                 },
             }
         }
+    }
+
+    /// Says why the build can't be, and takes its other jobs along.
+    async fn refused(&self, result: &JobResult) {
+        for text in exit::warnings(result) {
+            terminal::warn(&text);
+        }
+        self.cancel("another job of its build was rejected").await;
     }
 
     /// Asks for the end of all its jobs; one that is done already stays as it is.
