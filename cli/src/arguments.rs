@@ -515,7 +515,7 @@ pub(crate) enum TokenAction {
         /// How long the old one still counts
         #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "1h")]
         grace: Duration,
-        /// For how long the new one is valid; for ever by default
+        /// For how long the new one is valid; by default as long as the old one was to last
         #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
         expires: Option<Duration>,
         #[command(flatten)]

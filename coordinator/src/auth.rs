@@ -220,6 +220,19 @@ impl Tokens {
         fingerprint: Option<&str>,
         by: &str,
     ) -> Result<TokenCreated, AuthError> {
+        self.create_with(role, name, expires, fingerprint, by, |_| Ok(()))
+    }
+
+    /// Makes a token and changes others with it, both or neither.
+    fn create_with(
+        &self,
+        role: Role,
+        name: &str,
+        expires: Option<Duration>,
+        fingerprint: Option<&str>,
+        by: &str,
+        also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<TokenCreated, AuthError> {
         check_name("name", name).map_err(AuthError::Name)?;
         let mut secret = [0; SECRET_BYTES];
         getrandom::fill(&mut secret).map_err(AuthError::Random)?;
@@ -240,7 +253,8 @@ impl Tokens {
                     expires_at_ms
                 ],
             )?;
-            audit(connection, by, "token_create", name, &format!("{} {id}", role.name()))
+            audit(connection, by, "token_create", name, &format!("{} {id}", role.name()))?;
+            also(connection)
         })?;
         let suffix = fingerprint.map(|fingerprint| format!("_{fingerprint}")).unwrap_or_default();
         let token = format!("{PREFIX}{}_{secret}{suffix}", id.as_uuid().as_simple());
@@ -301,7 +315,8 @@ impl Tokens {
         Ok(ids)
     }
 
-    /// Makes a token of the same name and role as that of this id, or those of this name, which count for `grace` longer.
+    /// Makes a token of the same name and role as that of this id, or those of this name, which count for `grace` longer. It
+    /// lasts as long as they were to last, unless `expires` says otherwise.
     ///
     /// # Errors
     /// [`AuthError::NoSuchToken`], [`AuthError::SeveralRoles`], and as [`Tokens::create`].
@@ -321,9 +336,11 @@ impl Tokens {
         if old.iter().any(|principal| principal.role != first.role) {
             return Err(AuthError::SeveralRoles { token: id_or_name.to_owned() });
         }
-        let created = self.create(first.role, &first.name, expires, fingerprint, by)?;
+        let lifetimes = old.iter().map(|principal| self.stored(principal.token)?.lifetime());
+        let longest = lifetimes.collect::<Option<Vec<Duration>>>().and_then(|all| all.into_iter().max());
+        let expires = expires.or(longest);
         let until = now_ms().saturating_add(i64::try_from(grace.as_millis()).unwrap_or(i64::MAX));
-        self.change("let a token expire", |connection| {
+        self.create_with(first.role, &first.name, expires, fingerprint, by, |connection| {
             for principal in &old {
                 connection.execute(
                     "UPDATE tokens SET expires_at_ms = ?2 WHERE id = ?1 AND (expires_at_ms IS NULL OR expires_at_ms > ?2)",
@@ -333,8 +350,7 @@ impl Tokens {
                 audit(connection, by, "token_rotate", &first.name, &detail)?;
             }
             Ok(())
-        })?;
-        Ok(created)
+        })
     }
 
     /// Whose tokens are in force under this id or name.
@@ -466,6 +482,12 @@ impl Tokens {
 }
 
 impl Stored {
+    /// For how long it was made; none is for ever.
+    fn lifetime(&self) -> Option<Duration> {
+        let lasts = self.expires_at_ms?.saturating_sub(self.created_at_ms);
+        Some(Duration::from_millis(u64::try_from(lasts).unwrap_or(0)))
+    }
+
     fn in_force(self, now_ms: i64) -> Result<Principal, AuthError> {
         if self.revoked_at_ms.is_some() {
             return Err(AuthError::Revoked);
@@ -664,6 +686,8 @@ mod tests {
         assert!(matches!(tokens.verify(&new.token), Err(AuthError::Expired)));
         assert!(tokens.verify(&old.token).is_ok(), "named by its id, only that one goes");
         assert!(tokens.verify(&newest.token).is_ok());
+        let heir = tokens.rotate(&newest.id.to_string(), hour, None, None, "ada").unwrap();
+        assert_eq!(tokens.stored(heir.id).unwrap().lifetime(), Some(hour), "rotation makes nothing eternal");
         assert!(matches!(
             tokens.rotate("nobody", hour, None, None, "ada"),
             Err(AuthError::NoSuchToken { .. })

@@ -165,3 +165,23 @@ pub enum Input {
     /// Time has passed.
     Tick,
 }
+
+impl Input {
+    /// Which request of a client waits for an answer to this.
+    pub fn client(&self) -> Option<ClientRef> {
+        match self {
+            Self::Submit { client, .. }
+            | Self::Cancel { client, .. }
+            | Self::Drain { client, .. }
+            | Self::Approve { client, .. } => Some(*client),
+            Self::Delivered { .. }
+            | Self::Registered { .. }
+            | Self::Reported { .. }
+            | Self::Declined { .. }
+            | Self::Gone { .. }
+            | Self::Completed(_)
+            | Self::DrainPool { .. }
+            | Self::Tick => None,
+        }
+    }
+}

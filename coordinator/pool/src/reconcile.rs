@@ -114,10 +114,12 @@ impl Pool {
 
     /// The holder of a name makes way for another (see [`Pool::needs_name`]). One whose jobs wait for it goes on under a name
     /// that no worker can have.
-    fn take_name(&mut self, name: &str, by: WorkerId) {
+    /// So does one that belongs to another token, so that its identity stays that token's.
+    fn take_name(&mut self, name: &str, by: WorkerId, token: &str) {
         let Some(holder) = self.roster.by_name(name).filter(|holder| *holder != by) else { return };
         let Some(worker) = self.roster.get_mut(holder) else { return };
-        if worker.jobs.is_empty() {
+        let is_of_another = worker.record.token.as_deref().is_some_and(|owner| owner != token);
+        if worker.jobs.is_empty() && !is_of_another {
             return self.roster.remove(holder);
         }
         worker.record.name = nameless(name, holder);
@@ -150,7 +152,7 @@ impl Pool {
     }
 
     fn note_worker(&mut self, now: Now, register: &Register, token: String) {
-        self.take_name(&register.name, register.worker);
+        self.take_name(&register.name, register.worker, &token);
         let known = self.roster.get(register.worker);
         let record = WorkerRecord {
             worker: register.worker,

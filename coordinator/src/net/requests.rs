@@ -18,7 +18,7 @@ use buildpool_protocol::client_link::{
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{BuildId, JobId};
-use buildpool_protocol::limits::{JOBS_PAGE_MAX, TEXT_BYTES_MAX};
+use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::Source;
 use buildpool_protocol::transfer::ObjectId;
@@ -265,9 +265,8 @@ async fn answer_job(back: &Back, request: u32, result: JobResult) {
 /// is better than an end that is recorded as said and was not.
 async fn deliver(back: &Back, job: JobId, answer: ToClient) {
     if back.try_say(answer).await {
-        let runtime = back.shared.runtime.clone();
-        // Not a task of the connection, which may end as soon as the client has its answer.
-        tokio::spawn(async move { runtime.input(Input::Delivered { job }).await });
+        // At once: the connection may end as soon as the client has its answer.
+        back.shared.runtime.offer(Input::Delivered { job });
     }
 }
 
@@ -430,12 +429,13 @@ pub(crate) async fn workers(back: &Back, request: u32) {
 
 async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result<(), LinkError> {
     let job = back.shared.resolve(text)?;
-    note(back, "cancel", &job.to_string(), &reason)?;
+    // A log that can't be written must not keep anyone from ending the job that fills the disk.
+    if let Err(error) = note(back, "cancel_request", &job.to_string(), &reason) {
+        tracing::warn!(%job, "a cancel is not in the audit log: {error}");
+    }
     let client = ClientRef { connection: back.connection, request };
-    back.shared
-        .runtime
-        .send(Command::Input(Input::Cancel { client, job, by: submitter(back), reason }))
-        .await;
+    let cancel = Input::Cancel { client, job, by: submitter(back), reason };
+    back.shared.runtime.send(Command::Input(cancel)).await;
     Ok(())
 }
 
@@ -476,7 +476,7 @@ fn token_rotate(
     rotated.map_err(|error| LinkError::from(&error))
 }
 
-/// Writes down who asked for what, before it is done.
+/// Writes down who asked for what.
 fn note(back: &Back, action: &str, subject: &str, detail: &str) -> Result<(), LinkError> {
     let detail = &detail[..detail.floor_char_boundary(TEXT_BYTES_MAX)];
     let subject = &subject[..subject.floor_char_boundary(TEXT_BYTES_MAX)];
@@ -485,7 +485,16 @@ fn note(back: &Back, action: &str, subject: &str, detail: &str) -> Result<(), Li
 
 fn audit(back: &Back, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {
     admin(back, "reading the audit log")?;
-    back.shared.tokens.audit_tail(limit.clamp(1, JOBS_PAGE_MAX as u32)).map_err(internal)
+    let mut entries =
+        back.shared.tokens.audit_tail(limit.clamp(1, JOBS_PAGE_MAX as u32)).map_err(internal)?;
+    let mut bytes = 0;
+    let fitting = entries.iter().take_while(|entry| {
+        bytes += serde_json::to_vec(entry).map_or(0, |text| text.len());
+        bytes <= CONTROL_MESSAGE_BYTES_MAX / 2
+    });
+    let count = fitting.count();
+    entries.truncate(count);
+    Ok(entries)
 }
 
 fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {

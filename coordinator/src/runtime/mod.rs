@@ -9,11 +9,12 @@ mod records;
 
 use crate::attempt::LiveAttempt;
 use crate::finished::FinishedRing;
-use crate::hub::{Hub, WorkerOut};
+use crate::hub::{Hub, Reply, WorkerOut};
 use crate::metrics::Metrics;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
 use buildpool_digest::Digest;
 use buildpool_pool::{Completed, Effect, Input, LiveJob, Now, Pool, WorkerView};
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use records::Mirror;
 use std::collections::VecDeque;
@@ -68,6 +69,11 @@ impl Handle {
 
     pub(crate) async fn input(&self, input: Input) {
         self.send(Command::Input(input)).await;
+    }
+
+    /// Hands over what costs little when it is lost: it is, when the runtime is behind.
+    pub(crate) fn offer(&self, input: Input) {
+        let _full = self.commands.try_send(Command::Input(input));
     }
 
     pub(crate) async fn live(&self, job: JobId) -> Option<LiveJob> {
@@ -144,7 +150,8 @@ pub(crate) struct Runtime {
     /// Answers to questions. They are given when everything that came before them can be seen: who is told that a job is
     /// not live any more finds its end.
     answers: Vec<Answer>,
-    /// What came while the disk refused writes, in order; at most [`COMMANDS_MAX`].
+    /// What came while the disk refused writes, in order. Clients are refused beyond [`COMMANDS_MAX`]; what workers add is
+    /// bounded by what they hold.
     held_back: VecDeque<Command>,
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
@@ -325,25 +332,40 @@ impl Runtime {
         let until = tokio::time::sleep(WRITE_AGAIN_AFTER);
         tokio::pin!(until);
         loop {
-            let has_place = self.held_back.len() < COMMANDS_MAX;
             let command = tokio::select! {
                 () = &mut until => return,
-                command = commands.recv(), if has_place => command,
+                command = commands.recv() => command,
             };
             match command {
+                // At worst an equal submit gets the same end once more.
+                Some(Command::Input(Input::Delivered { .. })) => {}
                 // What it says is said again with the next report; what should become of each attempt waits for the disk.
                 Some(Command::Input(Input::Reported { session, .. })) => {
                     self.parts.hub.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
                 }
-                Some(command @ (Command::Input(_) | Command::Completed(_))) => {
-                    self.held_back.push_back(command)
-                }
+                Some(Command::Input(input)) => self.hold_back(input),
+                Some(command @ Command::Completed(_)) => self.held_back.push_back(command),
                 Some(question) => {
                     self.take(question);
                     self.answer_ahead();
                 }
                 None => return until.await,
             }
+        }
+    }
+
+    fn hold_back(&mut self, input: Input) {
+        match input.client() {
+            Some(client) if self.held_back.len() >= COMMANDS_MAX => {
+                let error = LinkError::new(
+                    ErrorCode::Unavailable,
+                    format!(
+                        "the coordinator's disk takes no records now, and {COMMANDS_MAX} requests wait for it"
+                    ),
+                );
+                self.parts.hub.to_client(client, Reply::Refused { request: client.request, error });
+            }
+            _ => self.held_back.push_back(Command::Input(input)),
         }
     }
 }

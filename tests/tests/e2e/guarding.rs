@@ -53,7 +53,7 @@ fn the_audit_log_says_who_did_what_and_can_t_be_forged_by_what_is_written_into_i
     let entries = pool.buildpool(&["audit", "--json"]).expect(0).json();
     let entries = entries.as_array().unwrap();
     let actions: Vec<&str> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["refused", "drain", "cancel", "token_create", "token_create"]);
+    assert_eq!(actions, ["refused", "drain", "cancel_request", "token_create", "token_create"]);
     assert_eq!((&entries[1]["actor"], &entries[1]["subject"]), (&"admin".into(), &"w0".into()));
     assert_eq!(entries[2]["detail"], reason, "kept as it was");
     let shown = pool.buildpool(&["audit"]).expect(0).out();

@@ -41,3 +41,16 @@ fn an_identity_belongs_to_the_token_that_it_first_came_with() {
     scene.mac(1, 1);
     assert!(scene.live(1).is_some_and(|live| live.connected), "its own worker comes back to its job");
 }
+
+#[test]
+fn an_identity_stays_its_token_s_when_another_takes_its_name() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.gone(session);
+    let mut taker = register(2, 1);
+    taker.name = register(1, 1).name;
+    scene.join_with(taker, "mallory");
+    assert_eq!(refused_as(&scene.join_with(register(1, 8), "mallory")), ErrorCode::Forbidden);
+    scene.restart();
+    assert_eq!(refused_as(&scene.join_with(register(1, 8), "mallory")), ErrorCode::Forbidden);
+}
