@@ -29,8 +29,6 @@ step documentation
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 step macOS
 sh scripts/check-macos.sh
-step tests
-cargo test --locked --workspace
 step conformance of the gateway
 conformance=0
 sh tests/conformance/run || conformance=$?
@@ -46,3 +44,5 @@ case $conformance in
         ;;
     *) exit "$conformance" ;;
 esac
+step tests
+cargo test --locked --workspace
