@@ -61,22 +61,22 @@ fn failed_commands(so_far: &[String], line: &str) -> Next {
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "xctest.started",
-        pattern: r"^Test [Cc]ase '(?P<t>.+?)' started(?: at .*|\.)?$",
+        pattern: r"^Test [Cc]ase '(?P<t>[^']+)' started(?: at .*|\.)?$",
         acts: &[Act::Test(Family::XcTest, Started)],
     },
     Rule {
         name: "xctest.passed",
-        pattern: r"^Test [Cc]ase '(?P<t>.+?)' passed (?:on '.*' )?\(",
+        pattern: r"^Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()",
         acts: &[Act::Test(Family::XcTest, Passed)],
     },
     Rule {
         name: "xctest.skipped",
-        pattern: r"^Test [Cc]ase '(?P<t>.+?)' skipped (?:on '.*' )?\(",
+        pattern: r"^Test [Cc]ase '(?P<t>[^']+)' skipped (?:on '|\()",
         acts: &[Act::Test(Family::XcTest, Skipped)],
     },
     Rule {
         name: "xctest.failed",
-        pattern: r"^Test [Cc]ase '(?P<t>.+?)' failed (?:on '.*' )?\(",
+        pattern: r"^Test [Cc]ase '(?P<t>[^']+)' failed (?:on '|\()",
         acts: &[
             Act::Test(Family::XcTest, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(xctest_name)),

@@ -1,7 +1,6 @@
 //! What a line can mean. A rule is a pattern, anchored at the beginning of the cleaned line, and what follows from it.
 //!
-//! All patterns of all tools are one automaton: a line that means nothing costs one scan that mostly ends after a few
-//! bytes. Patterns see bytes, so that invalid UTF-8 hides nothing. One file a tool family.
+//! How all patterns of all tools are asked at once is in [`set`]. Patterns see bytes, so that invalid UTF-8 hides nothing. One file a tool family.
 
 mod apple;
 mod c;
@@ -12,6 +11,7 @@ mod javascript;
 mod jvm;
 mod languages;
 mod lint;
+mod literals;
 mod native_tests;
 mod packages;
 mod python;
@@ -19,12 +19,13 @@ mod ruby;
 mod runners;
 mod runtime;
 mod rust;
+mod set;
 
-use crate::limits::AUTOMATON_BYTES_MAX;
+pub(crate) use set::{RuleSet, Speaks};
+
 use crate::tally::{Counts, Family};
 use buildpool_protocol::report::Severity;
-use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
-use std::sync::{LazyLock, OnceLock};
+use regex::bytes::Captures;
 
 /// What a problem is about; decides what is likelier to be the cause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -281,121 +282,6 @@ const TABLES: &[&[Rule]] = &[
     generic::RULES,
 ];
 
-/// All rules, as one automaton for each way of beginning. Apart they stay small: a pattern that may begin with anything
-/// would multiply the states of all others, and keep them from giving a line up at its first bytes.
-pub(crate) struct RuleSet {
-    rules: Vec<(&'static Rule, OnceLock<Regex>)>,
-    sets: Vec<(RegexSet, Vec<usize>)>,
-}
-
-/// How the text that a pattern speaks to begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Beginning {
-    /// With fixed text: most lines are given up at once.
-    Fixed,
-    /// With a name or a place.
-    Open,
-    /// With anything.
-    Anything,
-}
-
-impl Beginning {
-    const ALL: [Self; 3] = [Self::Fixed, Self::Open, Self::Anything];
-
-    fn of(pattern: &str) -> Self {
-        let body = pattern.trim_start_matches("(?i)").trim_start_matches('^');
-        let front = &body[..body.len().min(24)];
-        if front.starts_with(".*") || front.starts_with("(?:.*") {
-            Self::Anything
-        } else if ["[^", r"\S", r"\w", "(?P<t>", "(?P<m>"].iter().any(|open| front.contains(open)) {
-            Self::Open
-        } else {
-            Self::Fixed
-        }
-    }
-}
-
-static ALL: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::without(None));
-
-impl RuleSet {
-    /// The rules of all tools.
-    pub(crate) fn all() -> &'static Self {
-        &ALL
-    }
-
-    /// All rules but those whose name begins with this: shows what a recogniser is worth.
-    pub(crate) fn without(prefix: Option<&str>) -> Self {
-        let rules: Vec<_> = TABLES
-            .iter()
-            .flat_map(|table| table.iter())
-            .filter(|rule| prefix.is_none_or(|prefix| !rule.name.starts_with(prefix)))
-            .map(|rule| (rule, OnceLock::new()))
-            .collect();
-        let sets = Beginning::ALL.map(|beginning| {
-            let begins = |index: &usize| Beginning::of(rules[*index].0.pattern) == beginning;
-            let members: Vec<usize> = (0..rules.len()).filter(begins).collect();
-            let set = RegexSetBuilder::new(members.iter().map(|index| rules[*index].0.pattern))
-                .unicode(false)
-                .size_limit(64 << 20)
-                .dfa_size_limit(AUTOMATON_BYTES_MAX)
-                .build()
-                .expect("the tables' patterns are valid; a test compiles each");
-            (set, members)
-        });
-        Self { rules, sets: sets.into() }
-    }
-
-    /// Which automata have a rule that speaks to the line: it ends mostly after a few bytes.
-    pub(crate) fn speaks(&self, line: &[u8]) -> Speaks {
-        let mut speaks = Speaks::default();
-        for (flag, (set, _)) in speaks.0.iter_mut().zip(&self.sets) {
-            *flag = set.is_match(line);
-        }
-        speaks
-    }
-
-    /// Calls with each rule that speaks to the line, in the order of the tables.
-    pub(crate) fn each<'t>(
-        &self,
-        line: &'t [u8],
-        speaks: Speaks,
-        mut found: impl FnMut(&'static Rule, &Groups<'t>),
-    ) {
-        let mut indices: Vec<usize> = Vec::new();
-        for ((set, members), _) in self.sets.iter().zip(speaks.0).filter(|(_, speaks)| *speaks) {
-            indices.extend(set.matches(line).iter().map(|index| members[index]));
-        }
-        indices.sort_unstable();
-        for index in indices {
-            let (rule, regex) = &self.rules[index];
-            if !rule.acts.iter().any(Act::reads_groups) {
-                found(rule, &Groups(None));
-                continue;
-            }
-            let regex = regex.get_or_init(|| {
-                RegexBuilder::new(rule.pattern)
-                    .unicode(false)
-                    .build()
-                    .expect("the set that matched was built from the same pattern")
-            });
-            if let Some(captures) = regex.captures(line) {
-                found(rule, &Groups(Some(captures)));
-            }
-        }
-    }
-}
-
-/// Which of the automata speak to a line.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Speaks([bool; Beginning::ALL.len()]);
-
-impl Speaks {
-    /// Whether any does.
-    pub(crate) fn any(self) -> bool {
-        self.0.contains(&true)
-    }
-}
-
 /// Severity of a word that tools use.
 pub(crate) fn severity_of_word(word: &str) -> Severity {
     let word = word.trim();
@@ -507,6 +393,7 @@ pub(crate) fn one_more(so_far: &[String], line: &str) -> Next {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regex::bytes::RegexBuilder;
     use std::collections::BTreeSet;
 
     #[test]
