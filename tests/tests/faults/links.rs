@@ -114,7 +114,7 @@ fn a_job_is_cancelled_while_its_output_waits_on_a_slow_link() {
         "--",
         "sh",
         "-c",
-        "yes 'a line that is about as long as those of most tools are' | head -n 500000; exec sleep 600",
+        "yes 'a line that is about as long as those of most tools are' | head -n 60000; exec sleep 600",
     ]);
     let id = id.expect(0).out().trim().to_owned();
     wait_until("output comes", || proxies[0].bytes(Direction::Up) > 500_000);
