@@ -19,6 +19,28 @@ need git git
 need python3 python3
 need make make
 
+# Tests that need one of these pass without it by doing nothing: that is said where it can't be overlooked.
+missing=""
+want() {
+    [ "$(uname -s)" = Linux ] || return 0
+    command -v "$1" >/dev/null && return
+    if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] && apt-get update -qq &&
+        apt-get install -y -qq --no-install-recommends "$2" >/dev/null; then
+        return
+    fi
+    missing="$missing $1 (package $2);"
+}
+want bwrap bubblewrap
+want dpkg-deb dpkg
+want systemd-analyze systemd
+announce_missing() {
+    [ -z "$missing" ] || printf '\n%s\n' \
+        '**********************************************************************' \
+        "*** SKIPPED, NOT PASSED: tests that need$missing" \
+        '**********************************************************************' >&2
+}
+announce_missing
+
 step() { printf '\n== %s\n' "$*"; }
 
 step formatting
@@ -46,3 +68,4 @@ case $conformance in
 esac
 step tests
 cargo test --locked --workspace
+announce_missing

@@ -14,7 +14,7 @@ fn the_example_configurations_load() {
     let text = std::fs::read_to_string(deploy("worker.toml")).expect("worker.toml");
     // Its token file is on another machine.
     let text = text.replace("token_file = ", "token = ");
-    buildpool_worker::Config::from_toml(&text).expect("worker.toml");
+    buildpool_worker::Config::from_toml(&text, std::path::Path::new("/")).expect("worker.toml");
 }
 
 #[test]

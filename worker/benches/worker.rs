@@ -159,6 +159,7 @@ impl Keeper {
             output_policy: OutputPolicy::Block,
             log_bytes_max: None,
             core_bytes_max: None,
+            hands_variables_inside: false,
         };
         let bytes = encode(&ToKeeper::Run(Box::new(run))).expect("small");
         self.socket.write_all(&bytes).expect("a keeper");

@@ -141,10 +141,10 @@ impl Config {
     }
 
     /// Reads a configuration file. What it leaves out has the defaults of [`Config::new`]; `coordinator` and `data_dir`
-    /// may be left out where flags give them.
+    /// may be left out where flags give them. `token_file` and `hidden` are relative to the directory of the file.
     ///
     /// # Errors
-    /// When it can't be read, does not parse or names a token file that can't be read.
+    /// When it can't be read, does not parse, names a token file that can't be read or hides what is not there.
     pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
         let length = fs::metadata(path).map_err(unreadable)?.len();
@@ -152,27 +152,33 @@ impl Config {
             return Err(ConfigError::TooLarge { path: path.to_owned(), length });
         }
         let text = fs::read_to_string(path).map_err(unreadable)?;
-        let mut config = Self::from_toml(&text).map_err(|error| match error {
+        // Isolation hides the files themselves, whatever links lead there.
+        let place = path.canonicalize().map_err(unreadable)?;
+        let directory = place.parent().unwrap_or(Path::new("/"));
+        let mut config = Self::from_toml(&text, directory).map_err(|error| match error {
             ConfigError::Malformed { reason, .. } => {
                 ConfigError::Malformed { path: Some(path.to_owned()), reason }
             }
             other => other,
         })?;
         // It may hold the token.
-        config.hidden.push(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+        config.hidden.push(place);
         Ok(config)
     }
 
-    /// Reads a configuration.
+    /// Reads a configuration whose `token_file` and `hidden` are relative to this directory.
     ///
     /// # Errors
-    /// When it does not parse or names a token file that can't be read.
-    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+    /// When it does not parse, names a token file that can't be read or hides what is not there.
+    pub fn from_toml(text: &str, directory: &Path) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text)
             .map_err(|error| ConfigError::Malformed { path: None, reason: error.to_string() })?;
-        let mut hidden = file.hidden;
-        hidden.extend(file.token_file.clone());
-        let token = match (file.token, file.token_file) {
+        let token_file = file.token_file.map(|path| directory.join(path));
+        let mut hidden = Vec::new();
+        for path in file.hidden {
+            hidden.push(resolved(&directory.join(path))?);
+        }
+        let token = match (file.token, token_file) {
             (Some(_), Some(_)) => {
                 return Err(ConfigError::Malformed {
                     path: None,
@@ -181,6 +187,7 @@ impl Config {
             }
             (Some(token), None) => Some(token),
             (None, Some(path)) => {
+                hidden.push(resolved(&path)?);
                 let token =
                     fs::read_to_string(&path).map_err(|source| ConfigError::Unreadable { path, source })?;
                 Some(token.trim().to_owned())
@@ -251,6 +258,11 @@ impl Config {
     }
 }
 
+/// The file or directory itself, behind all links: what can't be found can't be kept from a job.
+fn resolved(path: &Path) -> Result<PathBuf, ConfigError> {
+    path.canonicalize().map_err(|source| ConfigError::Unresolvable { path: path.to_owned(), source })
+}
+
 /// The machine's name up to its first dot, as far as it is a valid name.
 fn host_name() -> String {
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
@@ -270,6 +282,13 @@ fn host_name() -> String {
 pub enum ConfigError {
     /// A file can't be read.
     Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What isolated jobs must not see can't be found.
+    Unresolvable {
         /// Which.
         path: PathBuf,
         /// Why.
@@ -308,6 +327,11 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable { path, .. } => write!(f, "{} can't be read", path.display()),
+            Self::Unresolvable { path, .. } => write!(
+                f,
+                "{} can't be found, so it can't be hidden from jobs; `token_file` and `hidden` name what is there, relative to the configuration's directory",
+                path.display()
+            ),
             Self::TooLarge { path, length } => write!(
                 f,
                 "{} has {length} bytes; a configuration has at most {CONFIG_BYTES_MAX}",
@@ -323,7 +347,7 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unreadable { source, .. } => Some(source),
+            Self::Unreadable { source, .. } | Self::Unresolvable { source, .. } => Some(source),
             Self::TooLarge { .. } | Self::Malformed { .. } | Self::Invalid { .. } => None,
         }
     }
@@ -332,6 +356,7 @@ impl std::error::Error for ConfigError {
 #[cfg(test)]
 mod tests {
     use super::Config;
+    use std::path::Path;
 
     #[test]
     fn a_file_gives_what_it_names_and_defaults_the_rest() {
@@ -351,6 +376,7 @@ mod tests {
             [env]
             PATH = "/opt/bin:/bin"
             "#,
+            Path::new("/"),
         )
         .expect("valid");
         config.check().expect("complete");
@@ -362,13 +388,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_hidden_is_the_thing_itself_wherever_the_worker_was_started() {
+        let place = tempfile::tempdir().expect("a directory");
+        let etc = place.path().canonicalize().expect("it is there").join("etc");
+        std::fs::create_dir_all(etc.join("keys")).expect("made");
+        std::fs::write(etc.join("keys/token"), "bp_1_secret\n").expect("written");
+        std::os::unix::fs::symlink("keys/token", etc.join("link")).expect("linked");
+        let file = etc.join("worker.toml");
+        std::fs::write(&file, "token_file = \"link\"\nhidden = [\"keys/../keys\"]\n").expect("written");
+        let linked = place.path().join("elsewhere.toml");
+        std::os::unix::fs::symlink(&file, &linked).expect("linked");
+        let config = Config::from_file(&linked).expect("valid");
+        assert_eq!(config.token.as_deref(), Some("bp_1_secret"));
+        assert_eq!(config.hidden, [etc.join("keys"), etc.join("keys/token"), file.clone()]);
+        std::fs::write(&file, "hidden = [\"kyes\"]\n").expect("written");
+        let error = Config::from_file(&file).expect_err("it is not there").to_string();
+        assert!(error.contains("etc/kyes can't be found, so it can't be hidden"), "{error}");
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, expected) in [
             ("slots = 2\nslot = 3", "unknown field `slot`"),
             ("slots = \"two\"", "slots"),
             ("token = \"a\"\ntoken_file = \"b\"", "both given"),
         ] {
-            let error = Config::from_toml(text).expect_err("invalid").to_string();
+            let error = Config::from_toml(text, Path::new("/")).expect_err("invalid").to_string();
             assert!(error.contains(expected), "{error}");
         }
         for (text, expected) in [
@@ -378,7 +423,11 @@ mod tests {
             ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\nname = \"a b\"", "no valid name"),
             ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\n[env]\n\"A=B\" = \"c\"", "no valid variable name"),
         ] {
-            let error = Config::from_toml(text).expect("parses").check().expect_err("wrong").to_string();
+            let error = Config::from_toml(text, Path::new("/"))
+                .expect("parses")
+                .check()
+                .expect_err("wrong")
+                .to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

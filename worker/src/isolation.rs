@@ -11,6 +11,9 @@ use std::str::FromStr;
 
 /// A shell in the sandbox starts the command: what can't be found or executed ends as it does elsewhere, with 127 or 126.
 const EXEC: [&str; 4] = ["/bin/sh", "-c", r#"exec "$@""#, "sh"];
+/// The descriptor from which bubblewrap reads the job's variables, separated by NUL: neither on its command line, which all
+/// can see, nor in its own environment, which would let a job's `LD_PRELOAD` run outside of the sandbox.
+pub const VARIABLES_FD: i32 = 3;
 /// Where macOS keeps the program that runs another one under a profile.
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
@@ -36,6 +39,8 @@ pub struct Reach<'a> {
     pub hidden: &'a [PathBuf],
     /// What the job has of the data directory, and its own directory wherever that is.
     pub own: &'a [PathBuf],
+    /// What it may read of the data directory and not write.
+    pub readable: &'a [PathBuf],
     /// Where the command runs.
     pub directory: &'a Path,
 }
@@ -50,29 +55,42 @@ impl Isolation {
         }
     }
 
-    /// The arguments that run this command inside.
-    pub fn around(self, argv: Vec<String>, reach: &Reach<'_>) -> Vec<String> {
+    /// The arguments that run this command inside; `program` is what [`Isolation::program`] has found.
+    pub fn around(self, program: &Path, argv: Vec<String>, reach: &Reach<'_>) -> Vec<String> {
         let before = match self {
             Self::None => return argv,
-            Self::Bubblewrap => bubblewrap(reach),
-            Self::SandboxExec => vec![SANDBOX_EXEC.to_owned(), "-p".to_owned(), profile(reach)],
+            Self::Bubblewrap => bubblewrap(program, reach),
+            Self::SandboxExec => vec![program.display().to_string(), "-p".to_owned(), profile(reach)],
         };
         let exec = EXEC.into_iter().map(str::to_owned);
         before.into_iter().chain(exec).chain(argv).collect()
     }
 
-    /// The program that is missing on this machine, if one is.
-    pub fn missing(self, path: Option<&OsStr>) -> Option<&'static str> {
-        let on_path = |name: &str| {
-            path.is_some_and(|path| {
-                std::env::split_paths(path).any(|directory| directory.join(name).is_file())
-            })
-        };
+    /// Whether the job's variables are handed over inside, by [`VARIABLES_FD`].
+    pub const fn hands_variables_inside(self) -> bool {
+        matches!(self, Self::Bubblewrap)
+    }
+
+    /// The absolute path of the mode's program, by the worker's own `PATH`: never by that of a job, which could name another.
+    pub fn program(self, path: Option<&OsStr>) -> Option<PathBuf> {
         match self {
             Self::None => None,
-            Self::Bubblewrap => (!on_path("bwrap")).then_some("bwrap (package bubblewrap)"),
-            Self::SandboxExec => (!Path::new(SANDBOX_EXEC).is_file()).then_some(SANDBOX_EXEC),
+            Self::Bubblewrap => std::env::split_paths(path?)
+                .filter(|directory| directory.is_absolute())
+                .map(|directory| directory.join("bwrap"))
+                .find(|program| program.is_file()),
+            Self::SandboxExec => Some(PathBuf::from(SANDBOX_EXEC)).filter(|program| program.is_file()),
         }
+    }
+
+    /// The program that is missing on this machine, if one is.
+    pub fn missing(self, path: Option<&OsStr>) -> Option<&'static str> {
+        let needed = match self {
+            Self::None => return None,
+            Self::Bubblewrap => "bwrap (package bubblewrap)",
+            Self::SandboxExec => SANDBOX_EXEC,
+        };
+        self.program(path).is_none().then_some(needed)
     }
 }
 
@@ -94,14 +112,15 @@ impl FromStr for Isolation {
 }
 
 /// Order matters: a later mount lies over an earlier one.
-fn bubblewrap(reach: &Reach<'_>) -> Vec<String> {
+fn bubblewrap(program: &Path, reach: &Reach<'_>) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut add = |option: &str, operands: &[&Path]| {
         words.push(option.to_owned());
         words.extend(operands.iter().map(|path| path.display().to_string()));
     };
     let (root, null) = (Path::new("/"), Path::new("/dev/null"));
-    add("bwrap", &[]);
+    add(&program.display().to_string(), &[]);
+    add("--args", &[Path::new(&VARIABLES_FD.to_string())]);
     add("--bind", &[root, root]);
     add("--dev-bind", &[Path::new("/dev"), Path::new("/dev")]);
     add("--unshare-pid", &[]);
@@ -117,6 +136,9 @@ fn bubblewrap(reach: &Reach<'_>) -> Vec<String> {
     for path in reach.own {
         add("--bind-try", &[path, path]);
     }
+    for path in reach.readable {
+        add("--ro-bind-try", &[path, path]);
+    }
     add("--chdir", &[reach.directory]);
     words.extend(["--cap-drop", "ALL", "--"].map(str::to_owned));
     words
@@ -125,15 +147,18 @@ fn bubblewrap(reach: &Reach<'_>) -> Vec<String> {
 /// Later rules go before earlier ones.
 fn profile(reach: &Reach<'_>) -> String {
     let mut lines = vec!["(version 1)".to_owned(), "(allow default)".to_owned()];
-    let mut rule = |verb: &str, path: &Path| {
-        lines.push(format!("({verb} file-read* file-write* (subpath {}))", quoted(path)));
+    let mut rule = |rule: &str, path: &Path| {
+        lines.push(format!("({rule} (subpath {}))", quoted(path)));
     };
-    rule("deny", reach.data_directory);
+    rule("deny file-read* file-write*", reach.data_directory);
     for path in reach.hidden {
-        rule("deny", path);
+        rule("deny file-read* file-write*", path);
     }
     for path in reach.own {
-        rule("allow", path);
+        rule("allow file-read* file-write*", path);
+    }
+    for path in reach.readable {
+        rule("allow file-read*", path);
     }
     lines.push("(deny signal)".to_owned());
     lines.push("(allow signal (target same-sandbox))".to_owned());
@@ -156,13 +181,20 @@ mod tests {
     fn around(mode: Isolation) -> Vec<String> {
         let own = [PathBuf::from("/var/w/workspaces/1/tree")];
         let hidden = [PathBuf::from("/etc/no \"such\" file")];
+        let readable = [PathBuf::from("/var/w/projects/p/objects")];
         let reach = Reach {
             data_directory: Path::new("/var/w"),
             hidden: &hidden,
             own: &own,
+            readable: &readable,
             directory: Path::new("/var/w/workspaces/1/tree/sub"),
         };
-        mode.around(vec!["cargo".into(), "test".into()], &reach)
+        let program = Path::new(if mode == Isolation::SandboxExec {
+            "/usr/bin/sandbox-exec"
+        } else {
+            "/usr/bin/bwrap"
+        });
+        mode.around(program, vec!["cargo".into(), "test".into()], &reach)
     }
 
     #[test]
@@ -174,7 +206,10 @@ mod tests {
     fn in_bubblewrap_the_data_directory_goes_before_what_is_put_back() {
         let words = around(Isolation::Bubblewrap);
         let at = |word: &str| words.iter().position(|other| other == word).expect(word);
+        assert_eq!(words[..3], ["/usr/bin/bwrap", "--args", "3"]);
         assert!(at("--tmpfs") < at("--bind-try"), "{words:?}");
+        assert!(at("--tmpfs") < at("--ro-bind-try"), "{words:?}");
+        assert_eq!(words[at("--ro-bind-try") + 1], "/var/w/projects/p/objects");
         assert_eq!(words[at("--tmpfs") + 1], "/var/w");
         assert!(words.windows(2).any(|pair| pair == ["--cap-drop", "ALL"]));
         assert!(at("--unshare-pid") < at("--proc"), "the other processes are not seen");
@@ -190,6 +225,7 @@ mod tests {
         assert_eq!(lines[2], "(deny file-read* file-write* (subpath \"/var/w\"))");
         assert!(lines[3].contains(r#"(subpath "/etc/no \"such\" file")"#), "{}", lines[3]);
         assert_eq!(lines[4], "(allow file-read* file-write* (subpath \"/var/w/workspaces/1/tree\"))");
+        assert_eq!(lines[5], "(allow file-read* (subpath \"/var/w/projects/p/objects\"))");
         let depth =
             words[2].chars().fold(0_i32, |depth, c| depth + i32::from(c == '(') - i32::from(c == ')'));
         assert_eq!(depth, 0, "every parenthesis is closed");
@@ -203,5 +239,9 @@ mod tests {
             Isolation::Bubblewrap.missing(Some("/nowhere".as_ref())),
             Some("bwrap (package bubblewrap)")
         );
+        let here = tempfile::tempdir().expect("a directory");
+        std::fs::write(here.path().join("bwrap"), "").expect("written");
+        let path = format!("relative:{}", here.path().display());
+        assert_eq!(Isolation::Bubblewrap.program(Some(path.as_ref())), Some(here.path().join("bwrap")));
     }
 }

@@ -1,9 +1,13 @@
 //! Which tools a machine has, and of which version: found by asking each, and offered as labels.
 
 use crate::platform;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +15,8 @@ use std::time::{Duration, Instant};
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How often it is looked whether a tool has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// A tool that has ended, and whose answer has no end after this long, has left a process behind that holds it.
+const REST_WITHIN: Duration = Duration::from_millis(200);
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 4 << 10;
 /// Longest version that becomes a label.
@@ -56,7 +62,7 @@ const TOOLS: &[Tool] = &[
 
 /// A label for each tool that answers: its name and its version. Takes as long as the slowest answer.
 pub fn find() -> BTreeMap<String, String> {
-    let has_xcode = platform::os() != "macos" || ask(&["xcode-select", "-p"]).is_some();
+    let has_xcode = !platform::TOOLS_ASK_TO_BE_INSTALLED || ask(&["xcode-select", "-p"]).is_some();
     let asked: Vec<_> = TOOLS
         .iter()
         .filter(|tool| has_xcode || !tool.needs_xcode)
@@ -81,28 +87,48 @@ fn ask(command: &[&str]) -> Option<String> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        // A wrapper and what it starts are killed together.
+        .process_group(0)
         .spawn()
         .ok()?;
+    let until = Instant::now() + ANSWER_WITHIN;
     let stdout = child.stdout.take()?;
-    let reader = thread::spawn(move || {
+    let (send, answer) = mpsc::channel();
+    thread::spawn(move || {
         let mut text = String::new();
-        // What was read before an error is of no use.
-        stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut text).ok().map(|_| text)
+        let read = stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut text);
+        // What was read before an error is of no use; nobody may wait for it any more.
+        let _ = send.send(read.ok().map(|_| text));
     });
-    let ended_well = wait(&mut child);
-    if ended_well { reader.join().ok()? } else { None }
+    if !wait(&mut child, until) {
+        return None;
+    }
+    answer
+        .recv_timeout(REST_WITHIN)
+        .or_else(|_| {
+            kill_group(&child);
+            // One that has left the group as well may hold it for ever.
+            answer.recv_timeout(REST_WITHIN)
+        })
+        .ok()?
+}
+
+/// Kills the tool and what it has started.
+fn kill_group(child: &Child) {
+    if let Ok(group) = i32::try_from(child.id()) {
+        // It may have ended meanwhile.
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
 }
 
 /// Whether it ends well in time; one that does not is killed.
-fn wait(child: &mut Child) -> bool {
-    let until = Instant::now() + ANSWER_WITHIN;
+fn wait(child: &mut Child, until: Instant) -> bool {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return status.success(),
             Ok(None) if Instant::now() < until => thread::sleep(LOOK_EVERY),
             Ok(None) | Err(_) => {
-                // It may have ended meanwhile.
-                let _ = child.kill();
+                kill_group(child);
                 let _ = child.wait();
                 return false;
             }
@@ -127,7 +153,8 @@ fn version(answer: &str, before: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TOOLS, find, version};
+    use super::{LOOK_EVERY, TOOLS, ask, find, version};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn versions_are_read_from_what_the_tools_say() {
@@ -160,6 +187,21 @@ mod tests {
             let tool = TOOLS.iter().find(|tool| tool.label == label).unwrap();
             assert_eq!(version(answer, tool.before).as_deref(), expected, "{label}: {answer}");
         }
+    }
+
+    #[test]
+    fn a_tool_that_leaves_a_process_behind_holds_nobody_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let pid = directory.path().join("pid");
+        let text = format!("sleep 600 & echo $! > {}; echo tool 1.2", pid.display());
+        assert_eq!(ask(&["sh", "-c", &text]).as_deref(), Some("tool 1.2\n"));
+        let left: i32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+        let is_gone = || crate::platform::process(left).is_none_or(|process| process.zombie);
+        let until = Instant::now() + Duration::from_secs(30);
+        while !is_gone() && Instant::now() < until {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        assert!(is_gone(), "it is killed with its group");
     }
 
     #[test]

@@ -187,8 +187,9 @@ fn private(path: &Path) -> Check {
     if metadata.permissions().mode() & 0o077 == 0 {
         return Check::new("permissions", State::Ok, format!("{} is its owner's only", path.display()));
     }
+    let mode = if metadata.is_dir() { "700" } else { "600" };
     let text = format!("others on this machine may read {}, which may hold a token", path.display());
-    Check::new("permissions", State::Warning, text).mended_by(format!("chmod 600 '{}'", path.display()))
+    Check::new("permissions", State::Warning, text).mended_by(format!("chmod {mode} '{}'", path.display()))
 }
 
 /// Room for logs and workspaces.

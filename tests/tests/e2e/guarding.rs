@@ -1,13 +1,15 @@
 //! Attacks of each kind, over real processes.
 
 use buildpool_tests::{Finished, Pool, PoolBuilder, wait_until};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use tempfile::NamedTempFile;
 
-fn configured(text: &str) -> PoolBuilder {
-    let file = tempfile::NamedTempFile::new().unwrap();
+/// A coordinator with this configuration; its file goes when the second value is let go.
+fn configured(text: &str) -> (PoolBuilder, NamedTempFile) {
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
-    let (_, path) = file.keep().unwrap();
-    PoolBuilder::default().coordinator(&["--config", path.to_str().unwrap()])
+    (PoolBuilder::default().coordinator(&["--config", file.path().to_str().unwrap()]), file)
 }
 
 fn token(pool: &Pool, role: &str, name: &str) -> String {
@@ -82,7 +84,8 @@ fn a_rotated_token_lets_its_bearer_change_over_and_then_cuts_it_off() {
 
 #[test]
 fn a_worker_that_nobody_approved_gets_no_job() {
-    let pool = configured("approve_workers = true\n").worker(&[]).start();
+    let (builder, _file) = configured("approve_workers = true\n");
+    let pool = builder.worker(&[]).start();
     let job =
         pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "true"]).expect(0).out().trim().to_owned();
     let waits = pool.job(&job);
@@ -95,10 +98,12 @@ fn a_worker_that_nobody_approved_gets_no_job() {
 
 #[test]
 fn who_asks_too_often_is_told_so_and_nobody_else_is_held_up() {
-    let pool = configured("requests_per_minute = 30\n").start();
+    // Few, so that not even a slow machine gives each of the requests below a place of its own.
+    let (builder, _file) = configured("requests_per_minute = 4\n");
+    let pool = builder.start();
     let (one, other) = (token(&pool, "submit", "one"), token(&pool, "submit", "other"));
     let refused = (0..60).map(|_| with(&pool, &one, &["jobs"])).find(|asked| asked.code() != 0).unwrap();
-    assert!(refused.err().contains("`one` asks too often: 30 requests a minute"), "{refused}");
+    assert!(refused.err().contains("`one` asks too often: 4 requests a minute"), "{refused}");
     with(&pool, &other, &["jobs"]).expect(0);
 }
 
@@ -122,11 +127,69 @@ fn a_copied_worker_id_is_of_no_use_with_another_token() {
     assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"], false);
 }
 
+/// Whether this machine has what these tests isolate jobs with.
+fn has_bubblewrap() -> bool {
+    let sandbox = Command::new("bwrap").args(["--bind", "/", "/", "--unshare-pid", "true"]).output();
+    let is_here = sandbox.is_ok_and(|done| done.status.success());
+    if !is_here {
+        eprintln!("SKIPPED: bubblewrap is not on this machine, or may not make namespaces here");
+    }
+    is_here
+}
+
+#[test]
+fn a_job_s_variables_choose_neither_the_sandbox_s_program_nor_what_is_loaded_into_it() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap"]).start();
+    let work = pool.place().work();
+    let git = Command::new("git").args(["init", "-q"]).current_dir(&work).output().unwrap();
+    assert!(git.status.success());
+    let mark = pool.place().home().join("outside");
+    std::fs::create_dir(work.join("bin")).unwrap();
+    let impostor = work.join("bin/bwrap");
+    std::fs::write(&impostor, format!("#!/bin/sh\necho impostor; touch {}\n", mark.display())).unwrap();
+    std::fs::set_permissions(&impostor, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let show = "echo \"$SHOWN\"; tr '\\0' '\\n' < /proc/1/environ; tr '\\0' ' ' < /proc/1/cmdline; ls /proc/self/fd | wc -l";
+    let path = "bin:/usr/bin:/bin";
+    for way in [["--env", "PATH=bin:/usr/bin:/bin"], ["--secret", "PATH"]] {
+        let mut command = pool.command(&["run"]);
+        command.env("PATH", path).args(way).args(["--env", "LD_PRELOAD=/nowhere/evil.so"]);
+        command.args(["--env", "SHOWN=line one\nline two", "--", "sh", "-c", show]);
+        let done: Finished = command.output().unwrap().into();
+        let done = done.expect(0);
+        assert!(done.out().contains("line one\nline two\n"), "variables come whole: {done}");
+        assert!(!done.out().contains("impostor") && !mark.exists(), "{done}");
+        // The sandbox itself says nothing of them, and its descriptor is closed.
+        assert!(!done.out().contains("SHOWN=") && !done.out().contains("LD_PRELOAD="), "{done}");
+        assert!(!done.out().contains("BUILDPOOL_TOKEN"), "{done}");
+    }
+}
+
+#[test]
+fn git_answers_in_an_isolated_workspace_and_its_objects_can_t_be_changed() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap"]).start();
+    let work = pool.place().work();
+    std::fs::write(work.join("file"), "committed").unwrap();
+    for line in ["init -q", "add file", "-c user.name=a -c user.email=a@b commit -q -m first"] {
+        let done = Command::new("git").args(line.split(' ')).current_dir(&work).output().unwrap();
+        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    std::fs::write(work.join("file"), "changed").unwrap();
+    let text =
+        "git status --porcelain && git show HEAD:file && echo && touch $(cat .git/objects/info/alternates)/x";
+    let done = pool.buildpool(&["run", "--", "sh", "-c", text]).expect(1);
+    assert!(done.out().contains(" M file\ncommitted\n"), "{done}");
+    assert!(done.err().contains("Read-only file system") || done.out().contains("Read-only"), "{done}");
+}
+
 #[test]
 fn an_isolated_job_reads_neither_the_token_nor_other_jobs_nor_the_worker() {
-    let sandbox = Command::new("bwrap").args(["--bind", "/", "/", "--unshare-pid", "true"]).output();
-    if !sandbox.is_ok_and(|done| done.status.success()) {
-        eprintln!("SKIPPED: bubblewrap is not on this machine, or may not make namespaces here");
+    if !has_bubblewrap() {
         return;
     }
     let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap", "--slots", "2"]).start();
@@ -134,8 +197,11 @@ fn an_isolated_job_reads_neither_the_token_nor_other_jobs_nor_the_worker() {
     // A job that is over has left its log in the spool or a workspace; nothing of the directory is seen, nor written.
     pool.shell("echo of another job").expect(0);
     let data = worker.display();
-    let hidden = pool.shell(&format!("cat {data}/worker-id; ls -A {data}; echo x > {data}/worker-id"));
-    assert!(!hidden.out().contains('-') || !hidden.out().contains(pool.worker_token()), "{hidden}");
+    // All that is listed is the way to what is the job's own.
+    let listing =
+        pool.shell(&format!("ls -A {data}; echo of attempts; ls -A {data}/attempts | wc -l")).expect(0);
+    assert_eq!(listing.out(), "attempts\nof attempts\n1\n", "{listing}");
+    let hidden = pool.shell(&format!("cat {data}/worker-id; echo x > {data}/worker-id"));
     let identity = std::fs::read_to_string(worker.join("worker-id")).unwrap();
     assert!(!hidden.out().contains(identity.trim()) && identity.len() > 30, "{hidden}");
     // The daemon's environment and memory hold the token: its processes are not there.

@@ -16,6 +16,7 @@ use buildpool_protocol::limits::{LOST_AFTER, REPORT_EVERY};
 use buildpool_protocol::report::Survivor;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Held, HeldState};
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -33,6 +34,8 @@ pub(super) struct Agent {
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
     pub(super) boot: BootId,
     pub(super) environment: BTreeMap<String, String>,
+    /// The program that isolates jobs.
+    pub(super) sandbox: PathBuf,
     pub(super) work: JoinSet<Event>,
     pub(super) link: Option<Link>,
     /// When the message was sent that the coordinator answered last, by the continuous clock.
@@ -84,6 +87,8 @@ impl Agent {
         let keepers = Keepers::new(config.keeper_command.clone(), events);
         Self {
             environment: environment::of_worker(&config.env),
+            // Whether it is there was checked with the configuration; an empty path would start nothing.
+            sandbox: config.isolation.program(std::env::var_os("PATH").as_deref()).unwrap_or_default(),
             config: Arc::new(config),
             home: Arc::new(home),
             outbox,

@@ -18,6 +18,8 @@ pub(super) struct Arranged {
     pub(super) directory: PathBuf,
     /// What of the worker's directories is the job's.
     pub(super) own: Vec<PathBuf>,
+    /// What of them it may read.
+    pub(super) readable: Vec<PathBuf>,
 }
 
 /// Makes the attempt's directory with its record, and the files that the command sees.
@@ -50,6 +52,7 @@ pub(super) fn arrange(
     let mut own = vec![prepared.directory.clone(), prepared.root.clone()];
     own.extend(prepared.derived_data.clone());
     own.extend(with_bundle.is_some().then(|| bundle.clone()));
+    let readable = prepared.objects.into_iter().collect();
     let mut spec = grant.spec.clone();
     spec.env.clear();
     let record = AttemptRecord {
@@ -64,5 +67,5 @@ pub(super) fn arrange(
         since_boot_secs: Now::read().continuous.as_secs_f64(),
     };
     records::write(&attempt_directory, records::ATTEMPT, &record, Durability::Process).map_err(failed)?;
-    Ok(Arranged { argv: with_bundle.unwrap_or(argv), directory: prepared.directory, own })
+    Ok(Arranged { argv: with_bundle.unwrap_or(argv), directory: prepared.directory, own, readable })
 }

@@ -78,6 +78,7 @@ fn collect_artifacts(
         directory: record.directory.clone(),
         root: record.root.clone().unwrap_or_else(|| record.directory.clone()),
         derived_data: None,
+        objects: None,
     };
     let target = directory.join(ARTIFACTS);
     match workspaces.collect_artifacts(&prepared, &record.spec.artifacts, &target, ARTIFACTS_BYTES_MAX) {

@@ -104,6 +104,14 @@ impl Home {
         &self.directory
     }
 
+    /// Where the sockets lie, when that is not in the directory.
+    pub(super) fn sockets_elsewhere(&self) -> Option<PathBuf> {
+        let sockets = &self.places.sockets;
+        // `/tmp` is a link on macOS.
+        (*sockets != self.places.directory)
+            .then(|| sockets.canonicalize().unwrap_or_else(|_| sockets.clone()))
+    }
+
     /// Where what keepers have to say of themselves goes.
     pub(super) fn keeper_log(&self) -> PathBuf {
         self.directory.join("keepers.log")
@@ -183,6 +191,8 @@ mod tests {
         let home = Home::take(&long).expect("free");
         let socket = home.places.socket(u32::MAX);
         assert!(socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX, "{}", socket.display());
+        let elsewhere = home.sockets_elsewhere().expect("they are not in the directory");
+        assert_eq!(elsewhere, home.places.sockets.canonicalize().expect("it was made"));
         std::fs::remove_dir_all(&home.places.sockets).expect("it was made");
     }
 }

@@ -1,17 +1,15 @@
 //! The control group that a worker and its attempts run in. Where there are none, nothing is found.
 
+use crate::platform;
 use crate::records::MemoryGroup;
 use buildpool_evidence::memory::cgroup::{MemoryCounters, group_of};
-use std::fs;
 use std::path::Path;
-
-/// Where the memory controller of version 1 is mounted, and where version 2 (cgroups(7)).
-const MOUNTS: [&str; 2] = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
 
 /// The group of this process, which its attempts inherit, and its counters now.
 pub(super) fn group(slots: u32) -> Option<MemoryGroup> {
-    let [v1, v2] = MOUNTS.map(Path::new);
-    let path = group_of(&fs::read_to_string("/proc/self/cgroup").ok()?, v1, v2)?;
+    let groups = platform::control_groups()?;
+    let (v1, v2) = (Path::new(groups.memory_mount), Path::new(groups.mount));
+    let path = group_of(&groups.own, v1, v2)?;
     let before = MemoryCounters::read(&path)?;
     let is_exclusive = slots == 1 && is_of_one_service(&path, v2);
     Some(MemoryGroup { path, before, is_exclusive })

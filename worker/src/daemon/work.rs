@@ -32,13 +32,16 @@ impl Agent {
                 let grace = attempt.spec.grace.unwrap_or(GRACE);
                 let (cut_off_after, cut_off_grace) = cut_off(self.lost_after, attempt.spec.on_lost, grace);
                 let now = Now::read().continuous;
+                let mut hidden = self.config.hidden.clone();
+                hidden.extend(self.home.sockets_elsewhere());
                 let reach = Reach {
                     data_directory: self.home.directory(),
-                    hidden: &self.config.hidden,
+                    hidden: &hidden,
                     own: &arranged.own,
+                    readable: &arranged.readable,
                     directory: &arranged.directory,
                 };
-                let argv = self.config.isolation.around(arranged.argv, &reach);
+                let argv = self.config.isolation.around(&self.sandbox, arranged.argv, &reach);
                 let run = Run {
                     lease: attempt.lease,
                     attempt_directory: self.home.attempt(id),
@@ -55,6 +58,7 @@ impl Agent {
                     output_policy: attempt.spec.output_policy,
                     log_bytes_max: attempt.spec.log_bytes_max,
                     core_bytes_max: self.config.core_bytes_max,
+                    hands_variables_inside: self.config.isolation.hands_variables_inside(),
                 };
                 attempt.spec.env.clear();
                 attempt.stage = Stage::Waiting { run: Box::new(run) };

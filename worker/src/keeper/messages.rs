@@ -89,6 +89,9 @@ pub struct Run {
     /// Largest core file in bytes; the system's own setting if absent.
     #[serde(default)]
     pub core_bytes_max: Option<u64>,
+    /// The variables go by a descriptor to the sandbox that `argv` starts, which sets them inside.
+    #[serde(default)]
+    pub hands_variables_inside: bool,
 }
 
 /// What the keeper says.

@@ -4,6 +4,8 @@
 //! way each failure is known by its own name, and the spawn stays one call that copies no memory.
 
 use super::messages::Run;
+use super::tree::{ATTEMPT_VARIABLE, JOB_VARIABLE};
+use crate::isolation::VARIABLES_FD;
 use crate::limits::PIPE_BYTES;
 use crate::platform;
 use buildpool_protocol::outcome::StartFailure;
@@ -16,7 +18,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{AccessFlags, access};
 use std::ffi::CString;
 use std::io::{PipeReader, PipeWriter};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// A process that was made.
@@ -40,14 +42,19 @@ pub(super) fn spawn(run: &Run, home: &Path) -> Result<Spawned, StartFailure> {
 
 fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
     let program = run.argv.first().map(String::as_str).unwrap_or_default();
-    let path = run.secrets.get("PATH").map(|path| &path.0).or_else(|| run.environment.get("PATH"));
-    let found = find_program(program, path.map(String::as_str))?;
+    let path = all_variables(run).find(|(name, _)| *name == "PATH").map(|(_, path)| path);
+    let found = find_program(program, path)?;
     let c_path = c_string(found.as_os_str().as_encoded_bytes(), program)?;
     let argv = run
         .argv
         .iter()
         .map(|argument| c_string(argument.as_bytes(), program))
         .collect::<Result<Vec<_>, _>>()?;
+    let variables = if run.hands_variables_inside {
+        Some(platform::memory_file(&variables(run)).map_err(|error| resources(&error))?)
+    } else {
+        None
+    };
     let environment =
         environment(run).map(|entry| c_string(entry.as_bytes(), program)).collect::<Result<Vec<_>, _>>()?;
     let (stdout, stdout_write) = std::io::pipe().map_err(|error| resources(&error))?;
@@ -56,7 +63,8 @@ fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
         platform::widen_pipe(pipe, PIPE_BYTES);
         set_nonblocking(pipe).map_err(|error| resources(&error.into()))?;
     }
-    let actions = actions(&stdout_write, &stderr_write).map_err(|error| resources(&error.into()))?;
+    let actions = actions(&stdout_write, &stderr_write, variables.as_ref())
+        .map_err(|error| resources(&error.into()))?;
     let attributes = attributes().map_err(|error| resources(&error.into()))?;
     let limits = CoreLimit::set(run.core_bytes_max);
     let spawned = posix_spawn(c_path.as_c_str(), &actions, &attributes, &argv, &environment);
@@ -67,20 +75,42 @@ fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
     }
 }
 
-fn environment(run: &Run) -> impl Iterator<Item = String> + '_ {
-    let plain = run
-        .environment
-        .iter()
-        .filter(|(name, _)| !run.secrets.contains_key(*name))
-        .map(|(name, value)| format!("{name}={value}"));
-    plain.chain(run.secrets.iter().map(|(name, value)| format!("{name}={}", value.0)))
+/// All variables of the command, a secret before what has the same name.
+fn all_variables(run: &Run) -> impl Iterator<Item = (&str, &str)> {
+    let plain = run.environment.iter().filter(|(name, _)| !run.secrets.contains_key(*name));
+    let plain = plain.map(|(name, value)| (name.as_str(), value.as_str()));
+    plain.chain(run.secrets.iter().map(|(name, value)| (name.as_str(), value.0.as_str())))
 }
 
-fn actions(stdout: &PipeWriter, stderr: &PipeWriter) -> nix::Result<PosixSpawnFileActions> {
+/// What the process itself has. A sandbox has the marks only, by which its processes are known: its environment is not to
+/// change what it does, and can be read inside.
+fn environment(run: &Run) -> impl Iterator<Item = String> {
+    all_variables(run)
+        .filter(|(name, _)| !run.hands_variables_inside || [JOB_VARIABLE, ATTEMPT_VARIABLE].contains(name))
+        .map(|(name, value)| format!("{name}={value}"))
+}
+
+/// Arguments of bubblewrap (bwrap(1), `--args`) that set all variables inside.
+fn variables(run: &Run) -> Vec<u8> {
+    let mut words = vec!["--clearenv"];
+    for (name, value) in all_variables(run) {
+        words.extend(["--setenv", name, value]);
+    }
+    words.into_iter().flat_map(|word| word.bytes().chain([0])).collect()
+}
+
+fn actions(
+    stdout: &PipeWriter,
+    stderr: &PipeWriter,
+    variables: Option<&OwnedFd>,
+) -> nix::Result<PosixSpawnFileActions> {
     let mut actions = PosixSpawnFileActions::init()?;
     actions.add_open(0, "/dev/null", OFlag::O_RDONLY, Mode::empty())?;
     actions.add_dup2(stdout.as_raw_fd(), 1)?;
     actions.add_dup2(stderr.as_raw_fd(), 2)?;
+    if let Some(variables) = variables {
+        actions.add_dup2(variables.as_raw_fd(), VARIABLES_FD)?;
+    }
     Ok(actions)
 }
 

@@ -1,11 +1,12 @@
 //! Linux: `/proc`, child subreaper, boot-time clock.
 
-use super::Process;
+use super::{ControlGroups, Process};
 use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::time::ClockId;
 use std::fs;
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Stands still in suspend (clock_gettime(2)).
@@ -16,6 +17,13 @@ pub(super) const SPAWN_SETSID: nix::libc::c_int = nix::libc::POSIX_SPAWN_SETSID 
 pub(super) const RSS_UNIT_BYTES: u64 = 1024;
 pub(super) const LOGIN_PATH: &[&str] =
     &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+pub(super) const TOOLS_ASK_TO_BE_INSTALLED: bool = false;
+
+pub(super) fn control_groups() -> Option<ControlGroups> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    Some(ControlGroups { own, memory_mount: "/sys/fs/cgroup/memory", mount: "/sys/fs/cgroup" })
+}
 
 pub(super) fn processes() -> io::Result<Vec<Process>> {
     let mut found = Vec::new();
@@ -67,6 +75,13 @@ pub(super) fn own_executable() -> io::Result<PathBuf> {
 
 pub(super) fn widen_pipe(pipe: BorrowedFd<'_>, bytes: i32) {
     let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(bytes));
+}
+
+pub(super) fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = fs::File::from(memfd_create(c"buildpool", MFdFlags::MFD_CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 pub(super) fn begin_writing(file: BorrowedFd<'_>, offset: u64, length: u64) {

@@ -1,11 +1,11 @@
 //! macOS: `libproc`, `sysctl`, marks instead of a subreaper.
 
-use super::Process;
+use super::{ControlGroups, Process};
 use nix::libc;
 use nix::time::ClockId;
 use std::io;
 use std::mem;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 /// Stands still in sleep (clock_gettime(3), `CLOCK_UPTIME_RAW`).
@@ -18,8 +18,14 @@ pub(super) const SPAWN_SETSID: libc::c_int = 0x0400;
 pub(super) const RSS_UNIT_BYTES: u64 = 1;
 pub(super) const LOGIN_PATH: &[&str] =
     &["/opt/homebrew/bin", "/opt/homebrew/sbin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+/// Until the command line tools are there, theirs are such stand-ins.
+pub(super) const TOOLS_ASK_TO_BE_INSTALLED: bool = true;
 /// `<sys/proc.h>`.
 const SZOMB: u32 = 5;
+
+pub(super) fn control_groups() -> Option<ControlGroups> {
+    None
+}
 
 pub(super) fn processes() -> io::Result<Vec<Process>> {
     // SAFETY: a null buffer asks for the number of processes (libproc.h).
@@ -87,5 +93,9 @@ pub(super) fn own_executable() -> io::Result<PathBuf> {
 }
 
 pub(super) fn widen_pipe(_pipe: BorrowedFd<'_>, _bytes: i32) {}
+
+pub(super) fn memory_file(_content: &[u8]) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
 
 pub(super) fn begin_writing(_file: BorrowedFd<'_>, _offset: u64, _length: u64) {}

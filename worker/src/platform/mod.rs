@@ -17,7 +17,7 @@ use nix::spawn::PosixSpawnFlags;
 use nix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -91,6 +91,14 @@ pub fn widen_pipe(pipe: impl AsFd, bytes: i32) {
     system::widen_pipe(pipe.as_fd(), bytes);
 }
 
+/// A file of this content without a name, to hand to a process that is spawned; read from its beginning.
+///
+/// # Errors
+/// When the system refuses, or has no such thing (macOS).
+pub fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
+    system::memory_file(content)
+}
+
 /// Asks the system to begin writing this range of a file, without waiting.
 pub fn begin_writing(file: impl AsFd, offset: u64, length: u64) {
     system::begin_writing(file.as_fd(), offset, length);
@@ -114,6 +122,25 @@ pub const fn arch() -> &'static str {
 /// Directories that a login's `PATH` has, in its order.
 pub const fn login_path() -> &'static [&'static str] {
     system::LOGIN_PATH
+}
+
+/// Whether stand-ins for tools that are not installed ask a person to install them, in a window.
+pub const TOOLS_ASK_TO_BE_INSTALLED: bool = system::TOOLS_ASK_TO_BE_INSTALLED;
+
+/// The control groups of this process, and where their files are (cgroups(7)).
+#[derive(Debug)]
+pub struct ControlGroups {
+    /// One line a hierarchy, as the system says it.
+    pub own: String,
+    /// Where the memory controller of version 1 is.
+    pub memory_mount: &'static str,
+    /// Where version 2 is.
+    pub mount: &'static str,
+}
+
+/// The control groups; none where a system has no such thing.
+pub fn control_groups() -> Option<ControlGroups> {
+    system::control_groups()
 }
 
 /// Free space for this user where `path` is, in bytes.

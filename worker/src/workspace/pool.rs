@@ -41,6 +41,8 @@ pub struct Prepared {
     pub root: PathBuf,
     /// Where Xcode shall build; none for what is not in a workspace.
     pub derived_data: Option<PathBuf>,
+    /// Where git reads the objects of the files' commit; none for what is not in a workspace.
+    pub objects: Option<PathBuf>,
 }
 
 impl Prepared {
@@ -166,13 +168,13 @@ impl Workspaces {
                         what: "directory, which must be absolute in place,",
                     });
                 }
-                Ok(Prepared { root: directory.clone(), directory, derived_data: None })
+                Ok(Prepared { root: directory.clone(), directory, derived_data: None, objects: None })
             }
             Source::Empty => {
                 let directory = attempt_directory.join("empty");
                 remove(&directory)?;
                 fs::create_dir_all(&directory).map_err(WorkspaceError::io("creating", &directory))?;
-                Ok(Prepared { root: directory.clone(), directory, derived_data: None })
+                Ok(Prepared { root: directory.clone(), directory, derived_data: None, objects: None })
             }
             Source::Snapshot { id, project, directory, head } => {
                 let (tree, head) = parse_ids(id, head.as_deref())?;
@@ -189,6 +191,7 @@ impl Workspaces {
                         directory,
                         derived_data: Some(checkout.derived_data()),
                         root: checkout.root,
+                        objects: Some(cache.directory().join("objects")),
                     }),
                     Err(error) => {
                         remove(&checkout.directory.join("lease"))?;
