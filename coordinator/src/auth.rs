@@ -21,6 +21,8 @@ use uuid::Uuid;
 
 /// How old the picture of the tokens may be: a revocation is seen after this long at the latest.
 pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
+/// Name of the file in the data directory that holds the tokens.
+pub const TOKENS_FILE: &str = "auth.db";
 const PREFIX: &str = "bp_";
 const SECRET_BYTES: usize = 24;
 const FINGERPRINT_DIGITS: usize = 64;
@@ -196,7 +198,7 @@ impl Tokens {
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         make_directory(directory)?;
         let _setup = setup_lock(directory)?;
-        let path = directory.join("auth.db");
+        let path = directory.join(TOKENS_FILE);
         let mut connection = open_database(&path, &Disk::default())?;
         migrate(&mut connection, &path, &AUTH)?;
         let picture = Picture { tokens: HashMap::new(), version: None, checked: Instant::now() };

@@ -472,13 +472,22 @@ pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
     Ok(())
 }
 
+/// How the names of the pool's own variables begin.
+pub const OWN_VARIABLES: &str = "BUILDPOOL_";
+
 /// Checks the name of a variable that somebody sets by name. What a process merely inherits may have other names, which no
 /// shell can read but which harm nobody.
 ///
 /// # Errors
-/// When it is empty, begins with a digit, or has `=`, white space or a control character.
+/// When it is empty, begins with a digit or with [`OWN_VARIABLES`], or has `=`, white space or a control character.
 pub fn check_given_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
     let is_odd = |c: char| c == '=' || c.is_whitespace() || c.is_control();
+    if name.starts_with(OWN_VARIABLES) {
+        return Err(SpecError::new(
+            field,
+            format!("`{name}` is the pool's own, as all that begins with {OWN_VARIABLES}; use another name"),
+        ));
+    }
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || name.contains(is_odd) {
         return Err(SpecError::new(
             field,

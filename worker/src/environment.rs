@@ -6,12 +6,10 @@
 use crate::keeper::tree::{ATTEMPT_VARIABLE, JOB_VARIABLE};
 use crate::platform;
 use buildpool_protocol::ids::AttemptId;
-use buildpool_protocol::spec::{JobSpec, Source};
+use buildpool_protocol::spec::{JobSpec, OWN_VARIABLES, Source};
 use nix::unistd::{Uid, User};
 use std::collections::BTreeMap;
 
-/// What is the pool's own begins so.
-const OWN_PREFIX: &str = "BUILDPOOL_";
 /// Variables of the daemon that say how its user writes and where, not what it is.
 const PASSED_ON: &[&str] = &["LANG", "TZ", "TMPDIR"];
 
@@ -28,7 +26,7 @@ pub fn of_attempt(
     environment.extend(
         spec.env
             .iter()
-            .filter(|(name, _)| !name.starts_with(OWN_PREFIX))
+            .filter(|(name, _)| !name.starts_with(OWN_VARIABLES))
             .map(|(name, value)| (name.clone(), value.clone())),
     );
     environment.insert(JOB_VARIABLE.to_owned(), attempt.job.to_string());
@@ -46,7 +44,7 @@ pub fn of_worker(configured: &BTreeMap<String, String>) -> BTreeMap<String, Stri
     }
     environment.insert("PATH".to_owned(), path(std::env::var("PATH").ok().as_deref()));
     environment.extend(configured.iter().map(|(name, value)| (name.clone(), value.clone())));
-    environment.retain(|name, _| !name.starts_with(OWN_PREFIX));
+    environment.retain(|name, _| !name.starts_with(OWN_VARIABLES));
     environment
 }
 

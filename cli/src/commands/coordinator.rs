@@ -5,21 +5,38 @@ use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
 use buildpool_coordinator::{Config, Coordinator, Protection};
 use buildpool_gateway::directories;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Name of the file in the data directory that says where the coordinator listens, or did last.
+pub(crate) const URL_FILE: &str = "url";
 
 pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
     let format = arguments.log_format;
     let config = config(arguments)?;
+    let data_dir = config.data_dir.clone();
     super::log_to_stderr(format);
     super::serve(async {
         let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
+        // Who makes a token here learns from it where workers find this coordinator; without it they are told to fill it in.
+        let _ = tell_url(&data_dir, &coordinator.url());
         tracing::info!(url = %coordinator.url(), version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
         // Whoever started it with port 0 wants to know; nobody has to read it.
         let _ = terminal::print(&format!("{}\n", coordinator.url()));
         coordinator.serve(super::asked_to_end()).await.map_err(|error| Failure::of(POOL, &error))?;
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// For the user who runs it only, as all that is in its data directory.
+fn tell_url(data_dir: &Path, url: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(data_dir.join(URL_FILE))?;
+    file.write_all(url.as_bytes())
 }
 
 fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {

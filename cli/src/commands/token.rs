@@ -1,21 +1,26 @@
 //! `buildpool token create|list|rotate|revoke`
 
+use super::coordinator::URL_FILE;
 use super::jobs::ago;
 use crate::arguments::{Form, TokenAction, TokenArguments, TokenPlace};
 use crate::failure::{Failure, REFUSED, USAGE};
 use crate::settings;
 use crate::terminal;
 use crate::terminal::table::Table;
-use buildpool_coordinator::auth::Tokens;
+use buildpool_coordinator::auth::{TOKENS_FILE, Tokens};
 use buildpool_coordinator::tls::{Tls, TlsSource};
 use buildpool_coordinator::{Config, Protection};
 use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
+use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Who changed a token, for the audit, when it was one who has access to the files.
 const BY_FILES: &str = "data directory";
+/// What stands for an address that nobody has told.
+const UNKNOWN_HOST: &str = "HOST:7420";
 
 pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
@@ -23,8 +28,13 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
             TokenAction::Create { place, role, name, expires, form } => {
                 let (created, url) = create(&place, role, &name, expires).await?;
                 if role == Role::Worker && !form.json {
+                    let hint = if url.contains(UNKNOWN_HOST) {
+                        ", with the coordinator's own in place of HOST:7420"
+                    } else {
+                        ""
+                    };
                     terminal::warn(&format!(
-                        "to join: buildpool install worker --write --join '{url}#{}'",
+                        "to join{hint}: buildpool install worker --write --join '{url}#{}'",
                         created.token
                     ));
                 }
@@ -68,12 +78,33 @@ async fn create(
         let url = client.pool().url.to_string();
         return Ok((client.token_create(role, name, expires).await?, url));
     };
-    let tokens = open(&config.data_dir)?;
+    let tokens = open_or_make(&config.data_dir)?;
     let fingerprint = fingerprint(&config)?;
     let created = tokens
         .create(role, name, expires, fingerprint.as_deref(), BY_FILES)
         .map_err(|error| Failure::of(REFUSED, &error))?;
-    Ok((created, url_of(&config)))
+    let url = told_url(&config).unwrap_or_else(|| match place.config {
+        Some(_) => url_of(&config),
+        None => format!("wss://{UNKNOWN_HOST}"),
+    });
+    Ok((created, url))
+}
+
+/// Where the coordinator of this data directory said that it listens, as it is reached from elsewhere.
+fn told_url(config: &Config) -> Option<String> {
+    let text = fs::read_to_string(config.data_dir.join(URL_FILE)).ok()?;
+    let (scheme, address) = text.trim().split_once("://")?;
+    let address: SocketAddr = address.trim_end_matches('/').parse().ok()?;
+    Some(if address.ip().is_unspecified() {
+        format!("{scheme}://{}:{}", own_host(), address.port())
+    } else {
+        format!("{scheme}://{address}")
+    })
+}
+
+fn own_host() -> String {
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    host.unwrap_or_else(|| "HOST".to_owned())
 }
 
 /// Where a coordinator with this configuration is reached from elsewhere, as far as this machine knows.
@@ -87,8 +118,7 @@ fn url_of(config: &Config) -> String {
     if !config.listen.ip().is_unspecified() {
         return format!("{scheme}://{}", config.listen);
     }
-    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    format!("{scheme}://{}:{}", host.unwrap_or_else(|| "HOST".to_owned()), config.listen.port())
+    format!("{scheme}://{}:{}", own_host(), config.listen.port())
 }
 
 async fn rotate(
@@ -100,8 +130,9 @@ async fn rotate(
     let Some(config) = files(place)? else {
         return Ok(settings::connect(&place.pool).await?.token_rotate(which, grace, expires).await?);
     };
+    let tokens = open(&config.data_dir)?;
     let fingerprint = fingerprint(&config)?;
-    open(&config.data_dir)?
+    tokens
         .rotate(which, grace, expires, fingerprint.as_deref(), BY_FILES)
         .map_err(|error| Failure::of(REFUSED, &error))
 }
@@ -122,7 +153,19 @@ async fn revoke(place: &TokenPlace, token: &str) -> Result<Vec<TokenSummary>, Fa
     tokens.list().map_err(|error| Failure::of(REFUSED, &error))
 }
 
+/// The tokens of a data directory that has some: only making the first one makes the files.
 pub(super) fn open(directory: &Path) -> Result<Tokens, Failure> {
+    if !directory.join(TOKENS_FILE).exists() {
+        let text = format!(
+            "{} is no coordinator's data directory: it has no `{TOKENS_FILE}`; `buildpool token create` makes one",
+            directory.display()
+        );
+        return Err(Failure::new(REFUSED, text));
+    }
+    open_or_make(directory)
+}
+
+fn open_or_make(directory: &Path) -> Result<Tokens, Failure> {
     Tokens::open(directory).map_err(|error| Failure::of(REFUSED, &error))
 }
 

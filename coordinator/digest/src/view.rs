@@ -90,7 +90,7 @@ fn head(result: &JobResult, out: &mut String) {
     }
     for earlier in &result.earlier_attempts {
         out.push_str(&format!(
-            "attempt {} on {} gave no result: {}\n",
+            "attempt {} on {} did not count: {}\n",
             earlier.attempt, earlier.worker, earlier.reason
         ));
     }

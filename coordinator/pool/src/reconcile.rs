@@ -358,6 +358,8 @@ impl Pool {
         worker.resume_untold = !draining && worker.session().is_none();
         if !draining {
             worker.distrusted.clear();
+            // It is told ahead of any grant; if it ends by itself, its next report says so.
+            worker.condition.draining = false;
         }
         let (record, session) = (worker.record.clone(), worker.session());
         if let Some(at) = at.filter(|_| draining) {

@@ -107,7 +107,7 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     }
     // Records first: a log is whole before its job is recorded as over, so every log that they tell of is there.
     copy_database(&records_path(from), &records_path(to))?;
-    let tokens = "auth.db";
+    let tokens = crate::auth::TOKENS_FILE;
     if from.join(tokens).exists() {
         copy_database(&from.join(tokens), &to.join(tokens))?;
     }
@@ -126,7 +126,8 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
 
 /// A directory that a newer version wrote is copied by that version: this one can't tell whether the copy is whole.
 fn refuse_newer(from: &Path) -> Result<(), StoreError> {
-    for (path, format) in [(records_path(from), &database::RECORDS), (from.join("auth.db"), &database::AUTH)]
+    for (path, format) in
+        [(records_path(from), &database::RECORDS), (from.join(crate::auth::TOKENS_FILE), &database::AUTH)]
     {
         if path.exists() {
             let found = database::version(&database::open_reader(&path)?)?;

@@ -126,7 +126,7 @@ impl Check<'_> {
             Ok(None) => self.add(Weight::Note, &records, "no coordinator has run here yet", ""),
             Err(error) => self.failed(&records, &error),
         }
-        let tokens = self.directory.join("auth.db");
+        let tokens = self.directory.join(crate::auth::TOKENS_FILE);
         match self.database(&tokens, &database::AUTH) {
             Ok(Some(_)) => {}
             Ok(None) => {

@@ -257,6 +257,7 @@ proptest! {
             chosen: Some("`cargo test`, because Cargo.toml is there".into()),
             reattached: true,
             note: Some("waited 50 s".into()),
+            on_terminal: false,
             details: verbosity != Verbosity::Minimal,
             wait_secs: 50,
         };

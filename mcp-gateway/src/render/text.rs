@@ -159,7 +159,7 @@ fn facts(page: &mut Page, result: &JobResult, extras: &Extras) {
     }
     for earlier in &result.earlier_attempts {
         page.line(format_args!(
-            "attempt {} on {} gave no result: {}",
+            "attempt {} on {} did not count: {}",
             earlier.attempt, earlier.worker, earlier.reason
         ));
     }

@@ -4,7 +4,7 @@ use super::ToolError;
 use crate::client::Client;
 use crate::snapshot;
 use buildpool_protocol::report::SnapshotInfo;
-use buildpool_protocol::spec::Source;
+use buildpool_protocol::spec::{OWN_VARIABLES, Source};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,8 +15,6 @@ const FILES_MAX: usize = 100_000;
 /// Directories that hold what tools make.
 const MADE: [&str; 9] =
     [".git", "target", "node_modules", "build", ".build", "dist", "DerivedData", "__pycache__", ".gradle"];
-/// The pool's own variables, which a job does not inherit.
-const OWN_VARIABLES: &str = "BUILDPOOL_";
 
 /// What a job runs on.
 pub(super) struct JobSource {

@@ -10,11 +10,13 @@ use crate::settings;
 use crate::terminal;
 use buildpool_gateway::client::{Client, ClientError, JobEvent, Target, chain, new_job_id};
 use buildpool_gateway::snapshot::{Options, Snapshot, take_and_deliver};
-use buildpool_protocol::client_link::SubmitMessage;
+use buildpool_protocol::client_link::{SubmitMessage, View};
 use buildpool_protocol::limits::TEXT_BYTES_MAX;
+use buildpool_protocol::report::Verdict;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Nothing of what can go wrong in here is the command's fault.
 pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
@@ -83,6 +85,11 @@ async fn detach(client: &Client, submit: SubmitMessage) -> Result<ExitCode, Fail
     let mut events = client.submit(submit).await?;
     match events.next().await {
         Some(JobEvent::Accepted { job, .. }) => {
+            let now = client.job(&job.to_string(), View::default(), Duration::ZERO).await?;
+            if now.verdict == Some(Verdict::Rejected) {
+                let why = now.cause.map_or_else(|| "it can't be run".to_owned(), |cause| cause.text);
+                return Err(Failure::new(POOL, format!("job {job} was rejected: {why}")));
+            }
             terminal::print(&format!("{job}\n"))?;
             Ok(ExitCode::SUCCESS)
         }

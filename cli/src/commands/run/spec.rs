@@ -4,13 +4,10 @@ use crate::arguments::RunArguments;
 use crate::failure::{Failure, USAGE};
 use buildpool_gateway::snapshot::{Options, Snapshot};
 use buildpool_protocol::client_link::Secret;
-use buildpool_protocol::spec::{Command, JobSpec, Source, TemplateSpec};
+use buildpool_protocol::spec::{Command, JobSpec, OWN_VARIABLES, Source, TemplateSpec};
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
-
-/// Variables that are the pool's own and not a job's.
-const OWN_VARIABLES: &str = "BUILDPOOL_";
 
 /// What can be found out before the pool is asked.
 pub(super) struct Asked {

@@ -149,7 +149,10 @@ impl Watch {
             JobEvent::Accepted { job, .. } => self.job = job.to_string(),
             JobEvent::Progress(progress) => self.progress.update(progress, Instant::now()),
             JobEvent::Attempt(attempt) => {
-                self.note(format!("an attempt was lost with its worker; attempt {attempt} begins anew"));
+                self.note(format!(
+                    "attempt {attempt} begins; `buildpool job {}` says why the one before did not count",
+                    self.job
+                ));
             }
             JobEvent::Output(output) => {
                 let notes = gaps(&output);
