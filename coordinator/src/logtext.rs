@@ -20,8 +20,8 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 const CONTEXT_LINES_MAX: u32 = 100;
 /// Largest compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Lines that surely hold as many characters as an answer without a choice shows.
-const LINES_ENOUGH: u64 = 8_000;
+/// Lines that surely hold as many characters as an answer shows: the shortest line is its end.
+const LINES_ENOUGH: u64 = LOG_ANSWER_CHARS as u64;
 
 /// Answers a query about the log of one attempt.
 pub(crate) async fn answer(shared: &Arc<Shared>, query: &LogQuery) -> Result<LogAnswer, LinkError> {
@@ -106,13 +106,17 @@ impl Plan {
         })
     }
 
-    fn start(&self, reader: &mut LogReader) -> Result<u64, LogError> {
+    /// From where on lines can be among those wanted: what a tail has before is only counted.
+    fn start(&self, reader: &mut LogReader, stream: StreamChoice) -> Result<u64, LogError> {
         match &self.choice {
             Choice::Tail(lines) => {
                 let lines = lines.unwrap_or(LINES_ENOUGH).min(LINES_ENOUGH);
+                if stream == StreamChoice::Interleaved {
+                    return reader.tail(lines, None);
+                }
                 let mut start = reader.length();
-                for stream in Stream::ALL {
-                    start = start.min(reader.tail(lines, Some(stream))?);
+                for wanted in Stream::ALL.into_iter().filter(|one| stream.wants(*one)) {
+                    start = start.min(reader.tail(lines, Some(wanted))?);
                 }
                 Ok(start)
             }
@@ -130,15 +134,13 @@ fn read(
     number: u32,
     state: JobState,
 ) -> Result<LogAnswer, LogError> {
-    let start = plan.start(reader)?;
-    let skip = match &plan.choice {
-        Choice::From(cursor) => cursor.within as usize,
-        Choice::Tail(_) | Choice::Range { .. } | Choice::Matching { .. } => 0,
+    let start = plan.start(reader, stream)?;
+    let (mut position, mut within) = match &plan.choice {
+        Choice::From(cursor) => (cursor.position, cursor.within as usize),
+        Choice::Tail(_) | Choice::Range { .. } | Choice::Matching { .. } => (0, 0),
     };
     let mut texts = [Collector::new(plan), Collector::new(plan)];
     let is_interleaved = stream == StreamChoice::Interleaved;
-    let mut position = start;
-    let mut within = skip;
     'log: loop {
         let chunks = reader.read(position, STEP_BYTES)?;
         if chunks.is_empty() {
@@ -150,6 +152,7 @@ fn read(
             if stream.wants(header.stream) {
                 let payload = &payload[within.min(payload.len())..];
                 let taken = match header.kind {
+                    ChunkKind::Data if position < start => text.pass(payload),
                     ChunkKind::Data => text.take(payload),
                     ChunkKind::Gap => text.gap(payload),
                 };
@@ -180,7 +183,7 @@ fn read(
         if let Some(shown) = shown {
             let (found, lines, bytes) = text.finish();
             *shown = found;
-            if lines > 0 || bytes > 0 || start > skip as u64 {
+            if lines > 0 || bytes > 0 {
                 let get = format!("buildpool logs {job} --stream {what} --attempt {number}");
                 answer.omitted.push(Omission { what: what.to_owned(), lines, bytes, get });
             }
@@ -229,6 +232,15 @@ impl<'a> Collector<'a> {
             return taken;
         }
         self.split(bytes);
+        bytes.len()
+    }
+
+    /// Takes bytes that lie before all that can be shown: they are counted, not kept.
+    fn pass(&mut self, bytes: &[u8]) -> usize {
+        let ends = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.lines += ends;
+        self.omitted_lines += ends;
+        self.omitted_bytes += bytes.len() as u64;
         bytes.len()
     }
 
@@ -342,3 +354,6 @@ impl<'a> Collector<'a> {
         (String::from_utf8_lossy(&bytes).into_owned(), self.omitted_lines, self.omitted_bytes)
     }
 }
+
+#[cfg(test)]
+mod tests;

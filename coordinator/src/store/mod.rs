@@ -43,4 +43,4 @@ pub(crate) fn now_ms() -> i64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

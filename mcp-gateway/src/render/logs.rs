@@ -5,7 +5,6 @@ use super::job::call;
 use super::text::Page;
 use super::{Answer, Budget, UNTRUSTED};
 use buildpool_protocol::client_link::LogAnswer;
-use buildpool_protocol::report::JobState;
 use serde_json::{Map, Value, json};
 
 /// Both forms of a part of a log. `query` is the call's arguments without what says where to begin, so that the next call
@@ -46,8 +45,7 @@ fn go_on(query: &Map<String, Value>, more: &[(&str, Value)]) -> Value {
 
 fn assemble(answer: &LogAnswer, query: &Map<String, Value>, cut_bytes: usize) -> Answer {
     let mut next = Vec::new();
-    let goes_on = answer.state != JobState::Done || !answer.omitted.is_empty();
-    if let Some(cursor) = answer.next_cursor.filter(|_| goes_on) {
+    if let Some(cursor) = answer.next_cursor {
         next.push(call("get_job_logs", &go_on(query, &[("cursor", json!(cursor))])));
     }
     let mut structured = json!({

@@ -5,4 +5,4 @@ mod faults;
 mod keeping;
 mod logs;
 mod records;
-mod support;
+pub(crate) mod support;

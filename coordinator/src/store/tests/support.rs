@@ -11,7 +11,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// A directory that is gone after the test; in memory where there is such a place, so that a thousand syncs cost nothing.
-pub(super) fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let memory = std::path::PathBuf::from("/dev/shm");
     let place = if memory.is_dir() { memory } else { std::env::temp_dir() };
@@ -19,7 +19,7 @@ pub(super) fn scratch() -> tempfile::TempDir {
 }
 
 /// A job that was accepted at this time.
-pub(super) fn job(created_at_ms: i64) -> JobRecord {
+pub(crate) fn job(created_at_ms: i64) -> JobRecord {
     JobRecord {
         job: JobId::from_uuid(Uuid::now_v7()),
         spec: Arc::new(JobSpec::new(Command::Shell("make test".into()), Source::Empty)),
@@ -69,15 +69,15 @@ pub(super) fn done(mut job: JobRecord, verdict: Verdict, log_length: u64) -> Job
     job
 }
 
-pub(super) fn first(job: &JobRecord) -> AttemptId {
+pub(crate) fn first(job: &JobRecord) -> AttemptId {
     AttemptId { job: job.job, number: 1 }
 }
 
 /// A log as a keeper writes it.
 #[derive(Clone, Debug)]
-pub(super) struct Produced {
-    pub(super) attempt: AttemptId,
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Produced {
+    pub(crate) attempt: AttemptId,
+    pub(crate) bytes: Vec<u8>,
     /// Where each chunk begins, and the end.
     pub(super) edges: Vec<usize>,
     pub(super) state: LogState,
@@ -85,7 +85,7 @@ pub(super) struct Produced {
 }
 
 impl Produced {
-    pub(super) fn new(attempt: AttemptId) -> Self {
+    pub(crate) fn new(attempt: AttemptId) -> Self {
         Self {
             attempt,
             bytes: Vec::new(),
@@ -95,12 +95,12 @@ impl Produced {
         }
     }
 
-    pub(super) fn write(&mut self, stream: Stream, payload: &[u8]) {
+    pub(crate) fn write(&mut self, stream: Stream, payload: &[u8]) {
         self.chunk(stream, ChunkKind::Data, payload);
         self.hashers[stream.index()].update(payload);
     }
 
-    pub(super) fn gap(&mut self, stream: Stream, missing_bytes: u64) {
+    pub(crate) fn gap(&mut self, stream: Stream, missing_bytes: u64) {
         let gap = buildpool_protocol::output::Gap { missing_bytes, reason: "full".into() };
         self.chunk(stream, ChunkKind::Gap, &serde_json::to_vec(&gap).unwrap());
     }
