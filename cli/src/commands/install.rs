@@ -7,9 +7,10 @@ use crate::settings;
 use crate::terminal;
 use buildpool_gateway::directories;
 use buildpool_gateway::install::Installation;
+use nix::unistd::User;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown, fchown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -65,14 +66,25 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
         None => path.to_owned(),
     };
+    // Below another root this is for another machine, whose package makes the user and gives it the files.
+    let owner = match scope {
+        Scope::System if arguments.root.is_none() => Some(service_user(&service, launchd)?),
+        Scope::System | Scope::User => None,
+    };
+    if launchd || owner.is_some() {
+        // launchd opens the log before the daemon could make its directory.
+        make_data_directory(&below(&service.data_dir), owner.as_ref())?;
+    }
+    let secrecy = if scope == Scope::System { Secrecy::Service } else { Secrecy::Private };
+    let write_private = |path: &Path, text: &str| write(&below(path), text, secrecy, owner.as_ref());
     if let Some(join) = &arguments.join {
         let token = service.config.with_extension("token");
-        write(&below(&token), &format!("{}\n", join.token), Secrecy::Private)?;
-        write(&below(&service.config), &worker_config(join, &token, &service.data_dir), Secrecy::Private)?;
+        write_private(&token, &format!("{}\n", join.token))?;
+        write_private(&service.config, &worker_config(join, &token, &service.data_dir))?;
     } else if !below(&service.config).exists() {
-        write(&below(&service.config), example(part), Secrecy::Private)?;
+        write_private(&service.config, example(part))?;
     }
-    write(&below(&path), &text, Secrecy::Open)?;
+    write(&below(&path), &text, Secrecy::Open, None)?;
     terminal::print(&format!("{}\n", path.display()))?;
     for command in service.start_commands(launchd, &home, nix::unistd::getuid().as_raw()) {
         terminal::print(&format!("{command}\n"))?;
@@ -110,6 +122,41 @@ fn describe(part: Part, scope: Scope, arguments: &InstallServiceArguments) -> Re
     })
 }
 
+/// As whom the machine starts it; refused where nobody is called so, because the daemon could not read its files.
+fn service_user(service: &Service, launchd: bool) -> Result<User, Failure> {
+    let name = &service.user;
+    let found = User::from_name(name)
+        .map_err(|error| Failure::while_doing(POOL, format!("the user {name} can't be looked up"), &error))?;
+    found.ok_or_else(|| {
+        let home = service.data_dir.display();
+        let line = if launchd {
+            format!("sysadminctl -addUser {name} -home '{home}' -shell /usr/bin/false")
+        } else {
+            format!("useradd --system --user-group --home-dir '{home}' --shell /usr/sbin/nologin {name}")
+        };
+        Failure::new(
+            USAGE,
+            format!("--system: there is no user {name} here; make it by `{line}`, or name another by --service-user"),
+        )
+    })
+}
+
+/// Makes the directory for whoever runs the daemon; one that is there stays as it is.
+fn make_data_directory(path: &Path, owner: Option<&User>) -> Result<(), Failure> {
+    let carry_out = || -> io::Result<()> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        DirBuilder::new().mode(0o700).create(path)?;
+        owner.map_or(Ok(()), |user| chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())))
+    };
+    carry_out()
+        .map_err(|error| Failure::while_doing(POOL, format!("{} can't be made", path.display()), &error))
+}
+
 fn worker_config(join: &Join, token: &Path, data_dir: &Path) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     format!(
@@ -130,16 +177,19 @@ const fn example(part: Part) -> &'static str {
 /// Who may read a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Secrecy {
-    /// Its owner.
+    /// Its owner, and its directory as well.
     Private,
+    /// Its owner, in a directory that is shared with other services.
+    Service,
     /// Everybody.
     Open,
 }
 
 /// Writes a file beside its place and moves it there.
-fn write(path: &Path, text: &str, secrecy: Secrecy) -> Result<(), Failure> {
+fn write(path: &Path, text: &str, secrecy: Secrecy, owner: Option<&User>) -> Result<(), Failure> {
     let (file_mode, directory_mode) = match secrecy {
         Secrecy::Private => (0o600, 0o700),
+        Secrecy::Service => (0o600, 0o755),
         Secrecy::Open => (0o644, 0o755),
     };
     let carry_out = || -> io::Result<()> {
@@ -151,10 +201,43 @@ fn write(path: &Path, text: &str, secrecy: Secrecy) -> Result<(), Failure> {
         let beside = PathBuf::from(beside);
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(file_mode).open(&beside)?;
+        if let Some(user) = owner {
+            fchown(&file, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
+        }
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&beside, path)
     };
     carry_out()
         .map_err(|error| Failure::while_doing(POOL, format!("{} can't be written", path.display()), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Secrecy, make_data_directory, write};
+    use nix::unistd::{Uid, User};
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn what_a_service_reads_is_its_user_s_and_nobody_else_s() {
+        // Only root can give files away; others give them to themselves.
+        let user = if Uid::effective().is_root() {
+            User::from_name("nobody")
+        } else {
+            User::from_uid(Uid::effective())
+        };
+        let user = user.unwrap().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let (file, data) = (place.path().join("etc/worker.token"), place.path().join("var/lib/data"));
+        write(&file, "secret", Secrecy::Service, Some(&user)).unwrap();
+        make_data_directory(&data, Some(&user)).unwrap();
+        for (path, mode) in [(&file, 0o600), (&data, 0o700)] {
+            let metadata = path.metadata().unwrap();
+            assert_eq!((metadata.uid(), metadata.mode() & 0o777), (user.uid.as_raw(), mode));
+        }
+        for shared in [file.parent().unwrap(), data.parent().unwrap()] {
+            let passable = shared.metadata().unwrap().mode() & 0o111;
+            assert_eq!(passable, 0o111, "the service's user comes through {}", shared.display());
+        }
+    }
 }

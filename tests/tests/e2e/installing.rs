@@ -60,6 +60,33 @@ fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
 }
 
 #[test]
+fn a_service_whose_user_is_missing_is_refused_with_the_line_that_makes_it() {
+    let pool = Pool::start(0);
+    let place = pool.place().home().join("etc");
+    let config = place.join("worker.toml");
+    let words = ["install", "worker", "--system", "--write", "--service-user", "nobody-of-this-name"];
+    for (init, line) in [("systemd", "useradd --system"), ("launchd", "sysadminctl -addUser")] {
+        let mut all = words.to_vec();
+        all.extend([
+            "--init",
+            init,
+            "--config",
+            config.to_str().unwrap(),
+            "--data-dir",
+            place.to_str().unwrap(),
+        ]);
+        let refused = pool.buildpool(&all).expect(2);
+        assert!(refused.err().contains(line), "{refused}");
+        assert!(!place.exists(), "nothing is written");
+    }
+    let root = pool.place().home().join("root");
+    let all =
+        ["install", "worker", "--system", "--write", "--init", "launchd", "--root", root.to_str().unwrap()];
+    pool.buildpool(&all).expect(0);
+    assert!(root.join("var/lib/buildpool-worker").is_dir(), "the log has a directory");
+}
+
+#[test]
 fn a_token_in_a_joining_string_is_not_repeated_when_it_is_wrong() {
     let pool = Pool::start(0);
     let refused = pool.buildpool(&["worker", "--join", "pool.example#bp_1_secret"]);
