@@ -143,6 +143,12 @@ impl AccessToken {
         &self.0
     }
 
+    /// Whether it is built as tokens are. What is not can be no pool's, whichever is asked.
+    pub(crate) fn is_well_formed(&self) -> bool {
+        let rest = self.0.strip_prefix("bp_").and_then(|rest| rest.split_once('_'));
+        rest.is_some_and(|(id, secret)| !id.is_empty() && !secret.is_empty() && !secret.starts_with('_'))
+    }
+
     /// BLAKE3 of the coordinator's leaf certificate (DER), where the token carries it.
     pub fn fingerprint(&self) -> Option<[u8; 32]> {
         let mut parts = self.0.strip_prefix("bp_")?.splitn(3, '_');
@@ -227,6 +233,10 @@ mod tests {
         let token: AccessToken = format!("bp_0123abcd_s3cret_{}\n", hash.to_hex()).parse().unwrap();
         assert_eq!(token.fingerprint(), Some(*hash.as_bytes()));
         assert!(!format!("{token:?}").contains("s3cret"));
+        for bad in ["bad", "bp_", "bp_0", "bp_0_", "bp__s", "BP_0_s"] {
+            assert!(!bad.parse::<AccessToken>().unwrap().is_well_formed(), "{bad}");
+        }
+        assert!(token.is_well_formed());
         for without in ["bp_0123_secret", "secret", "bp_0123_secret_beef", "a_b_c_d"] {
             assert_eq!(without.parse::<AccessToken>().unwrap().fingerprint(), None, "{without}");
         }

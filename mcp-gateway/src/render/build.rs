@@ -80,6 +80,30 @@ pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> A
     }
 }
 
+/// How a manifest lists a finding.
+pub(crate) struct Listed {
+    /// The job that it names.
+    pub(crate) job: String,
+    /// Over all jobs; none for a summary, which does not say it.
+    pub(crate) recurrence: Option<u64>,
+    /// Whether passing jobs of the build have it too.
+    pub(crate) also_in_passing_jobs: bool,
+}
+
+/// The finding of this id as the manifest lists it, before anything is cut.
+pub(crate) fn listed(answer: &BuildAnswer, id: &str) -> Option<Listed> {
+    let ranked = rank(&answer.jobs);
+    let tier_1 = ranked.tier_1.into_iter().find(|finding| finding.id == id).map(|finding| Listed {
+        job: finding.job,
+        recurrence: Some(finding.recurrence),
+        also_in_passing_jobs: finding.also_in_passing_jobs,
+    });
+    tier_1.or_else(|| {
+        let other = ranked.others.into_iter().find(|finding| finding.id == id)?;
+        Some(Listed { job: other.job, recurrence: None, also_in_passing_jobs: false })
+    })
+}
+
 /// One finding a message and place; how often it was seen is counted over the jobs.
 fn rank(jobs: &[JobResult]) -> Ranked {
     let mut tier_1: Vec<Finding> = Vec::new();

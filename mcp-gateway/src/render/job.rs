@@ -4,7 +4,7 @@ use super::clean::{one_line, printable};
 use super::cut;
 use super::text;
 use super::{Answer, Budget, UNTRUSTED, prune};
-use buildpool_protocol::report::{Finding, JobResult, JobState};
+use buildpool_protocol::report::{Finding, JobResult, JobState, Verdict};
 use serde_json::{Map, Value, json};
 
 /// What the gateway adds to the pool's answer.
@@ -24,6 +24,16 @@ pub(crate) struct Extras {
     pub(crate) wait_secs: u64,
 }
 
+/// Bytes that a sentence shows of what a caller wrote.
+const QUOTED_BYTES: usize = 200;
+
+/// The beginning of a text, to be quoted in a sentence.
+fn short(text: &str) -> String {
+    let line = one_line(text);
+    let end = line.floor_char_boundary(QUOTED_BYTES.min(line.len()));
+    if end < line.len() { format!("{}…", &line[..end]) } else { line }
+}
+
 /// A tool call in the words that an agent can use as they are.
 pub(crate) fn call(tool: &str, arguments: &Value) -> String {
     format!("{tool} {arguments}")
@@ -32,10 +42,12 @@ pub(crate) fn call(tool: &str, arguments: &Value) -> String {
 /// Both forms of the answer about a job, within the budget.
 pub(crate) fn job(result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
     let mut result = cleaned(result);
+    // Before details go: the labels are among them.
+    let next = next(&result, extras);
     if !extras.details {
         cut::drop_details(&mut result);
     }
-    result.next = next(&result, extras);
+    result.next = next;
     for omission in &mut result.omitted {
         omission.get = cut::call_for(&omission.what, &result.job_id);
     }
@@ -60,10 +72,20 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
     if result.success {
         return next;
     }
+    if result.verdict == Some(Verdict::Rejected) {
+        next.push(call("worker_status", &json!({})));
+        if !result.labels.is_empty() {
+            let labels = short(&result.labels.join(", "));
+            next.push(format!("the same call with `labels` that a worker has; asked for: {labels}"));
+        }
+    }
     if let Some(finding) = result.tier_1_findings.first() {
         next.push(call("get_finding_details", &json!({"job_id": id, "finding_id": finding.id})));
     }
-    next.push(call("get_job_logs", &json!({"job_id": id, "stream": "interleaved", "tail": 100})));
+    // A job that no worker ever had has no log.
+    if result.verdict != Some(Verdict::Rejected) {
+        next.push(call("get_job_logs", &json!({"job_id": id, "stream": "interleaved", "tail": 100})));
+    }
     next
 }
 

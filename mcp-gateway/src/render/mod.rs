@@ -16,7 +16,7 @@ mod logs;
 mod text;
 
 pub(crate) use budget::{Budget, logs_characters};
-pub(crate) use build::{BuildAnswer, build};
+pub(crate) use build::{BuildAnswer, build, listed};
 pub(crate) use clean::{one_line, printable};
 pub(crate) use finding::finding;
 pub(crate) use job::{Extras, job};

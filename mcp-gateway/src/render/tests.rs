@@ -1,7 +1,7 @@
 //! Both forms carry the same facts, within the budget, whatever a job wrote.
 
 use super::job::Extras;
-use super::{Answer, Budget, job};
+use super::{Answer, Budget, BuildAnswer, build, job, listed};
 use buildpool_protocol::client_link::LogAnswer;
 use buildpool_protocol::outcome::{CrashType, ProcessState};
 use buildpool_protocol::report::{
@@ -12,6 +12,8 @@ use buildpool_protocol::report::{
 use buildpool_protocol::{Stream, Verbosity};
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 /// Texts as hostile logs have them.
@@ -260,6 +262,7 @@ proptest! {
             on_terminal: false,
             details: verbosity != Verbosity::Minimal,
             wait_secs: 50,
+            ..Extras::default()
         };
         let before = result.clone();
         let answer = job(result, &extras, &budget);
@@ -314,4 +317,54 @@ fn a_cut_keeps_the_end_of_the_text_and_counts_what_went() {
     let cut = &answer.structured["omitted"][0];
     assert_eq!(cut["lines"].as_u64().unwrap() as usize + kept.lines().count(), 3_000);
     assert_eq!(cut["get"], r#"get_job_logs {"job_id":"j","stream":"stdout"}"#);
+}
+
+#[test]
+fn a_rejected_job_leads_to_workers_and_labels_not_to_a_log() {
+    let result = JobResult {
+        job_id: "j".into(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Rejected),
+        labels: vec!["os=plan9".into()],
+        ..JobResult::default()
+    };
+    let answer = job(result, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
+    let next =
+        json!(["worker_status {}", "the same call with `labels` that a worker has; asked for: os=plan9"]);
+    assert_eq!(answer.structured["next"], next);
+    assert_same_facts(&answer);
+}
+
+#[test]
+fn a_finding_of_a_build_is_told_as_its_manifest_lists_it() {
+    let of = |job: &str, message: &str, recurrence| Finding {
+        id: format!("f-{message}"),
+        job: job.into(),
+        message: message.into(),
+        recurrence,
+        location: None,
+        test: None,
+        ..finding().new_tree(&mut TestRunner::deterministic()).unwrap().current()
+    };
+    let result = |job: &str, findings: Vec<Finding>| JobResult {
+        job_id: job.into(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Failed),
+        tier_1_findings: findings,
+        ..JobResult::default()
+    };
+    let manifest = BuildAnswer {
+        request_id: "build-1".into(),
+        has_own_id: true,
+        timestamp: String::new(),
+        jobs: vec![result("a", vec![of("a", "x", 1)]), result("b", vec![of("b", "y", 1), of("b", "x", 2)])],
+    };
+    let told = listed(&manifest, "f-x").unwrap();
+    assert_eq!((told.job.as_str(), told.recurrence), ("a", Some(3)));
+    assert_eq!(listed(&manifest, "f-y").unwrap().job, "b");
+    assert!(listed(&manifest, "f-z").is_none());
+    let shown = build(&manifest, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
+    let all = shown.structured["tier_1_findings"].as_array().unwrap();
+    let same = all.iter().find(|finding| finding["id"] == "f-x").unwrap();
+    assert_eq!((&same["job"], &same["recurrence"]), (&json!("a"), &json!(3)));
 }

@@ -1,13 +1,14 @@
 //! `get_finding_details`: one finding, whole.
 
 use super::arguments::Arguments;
-use super::call::build_id;
+use super::call::{build_id, manifest_of};
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
 use crate::client::{Client, ClientError};
 use crate::render;
+use buildpool_protocol::client_link::View;
 use buildpool_protocol::ids::BuildId;
-use buildpool_protocol::{ErrorCode, Finding, limits};
+use buildpool_protocol::{ErrorCode, Finding};
 use rmcp::model::Tool;
 use serde_json::json;
 
@@ -41,10 +42,20 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     Ok(Reply::Answer(render::finding(finding, &call.list_budget())))
 }
 
-/// Of the first job of the build that has it.
+/// As the build's manifest has it: of the job that is named there, counted over all jobs. What the manifest does not list
+/// is of the first job that has it.
 pub(crate) async fn of_build(client: &Client, build: BuildId, finding: &str) -> Result<Finding, ClientError> {
+    let manifest = manifest_of(client, build, &View::default()).await?;
+    if let Some(listed) = render::listed(&manifest, finding) {
+        let mut whole = client.finding(&listed.job, finding).await?;
+        if let Some(recurrence) = listed.recurrence {
+            whole.recurrence = recurrence;
+            whole.also_in_passing_jobs = listed.also_in_passing_jobs;
+        }
+        return Ok(whole);
+    }
     let mut missing = None;
-    for job in client.jobs(None, Some(build), limits::BUILD_JOBS_MAX as u32).await? {
+    for job in &manifest.jobs {
         match client.finding(&job.job_id, finding).await {
             Err(error) if error.code() == Some(ErrorCode::NotFound) => missing = Some(error),
             found_or_failed => return found_or_failed,

@@ -61,6 +61,9 @@ impl Access {
     async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
         let token = bearer(headers).ok_or(Refusal::NoToken)?;
         let token: AccessToken = token.parse().map_err(|_| Refusal::BadToken)?;
+        if !token.is_well_formed() {
+            return Err(Refusal::BadToken);
+        }
         let hash = *blake3::hash(token.expose().as_bytes()).as_bytes();
         if let Some(pool) = self.known(&hash) {
             return Ok(Caller(pool));
