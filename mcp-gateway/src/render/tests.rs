@@ -262,7 +262,6 @@ proptest! {
             on_terminal: false,
             details: verbosity != Verbosity::Minimal,
             wait_secs: 50,
-            ..Extras::default()
         };
         let before = result.clone();
         let answer = job(result, &extras, &budget);
