@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 
 /// Bytes of the one file of a tree; no compression makes them fewer.
 const TREE_BYTES: u64 = 6_000_000;
-/// What a cut may cost: a frame that was under way, what a proxy holds, and a new connection's first words.
-const COST_OF_A_CUT: u64 = 600_000;
+/// From here on a cut shows whether what arrived before it counts. How much that was depends on the machine: what waits to
+/// be read when a connection is reset is gone. Beginning anew would cost all of it again.
+const TELLING: u64 = 1_000_000;
 /// After how many bytes a connection is cut: before anything of use was said, inside the first frames, in the middle, and
 /// shortly before the end.
 const CUTS: [u64; 5] = [200, 70_000, 1_000_003, 3_141_592, 5_900_000];
@@ -43,9 +44,9 @@ fn a_client_that_is_cut_off_while_it_sends_goes_on_where_the_coordinator_is() {
         proxy.heal();
         let run = Finished::from(child.wait_with_output().unwrap()).expect(0);
         assert_eq!(run.out(), expected, "cut after {cut}");
-        let most = TREE_BYTES + proxy.resets() * COST_OF_A_CUT + COST_OF_A_CUT;
         let sent = proxy.bytes(Direction::Up);
-        assert!(sent >= TREE_BYTES && sent <= most, "cut after {cut}: {sent} bytes, {proxy:?}");
+        assert!(sent >= TREE_BYTES, "cut after {cut}: {sent} bytes, {proxy:?}");
+        assert!(*cut < TELLING || sent < TREE_BYTES + cut, "cut after {cut}: {sent} bytes, {proxy:?}");
     }
 }
 
@@ -72,9 +73,8 @@ fn a_worker_that_is_cut_off_while_it_fetches_goes_on_where_it_is() {
         assert_eq!((&result["verdict"], &result["attempt"]), (&"passed".into(), &1.into()), "{result}");
         let logs = pool.buildpool(&["logs", job.trim(), "--stream", "stdout"]).expect(0);
         assert_eq!(logs.out(), expected, "cut after {cut}");
-        let cuts = proxy.resets() - before.1;
         let fetched = proxy.bytes(Direction::Down) - before.0;
-        let most = TREE_BYTES + cuts * COST_OF_A_CUT + COST_OF_A_CUT;
-        assert!(fetched >= TREE_BYTES && fetched <= most, "cut after {cut}: {fetched} bytes, {cuts} cuts");
+        assert!(fetched >= TREE_BYTES, "cut after {cut}: {fetched} bytes");
+        assert!(cut < TELLING || fetched < TREE_BYTES + cut, "cut after {cut}: {fetched} bytes");
     }
 }
