@@ -120,7 +120,10 @@ fn the_doctor_finds_what_is_wrong_with_a_coordinator_and_says_how_to_mend_it() {
     let pool = Pool::start(0);
     let data = pool.data("coordinator");
     let well = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
-    assert!(!well.out().contains("chmod"), "{well}");
+    // How full this machine's disk is decides nothing here; all else must be well.
+    let told = well.out();
+    let states = told.lines().filter(|line| !line.starts_with(' ') && !line.contains(" disk "));
+    assert!(states.clone().count() > 0 && states.clone().all(|line| line.starts_with("ok ")), "{well}");
     std::fs::set_permissions(data.join("auth.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
     let found = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
     assert!(found.out().contains("to mend: chmod 600"), "{found}");
