@@ -191,6 +191,18 @@ fn show_created(created: &TokenCreated, form: Form) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether a token opens anything at this time. The pool refuses from the moment on at which it expires.
+fn state(token: &TokenSummary, now: jiff::Timestamp) -> String {
+    match (&token.revoked_at, &token.expires_at) {
+        (Some(at), _) => format!("revoked {}", ago(at)),
+        (None, Some(at)) if at.parse::<jiff::Timestamp>().is_ok_and(|at| at <= now) => {
+            format!("expired {}", ago(at))
+        }
+        (None, Some(at)) => format!("until {at}"),
+        (None, None) => "valid".to_owned(),
+    }
+}
+
 fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {
     if form.json {
         terminal::print_json(&tokens)?;
@@ -198,11 +210,7 @@ fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {
     }
     let mut table = Table::new(["TOKEN", "ROLE", "CREATED", "STATE", "NAME"]);
     for token in tokens {
-        let state = match (&token.revoked_at, &token.expires_at) {
-            (Some(at), _) => format!("revoked {}", ago(at)),
-            (None, Some(at)) => format!("until {at}"),
-            (None, None) => "valid".to_owned(),
-        };
+        let state = state(token, jiff::Timestamp::now());
         table.row([
             token.id.to_string().into(),
             token.role.name().into(),
@@ -213,4 +221,28 @@ fn show(tokens: &[TokenSummary], form: Form) -> Result<ExitCode, Failure> {
     }
     terminal::print(&table.text())?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::state;
+    use buildpool_protocol::client_link::{Role, TokenSummary};
+    use buildpool_protocol::ids::TokenId;
+
+    #[test]
+    fn a_token_that_has_expired_is_said_to_have() {
+        let at = "2026-01-02T03:04:05Z";
+        let mut token = TokenSummary {
+            id: TokenId::from_uuid(uuid::Uuid::nil()),
+            role: Role::Submit,
+            name: "ci".into(),
+            created_at: "2026-01-01T00:00:00Z".into(),
+            expires_at: Some(at.into()),
+            revoked_at: None,
+        };
+        assert_eq!(state(&token, "2026-01-02T03:04:04Z".parse().unwrap()), format!("until {at}"));
+        assert!(state(&token, at.parse().unwrap()).starts_with("expired "));
+        token.revoked_at = Some(at.into());
+        assert!(state(&token, at.parse().unwrap()).starts_with("revoked "));
+    }
 }

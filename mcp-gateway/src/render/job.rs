@@ -12,8 +12,10 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Extras {
     /// The command that was chosen and why, for `run_tests` and `build`.
     pub(crate) chosen: Option<String>,
-    /// An earlier equal call's job.
+    /// An earlier call's job: an equal one's, or that of the same `client_request_id`.
     pub(crate) reattached: bool,
+    /// Whether it is that because of the `client_request_id`.
+    pub(crate) by_request_id: bool,
     /// Another thing worth knowing.
     pub(crate) note: Option<String>,
     /// Whether what is asked for seldom is told as well: times, submitter, usage.
@@ -24,7 +26,7 @@ pub(crate) struct Extras {
     pub(crate) wait_secs: u64,
 }
 
-/// Bytes that a sentence shows of what a caller wrote.
+/// Bytes that a sentence shows of what a caller wrote: a command, labels.
 const QUOTED_BYTES: usize = 200;
 
 /// The beginning of a text, to be quoted in a sentence.
@@ -32,6 +34,16 @@ fn short(text: &str) -> String {
     let line = one_line(text);
     let end = line.floor_char_boundary(QUOTED_BYTES.min(line.len()));
     if end < line.len() { format!("{}…", &line[..end]) } else { line }
+}
+
+/// That a `client_request_id` led to the job of another command than was asked for.
+pub(crate) fn other_command(of_job: &str, asked: &str) -> String {
+    format!(
+        "the command differs: this client_request_id belongs to the job of `{}`; `{}` was not run, which takes a \
+         client_request_id of its own",
+        short(of_job),
+        short(asked)
+    )
 }
 
 /// A tool call in the words that an agent can use as they are.

@@ -19,7 +19,7 @@ pub(crate) use budget::{Budget, logs_characters};
 pub(crate) use build::{BuildAnswer, build, listed};
 pub(crate) use clean::{one_line, printable};
 pub(crate) use finding::finding;
-pub(crate) use job::{Extras, job};
+pub(crate) use job::{Extras, job, other_command};
 pub(crate) use lists::{jobs, labels_of, templates, workers};
 pub(crate) use logs::logs;
 

@@ -258,6 +258,7 @@ proptest! {
         let extras = Extras {
             chosen: Some("`cargo test`, because Cargo.toml is there".into()),
             reattached: true,
+            by_request_id: false,
             note: Some("waited 50 s".into()),
             on_terminal: false,
             details: verbosity != Verbosity::Minimal,

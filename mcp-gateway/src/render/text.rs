@@ -135,7 +135,8 @@ fn facts(page: &mut Page, result: &JobResult, extras: &Extras) {
         page.line(format_args!("chosen: {chosen}"));
     }
     if extras.reattached {
-        page.line("reattached: this is the job of an earlier equal call");
+        let earlier = if extras.by_request_id { "call with this client_request_id" } else { "equal call" };
+        page.line(format_args!("reattached: this is the job of an earlier {earlier}"));
     }
     if let Some(note) = &extras.note {
         page.line(format_args!("note: {note}"));

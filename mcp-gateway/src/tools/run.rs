@@ -184,12 +184,13 @@ impl Running<'_> {
     }
 
     async fn one(&self, spec: JobSpec) -> Result<Reply, ToolError> {
+        let asked = spec.command.to_string();
         let stand = self.submit(0, spec, self.options.client_request_id.clone()).await?;
         if !stand.is_done && self.call.task_after.is_some() {
             return Ok(Reply::Task(stand.job));
         }
         let result = self.result(&stand.job).await?;
-        let extras = Extras { reattached: stand.reattached, ..self.extras.clone() };
+        let extras = self.extras_of(stand.reattached, &asked, std::slice::from_ref(&result));
         let budget = self.call.budget(self.options.verbosity);
         Ok(Reply::Answer(render::job(result, &extras, &budget)))
     }
@@ -215,7 +216,7 @@ impl Running<'_> {
             results.push(self.result(&stand.job).await?);
         }
         let reattached = stands.iter().any(|stand| stand.reattached);
-        let extras = Extras { reattached, ..self.extras.clone() };
+        let extras = self.extras_of(reattached, &spec.command.to_string(), &results);
         let budget = self.call.budget(self.options.verbosity);
         // Jobs of an earlier call carry the number of that call's build.
         let answer = if reattached {
@@ -226,6 +227,19 @@ impl Running<'_> {
             manifest_of(&self.client, build, &self.view()).await?
         };
         Ok(Reply::Answer(render::build(&answer, &extras, &budget)))
+    }
+
+    /// A `client_request_id` is the same job whatever is asked for with it, so a command that did not run is named.
+    fn extras_of(&self, reattached: bool, asked: &str, results: &[JobResult]) -> Extras {
+        let mut extras = self.extras.clone();
+        extras.reattached = reattached;
+        extras.by_request_id = reattached && self.options.client_request_id.is_some();
+        if extras.by_request_id
+            && let Some(other) = results.iter().find(|result| result.command != asked)
+        {
+            extras.note = Some(render::other_command(&other.command, asked));
+        }
+        extras
     }
 
     fn view(&self) -> buildpool_protocol::client_link::View {

@@ -37,6 +37,8 @@ fn only_holders_of_tokens_are_let_in_and_are_told_what_is_missing() {
         (gateway.http("GET", "/mcp", &[], ""), None),
         (gateway.http("DELETE", "/mcp", &[], ""), None),
         (post("Basic YTpi"), None),
+        (post("Bearer bad"), Some("error=\"invalid_token\"")),
+        (post("Bearer bp_"), Some("error=\"invalid_token\"")),
         (post("Bearer bp_0_wrong"), Some("error=\"invalid_token\"")),
     ] {
         assert_eq!(reply.status, 401, "{reply:?}");

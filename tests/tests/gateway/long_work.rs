@@ -62,6 +62,23 @@ fn who_waits_no_longer_gets_the_job_and_what_to_call() {
 }
 
 #[test]
+fn a_request_id_used_for_another_command_says_which_one_ran() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let first = gateway.call("run_command", json!({"command": "echo one", "client_request_id": "r"}));
+    let same = gateway.call("run_command", json!({"command": "echo one", "client_request_id": "r"}));
+    assert_eq!((&same["job_id"], &same["note"]), (&first["job_id"], &json!(null)), "{same}");
+    let result = gateway.result("run_command", json!({"command": "echo two", "client_request_id": "r"}));
+    let text = result["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(!text.contains("earlier equal call"), "{text}");
+    let other = structured(result);
+    assert_eq!((&other["job_id"], &other["reattached"]), (&first["job_id"], &json!(true)), "{other}");
+    let note = other["note"].as_str().unwrap();
+    assert!(note.contains("`echo one`") && note.contains("`echo two` was not run"), "{note}");
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
 fn progress_tells_live_findings_and_ends_with_the_answer() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
