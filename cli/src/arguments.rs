@@ -5,7 +5,7 @@ use crate::failure::{POOL, USAGE};
 use buildpool_gateway::install::McpClient;
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
-use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_given_variable};
+use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_artifact, check_given_variable};
 use buildpool_protocol::version::VersionRange;
 use buildpool_worker::isolation::Isolation;
 use clap::{Args, Parser, ValueEnum};
@@ -258,7 +258,7 @@ pub(crate) struct RunArguments {
     #[arg(long = "report", value_name = "PATH|GLOB")]
     pub(crate) reports: Vec<String>,
     /// Files to keep
-    #[arg(long = "artifact", value_name = "GLOB")]
+    #[arg(long = "artifact", value_name = "GLOB", value_parser = artifact)]
     pub(crate) artifacts: Vec<String>,
     /// Run on a snapshot of the working tree, on the local pool too
     #[arg(long, conflicts_with = "no_snapshot")]
@@ -292,6 +292,10 @@ pub(crate) struct RunArguments {
 /// Labels that one worker must have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LabelSet(pub(crate) Vec<Selector>);
+
+fn artifact(text: &str) -> Result<String, String> {
+    check_artifact(text).map(|_| text.to_owned()).map_err(|error| error.reason)
+}
 
 fn label_set(text: &str) -> Result<LabelSet, String> {
     let labels = text.split(',').map(|label| label.parse::<Selector>().map_err(|error| error.to_string()));

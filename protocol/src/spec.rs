@@ -6,6 +6,7 @@ use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Component, Path};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -363,6 +364,9 @@ impl JobSpec {
         for name in &self.secrets {
             check_variable("secret", name)?;
         }
+        for pattern in &self.artifacts {
+            check_artifact(pattern)?;
+        }
         if self.grace.is_some_and(|grace| grace > limits::GRACE_MAX) {
             return Err(SpecError::new(
                 "grace",
@@ -498,6 +502,25 @@ pub fn check_given_variable(field: &'static str, name: &str) -> Result<(), SpecE
         ));
     }
     Ok(())
+}
+
+/// Checks the glob of files to bring back, and gives it as it is matched: without `./` before and `/` behind it.
+///
+/// # Errors
+/// When it is empty or too long, or leads out of the command's directory.
+pub fn check_artifact(pattern: &str) -> Result<&str, SpecError> {
+    let wrong =
+        |reason: &str| Err(SpecError::new("artifact", format!("`{}` {reason}", pattern.escape_debug())));
+    let plain = pattern.trim_start_matches("./").trim_end_matches('/');
+    if plain.is_empty() || Path::new(plain).components().any(|part| !matches!(part, Component::Normal(_))) {
+        return wrong(
+            "leads out of the command's directory; valid is a glob relative to it, without `..`, as in `out/**/*.xml`",
+        );
+    }
+    if pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
+        return wrong(&format!("is no path; at most {} bytes without NUL are valid", limits::PATH_BYTES_MAX));
+    }
+    Ok(plain)
 }
 
 fn check_variable(field: &'static str, name: &str) -> Result<(), SpecError> {

@@ -10,7 +10,7 @@ use buildpool_protocol::client_link::{Progress, SubmitMessage};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{JobResult, JobState, SnapshotInfo};
-use buildpool_protocol::spec::{Command, JobSpec, Selector, TemplateSpec, Verbosity};
+use buildpool_protocol::spec::{Command, JobSpec, Selector, TemplateSpec, Verbosity, check_artifact};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -78,6 +78,10 @@ impl Options {
             let reason = format!("has {} label sets; at most {} are valid", on.len(), limits::BUILD_JOBS_MAX);
             return Err(arguments.wrong("on", reason).into());
         }
+        let artifacts = arguments.texts("artifacts")?;
+        if let Some(error) = artifacts.iter().find_map(|pattern| check_artifact(pattern).err()) {
+            return Err(arguments.wrong("artifacts", error.reason).into());
+        }
         let longest = limits::TIMEOUT_MAX.as_secs();
         let template = arguments.text("template")?;
         let options = Self {
@@ -91,7 +95,7 @@ impl Options {
             verbosity: arguments.word("verbosity")?.unwrap_or_default(),
             template: named_template(&arguments, call, template)?,
             reports: arguments.texts("reports")?,
-            artifacts: arguments.texts("artifacts")?,
+            artifacts,
             wait_secs: arguments.number("wait_secs", 0, longest)?,
             client_request_id: arguments.text("client_request_id")?,
         };

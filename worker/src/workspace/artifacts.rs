@@ -4,11 +4,12 @@ use super::error::WorkspaceError;
 use buildpool_objects::incoming::checksum_of;
 use buildpool_protocol::limits::{ARTIFACTS_MAX, PATH_BYTES_MAX};
 use buildpool_protocol::report::ArtifactEntry;
+use buildpool_protocol::spec::check_artifact;
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Files and directories that are looked at for one pattern.
 const LOOKED_AT_MAX: usize = 5_000_000;
@@ -84,11 +85,7 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
 
 /// Adds the paths that a pattern matches.
 fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> Result<(), String> {
-    let pattern = pattern.trim_start_matches("./").trim_end_matches('/');
-    let leads_out = Path::new(pattern).components().any(|part| !matches!(part, Component::Normal(_)));
-    if pattern.is_empty() || leads_out {
-        return Err("a pattern is relative to the command's directory, without `..`".into());
-    }
+    let pattern = check_artifact(pattern).map_err(|_| "leads out of the command's directory".to_owned())?;
     let matcher = GlobBuilder::new(pattern)
         .literal_separator(true)
         .build()

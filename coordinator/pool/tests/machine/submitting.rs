@@ -28,7 +28,7 @@ fn a_job_is_on_disk_before_it_is_accepted_and_granted() {
 
 #[test]
 fn what_cannot_be_served_is_refused_with_its_reason() {
-    let cases: [(&str, Submit, ErrorCode, &str); 5] = [
+    let cases: [(&str, Submit, ErrorCode, &str); 6] = [
         (
             "an empty command",
             submit(1, "a", JobSpec { command: Command::Argv(Vec::new()), ..spec() }),
@@ -46,6 +46,12 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
             submit(1, "a", JobSpec { secrets: vec!["KEY".into()], ..spec() }),
             ErrorCode::Invalid,
             "`KEY` has no value",
+        ),
+        (
+            "an artifact from elsewhere",
+            submit(1, "a", JobSpec { artifacts: vec!["out/*".into(), "../x".into()], ..spec() }),
+            ErrorCode::Invalid,
+            "`../x` leads out of the command's directory",
         ),
         (
             "an endless request id",
