@@ -53,6 +53,7 @@ pub(crate) fn target(options: &PoolOptions) -> Result<Target, Failure> {
         url: url.parse().map_err(|error| Failure::of(USAGE, &error))?,
         token: token.map_err(|error| Failure::of(USAGE, &error))?,
         ca_file: options.ca_file.clone().or(file.ca_file),
+        certificate: None,
     }))
 }
 

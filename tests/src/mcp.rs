@@ -75,8 +75,13 @@ impl Gateway {
 
     /// Sends a message.
     pub fn say(&mut self, message: &Value) {
+        self.say_text(&message.to_string());
+    }
+
+    /// Sends a line, whatever it is.
+    pub fn say_text(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
-        writeln!(input, "{message}").unwrap();
+        writeln!(input, "{line}").unwrap();
         input.flush().unwrap();
     }
 
@@ -88,11 +93,12 @@ impl Gateway {
         id
     }
 
-    /// The whole response to a request.
+    /// The whole response to a request; to what was none, with null.
     ///
     /// # Panics
     /// When none comes.
-    pub fn response(&mut self, id: u64) -> Value {
+    pub fn response(&mut self, id: impl Into<Value>) -> Value {
+        let id = id.into();
         loop {
             if let Some(at) = self.answers.iter().position(|answer| answer["id"] == id) {
                 return self.answers.remove(at);

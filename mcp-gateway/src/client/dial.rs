@@ -1,6 +1,6 @@
 //! One connection: TCP, TLS where the URL says so, WebSocket, `register`.
 
-use super::endpoint::{AccessToken, Endpoint, PoolUrl};
+use super::endpoint::{Endpoint, PoolUrl};
 use super::error::{ClientError, Misbehaviour};
 use buildpool_protocol::client_link::{FromClient, PATH, Role, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -98,11 +98,10 @@ async fn open(endpoint: &Endpoint) -> Result<Box<dyn Transport>, ClientError> {
     Ok(Box::new(stream))
 }
 
-/// A file of authorities that was named decides, then the fingerprint in the token, then the system.
+/// A file of authorities that was named decides, then the fingerprint that is known, then the system.
 fn trust(endpoint: &Endpoint) -> Trust {
-    let fingerprint = endpoint.token.as_ref().and_then(AccessToken::fingerprint);
     let named = endpoint.ca_file.clone().map(Trust::Authorities);
-    named.or(fingerprint.map(Trust::Fingerprint)).unwrap_or_else(Trust::of_system)
+    named.or(endpoint.fingerprint().map(Trust::Fingerprint)).unwrap_or_else(Trust::of_system)
 }
 
 fn request(endpoint: &Endpoint) -> Result<Request, ClientError> {

@@ -14,12 +14,19 @@ pub struct Endpoint {
     /// Certificates (PEM) of whoever may vouch for the coordinator. Without it, the fingerprint in the token decides;
     /// without that, the authorities that this system trusts.
     pub ca_file: Option<PathBuf>,
+    /// BLAKE3 of the coordinator's leaf certificate (DER), where it is known from elsewhere. Goes before the token's.
+    pub certificate: Option<[u8; 32]>,
 }
 
 impl Endpoint {
     /// An endpoint that nothing but its token vouches for.
     pub fn new(url: PoolUrl, token: Option<AccessToken>) -> Self {
-        Self { url, token, ca_file: None }
+        Self { url, token, ca_file: None, certificate: None }
+    }
+
+    /// The certificate that the coordinator has to show, if any one does.
+    pub(crate) fn fingerprint(&self) -> Option<[u8; 32]> {
+        self.certificate.or_else(|| self.token.as_ref().and_then(AccessToken::fingerprint))
     }
 }
 

@@ -73,6 +73,10 @@ impl Access {
         let client = match Client::connect(target.clone(), CLIENT).await {
             Ok(client) => client,
             Err(ClientError::Unauthorized { .. }) => return Err(Refusal::BadToken),
+            // Nothing but the token could have vouched for the coordinator: it is of another pool, or cut short.
+            Err(ClientError::Untrusted { .. }) if !self.knows_its_coordinator() => {
+                return Err(Refusal::BadToken);
+            }
             Err(error) if error.code() == Some(ErrorCode::Forbidden) => return Err(Refusal::WrongRole),
             Err(error) => return Err(Refusal::PoolAway(error)),
         };
@@ -101,10 +105,22 @@ impl Access {
         callers.insert(hash, Known { pool, since: Instant::now() });
     }
 
-    /// The gateway's pool, with the caller's token.
+    /// Whether the gateway's own configuration says which coordinator is the right one.
+    fn knows_its_coordinator(&self) -> bool {
+        match &self.shared.config.target {
+            Target::Named(endpoint) => endpoint.ca_file.is_some() || endpoint.fingerprint().is_some(),
+            Target::Local(_) => true,
+        }
+    }
+
+    /// The gateway's pool, with the caller's token. Who vouches for the coordinator to the gateway does so here: a token
+    /// that says nothing of it, or something else, can be asked about and turned down all the same.
     async fn target(&self, token: AccessToken) -> Result<Target, ClientError> {
         match &self.shared.config.target {
-            Target::Named(endpoint) => Ok(Target::Named(Endpoint { token: Some(token), ..endpoint.clone() })),
+            Target::Named(endpoint) => {
+                let certificate = endpoint.fingerprint();
+                Ok(Target::Named(Endpoint { token: Some(token), certificate, ..endpoint.clone() }))
+            }
             Target::Local(_) => {
                 // Our own connection starts it, if need be, and knows where it is.
                 let url = self.shared.pool.client().await?.pool().url;

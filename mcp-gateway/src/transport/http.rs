@@ -2,13 +2,16 @@
 //! those that have them.
 
 use super::access::{self, Access};
-use super::{ServeError, asked_to_end};
+use super::{ServeError, asked_to_end, message};
 use crate::config::{GatewayConfig, HttpAuth, HttpConfig};
 use crate::gateway::{Project, Shared};
 use crate::handler::Handler;
-use axum::Router;
-use axum::middleware;
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -102,6 +105,7 @@ fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Route
         let service = service(shared, project, http, address);
         router = router.route_service(&path, service.clone()).route_service(&format!("{path}/"), service);
     }
+    let router = router.layer(middleware::from_fn(explain));
     match http.auth {
         HttpAuth::None => router,
         HttpAuth::Token => {
@@ -112,6 +116,33 @@ fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Route
                 .route(&format!("{}/{{*resource}}", access::METADATA), get(access::metadata))
         }
     }
+}
+
+/// A body that is no message is answered as JSON-RPC says, not as one of a wrong media type.
+async fn explain(request: Request, next: Next) -> Response {
+    if request.method() != Method::POST || !is_json(request.headers()) {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, BODY_BYTES_MAX).await else {
+        let text = format!("the request has more than {BODY_BYTES_MAX} bytes, or was cut");
+        return (StatusCode::PAYLOAD_TOO_LARGE, text).into_response();
+    };
+    let response = next.run(Request::from_parts(head, bytes.clone().into())).await;
+    if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return response;
+    }
+    match message::read(&bytes) {
+        // It can be read; then something else was not to the service's liking.
+        Ok(_) => response,
+        Err(broken) => (StatusCode::BAD_REQUEST, Json(broken.answer())).into_response(),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
 }
 
 /// The service of one project. What it needs is behind an `Arc`, because it is made anew for each session or request.

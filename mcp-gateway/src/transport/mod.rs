@@ -2,6 +2,8 @@
 
 mod access;
 mod http;
+mod lines;
+mod message;
 mod stdio;
 
 pub use http::{HttpServer, serve_http};

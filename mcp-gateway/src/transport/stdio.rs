@@ -1,5 +1,6 @@
 //! One client, on standard input and output. Nothing but protocol goes to standard output.
 
+use super::lines::Lines;
 use super::{ServeError, asked_to_end};
 use crate::config::GatewayConfig;
 use crate::gateway::Shared;
@@ -45,7 +46,7 @@ pub async fn serve_stdio(config: GatewayConfig) -> Result<(), ServeError> {
 }
 
 async fn serve(handler: Handler, input: UntilEnd, output: StdioWriter) {
-    match handler.serve((input, output)).await {
+    match handler.serve(Lines::new(input, output)).await {
         Ok(running) => {
             if let Err(error) = running.waiting().await {
                 tracing::error!(%error, "the service ended badly");

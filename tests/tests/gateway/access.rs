@@ -1,7 +1,7 @@
 //! Who may ask over HTTP, and for what.
 
 use buildpool_tests::mcp::{LEGACY, Listening, Reply};
-use buildpool_tests::{Place, Pool, wait_until};
+use buildpool_tests::{Place, Pool, PoolBuilder, wait_until};
 use serde_json::{Value, json};
 
 fn token(pool: &Pool, role: &str, name: &str) -> Value {
@@ -62,6 +62,60 @@ fn only_holders_of_tokens_are_let_in_and_are_told_what_is_missing() {
     let revoked = submit["id"].as_str().unwrap();
     pool.buildpool(&["token", "revoke", revoked]).expect(0);
     wait_until("a revoked token is refused", || post(&bearer(&submit)).status == 401);
+}
+
+#[test]
+fn a_wrong_token_is_a_wrong_token_over_tls_too() {
+    let pool = PoolBuilder::default().listen("0.0.0.0:0").start();
+    assert!(pool.url().starts_with("wss://"), "{}", pool.url());
+    let submit = token(&pool, "submit", "agent");
+    let right = submit["token"].as_str().unwrap();
+    let (without, _) = right.rsplit_once('_').unwrap();
+    let other_coordinator = format!("{without}_{}", "0".repeat(64));
+    let wrong = format!("bp_{}_wrong", "0".repeat(32));
+    let other_secret = format!("{wrong}_{}", right.rsplit('_').next().unwrap());
+    // With a token of its own the gateway knows the coordinator; without one only the caller's token does.
+    for own in [true, false] {
+        let mut command = pool.command(&["mcp", "--http", "127.0.0.1:0"]);
+        if !own {
+            command.env_remove("BUILDPOOL_TOKEN");
+        }
+        let gateway = Listening::start(&mut command);
+        let post = |token: &str| {
+            let bearer = format!("Bearer {token}");
+            gateway.http("POST", "/mcp", &[("authorization", &bearer)], &initialize())
+        };
+        for token in [&wrong, &other_secret] {
+            let reply = post(token);
+            assert_eq!(reply.status, 401, "{own} {token}: {reply:?}");
+            let challenge = reply.header("www-authenticate").unwrap();
+            assert!(challenge.contains("error=\"invalid_token\""), "{challenge}");
+        }
+        assert_eq!(post(&other_coordinator).status, if own { 200 } else { 401 });
+        assert_eq!(post(right).status, 200);
+    }
+}
+
+#[test]
+fn a_body_that_is_no_message_is_answered_as_json_rpc_says() {
+    let place = Place::new();
+    let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none"];
+    let gateway = Listening::start(&mut place.command(arguments));
+    for (body, code, id) in [
+        ("{\"jsonrpc\": \"2.0\", ", -32700, Value::Null),
+        ("", -32700, Value::Null),
+        ("[]", -32600, Value::Null),
+        ("{\"jsonrpc\": \"1.0\", \"id\": 3, \"method\": \"ping\"}", -32600, json!(3)),
+    ] {
+        let reply = gateway.http("POST", "/mcp", &[], body);
+        assert_eq!(reply.status, 400, "{body}: {reply:?}");
+        let message = reply.message();
+        assert_eq!((&message["error"]["code"], &message["id"]), (&json!(code), &id), "{body}");
+    }
+    let text = gateway.http("POST", "/mcp", &[("content-type", "text/plain")], &initialize());
+    assert_eq!(text.status, 415, "{text:?}");
+    let foreign = gateway.http("POST", "/mcp", &[("origin", "https://evil.example")], "{");
+    assert_eq!(foreign.status, 403, "{foreign:?}");
 }
 
 #[test]

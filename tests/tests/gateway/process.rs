@@ -62,6 +62,21 @@ fn it_ends_well_whenever_its_client_goes() {
 }
 
 #[test]
+fn a_broken_line_is_answered_and_the_connection_goes_on() {
+    let place = Place::new();
+    let mut gateway = Gateway::start(&mut place.command(["mcp"]));
+    gateway.say_text("{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\"");
+    let answer = gateway.response(Value::Null);
+    assert_eq!(answer["error"]["code"], -32700, "{answer}");
+    gateway.ask("initialize", initialize());
+    gateway.say_text("no JSON at all");
+    assert_eq!(gateway.response(Value::Null)["error"]["code"], -32700);
+    gateway.say_text("[]");
+    assert_eq!(gateway.response(Value::Null)["error"]["code"], -32600);
+    assert!(gateway.ask("tools/list", json!({}))["tools"].is_array());
+}
+
+#[test]
 fn what_is_not_declared_is_no_method() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");

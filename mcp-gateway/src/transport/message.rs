@@ -1,0 +1,109 @@
+//! What comes in, read as a message, and what is said to what is none.
+
+use rmcp::RoleServer;
+use rmcp::service::RxJsonRpcMessage;
+use serde_json::{Value, json};
+
+/// JSON-RPC: this is no JSON.
+const PARSE_ERROR: i32 = -32700;
+/// JSON-RPC: this is JSON and no message.
+const INVALID_REQUEST: i32 = -32600;
+
+/// A message of a client's.
+pub(super) type Incoming = RxJsonRpcMessage<RoleServer>;
+
+/// Why something is no message.
+#[derive(Debug)]
+pub(super) struct Broken {
+    code: i32,
+    id: Value,
+    why: String,
+    /// A notification or a response: nobody waits for an answer.
+    is_one_way: bool,
+}
+
+/// Reads one message.
+///
+/// # Errors
+/// Why it is none.
+pub(super) fn read(bytes: &[u8]) -> Result<Incoming, Broken> {
+    let error = match serde_json::from_slice(bytes) {
+        Ok(message) => return Ok(message),
+        Err(error) => error,
+    };
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(value) => Err(odd(&value, &error)),
+        Err(error) => Err(Broken {
+            code: PARSE_ERROR,
+            id: Value::Null,
+            why: format!("this is no JSON: {error}"),
+            is_one_way: false,
+        }),
+    }
+}
+
+fn odd(value: &Value, error: &serde_json::Error) -> Broken {
+    let id = value.get("id").filter(|id| id.is_string() || id.is_number());
+    let is_response = value.get("result").is_some() || value.get("error").is_some();
+    let is_notification = value.get("method").is_some() && value.get("id").is_none();
+    Broken {
+        code: INVALID_REQUEST,
+        id: id.filter(|_| !is_response).cloned().unwrap_or_default(),
+        why: format!("this is JSON and no message of JSON-RPC 2.0: {error}"),
+        is_one_way: is_response || is_notification,
+    }
+}
+
+impl Broken {
+    /// What is longer than is read.
+    pub(super) fn too_long(most: usize) -> Self {
+        Self {
+            code: INVALID_REQUEST,
+            id: Value::Null,
+            why: format!("a message has at most {most} bytes"),
+            is_one_way: false,
+        }
+    }
+
+    /// Whether nobody waits for an answer.
+    pub(super) const fn is_one_way(&self) -> bool {
+        self.is_one_way
+    }
+
+    /// The error that JSON-RPC 2.0 asks for.
+    pub(super) fn answer(&self) -> Value {
+        json!({"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.why}})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn what_is_no_message_is_told_apart() {
+        for (text, code, id, is_one_way) in [
+            ("{\"jsonrpc\": \"2.0\",", -32700, "null", false),
+            ("nonsense", -32700, "null", false),
+            ("", -32700, "null", false),
+            ("{} {}", -32700, "null", false),
+            ("{}", -32600, "null", false),
+            ("[]", -32600, "null", false),
+            ("7", -32600, "null", false),
+            (r#"{"jsonrpc":"1.0","id":3,"method":"ping"}"#, -32600, "3", false),
+            (r#"{"jsonrpc":"2.0","id":"a","method":7}"#, -32600, "\"a\"", false),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600, "null", false),
+            (r#"{"jsonrpc":"1.0","method":"notifications/x"}"#, -32600, "null", true),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, -32600, "null", true),
+        ] {
+            let broken = read(text.as_bytes()).unwrap_err();
+            let answer = broken.answer();
+            assert_eq!(answer["error"]["code"], code, "{text}: {answer}");
+            assert_eq!(answer["id"].to_string(), id, "{text}: {answer}");
+            assert!(answer.as_object().unwrap().contains_key("id"), "{answer}");
+            assert_eq!(broken.is_one_way(), is_one_way, "{text}");
+        }
+        assert!(read(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).is_ok());
+        assert!(read(br#"{"jsonrpc":"2.0","method":"notifications/of-another-kind","params":{}}"#).is_ok());
+    }
+}
