@@ -108,9 +108,9 @@ fn parallel_jobs_of_one_project_have_workspaces_of_their_own() {
         .collect();
     let places: Vec<String> = children
         .drain(..)
-        .map(|child| String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap())
+        .map(|child| buildpool_tests::Finished::from(child.wait_with_output().unwrap()).expect(0).out())
         .collect();
-    assert!(places[0].starts_with('/') && places[0] != places[1], "{places:?}");
+    assert!(places.iter().all(|place| place.starts_with('/')) && places[0] != places[1], "{places:?}");
 }
 
 #[test]
@@ -151,6 +151,17 @@ fn artifacts_come_back_also_after_a_failure_and_from_a_worker_that_has_gone() {
     let mut names: Vec<_> = fs::read_dir(&into).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["kept", "out"]);
+}
+
+#[test]
+fn an_artifact_from_outside_of_the_commands_directory_is_refused_before_anything_runs() {
+    let place = buildpool_tests::Place::new();
+    for outside in ["../x", "/etc/passwd", "out/../../x", "", "./", "a/.."] {
+        let refused = place.buildpool(&["run", "--artifact", outside, "--", "touch", "ran"]).expect(125);
+        assert!(refused.err().contains("without `..`"), "{refused}");
+    }
+    assert!(!place.file("ran").exists());
+    place.buildpool(&["run", "--artifact", "./out/", "--", "true"]).expect(0);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use buildpool_protocol::transfer::ObjectFormat;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Attributes that make every file travel as the bytes that it has: no line ends changed, no filter (LFS and others), no
 /// keywords, no other encoding. `info/attributes` wins over every `.gitattributes`.
@@ -119,9 +120,14 @@ pub fn write_if_different(path: &Path, content: &[u8]) -> Result<(), GitError> {
     replace(path, content).map_err(GitError::io(format!("writing {}", path.display())))
 }
 
+/// Numbers the files that are being written.
+static WRITING: AtomicU64 = AtomicU64::new(0);
+
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    // Two may write the same file at the same time, also in one process.
+    let number = WRITING.fetch_add(1, Ordering::Relaxed);
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
+    name.push(format!(".{}-{number}.new", std::process::id()));
     let beside = path.with_file_name(name);
     let mut file = fs::File::create(&beside)?;
     file.write_all(content)?;
@@ -131,7 +137,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{write, write_alternates};
+    use super::{write, write_alternates, write_if_different};
     use crate::git::{Git, Place};
     use buildpool_protocol::transfer::ObjectFormat;
     use std::path::Path;
@@ -173,5 +179,22 @@ mod tests {
         for (number, blob) in blobs.iter().enumerate() {
             assert_eq!(git.run(&place).args(["cat-file", "-p", blob]).text().unwrap(), number.to_string());
         }
+    }
+
+    #[test]
+    fn several_at_once_write_the_same_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        write_if_different(path, format!("{writer} {round}").as_bytes()).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }
