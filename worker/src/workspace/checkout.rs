@@ -1,8 +1,9 @@
 //! One warm checkout: moved from the tree that it has to the tree that is wanted by the smallest change. Files whose content
 //! stays keep their time, so that builds stay incremental; ignored build products stay; what else lies about goes.
 
+use super::difference::{Difference, check_all_names};
 use super::error::WorkspaceError;
-use super::names::{self, Disk};
+use super::names::Disk;
 use super::visible;
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::write_if_different;
@@ -80,21 +81,28 @@ impl Checkout {
         disk: Disk,
     ) -> Result<(), WorkspaceError> {
         let before = self.state();
-        if before.tree.as_ref() != Some(&manifest.tree) {
-            check_names(cache, &manifest.tree, disk)?;
+        let is_warm = before.tree.is_some() && self.is_a_directory() && self.index().exists();
+        let difference = match &before.tree {
+            Some(tree) => Difference::between(cache, tree, &manifest.tree).ok(),
+            None => None,
+        };
+        match &difference {
+            Some(difference) => difference.check_names(cache, disk)?,
+            None => check_all_names(cache, &manifest.tree, disk)?,
         }
         self.note(&State { tree: None, ..before.clone() })?;
-        let is_warm = before.tree.is_some() && self.is_a_directory() && self.index().exists();
         if clean || !is_warm {
             self.wipe()?;
-        }
-        match self.change(cache, manifest) {
-            // Something lies in the way that no rule foresees: then the slow way, which nothing can be in the way of.
-            Err(WorkspaceError::Git(GitError::Failed { .. })) if is_warm && !clean => {
-                self.wipe()?;
-                self.change(cache, manifest)?;
+            self.change(cache, manifest)?;
+        } else if !self.step(cache, manifest, difference.as_ref())? {
+            match self.change(cache, manifest) {
+                // Something lies in the way that no rule foresees: then the slow way, which nothing can be in the way of.
+                Err(WorkspaceError::Git(GitError::Failed { .. })) => {
+                    self.wipe()?;
+                    self.change(cache, manifest)?;
+                }
+                done => done?,
             }
-            done => done?,
         }
         visible::write(
             &self.root,
@@ -118,8 +126,51 @@ impl Checkout {
         fs::create_dir_all(&self.root).map_err(WorkspaceError::io("creating", &self.root))
     }
 
+    fn place(&self, cache: &ObjectCache) -> Place {
+        Place { work_tree: Some(self.root.clone()), index: Some(self.index()), ..cache.place() }
+    }
+
+    /// The quick way: looks at every file once, and touches only what differs between the trees. False when it is not to be
+    /// gone: a job changed files of the tree, or other files are ignored than before.
+    fn step(
+        &self,
+        cache: &ObjectCache,
+        manifest: &Manifest,
+        difference: Option<&Difference>,
+    ) -> Result<bool, WorkspaceError> {
+        let Some(difference) = difference.filter(|difference| !difference.changes_ignore_rules()) else {
+            return Ok(false);
+        };
+        if fs::read(self.excludes()).ok().as_deref() != Some(manifest.excludes.as_bytes()) {
+            return Ok(false);
+        }
+        remove(&self.directory.join("index.lock"))?;
+        let place = self.place(cache);
+        let git = cache.git();
+        let (unchanged, droppings) = std::thread::scope(|scope| {
+            let droppings = scope.spawn(|| self.droppings(cache));
+            let arguments = ["diff-files", "--quiet", "--no-ext-diff", "--ignore-submodules=all"];
+            let unchanged = git.run(&place).args(arguments).output_or_none();
+            (unchanged, droppings.join())
+        });
+        let (Ok(Some(_)), Ok(Ok(droppings))) = (unchanged, droppings) else { return Ok(false) };
+        self.remove_all(&droppings)?;
+        if difference.is_empty() {
+            return Ok(true);
+        }
+        let trees = [difference.before.as_str(), difference.after.as_str()];
+        let arguments = ["read-tree", "-m", "-u", "--no-recurse-submodules"];
+        match git.run(&place).args(arguments.iter().chain(&trees)).output() {
+            Ok(_) => Ok(true),
+            // What is ignored lies where the new tree has a file.
+            Err(GitError::Failed { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The way that copes with whatever a job left.
     fn change(&self, cache: &ObjectCache, manifest: &Manifest) -> Result<(), WorkspaceError> {
-        let place = Place { work_tree: Some(self.root.clone()), index: Some(self.index()), ..cache.place() };
+        let place = self.place(cache);
         // A git that was ended in the middle leaves it.
         remove(&self.directory.join("index.lock"))?;
         if self.index().exists() {
@@ -132,22 +183,25 @@ impl Checkout {
             .run(&place)
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", tree])
             .output()?;
-        self.remove_droppings(cache, &place, manifest)
+        write_if_different(&self.excludes(), manifest.excludes.as_bytes())?;
+        self.remove_all(&self.droppings(cache)?)
     }
 
-    /// Removes what is neither in the tree nor ignored.
-    fn remove_droppings(
-        &self,
-        cache: &ObjectCache,
-        place: &Place,
-        manifest: &Manifest,
-    ) -> Result<(), WorkspaceError> {
-        let excludes = self.directory.join("excludes");
-        write_if_different(&excludes, manifest.excludes.as_bytes())?;
+    /// Ignore patterns that are not in the tree.
+    fn excludes(&self) -> PathBuf {
+        self.directory.join("excludes")
+    }
+
+    /// What is neither in the tree nor ignored, as git lists it.
+    fn droppings(&self, cache: &ObjectCache) -> Result<Vec<u8>, GitError> {
+        let excludes = self.excludes();
         let arguments = ["ls-files", "-o", "-z", "--exclude-standard", "-X"].map(OsStr::new);
         let arguments = arguments.iter().copied().chain([excludes.as_os_str()]);
-        let listed = cache.git().run(place).args(arguments).output()?;
-        for path in split_nul(&listed) {
+        cache.git().run(&self.place(cache)).args(arguments).output()
+    }
+
+    fn remove_all(&self, listed: &[u8]) -> Result<(), WorkspaceError> {
+        for path in split_nul(listed) {
             let path = self.root.join(OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
             remove(&path)?;
             // Directories that only droppings were in go too; one that is not empty ends it.
@@ -161,18 +215,6 @@ impl Checkout {
         }
         Ok(())
     }
-}
-
-fn check_names(cache: &ObjectCache, tree: &ObjectId, disk: Disk) -> Result<(), WorkspaceError> {
-    let listed =
-        cache.git().run(&cache.place()).args(["ls-tree", "-r", "-t", "-z", tree.as_str()]).output()?;
-    let entries = split_nul(&listed).map(|line| {
-        let cut = line.iter().position(|byte| *byte == b'\t').unwrap_or(line.len());
-        let mode = line.get(..6).and_then(|mode| std::str::from_utf8(mode).ok());
-        let mode = mode.and_then(|mode| u32::from_str_radix(mode, 8).ok()).unwrap_or(0);
-        (mode, line.get(cut + 1..).unwrap_or_default())
-    });
-    names::check(entries, disk).map_err(WorkspaceError::Names)
 }
 
 /// Removes a file, a link or a directory with all that is in it; it may be gone already.

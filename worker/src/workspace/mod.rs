@@ -5,6 +5,7 @@ pub mod carry;
 mod checkout;
 pub mod collection;
 mod derived_data;
+mod difference;
 mod error;
 mod names;
 mod pool;

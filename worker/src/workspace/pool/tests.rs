@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+mod quick;
+
 /// A user's repository, a worker's workspaces, and the way between.
 struct Bench {
     root: tempfile::TempDir,
