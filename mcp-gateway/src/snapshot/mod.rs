@@ -10,6 +10,7 @@
 //! show as ignored goes along, less what looks like a secret and is not committed.
 
 mod deliver;
+mod disk;
 mod error;
 mod head;
 mod index_file;

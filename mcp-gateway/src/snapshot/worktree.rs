@@ -1,5 +1,6 @@
 //! From the files to a tree: our index is brought to what is on disk, in rounds, until a look finds nothing new.
 
+use super::disk::Disk;
 use super::error::SnapshotError;
 use super::index_file::{self, Entry, GITLINK, IndexFile, SPARSE_DIRECTORY};
 use super::repository::{Repository, odd};
@@ -16,7 +17,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// How often files that keep changing are read again.
 const ROUNDS_MAX: usize = 3;
@@ -51,6 +52,8 @@ struct Plan {
     remove: Vec<Vec<u8>>,
     /// Secrets as they are committed, instead of as they are on disk: path, mode, object.
     pin: Vec<(Vec<u8>, u32, String)>,
+    /// Whether tracked files are not on disk: should they come back, no look at our index would show it.
+    lacks_some: bool,
     kept_back: Vec<Vec<u8>>,
     submodules: Vec<Vec<u8>>,
 }
@@ -58,6 +61,12 @@ struct Plan {
 impl Plan {
     fn is_done(&self) -> bool {
         self.add.is_empty() && self.remove.is_empty() && self.pin.is_empty()
+    }
+
+    /// The plan of the next look, if that finds all as it was; none where it would have to look further.
+    fn when_done(&self) -> Option<Self> {
+        let (kept_back, submodules) = (self.kept_back.clone(), self.submodules.clone());
+        (!self.lacks_some).then(|| Self { kept_back, submodules, ..Self::default() })
     }
 }
 
@@ -73,6 +82,8 @@ impl WorkTree<'_> {
     pub(super) fn take(&self) -> Result<Taken, SnapshotError> {
         let mut memory = self.store.memory();
         let mut round = 0;
+        // What the last look went by, and what of its plan is to be told when it is carried out.
+        let mut carried_out: Option<(Basis, Plan)> = None;
         let (plan, scan, changed_meanwhile) = loop {
             let stamp = self.copy_users_index()?;
             if round == 0 && !self.store.index().exists() {
@@ -86,10 +97,14 @@ impl WorkTree<'_> {
             {
                 return Ok(taken(tree.clone(), &memory, Plan::default(), scan, Vec::new()));
             }
-            let plan = self.plan(&scan)?;
+            let plan = match carried_out.take() {
+                Some((before, plan)) if nothing_new && before == basis => plan,
+                _ => self.plan(&scan)?,
+            };
             if plan.is_done() {
-                // Only a tree without submodules and secrets can be told again from its basis alone.
-                memory.basis = (plan.kept_back.is_empty() && plan.submodules.is_empty()).then_some(basis);
+                // Only a tree without submodules, secrets and files that went can be told again from its basis alone.
+                let is_plain = plan.kept_back.is_empty() && plan.submodules.is_empty() && !plan.lacks_some;
+                memory.basis = is_plain.then_some(basis);
                 break (plan, scan, Vec::new());
             }
             memory.basis = None;
@@ -101,7 +116,10 @@ impl WorkTree<'_> {
             match self.apply(&plan) {
                 // A file that changes while it is read makes git give up; the next round reads it again.
                 Err(SnapshotError::Git(GitError::Failed { .. })) if round + 1 < ROUNDS_MAX => {}
-                done => done?,
+                done => {
+                    done?;
+                    carried_out = plan.when_done().map(|plan| (basis, plan));
+                }
             }
             memory.own_bytes += plan.add.iter().map(|(_, size)| size).sum::<u64>();
             round += 1;
@@ -295,7 +313,7 @@ impl WorkTree<'_> {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        let mut disk = Disk { top: &self.repository.top, directories: HashMap::new() };
+        let mut disk = Disk::below(&self.repository.top);
         let pins = if self.rules.allow_secrets {
             BTreeMap::new()
         } else {
@@ -306,8 +324,9 @@ impl WorkTree<'_> {
         let changed =
             scan.changed.iter().map(Vec::as_slice).filter(|path| wanted.binary_search(path).is_ok());
         for path in absent.chain(changed) {
-            if let Some(size) = disk.size(path) {
-                plan.add.push((path.to_vec(), size));
+            match disk.size(path) {
+                Some(size) => plan.add.push((path.to_vec(), size)),
+                None => plan.lacks_some = true,
             }
         }
         for path in present {
@@ -317,6 +336,7 @@ impl WorkTree<'_> {
         }
         let deleted = scan.deleted.iter().filter(|path| !pins.contains_key(path.as_slice()));
         plan.remove.extend(deleted.cloned());
+        plan.lacks_some |= !scan.deleted.is_empty();
         plan.remove.sort_unstable();
         plan.remove.dedup();
         for (path, (mode, id)) in pins {
@@ -457,42 +477,5 @@ fn taken(tree: ObjectId, memory: &Memory, plan: Plan, scan: Scan, changed_meanwh
         kept_back: plan.kept_back,
         changed_meanwhile,
         nested,
-    }
-}
-
-/// Looks at files by name, and never through a symbolic link to a directory.
-struct Disk<'a> {
-    top: &'a Path,
-    /// Whether a directory can be reached without a link.
-    directories: HashMap<PathBuf, bool>,
-}
-
-impl Disk<'_> {
-    /// The size of a file or link; none for what is neither, is gone, or lies behind a link.
-    fn size(&mut self, path: &[u8]) -> Option<u64> {
-        let path = Path::new(OsStr::from_bytes(path));
-        if !self.is_real_directory(path.parent()?) {
-            return None;
-        }
-        let metadata = fs::symlink_metadata(self.top.join(path)).ok()?;
-        (metadata.is_file() || metadata.is_symlink()).then_some(metadata.len())
-    }
-
-    fn is_regular(&mut self, path: &[u8]) -> bool {
-        let path = Path::new(OsStr::from_bytes(path));
-        fs::symlink_metadata(self.top.join(path)).is_ok_and(|metadata| metadata.is_file())
-    }
-
-    fn is_real_directory(&mut self, directory: &Path) -> bool {
-        if directory.as_os_str().is_empty() {
-            return true;
-        }
-        if let Some(known) = self.directories.get(directory) {
-            return *known;
-        }
-        let real = directory.parent().is_none_or(|parent| self.is_real_directory(parent))
-            && fs::symlink_metadata(self.top.join(directory)).is_ok_and(|metadata| metadata.is_dir());
-        self.directories.insert(directory.to_owned(), real);
-        real
     }
 }

@@ -56,3 +56,42 @@ fn a_nested_repository_of_another_format_stays_and_is_said() {
     assert!(snapshot.notes[0].contains("repository in odd stayed behind"), "{:?}", snapshot.notes);
     assert_eq!(project.contents(&snapshot), project.on_disk(&["odd/file"]));
 }
+
+#[test]
+fn a_worktree_inside_of_the_working_tree_goes_along_as_files() {
+    let project = Project::new();
+    project.git(&["worktree", "add", "-q", "--detach", "trees/linked"]);
+    project.write("trees/linked/README", "in the linked one");
+    project.write("trees/linked/untracked", "x");
+    // The `.git` in it is a file, and none of the project's.
+    let snapshot = project.take_as_it_is();
+    assert_eq!(project.contents(&snapshot)["trees/linked/README"].1, b"in the linked one");
+    assert_eq!(project.take_as_it_is().id(), snapshot.id());
+}
+
+#[test]
+fn a_submodule_in_conflict_goes_along_as_it_is_checked_out() {
+    let library = Project::new();
+    let project = Project::new();
+    let url = library.top().to_str().unwrap().to_owned();
+    project.git(&["submodule", "add", "-q", &url, "library"]);
+    project.commit("with a submodule");
+    let inside = project.path("library");
+    let advance = |branch: &str| {
+        project.git(&["checkout", "-q", "-B", branch, "main"]);
+        git(&inside, &["checkout", "-q", "--detach", "main"]);
+        fs::write(inside.join("README"), branch).unwrap();
+        git(&inside, &["commit", "-qam", branch]);
+        project.commit(branch);
+    };
+    advance("one");
+    project.git(&["checkout", "-q", "main"]);
+    advance("two");
+    let merge = git_command(&project.top(), &["merge", "one"]).output().unwrap();
+    assert!(!merge.status.success());
+    assert!(project.git(&["ls-files", "--unmerged"]).contains("160000"));
+    fs::write(inside.join("untracked"), "x").unwrap();
+    project.take_as_it_is();
+    let fresh = Options { cache: Some(project.root.path().join("another")), ..project.options() };
+    assert_eq!(project.contents(&project.take_with(&fresh)), project.on_disk(&[]));
+}

@@ -50,6 +50,36 @@ fn the_middle_of_a_merge_of_a_rebase_of_a_cherry_pick_and_of_a_bisect() {
 }
 
 #[test]
+fn a_tracked_file_that_went_and_comes_back_is_seen_though_the_index_never_changed() {
+    let project = Project::new();
+    let whole = project.take_as_it_is();
+    let content = fs::read(project.path("README")).unwrap();
+    fs::remove_file(project.path("README")).unwrap();
+    let without = project.take_as_it_is();
+    assert_eq!(project.take_as_it_is().id(), without.id());
+    project.write("README", content);
+    assert_eq!(project.take_as_it_is().id(), whole.id());
+}
+
+#[test]
+fn a_pointer_that_no_filter_was_there_to_smudge_goes_along_as_it_lies_there() {
+    let project = Project::new();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+    project.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
+    project.write("model.bin", pointer);
+    project.commit("as from a machine without git-lfs");
+    // A filter that must be there and is not would make any git command on the file fail.
+    for setting in ["clean", "smudge", "process"] {
+        project.git(&["config", &format!("filter.lfs.{setting}"), "git-lfs-is-not-here"]);
+    }
+    project.git(&["config", "filter.lfs.required", "true"]);
+    let clean = project.take_as_it_is();
+    assert_eq!(project.contents(&clean)["model.bin"].1, pointer.as_bytes());
+    project.write("model.bin", "the whole model");
+    project.take_as_it_is();
+}
+
+#[test]
 fn a_linked_worktree_and_a_detached_head() {
     let project = Project::new();
     project.git(&["worktree", "add", "-q", "--detach", "../linked"]);
