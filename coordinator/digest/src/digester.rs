@@ -7,7 +7,7 @@ use crate::limits::{
     MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX, SCANNED_BYTES_MAX, SHOWN_LINE_CHARS, SUMMARY_LINES_MAX,
 };
 use crate::noise::is_noise;
-use crate::rules::{Act, Draft, Groups, Level, Next, Problem, Rule, RuleSet, Speaks, severity_of_word};
+use crate::rules::{Act, Asker, Draft, Groups, Level, Next, Problem, Rule, RuleSet, severity_of_word};
 use crate::signs::Signs;
 use crate::tally::Tally;
 use crate::template::Capture;
@@ -17,6 +17,7 @@ use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{GapEntry, Location, Severity};
 use buildpool_protocol::spec::TemplateSpec;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Longest line kept as possible context, in bytes.
 const RECENT_BYTES_MAX: usize = 600;
@@ -84,12 +85,24 @@ struct Open {
     maybe: Vec<(String, u64)>,
 }
 
+/// A cleaned line.
+struct Line<'l> {
+    stream: Stream,
+    text: &'l [u8],
+    /// What the rules look at.
+    body: &'l [u8],
+    /// Offset of its first byte in the stream.
+    from: u64,
+    /// Offset one past its last byte.
+    to: u64,
+}
+
 /// Digests one attempt's log. Push bytes in the order in which they were written, at any chunking; [`live`](Self::live)
 /// tells at any time, [`finish`](Self::finish) once.
 #[derive(Debug)]
 pub struct Digester {
     options: Options,
-    rules: Rules,
+    rules: Arc<RuleSet>,
     streams: [StreamState; 2],
     cleaner: Cleaner,
     finds: Finds,
@@ -103,26 +116,12 @@ pub struct Digester {
     last_line: Vec<u8>,
 }
 
-enum Rules {
-    All,
-    Some(Box<RuleSet>),
-}
-
-impl std::fmt::Debug for Rules {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::All => "All",
-            Self::Some(_) => "Some",
-        })
-    }
-}
-
 impl Digester {
     /// A digester for one attempt.
     pub fn new(options: Options) -> Self {
         let rules = match &options.without_rules {
-            Some(prefix) => Rules::Some(Box::new(RuleSet::without(Some(prefix)))),
-            None => Rules::All,
+            Some(prefix) => Arc::new(RuleSet::without(Some(prefix))),
+            None => RuleSet::all(),
         };
         let capture = options.template.as_ref().and_then(Capture::new);
         Self {
@@ -147,7 +146,9 @@ impl Digester {
         let state = &mut self.streams[stream.index()];
         state.tail.push(bytes);
         let mut lines = std::mem::take(&mut state.lines);
-        lines.push(bytes, |raw| self.raw_line(stream, raw));
+        let rules = Arc::clone(&self.rules);
+        let mut asker = rules.asker();
+        lines.push(bytes, |raw| self.raw_line(&mut asker, stream, raw));
         self.streams[stream.index()].lines = lines;
     }
 
@@ -157,7 +158,9 @@ impl Digester {
         let offset = state.lines.at();
         state.tail.skip(missing_bytes);
         let mut lines = std::mem::take(&mut state.lines);
-        lines.skip(missing_bytes, |raw| self.raw_line(stream, raw));
+        let rules = Arc::clone(&self.rules);
+        let mut asker = rules.asker();
+        lines.skip(missing_bytes, |raw| self.raw_line(&mut asker, stream, raw));
         self.streams[stream.index()].lines = lines;
         self.close(stream);
         if self.gaps.len() < GAPS_MAX {
@@ -178,9 +181,11 @@ impl Digester {
 
     /// The digest, given how the attempt ended.
     pub fn finish(mut self, facts: &Facts) -> Digest {
+        let rules = Arc::clone(&self.rules);
+        let mut asker = rules.asker();
         for stream in Stream::ALL {
             let mut lines = std::mem::take(&mut self.streams[stream.index()].lines);
-            lines.finish(|raw| self.raw_line(stream, raw));
+            lines.finish(|raw| self.raw_line(&mut asker, stream, raw));
             self.streams[stream.index()].lines = lines;
             self.close(stream);
         }
@@ -207,59 +212,57 @@ impl Digester {
         )
     }
 
-    fn raw_line(&mut self, stream: Stream, raw: RawLine<'_>) {
+    fn raw_line(&mut self, asker: &mut Asker<'_>, stream: Stream, raw: RawLine<'_>) {
         let mut cleaner = std::mem::take(&mut self.cleaner);
         self.streams[stream.index()].count += 1;
         if memchr::memchr(b'\r', raw.bytes.strip_suffix(b"\r").unwrap_or(raw.bytes)).is_some() {
-            self.overwritten(&mut cleaner, stream, &raw);
+            self.overwritten(asker, &mut cleaner, stream, &raw);
         }
         if raw.tail.is_empty() {
             let line = cleaner.clean(raw.bytes);
-            self.line(stream, line, raw.from, raw.to);
+            self.line(asker, stream, line, raw.from, raw.to);
         } else {
             let mut whole = cleaner.clean(raw.bytes).to_vec();
             whole.extend_from_slice(format!(" …[{} bytes]… ", raw.skipped).as_bytes());
             whole.extend_from_slice(cleaner.clean(raw.tail));
-            self.line(stream, &whole, raw.from, raw.to);
+            self.line(asker, stream, &whole, raw.from, raw.to);
         }
         self.cleaner = cleaner;
     }
 
     /// Progress that was drawn over: only what a rule speaks to is looked at.
-    fn overwritten(&mut self, cleaner: &mut Cleaner, stream: Stream, raw: &RawLine<'_>) {
+    fn overwritten(
+        &mut self,
+        asker: &mut Asker<'_>,
+        cleaner: &mut Cleaner,
+        stream: Stream,
+        raw: &RawLine<'_>,
+    ) {
         let Some(last) = memchr::memrchr(b'\r', raw.bytes.strip_suffix(b"\r").unwrap_or(raw.bytes)) else {
             return;
         };
         for segment in raw.bytes[..last].split(|byte| *byte == b'\r') {
             let line = cleaner.clean(segment);
             let body = scanned(line);
-            if !body.is_empty() && self.rules().speaks(body).any() {
-                self.line(stream, line, raw.from, raw.to);
+            if !body.is_empty() && asker.speaks(body) {
+                self.line(asker, stream, line, raw.from, raw.to);
             }
         }
     }
 
-    fn rules(&self) -> &RuleSet {
-        match &self.rules {
-            Rules::All => RuleSet::all(),
-            Rules::Some(rules) => rules,
-        }
-    }
-
-    fn line(&mut self, stream: Stream, line: &[u8], from: u64, to: u64) {
+    fn line(&mut self, asker: &mut Asker<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
         self.order += 1;
         if let Some(capture) = &mut self.capture {
             capture.line(stream, self.order, line);
         }
         let body = scanned(line);
-        let spoken = if body.is_empty() { Speaks::default() } else { self.rules().speaks(body) };
-        let speaks = spoken.any();
+        let speaks = !body.is_empty() && asker.speaks(body);
         let mut part = false;
         if self.streams[stream.index()].open.is_some() {
             part = self.follow(stream, line, to, speaks);
         }
         if speaks {
-            self.interpret(stream, line, (body, spoken), from, to, part);
+            self.interpret(asker, &Line { stream, text: line, body, from, to }, part);
         }
         let state = &mut self.streams[stream.index()];
         if line.is_empty() || part {
@@ -330,29 +333,17 @@ impl Digester {
     }
 
     /// Does what the rules say about a line.
-    fn interpret(
-        &mut self,
-        stream: Stream,
-        line: &[u8],
-        (body, spoken): (&[u8], Speaks),
-        from: u64,
-        to: u64,
-        part: bool,
-    ) {
+    fn interpret(&mut self, asker: &Asker<'_>, line: &Line<'_>, part: bool) {
+        let Line { stream, body, from, .. } = *line;
         let owned = self.streams[stream.index()].open.as_ref().is_some_and(|open| open.problem.owns);
         let mut problem_seen = part || owned;
-        let rules = std::mem::replace(&mut self.rules, Rules::All);
-        let set = match &rules {
-            Rules::All => RuleSet::all(),
-            Rules::Some(rules) => rules,
-        };
-        set.each(body, spoken, |rule, groups| {
+        asker.each(body, |rule, groups| {
             for act in rule.acts {
                 match act {
                     Act::Problem(problem) => {
                         if !problem_seen {
                             problem_seen = true;
-                            self.open(stream, rule, *problem, groups, line, from, to);
+                            self.open(rule, *problem, groups, line);
                         }
                     }
                     Act::Test(family, event) => {
@@ -387,7 +378,6 @@ impl Digester {
                 }
             }
         });
-        self.rules = rules;
     }
 
     fn summary(&mut self, stream: Stream, body: &[u8], from: u64) {
@@ -403,20 +393,8 @@ impl Digester {
         self.summary.push_back(SummaryLine { text, stream, from, repeated: 1 });
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a line is its text and its two offsets; a type for it would be used once"
-    )]
-    fn open(
-        &mut self,
-        stream: Stream,
-        rule: &'static Rule,
-        problem: Problem,
-        groups: &Groups<'_>,
-        line: &[u8],
-        from: u64,
-        to: u64,
-    ) {
+    fn open(&mut self, rule: &'static Rule, problem: Problem, groups: &Groups<'_>, line: &Line<'_>) {
+        let Line { stream, text, from, to, .. } = *line;
         self.close(stream);
         let (severity, remark) = match problem.level {
             Level::Is(severity) => (severity, false),
@@ -427,7 +405,7 @@ impl Digester {
             groups.text(name).or_else(|| groups.text(other)).and_then(|text| text.parse().ok())
         };
         let draft = Draft {
-            lines: vec![shown(line)],
+            lines: vec![shown(text)],
             test: groups.text("t").map(|test| test.trim().to_owned()),
             file: groups.text("f").map(|file| file.trim().to_owned()),
             line: number("l", "l2"),

@@ -8,9 +8,8 @@ const TEXTS_MAX: usize = 80;
 const UNROLLED_MAX: u32 = 3;
 
 /// Texts of which each match contains at least one; none if nothing is known. Never empty, and no text in it is.
-pub(super) fn required(pattern: &str) -> Option<Vec<Vec<u8>>> {
-    let hir = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build().parse(pattern).ok()?;
-    Known::of(&hir).required()
+pub(super) fn required(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
+    Known::of(pattern).required()
 }
 
 /// What is known of the text that a part of a pattern matches.
@@ -133,7 +132,7 @@ mod tests {
 
     #[track_caller]
     fn check(pattern: &str, expected: Option<&[&str]>) {
-        let found = required(pattern).map(|texts| {
+        let found = required(&super::super::set::parsed(pattern)).map(|texts| {
             texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect::<Vec<_>>()
         });
         let expected = expected.map(|texts| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());

@@ -21,11 +21,10 @@ mod runtime;
 mod rust;
 mod set;
 
-pub(crate) use set::{RuleSet, Speaks};
+pub(crate) use set::{Asker, Groups, RuleSet};
 
 use crate::tally::{Counts, Family};
 use buildpool_protocol::report::Severity;
-use regex::bytes::Captures;
 
 /// What a problem is about; decides what is likelier to be the cause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -190,13 +189,6 @@ pub(crate) enum Act {
     Harmless,
 }
 
-impl Act {
-    /// Whether it looks at what the groups matched.
-    const fn reads_groups(&self) -> bool {
-        !matches!(self, Self::Sign(_) | Self::Summary | Self::Harmless)
-    }
-}
-
 /// A pattern and what follows.
 #[derive(Debug)]
 pub(crate) struct Rule {
@@ -204,26 +196,6 @@ pub(crate) struct Rule {
     pub(crate) name: &'static str,
     pub(crate) pattern: &'static str,
     pub(crate) acts: &'static [Act],
-}
-
-/// The named groups of a match.
-pub(crate) struct Groups<'a>(Option<Captures<'a>>);
-
-impl Groups<'_> {
-    /// A group as text.
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
-        self.0.as_ref()?.name(name).map(|found| String::from_utf8_lossy(found.as_bytes()).into_owned())
-    }
-
-    /// A group as a number; 0 if it took no part.
-    pub(crate) fn number(&self, name: &str) -> u64 {
-        self.0.as_ref().and_then(|captures| captures.name(name)).map_or(0, |found| {
-            std::str::from_utf8(found.as_bytes())
-                .ok()
-                .and_then(|text| text.replace([',', '.'], "").parse().ok())
-                .unwrap_or(0)
-        })
-    }
 }
 
 /// Problem with defaults, for the tables.

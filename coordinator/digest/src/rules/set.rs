@@ -1,87 +1,94 @@
 //! All rules, asked at once.
 //!
-//! Most lines of a log mean nothing, and are to cost little. So the rules are a few automata. Those whose text begins with
-//! fixed words are given up after a few bytes of a line. All others would have to read most of it; of them it is known which
-//! texts a line must contain, and one scan for all these texts tells which automata are worth asking.
+//! Most lines of a log mean nothing, and are to cost little. So the rules are a few automata. The rules that begin with text
+//! give a line up after a few bytes. All others would read most of it; of them it is known which texts a line must contain, and
+//! one automaton looks for all these texts and wakes the others. They are apart because a rule that may begin with anything
+//! multiplies the states of all that are in an automaton with it.
 
 use super::literals::{required, shortest};
-use super::{Act, Groups, Rule, TABLES};
+use super::{Rule, TABLES};
 use crate::limits::AUTOMATON_BYTES_MAX;
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
-use std::sync::{LazyLock, OnceLock};
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::meta::Regex;
+use regex_automata::nfa::thompson;
+use regex_automata::util::captures::Captures;
+use regex_automata::util::pool::{Pool, PoolGuard};
+use regex_automata::{Anchored, Input, MatchKind};
+use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, LazyLock, OnceLock};
 
-/// Shortest text that is rare enough to be waited for, in bytes: `:7` is one.
-const TEXT_BYTES_MIN: usize = 2;
 /// From this length on a text is rare, in bytes.
 const RARE_BYTES_MIN: usize = 4;
+/// A pattern that begins with so many bytes of text is soon given up.
+const SOON_BYTES_MIN: usize = 3;
+/// A class of no more bytes than this, as the digits and the blanks are, takes little of a line.
+const NARROW_BYTES_MAX: usize = 16;
 
-/// The rules' automata and what a line must contain to be worth asking them.
+/// The rules and their automata.
 pub(crate) struct RuleSet {
-    rules: Vec<(&'static Rule, OnceLock<Regex>)>,
-    sets: [Automaton; Sort::ALL.len()],
-    texts: AhoCorasick,
-    /// The automata that are asked when a text occurs, by the text's number.
-    wakes: Vec<Wanted>,
+    rules: Vec<Compiled>,
+    automata: Arc<[Automaton; 5]>,
+    caches: CachePool,
 }
 
-/// Some of the rules as one automaton. Apart they stay small: a pattern that may begin with anything would multiply the
-/// states of all others.
+type CachePool = Pool<Caches, Box<dyn Fn() -> Caches + Send + Sync + UnwindSafe + RefUnwindSafe>>;
+
+/// A rule, and its pattern by itself to read its groups.
+struct Compiled {
+    rule: &'static Rule,
+    alone: OnceLock<Regex>,
+}
+
+/// Some of the rules as one automaton.
 struct Automaton {
-    set: RegexSet,
-    members: Vec<usize>,
+    dfa: DFA,
+    /// What is behind each of its patterns: the index of a rule, or a sort.
+    members: Vec<u16>,
 }
 
-/// Which automata are asked about a line, or speak to it; a bit each.
-type Wanted = u8;
-
-/// How much of a line a pattern reads before it is given up.
+/// Which automaton a rule is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sort {
-    /// It begins with fixed text.
-    Fixed,
-    /// It begins with a name or a place, and nothing need occur.
+    /// It begins with text, and is given up after a few bytes of another line: asked always.
+    Soon,
+    /// It may begin with much, and nothing rare need occur: asked always.
     Open,
-    /// It needs a short text, as the number in a place.
-    Place,
-    /// It begins with a name or a place, and needs a rare text.
+    /// It may begin with much, and needs a rare text: asked where one occurs.
     Rare,
-    /// It begins with anything, and needs a rare text.
+    /// The same, and it begins with anything at all.
     Anywhere,
 }
 
 impl Sort {
-    const ALL: [Self; 5] = [Self::Fixed, Self::Open, Self::Place, Self::Rare, Self::Anywhere];
-    /// Those that every line is asked of.
-    const ALWAYS: Wanted = Self::Fixed.bit() | Self::Open.bit();
+    const ALL: [Self; 4] = [Self::Soon, Self::Open, Self::Rare, Self::Anywhere];
 
-    const EVERY: Wanted = (1 << Self::ALL.len()) - 1;
-
-    const fn bit(self) -> Wanted {
-        1 << self as u8
-    }
-
-    fn of(pattern: &str, needs: Option<&[Vec<u8>]>) -> Self {
-        let body = pattern.trim_start_matches("(?i)").trim_start_matches('^');
-        let front: String = body.chars().take(24).collect();
-        let anything = front.starts_with(".*") || front.starts_with("(?:.*");
-        let open = ["[^", r"\S", r"\w", "(?P<t>", "(?P<m>"].iter().any(|open| front.contains(open));
-        match needs.map_or(0, shortest) {
-            _ if !anything && !open => Self::Fixed,
-            RARE_BYTES_MIN.. if anything => Self::Anywhere,
-            RARE_BYTES_MIN.. => Self::Rare,
-            TEXT_BYTES_MIN.. => Self::Place,
-            _ => Self::Open,
+    fn of(pattern: &Hir, needs: Option<&[Vec<u8>]>) -> Self {
+        match narrow_before_wide(pattern).wide_after {
+            None | Some(SOON_BYTES_MIN..) => Self::Soon,
+            Some(_) if needs.is_none_or(|texts| shortest(texts) < RARE_BYTES_MIN) => Self::Open,
+            Some(_) if begins_with_anything(pattern) => Self::Anywhere,
+            Some(_) => Self::Rare,
         }
     }
 }
 
-static ALL: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::without(None));
+/// What asking about a line works with: the automata's states so far, and the answer.
+struct Caches {
+    automata: [Cache; 5],
+    /// Indices of the rules that speak to the line, ascending.
+    spoken: Vec<u16>,
+}
+
+static ALL: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::without(None)));
 
 impl RuleSet {
     /// The rules of all tools.
-    pub(crate) fn all() -> &'static Self {
-        &ALL
+    pub(crate) fn all() -> Arc<Self> {
+        Arc::clone(&ALL)
     }
 
     /// All rules but those whose name begins with this: shows what a recogniser is worth.
@@ -90,118 +97,341 @@ impl RuleSet {
             .iter()
             .flat_map(|table| table.iter())
             .filter(|rule| prefix.is_none_or(|prefix| !rule.name.starts_with(prefix)))
-            .map(|rule| (rule, OnceLock::new()))
+            .map(|rule| Compiled { rule, alone: OnceLock::new() })
             .collect();
-        let mut members = Sort::ALL.map(|_| Vec::new());
-        let (mut texts, mut wakes) = (Vec::new(), Vec::new());
-        for (index, (rule, _)) in rules.iter().enumerate() {
-            let needs = required(rule.pattern);
-            let sort = Sort::of(rule.pattern, needs.as_deref());
-            members[sort as usize].push(index);
-            if sort.bit() & Sort::ALWAYS == 0 {
-                for text in needs.unwrap_or_default() {
-                    texts.push(text);
-                    wakes.push(sort.bit());
-                }
-            }
+        let (mut members, mut texts) = (Sort::ALL.map(|_| Vec::new()), Sort::ALL.map(|_| Vec::new()));
+        for (index, Compiled { rule, .. }) in (0..).zip(&rules) {
+            let pattern = parsed(rule.pattern);
+            let needs = required(&pattern);
+            let sort = Sort::of(&pattern, needs.as_deref());
+            members[sort as usize].push((index, until_known(&pattern)));
+            texts[sort as usize].extend(needs.unwrap_or_default());
         }
-        let sets = members.map(|members| Automaton::new(&rules, members));
-        let texts = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
-            .match_kind(MatchKind::Standard)
-            .build(texts)
-            .expect("the tables' texts are few and short; a test builds this");
-        Self { rules, sets, texts, wakes }
+        let wakes = [Sort::Rare, Sort::Anywhere]
+            .map(|sort| (sort as u16, anywhere(std::mem::take(&mut texts[sort as usize]))));
+        let [soon, open, rare, anywhere] = members.map(Automaton::new);
+        let automata = Arc::new([soon, open, Automaton::new(wakes.into()), rare, anywhere]);
+        let asked = Arc::clone(&automata);
+        let caches = Pool::new(Box::new(move || Caches::new(&asked)) as Box<_>);
+        Self { rules, automata, caches }
     }
 
-    /// Which automata have a rule that speaks to the line.
-    pub(crate) fn speaks(&self, line: &[u8]) -> Speaks {
-        let wanted = self.wanted(line);
-        let mut speaks = 0;
-        for (sort, automaton) in Sort::ALL.iter().zip(&self.sets) {
-            if wanted & sort.bit() != 0 && automaton.set.is_match(line) {
-                speaks |= sort.bit();
+    /// Somebody who asks about lines.
+    pub(crate) fn asker(&self) -> Asker<'_> {
+        Asker { set: self, caches: self.caches.get() }
+    }
+}
+
+impl std::fmt::Debug for RuleSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuleSet").field("rules", &self.rules.len()).finish_non_exhaustive()
+    }
+}
+
+impl Compiled {
+    /// That the pattern matches is known already, so it gets no room for an automaton that would find out once more.
+    fn alone(&self) -> &Regex {
+        self.alone.get_or_init(|| {
+            Regex::builder()
+                .configure(Regex::config().hybrid(false).utf8_empty(false))
+                .build_from_hir(&until_read(&parsed(self.rule.pattern)))
+                .expect("the automaton that matched was built from the same pattern")
+        })
+    }
+}
+
+impl Caches {
+    fn new(automata: &[Automaton; 5]) -> Self {
+        Self {
+            automata: automata.each_ref().map(|automaton| automaton.dfa.create_cache()),
+            spoken: Vec::new(),
+        }
+    }
+}
+
+/// Asks the rules about one line after the other.
+pub(crate) struct Asker<'r> {
+    set: &'r RuleSet,
+    caches: PoolGuard<'r, Caches, Box<dyn Fn() -> Caches + Send + Sync + UnwindSafe + RefUnwindSafe>>,
+}
+
+impl Asker<'_> {
+    /// Whether any rule speaks to the line.
+    pub(crate) fn speaks(&mut self, line: &[u8]) -> bool {
+        let [soon, open, wakes, rare, anywhere] = &*self.set.automata;
+        let Caches {
+            automata: [soon_states, open_states, wakes_states, rare_states, anywhere_states],
+            spoken,
+        } = &mut *self.caches;
+        spoken.clear();
+        soon.matches(soon_states, line, |rule| spoken.push(rule));
+        open.matches(open_states, line, |rule| spoken.push(rule));
+        if wakes.any(wakes_states, line) {
+            let (mut is_rare, mut is_anywhere) = (false, false);
+            wakes.matches(wakes_states, line, |sort| {
+                is_rare |= sort == Sort::Rare as u16;
+                is_anywhere |= sort == Sort::Anywhere as u16;
+            });
+            if is_rare {
+                rare.matches(rare_states, line, |rule| spoken.push(rule));
+            }
+            if is_anywhere {
+                anywhere.matches(anywhere_states, line, |rule| spoken.push(rule));
             }
         }
-        Speaks(speaks)
+        if spoken.len() > 1 {
+            spoken.sort_unstable();
+            spoken.dedup();
+        }
+        !spoken.is_empty()
     }
 
-    /// The automata that are worth asking.
-    fn wanted(&self, line: &[u8]) -> Wanted {
-        let mut wanted = Sort::ALWAYS;
-        // No text ends before the one that ends first, so none begins long before it.
-        let Some(first) = self.texts.find(line) else { return wanted };
-        let from = first.end().saturating_sub(self.texts.max_pattern_len());
-        for found in self.texts.find_overlapping_iter(&line[from..]) {
-            wanted |= self.wakes[found.pattern().as_usize()];
-            if wanted == Sort::EVERY {
-                break;
-            }
-        }
-        wanted
-    }
-
-    /// Calls with each rule that speaks to the line, in the order of the tables.
-    pub(crate) fn each<'t>(
-        &self,
-        line: &'t [u8],
-        Speaks(speaks): Speaks,
-        mut found: impl FnMut(&'static Rule, &Groups<'t>),
-    ) {
-        let mut indices: Vec<usize> = Vec::new();
-        for (sort, automaton) in Sort::ALL.iter().zip(&self.sets) {
-            if speaks & sort.bit() != 0 {
-                indices.extend(automaton.set.matches(line).iter().map(|index| automaton.members[index]));
-            }
-        }
-        indices.sort_unstable();
-        for index in indices {
-            let (rule, regex) = &self.rules[index];
-            if !rule.acts.iter().any(Act::reads_groups) {
-                found(rule, &Groups(None));
-            } else if let Some(captures) = regex.get_or_init(|| alone(rule)).captures(line) {
-                found(rule, &Groups(Some(captures)));
-            }
+    /// Calls with each rule that speaks to the line that was asked about last, in the order of the tables.
+    pub(crate) fn each(&self, line: &[u8], mut found: impl FnMut(&'static Rule, &Groups<'_>)) {
+        for index in &self.caches.spoken {
+            let compiled = &self.set.rules[usize::from(*index)];
+            found(compiled.rule, &Groups::new(line, compiled));
         }
     }
 }
 
 impl Automaton {
-    fn new(rules: &[(&'static Rule, OnceLock<Regex>)], members: Vec<usize>) -> Self {
-        let set = RegexSetBuilder::new(members.iter().map(|index| rules[*index].0.pattern))
-            .unicode(false)
-            .size_limit(64 << 20)
-            .dfa_size_limit(AUTOMATON_BYTES_MAX)
-            .build()
-            .expect("the tables' patterns are valid; a test compiles each");
-        Self { set, members }
+    fn new(members: Vec<(u16, Hir)>) -> Self {
+        let (members, patterns): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+        let nfa = thompson::Compiler::new()
+            .configure(thompson::Config::new().utf8(false).which_captures(thompson::WhichCaptures::None))
+            .build_many_from_hir(&patterns)
+            .expect("the tables' patterns are few and small; a test builds this");
+        let config = DFA::config()
+            .match_kind(MatchKind::All)
+            .cache_capacity(AUTOMATON_BYTES_MAX)
+            .skip_cache_capacity_check(true);
+        let dfa = DFA::builder().configure(config).build_from_nfa(nfa).expect("nothing in it needs Unicode");
+        Self { dfa, members }
+    }
+
+    /// Whether any member matches.
+    fn any(&self, cache: &mut Cache, line: &[u8]) -> bool {
+        let input = Input::new(line).anchored(Anchored::Yes).earliest(true);
+        matches!(self.dfa.try_search_fwd(cache, &input), Ok(Some(_)))
+    }
+
+    /// Calls with each member that matches; with the same one maybe more than once.
+    fn matches(&self, cache: &mut Cache, line: &[u8], mut found: impl FnMut(u16)) {
+        let mut told = |cache: &Cache, state: LazyStateID| {
+            for nth in 0..self.dfa.match_len(cache, state) {
+                found(self.members[self.dfa.match_pattern(cache, state, nth)]);
+            }
+        };
+        let input = Input::new(line).anchored(Anchored::Yes);
+        let Ok(mut state) = self.dfa.start_state_forward(cache, &input) else { return };
+        let mut at = 0;
+        while at < line.len() {
+            // Almost all states are plain ones that are known: they are passed through without asking what they are.
+            while !state.is_tagged() && at < line.len() {
+                let next = self.dfa.next_state_untagged(cache, state, line[at]);
+                if next.is_tagged() {
+                    break;
+                }
+                state = next;
+                at += 1;
+            }
+            let Some(byte) = line.get(at) else { break };
+            let Ok(next) = self.dfa.next_state(cache, state, *byte) else { return };
+            (state, at) = (next, at + 1);
+            if state.is_match() {
+                told(cache, state);
+            } else if state.is_dead() {
+                return;
+            }
+        }
+        if let Ok(state) = self.dfa.next_eoi_state(cache, state)
+            && state.is_match()
+        {
+            told(cache, state);
+        }
     }
 }
 
-/// One rule by itself, to read its groups. That it matches is known already, so it gets no room for an automaton that would
-/// find out once more.
-fn alone(rule: &Rule) -> Regex {
-    RegexBuilder::new(rule.pattern)
+pub(super) fn parsed(pattern: &str) -> Hir {
+    regex_syntax::ParserBuilder::new()
         .unicode(false)
-        .dfa_size_limit(0)
+        .utf8(false)
         .build()
-        .expect("the set that matched was built from the same pattern")
+        .parse(pattern)
+        .expect("the tables' patterns are valid; a test compiles each")
 }
 
-/// Which of the automata speak to a line.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Speaks(Wanted);
+/// The shortest pattern that matches the same lines: once it is known that a line matches, its rest need not be read.
+fn until_known(pattern: &Hir) -> Hir {
+    match pattern.kind() {
+        HirKind::Empty | HirKind::Look(_) | HirKind::Literal(_) | HirKind::Class(_) => pattern.clone(),
+        HirKind::Capture(capture) => until_known(&capture.sub),
+        HirKind::Repetition(repetition) => {
+            Hir::repetition(Repetition { max: Some(repetition.min), ..repetition.clone() })
+        }
+        HirKind::Concat(parts) => {
+            let mut parts = without_rest(parts);
+            while let Some((last, before)) = parts.split_last() {
+                let last = until_known(last);
+                if *last.kind() != HirKind::Empty {
+                    return Hir::concat([before, &[last]].concat());
+                }
+                parts = without_rest(before);
+            }
+            Hir::empty()
+        }
+        HirKind::Alternation(parts) => {
+            let parts: Vec<_> = parts.iter().map(until_known).collect();
+            let known = parts.iter().any(|part| *part.kind() == HirKind::Empty);
+            if known { Hir::empty() } else { Hir::alternation(parts) }
+        }
+    }
+}
 
-impl Speaks {
-    /// Whether any does.
-    pub(crate) const fn any(self) -> bool {
-        self.0 != 0
+/// The pattern up to the last text that a rule reads. A message is read by none.
+fn until_read(pattern: &Hir) -> Hir {
+    match pattern.kind() {
+        HirKind::Concat(parts) => Hir::concat(without_rest(parts).to_vec()),
+        _ => pattern.clone(),
+    }
+}
+
+/// The parts before those that match any rest of a line.
+fn without_rest(parts: &[Hir]) -> &[Hir] {
+    let mut kept = parts.strip_suffix(&[Hir::look(Look::End)]).unwrap_or(parts);
+    let whole = kept.len();
+    while let Some((last, before)) = kept.split_last()
+        && is_any_rest(last)
+    {
+        kept = before;
+    }
+    if kept.len() == whole { parts } else { kept }
+}
+
+/// Whether it matches whatever a line may contain.
+fn is_any_rest(part: &Hir) -> bool {
+    match part.kind() {
+        HirKind::Capture(capture) => is_any_rest(&capture.sub),
+        HirKind::Repetition(Repetition { min: 0, max: None, sub, .. }) => {
+            matches!(sub.kind(), HirKind::Class(Class::Bytes(class)) if {
+                let mut others = class.clone();
+                others.negate();
+                others.ranges().iter().all(|range| (range.start(), range.end()) == (b'\n', b'\n'))
+            })
+        }
+        _ => false,
+    }
+}
+
+/// Whether any text may come first.
+fn begins_with_anything(pattern: &Hir) -> bool {
+    match pattern.kind() {
+        HirKind::Capture(capture) => begins_with_anything(&capture.sub),
+        HirKind::Repetition(repetition) => is_any_rest(pattern) || begins_with_anything(&repetition.sub),
+        HirKind::Alternation(parts) => parts.iter().any(begins_with_anything),
+        HirKind::Concat(parts) => parts
+            .iter()
+            .find(|part| !matches!(part.kind(), HirKind::Look(_)))
+            .is_some_and(begins_with_anything),
+        _ => false,
+    }
+}
+
+/// How a pattern begins, in the fewest bytes that a way through it takes.
+struct Beginning {
+    /// Bytes that only few texts have, before a part that takes anything of any length; none if there is no such part.
+    wide_after: Option<usize>,
+    /// Bytes that only few texts have, in all of it.
+    narrow: usize,
+}
+
+fn narrow_before_wide(pattern: &Hir) -> Beginning {
+    let narrow = |narrow| Beginning { wide_after: None, narrow };
+    match pattern.kind() {
+        HirKind::Empty | HirKind::Look(_) => narrow(0),
+        HirKind::Literal(literal) => narrow(literal.0.len()),
+        HirKind::Class(class) => narrow(usize::from(!is_wide(class))),
+        HirKind::Capture(capture) => narrow_before_wide(&capture.sub),
+        HirKind::Repetition(Repetition { min, max, sub, .. }) => match sub.kind() {
+            HirKind::Class(class) if max.is_none() && is_wide(class) => {
+                Beginning { wide_after: Some(0), narrow: 0 }
+            }
+            _ => {
+                let Beginning { wide_after, narrow } = narrow_before_wide(sub);
+                Beginning { wide_after, narrow: narrow * *min as usize }
+            }
+        },
+        HirKind::Concat(parts) => parts.iter().fold(narrow(0), |before, part| {
+            let part = narrow_before_wide(part);
+            let wide_after = part.wide_after.map(|after| before.narrow + after);
+            Beginning {
+                wide_after: before.wide_after.into_iter().chain(wide_after).min(),
+                narrow: before.narrow + part.narrow,
+            }
+        }),
+        HirKind::Alternation(parts) => {
+            let parts: Vec<_> = parts.iter().map(narrow_before_wide).collect();
+            Beginning {
+                wide_after: parts.iter().filter_map(|part| part.wide_after).min(),
+                narrow: parts.iter().map(|part| part.narrow).min().unwrap_or(0),
+            }
+        }
+    }
+}
+
+/// Whether most texts are made of such bytes.
+fn is_wide(class: &Class) -> bool {
+    let Class::Bytes(class) = class else { return true };
+    class.ranges().iter().map(regex_syntax::hir::ClassBytesRange::len).sum::<usize>() > NARROW_BYTES_MAX
+}
+
+/// One of the texts, after anything.
+fn anywhere(texts: Vec<Vec<u8>>) -> Hir {
+    let anything = Hir::repetition(Repetition {
+        min: 0,
+        max: None,
+        greedy: false,
+        sub: Box::new(Hir::dot(regex_syntax::hir::Dot::AnyByte)),
+    });
+    let texts = texts.into_iter().map(Hir::literal).collect();
+    Hir::concat(vec![anything, Hir::alternation(texts)])
+}
+
+/// The named groups of a match. They are read when the first is asked for, since most matches are not asked. What a rule
+/// calls `m`, the message, only says in the tables what the rest of the line is.
+pub(crate) struct Groups<'a> {
+    line: &'a [u8],
+    rule: &'a Compiled,
+    captures: OnceCell<Captures>,
+}
+
+impl<'a> Groups<'a> {
+    const fn new(line: &'a [u8], rule: &'a Compiled) -> Self {
+        Self { line, rule, captures: OnceCell::new() }
+    }
+
+    /// A group as text.
+    pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        let captures = self.captures.get_or_init(|| {
+            let regex = self.rule.alone();
+            let mut captures = regex.create_captures();
+            regex.captures(Input::new(self.line).anchored(Anchored::Yes), &mut captures);
+            captures
+        });
+        captures.get_group_by_name(name).map(|span| String::from_utf8_lossy(&self.line[span.range()]))
+    }
+
+    /// A group as a number; 0 if it took no part.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        self.text(name).and_then(|text| text.replace([',', '.'], "").parse().ok()).unwrap_or(0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use regex::bytes::RegexSetBuilder;
     use std::path::Path;
 
     /// Lines of each log that are asked: its beginning and its end.
@@ -221,7 +451,12 @@ mod tests {
     #[test]
     fn no_rule_is_kept_from_a_line_that_it_speaks_to() {
         let set = RuleSet::all();
-        let everything = Automaton::new(&set.rules, (0..set.rules.len()).collect());
+        let everything = RegexSetBuilder::new(set.rules.iter().map(|compiled| compiled.rule.pattern))
+            .unicode(false)
+            .size_limit(64 << 20)
+            .build()
+            .expect("the patterns are valid");
+        let mut asker = set.asker();
         let mut all = Vec::new();
         logs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs"), &mut all);
         let mut spoken = 0;
@@ -231,10 +466,12 @@ mod tests {
             for line in first.iter().chain(last.iter().rev().take(LINES)) {
                 let line = &line[..line.len().min(300)];
                 let mut found = Vec::new();
-                set.each(line, set.speaks(line), |rule, _| found.push(rule.name));
-                let expected = everything.set.matches(line);
-                let expected: Vec<_> = expected.iter().map(|index| set.rules[index].0.name).collect();
+                let speaks = asker.speaks(line);
+                asker.each(line, |rule, _| found.push(rule.name));
+                let expected = everything.matches(line);
+                let expected: Vec<_> = expected.iter().map(|index| set.rules[index].rule.name).collect();
                 assert_eq!(found, expected, "{}", String::from_utf8_lossy(line));
+                assert_eq!(speaks, !found.is_empty());
                 spoken += found.len();
             }
         }
