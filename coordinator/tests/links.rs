@@ -1,7 +1,7 @@
 //! The coordinator over real sockets, with a worker and a client that are written out message by message.
 
 use buildpool_coordinator::{Config, Coordinator};
-use buildpool_protocol::client_link::{FromClient, Role, SubmitMessage, ToClient, View};
+use buildpool_protocol::client_link::{FromClient, Role, StreamChoice, SubmitMessage, ToClient, View};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::frame::{self, BinaryHeader, BinaryKind};
@@ -297,6 +297,7 @@ async fn a_restarted_coordinator_goes_on_with_the_attempt() {
             attempt: None,
             to_end: false,
             tail: None,
+            stream: StreamChoice::Both,
         })
         .await;
     while !matches!(client.next().await, Message::Binary(_)) {}

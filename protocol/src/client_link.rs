@@ -64,9 +64,13 @@ pub enum FromClient {
         /// Stop at the present end instead of waiting for more.
         #[serde(default)]
         to_end: bool,
-        /// Begin so that about this many of the last lines come.
+        /// Begin so that about this many of the last lines come, of the stream where it is one.
         #[serde(default)]
         tail: Option<u64>,
+        /// Where a stretch of the log has nothing of the one stream that is asked for, it may be left out: what comes
+        /// after begins at a later position.
+        #[serde(default)]
+        stream: StreamChoice,
     },
     /// Output up to this position has been taken; lets more come.
     Taken {
@@ -465,6 +469,15 @@ impl StreamChoice {
             (Self::Stdout, Stream::Stdout) | (Self::Stderr, Stream::Stderr) => true,
             (Self::Stdout, Stream::Stderr) | (Self::Stderr, Stream::Stdout) => false,
             (Self::Both | Self::Interleaved, _) => true,
+        }
+    }
+
+    /// The stream, where it is a single one.
+    pub const fn only(self) -> Option<Stream> {
+        match self {
+            Self::Stdout => Some(Stream::Stdout),
+            Self::Stderr => Some(Stream::Stderr),
+            Self::Both | Self::Interleaved => None,
         }
     }
 }

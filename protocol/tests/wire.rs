@@ -210,6 +210,7 @@ fn the_client_link_is_as_it_was() {
                 attempt: None,
                 to_end: false,
                 tail: None,
+                stream: StreamChoice::Stderr,
             },
             FromClient::Taken { request: 3, position: 4096 },
             FromClient::Unfollow { request: 3 },

@@ -253,7 +253,13 @@ impl Connection {
         if submitted.follow {
             let (taken, window) = watch::channel(None);
             self.follows.insert(request, taken);
-            let plan = follow::Plan { request, job: submitted.job, from: follow::From::Start, to_end: false };
+            let plan = follow::Plan {
+                request,
+                job: submitted.job,
+                from: follow::From::Start,
+                to_end: false,
+                only: None,
+            };
             self.tasks.spawn(follow::follow(self.back.clone(), plan, window));
         }
         if submitted.wait {
@@ -302,7 +308,7 @@ impl Connection {
                     Err(error) => self.back.refuse(request, error).await,
                 }
             }
-            FromClient::Follow { request, job, cursor, attempt, to_end, tail } => {
+            FromClient::Follow { request, job, cursor, attempt, to_end, tail, stream } => {
                 let (taken, window) = watch::channel(None);
                 self.follows.insert(request, taken);
                 let back = self.back.clone();
@@ -310,7 +316,8 @@ impl Connection {
                     match back.shared.resolve(&job) {
                         Ok(job) => {
                             let from = follow::From::of(cursor, attempt, tail);
-                            follow::follow(back, follow::Plan { request, job, from, to_end }, window).await;
+                            let plan = follow::Plan { request, job, from, to_end, only: stream.only() };
+                            follow::follow(back, plan, window).await;
                         }
                         Err(error) => back.refuse(request, error).await,
                     }

@@ -2,13 +2,16 @@
 
 use super::client_conn::Back;
 use crate::shared::internal_log;
-use crate::store::{LogError, LogReader};
+use crate::store::{LogError, LogReader, each_chunk};
 use buildpool_protocol::client_link::{Cursor, ToClient};
 use buildpool_protocol::error::LinkError;
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
+use buildpool_protocol::output::Stream;
 use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use tokio::sync::watch;
 
 /// Log bytes in one frame.
@@ -54,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) job: JobId,
     pub(crate) from: From,
     pub(crate) to_end: bool,
+    /// Stretches without anything of this stream are left out.
+    pub(crate) only: Option<Stream>,
 }
 
 /// Why following ended early.
@@ -71,7 +76,7 @@ impl std::convert::From<LogError> for Stop {
 }
 
 pub(crate) async fn follow(back: Back, plan: Plan, window: watch::Receiver<Option<u64>>) {
-    let mut follower = Follower { back, plan, window };
+    let mut follower = Follower { back, plan, window: Window::new(window) };
     match follower.run().await {
         Ok(cursor) => follower.back.say_in_order(&ToClient::End { request: plan.request, cursor }).await,
         Err(Stop::Reader) => {}
@@ -82,7 +87,60 @@ pub(crate) async fn follow(back: Back, plan: Plan, window: watch::Receiver<Optio
 struct Follower {
     back: Back,
     plan: Plan,
-    window: watch::Receiver<Option<u64>>,
+    window: Window,
+}
+
+/// How much is on its way to the reader.
+struct Window {
+    taken: watch::Receiver<Option<u64>>,
+    /// Where something was left out, and how much, as far as the reader has not come by there.
+    left_out: VecDeque<(u64, u64)>,
+    /// The sum of that.
+    left_out_bytes: u64,
+}
+
+impl Window {
+    fn new(taken: watch::Receiver<Option<u64>>) -> Self {
+        Self { taken, left_out: VecDeque::new(), left_out_bytes: 0 }
+    }
+
+    /// Another log begins.
+    fn restart(&mut self) {
+        self.left_out.clear();
+        self.left_out_bytes = 0;
+    }
+
+    fn leave_out(&mut self, from: u64, to: u64) {
+        let bytes = to - from;
+        self.left_out_bytes += bytes;
+        match self.left_out.back_mut() {
+            Some((at, before)) if *at + *before == from => *before += bytes,
+            _ => self.left_out.push_back((from, bytes)),
+        }
+    }
+
+    /// Waits until the reader has taken enough of what is on its way to this position.
+    async fn wait(&mut self, begun_at: u64, position: u64) -> Result<(), Stop> {
+        loop {
+            let taken = self.taken.borrow_and_update().unwrap_or(begun_at);
+            while let Some((_, bytes)) = self.left_out.front().filter(|(at, _)| *at < taken) {
+                self.left_out_bytes -= bytes;
+                self.left_out.pop_front();
+            }
+            if position.saturating_sub(taken).saturating_sub(self.left_out_bytes) < FOLLOW_WINDOW_BYTES {
+                return Ok(());
+            }
+            self.changed().await?;
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.taken.has_changed().is_err()
+    }
+
+    async fn changed(&mut self) -> Result<(), Stop> {
+        self.taken.changed().await.map_err(|_| Stop::Reader)
+    }
 }
 
 impl Follower {
@@ -118,7 +176,7 @@ impl Follower {
                 // The watch ends with the job, and then there is no waiting.
                 None => tokio::select! {
                     changed = watch.changed() => if changed.is_err() { watch = self.back.shared.hub.watch(job) },
-                    ended = self.window.changed() => if ended.is_err() { return Err(Stop::Reader) },
+                    changed = self.window.changed() => changed?,
                 },
             }
         }
@@ -144,13 +202,27 @@ impl Follower {
         let mut position = match from {
             From::Start | From::Attempt(_) => 0,
             From::Cursor(cursor) => cursor.position,
-            From::Tail(_, lines) => tokio::task::block_in_place(|| reader.tail(lines, None))?,
+            From::Tail(_, lines) => tokio::task::block_in_place(|| reader.tail(lines, self.plan.only))?,
         };
         let begun_at = position;
+        self.window.restart();
         loop {
             let chunks = tokio::task::block_in_place(|| reader.read(position, FRAME_BYTES))?;
+            if let Some(only) = self.plan.only.filter(|only| !has_any_of(&chunks, *only))
+                && !chunks.is_empty()
+            {
+                let next = reader.next_of(position + chunks.len() as u64, only);
+                self.window.leave_out(position, next);
+                position = next;
+                // Nothing is sent meanwhile, which is when a reader that has gone would be noticed.
+                if self.window.is_closed() {
+                    return Err(Stop::Reader);
+                }
+                tokio::task::yield_now().await;
+                continue;
+            }
             if !chunks.is_empty() {
-                self.wait_for_window(begun_at, position).await?;
+                self.window.wait(begun_at, position).await?;
                 let frame = frame(self.plan.request, position, &chunks);
                 position += chunks.len() as u64;
                 if !self.back.bulk(frame).await {
@@ -170,17 +242,17 @@ impl Follower {
         loop {
             tokio::select! {
                 _ = reader.grown(position) => return Ok(()),
-                changed = self.window.changed() => if changed.is_err() { return Err(Stop::Reader) },
+                changed = self.window.changed() => changed?,
             }
         }
     }
+}
 
-    /// Waits until the reader has taken enough of what is on its way.
-    async fn wait_for_window(&mut self, begun_at: u64, position: u64) -> Result<(), Stop> {
-        let fits =
-            |taken: &Option<u64>| position.saturating_sub(taken.unwrap_or(begun_at)) < FOLLOW_WINDOW_BYTES;
-        self.window.wait_for(fits).await.map(drop).map_err(|_| Stop::Reader)
-    }
+fn has_any_of(chunks: &[u8], stream: Stream) -> bool {
+    each_chunk(chunks, |_, header, _| {
+        if header.stream == stream { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .is_break()
 }
 
 fn frame(channel: u32, position: u64, chunks: &[u8]) -> Bytes {

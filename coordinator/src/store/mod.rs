@@ -21,6 +21,7 @@ pub use check::{Depth, Remark, Weight, check};
 pub(crate) use database::{AUTH, migrate, open as open_database};
 pub use disk::{Disk, Hook, Operation};
 pub use error::StoreError;
+pub(crate) use logs::each_chunk;
 pub use logs::{
     Appended, LogError, LogReader, LogWriter, Logs, Progress, Retained, Retention, SealError, Sealed,
 };

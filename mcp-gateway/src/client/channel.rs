@@ -4,7 +4,9 @@ use super::error::{ClientError, Misbehaviour};
 use super::reader::{LogReader, Output};
 use super::requests::{EVENTS_MAX, Outgoing};
 use buildpool_protocol::LinkError;
-use buildpool_protocol::client_link::{Cursor, FromClient, Progress, SubmitMessage, ToClient, View};
+use buildpool_protocol::client_link::{
+    Cursor, FromClient, Progress, StreamChoice, SubmitMessage, ToClient, View,
+};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::report::{JobResult, JobState};
 use bytes::Bytes;
@@ -46,7 +48,14 @@ pub(super) type Events = mpsc::Sender<JobEvent>;
 /// What a channel was opened for.
 pub(super) enum Opening {
     Submit(Box<SubmitMessage>),
-    Follow { job: String, cursor: Option<Cursor>, attempt: Option<u32>, to_end: bool, tail: Option<u64> },
+    Follow {
+        job: String,
+        cursor: Option<Cursor>,
+        attempt: Option<u32>,
+        to_end: bool,
+        tail: Option<u64>,
+        stream: StreamChoice,
+    },
 }
 
 /// A submit or a follow that is open, and how far it came.
@@ -93,13 +102,14 @@ impl Opening {
     fn message(&self, request: u32) -> FromClient {
         match self {
             Self::Submit(submit) => FromClient::Submit { request, submit: submit.clone() },
-            Self::Follow { job, cursor, attempt, to_end, tail } => FromClient::Follow {
+            Self::Follow { job, cursor, attempt, to_end, tail, stream } => FromClient::Follow {
                 request,
                 job: job.clone(),
                 cursor: *cursor,
                 attempt: *attempt,
                 to_end: *to_end,
                 tail: *tail,
+                stream: *stream,
             },
         }
     }
@@ -107,14 +117,14 @@ impl Opening {
 
 impl Channel {
     pub(super) fn new(opening: Opening, events: Events) -> Self {
-        let start = match &opening {
-            Opening::Submit(_) => None,
-            Opening::Follow { cursor, .. } => *cursor,
+        let reader = match &opening {
+            Opening::Submit(_) => LogReader::new(None),
+            Opening::Follow { cursor, stream, .. } => LogReader::new(*cursor).of(*stream),
         };
         Self {
             opening,
             events,
-            reader: LogReader::new(start),
+            reader,
             accepted: None,
             end: None,
             ended: false,
@@ -200,13 +210,14 @@ impl Channel {
 
     fn opening_again(&self, request: u32) -> FromClient {
         match (&self.opening, self.reader.cursor()) {
-            (Opening::Follow { job, to_end, .. }, Some(cursor)) => FromClient::Follow {
+            (Opening::Follow { job, to_end, stream, .. }, Some(cursor)) => FromClient::Follow {
                 request,
                 job: job.clone(),
                 cursor: Some(cursor),
                 attempt: None,
                 to_end: *to_end,
                 tail: None,
+                stream: *stream,
             },
             (opening, _) => opening.message(request),
         }
@@ -334,7 +345,15 @@ impl Channel {
 }
 
 fn follow_from(request: u32, job: &JobId, cursor: Option<Cursor>) -> FromClient {
-    FromClient::Follow { request, job: job.to_string(), cursor, attempt: None, to_end: false, tail: None }
+    FromClient::Follow {
+        request,
+        job: job.to_string(),
+        cursor,
+        attempt: None,
+        to_end: false,
+        tail: None,
+        stream: StreamChoice::Both,
+    }
 }
 
 fn poll(request: u32, job: &str) -> FromClient {

@@ -8,8 +8,8 @@ use super::requests::{self, Call, Requests};
 use super::target::Target;
 use super::transfer::Transfer;
 use buildpool_protocol::client_link::{
-    AuditEntry, Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Role, SubmitMessage, ToClient,
-    TokenCreated, TokenSummary, View, WorkerSummary,
+    AuditEntry, Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Role, StreamChoice, SubmitMessage,
+    ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
 };
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
@@ -59,6 +59,8 @@ pub struct FollowQuery {
     pub to_end: bool,
     /// Begin so that about this many of the last lines come.
     pub tail: Option<u64>,
+    /// With one stream, stretches of the log that have nothing of it may be left out.
+    pub stream: StreamChoice,
 }
 
 impl Client {
@@ -118,8 +120,8 @@ impl Client {
     /// # Errors
     /// [`ClientError::Closed`]; a refusal comes as an event.
     pub async fn follow(&self, query: FollowQuery) -> Result<JobEvents, ClientError> {
-        let FollowQuery { job, cursor, attempt, to_end, tail } = query;
-        self.open(Opening::Follow { job, cursor, attempt, to_end, tail }).await
+        let FollowQuery { job, cursor, attempt, to_end, tail, stream } = query;
+        self.open(Opening::Follow { job, cursor, attempt, to_end, tail, stream }).await
     }
 
     /// How a job is; with a wait, when it is done or the wait is over.

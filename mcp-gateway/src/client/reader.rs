@@ -1,7 +1,7 @@
 //! Followed output: whole chunks, each exactly after the one before.
 
 use super::error::Misbehaviour;
-use buildpool_protocol::client_link::Cursor;
+use buildpool_protocol::client_link::{Cursor, StreamChoice};
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, FOLLOW_WINDOW_BYTES};
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap};
 use bytes::Bytes;
@@ -56,6 +56,8 @@ pub(super) struct LogReader {
     place: Option<Place>,
     /// Where to begin, if that was said.
     start: Option<Cursor>,
+    /// What has nothing of the stream that was asked for may be left out.
+    may_skip: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +71,12 @@ struct Place {
 
 impl LogReader {
     pub(super) fn new(start: Option<Cursor>) -> Self {
-        Self { place: None, start }
+        Self { place: None, start, may_skip: false }
+    }
+
+    /// Reads for the sake of these streams.
+    pub(super) fn of(self, stream: StreamChoice) -> Self {
+        Self { may_skip: stream.only().is_some(), ..self }
     }
 
     /// From where to go on after an interruption; none when nothing has come and nothing was asked for.
@@ -87,6 +94,8 @@ impl LogReader {
     /// Whether everything before this end has come; `from_anywhere` when the log may begin at its end.
     pub(super) fn has_reached(&self, end: Cursor, from_anywhere: bool) -> bool {
         match (&self.place, &self.start) {
+            // The end is said in its order after the output, and what lay before it may have been left out.
+            _ if self.may_skip => true,
             (Some(place), _) if place.attempt == end.attempt => place.position >= end.position,
             (Some(place), _) if place.attempt > end.attempt => true,
             (None, Some(start)) if start.attempt == end.attempt => start.position >= end.position,
@@ -129,10 +138,15 @@ impl LogReader {
 
     fn advance(&mut self, position: u64, header: &ChunkHeader) -> Result<(), Misbehaviour> {
         let attempt = header.attempt.number;
-        let place = match self.place {
+        let mut place = match self.place {
             Some(place) if place.attempt == attempt => place,
             _ => self.first_place(attempt, position),
         };
+        let is_later = place.sequence.is_none_or(|sequence| sequence < header.sequence);
+        if self.may_skip && place.position < position && is_later {
+            place.taken += position - place.position;
+            (place.position, place.sequence) = (position, None);
+        }
         let in_sequence = place.sequence.is_none_or(|sequence| sequence == header.sequence);
         if place.position != position || !in_sequence {
             return Err(Misbehaviour::Hole { expected: place.position, got: position });
@@ -161,7 +175,7 @@ impl LogReader {
 mod tests {
     use super::{LogReader, OUTSTANDING_MAX, Output};
     use crate::client::error::Misbehaviour;
-    use buildpool_protocol::client_link::Cursor;
+    use buildpool_protocol::client_link::{Cursor, StreamChoice};
     use buildpool_protocol::ids::{AttemptId, JobId};
     use buildpool_protocol::limits::CHUNK_BYTES_MAX;
     use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
@@ -208,6 +222,23 @@ mod tests {
         half.pop();
         assert_eq!(take(&mut reader, 50, half).unwrap_err(), Misbehaviour::BadChunk);
         assert_eq!(take(&mut LogReader::new(None), 0, Vec::new()).unwrap_err(), Misbehaviour::BadChunk);
+    }
+
+    #[test]
+    fn what_is_of_the_other_stream_may_be_left_out_but_nothing_comes_twice() {
+        let mut reader = LogReader::new(None).of(StreamChoice::Stderr);
+        take(&mut reader, 0, chunk(1, 0, b"ab")).unwrap();
+        assert!(take(&mut reader.clone(), 50, chunk(1, 2, b"x")).is_err(), "a sequence without its place");
+        assert!(take(&mut reader.clone(), 99, chunk(1, 0, b"x")).is_err(), "a place without its sequence");
+        let far = 50 + 8 * OUTSTANDING_MAX;
+        assert_eq!(
+            take(&mut reader, far, chunk(1, 7, b"x")).unwrap().from,
+            far,
+            "no window is overrun by it"
+        );
+        assert!(take(&mut reader.clone(), 50, chunk(1, 1, b"x")).is_err(), "back again");
+        take(&mut reader, far + 49, chunk(1, 8, b"y")).unwrap();
+        assert!(reader.has_reached(Cursor { attempt: 1, position: far * 2, within: 0 }, false));
     }
 
     #[test]

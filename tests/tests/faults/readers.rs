@@ -3,7 +3,7 @@
 use buildpool_gateway::client::{Client, Endpoint, FollowQuery, JobEvent, Target};
 use buildpool_protocol::client_link::Cursor;
 use buildpool_protocol::output::Stream;
-use buildpool_tests::{Dice, Pool, Workload};
+use buildpool_tests::{Dice, Direction, Pool, Proxy, Workload};
 use std::time::Duration;
 
 #[test]
@@ -68,5 +68,26 @@ fn a_reader_that_leaves_and_resumes_by_cursor_again_and_again_reads_each_byte_on
     for stream in Stream::ALL {
         let truth = std::fs::read(job.notes.join(format!("1.{}", stream.index() + 1))).unwrap();
         assert_eq!(blake3::hash(&read[stream.index()]), blake3::hash(&truth), "{stream}");
+    }
+}
+
+#[test]
+fn a_stream_that_says_little_is_read_without_the_other() {
+    let pool = Pool::start(1);
+    let proxy = Proxy::start(pool.address());
+    let script = "echo early >&2; seq 1 4000000; echo late >&2; seq 1 100";
+    let id = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", script]);
+    let id = id.expect(0).out().trim().to_owned();
+    pool.wait_for_state(&id, "done");
+    let url = proxy.url();
+    let asked = ["logs", &id, "--coordinator", &url, "--stream", "stderr"];
+    for (tail, expected) in
+        [(&["--tail", "1"][..], "late\n"), (&["--tail", "9"], "early\nlate\n"), (&[], "early\nlate\n")]
+    {
+        let before = proxy.bytes(Direction::Down);
+        let read = pool.buildpool(&[&asked[..], tail].concat()).expect(0);
+        assert_eq!([&read.stdout[..], &read.stderr].concat(), expected.as_bytes(), "{tail:?}");
+        let came = proxy.bytes(Direction::Down) - before;
+        assert!(came < 4_000_000, "{came} bytes for {tail:?}");
     }
 }

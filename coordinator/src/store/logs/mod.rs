@@ -18,7 +18,7 @@ mod retention;
 pub use append::{Appended, LogWriter, Sealed};
 pub use error::{LogError, SealError};
 pub(super) use examine::{Examined, copy, examine, stored_attempts};
-pub(super) use read::each_chunk;
+pub(crate) use read::each_chunk;
 pub use read::{LogReader, Progress};
 pub use registry::Logs;
 pub use retention::{Retained, Retention};

@@ -40,6 +40,11 @@ impl Block {
         self.start + self.raw_length as u64
     }
 
+    /// Length of each stream where it begins.
+    pub(super) const fn stream_lengths(&self) -> [u64; 2] {
+        self.before.stream_lengths
+    }
+
     const fn file_end(&self) -> u64 {
         self.offset + HEADER_BYTES as u64 + self.stored_length as u64
     }

@@ -46,6 +46,25 @@ enum Piece {
     Packed { pack: Arc<PackFile>, block: Block },
 }
 
+/// Where a piece of a log begins, and how long each stream was there.
+#[derive(Clone, Copy)]
+struct Start {
+    position: u64,
+    lengths: [u64; 2],
+}
+
+impl Start {
+    fn of_block(block: &Block) -> Self {
+        Self { position: block.start, lengths: block.stream_lengths() }
+    }
+}
+
+/// Whether a piece may have something of a stream. The last one is not told by what follows it.
+fn may_have(pieces: &[Start], index: usize, stream: Stream) -> bool {
+    let length = |at: usize| pieces.get(at).map(|piece| piece.lengths[stream.index()]);
+    length(index + 1).is_none_or(|after| length(index) != Some(after))
+}
+
 impl LogReader {
     pub(super) fn live(shared: Arc<Shared>) -> Self {
         let progress = shared.progress();
@@ -137,7 +156,12 @@ impl LogReader {
         let end = self.length();
         let mut counted = 0;
         let mut oldest = end;
-        for start in self.pieces_backward() {
+        let pieces = self.pieces();
+        for (index, &Start { position: start, .. }) in pieces.iter().enumerate().rev() {
+            if stream.is_some_and(|stream| !may_have(&pieces, index, stream)) {
+                oldest = start;
+                continue;
+            }
             let mut chunks = Vec::new();
             let mut position = start;
             while position < oldest {
@@ -176,8 +200,9 @@ impl LogReader {
         if let Source::Whole(log) = &self.source {
             return Ok(log.start_within(bytes_max));
         }
-        let mut position =
-            self.pieces_backward().into_iter().find(|start| end - start > bytes_max).unwrap_or_default();
+        let position =
+            self.pieces().iter().rev().map(|piece| piece.position).find(|start| end - start > bytes_max);
+        let mut position = position.unwrap_or_default();
         loop {
             let chunks = self.read(position, READ_BYTES_MAX)?;
             if chunks.is_empty() {
@@ -190,20 +215,30 @@ impl LogReader {
         }
     }
 
-    /// Where the pieces of the log begin, the last first.
-    fn pieces_backward(&self) -> Vec<u64> {
+    /// The first position from `position`, where a chunk begins, on at which something of a stream may be: all of the log
+    /// between the two is of the other stream. Reads no file.
+    pub fn next_of(&self, position: u64, stream: Stream) -> u64 {
+        let pieces = self.pieces();
+        let here = pieces.partition_point(|piece| piece.position <= position).saturating_sub(1);
+        let next = (here..pieces.len()).find(|index| may_have(&pieces, *index, stream));
+        next.and_then(|index| pieces.get(index)).map_or(position, |piece| piece.position.max(position))
+    }
+
+    /// Where the pieces of the log begin.
+    fn pieces(&self) -> Vec<Start> {
         match &self.source {
-            Source::Whole(log) => vec![log.start()],
+            Source::Whole(log) => vec![Start { position: log.start(), lengths: [0, 0] }],
             Source::Live { shared, .. } => {
                 let layout = shared.layout();
-                let packed =
-                    layout.pack.iter().flat_map(|pack| pack.blocks().iter().map(|block| block.start));
-                let raw = layout.raws.iter().map(|raw| raw.start.position);
-                let mut starts: Vec<u64> = packed.chain(raw).collect();
+                let packed = layout.pack.iter().flat_map(|pack| pack.blocks().iter().map(Start::of_block));
+                let raw = layout
+                    .raws
+                    .iter()
+                    .map(|raw| Start { position: raw.start.position, lengths: raw.start.stream_lengths });
+                let mut starts: Vec<Start> = packed.chain(raw).collect();
                 if !layout.has_files() {
-                    starts.push(0);
+                    starts.push(Start { position: 0, lengths: [0, 0] });
                 }
-                starts.reverse();
                 starts
             }
         }

@@ -337,6 +337,27 @@ fn a_tail_begins_early_enough_and_not_much_earlier() {
 }
 
 #[test]
+fn where_a_stream_says_nothing_is_known_without_reading() {
+    let directory = scratch();
+    let store = Store::open(directory.path()).unwrap();
+    let mut log = Produced::new(first(&job(1)));
+    log.write(Stream::Stderr, b"early\n");
+    let flood = [b'x'; 60_000];
+    (0..300).for_each(|_| log.write(Stream::Stdout, &flood));
+    log.write(Stream::Stderr, b"late\n");
+    send(&store, &log, 100_000);
+    let mut reader = store.logs().open(log.attempt).unwrap().reader();
+    let at = |chunk: usize| log.edges[chunk] as u64;
+    let next = reader.next_of(at(150), Stream::Stderr);
+    assert!(at(200) < next && next <= at(301), "{next} of {}", at(301));
+    assert!(log.edges.contains(&usize::try_from(next).unwrap()));
+    assert_eq!(reader.next_of(at(150), Stream::Stdout), at(150), "it is here");
+    assert_eq!(reader.next_of(at(302), Stream::Stderr), at(302), "what is to come is not known");
+    assert_eq!(reader.tail(0, Some(Stream::Stderr)).unwrap(), at(301));
+    assert_eq!(reader.tail(1, Some(Stream::Stderr)).unwrap(), 0);
+}
+
+#[test]
 fn an_abandoned_log_ends_and_stays_readable() {
     let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
