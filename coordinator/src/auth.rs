@@ -5,11 +5,16 @@
 //! making. The id is 32 hexadecimal digits and no secret; of the secret only a hash is stored. It has 192 random bits, so a
 //! fast hash is as good as a slow one.
 
-use crate::store::limits::AUDIT_ROWS_MAX;
+mod error;
+mod rows;
+
+pub use error::AuthError;
+
 use crate::store::{AUTH, Disk, StoreError, make_directory, migrate, now_ms, open_database, setup_lock};
+use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
-use buildpool_protocol::spec::{SpecError, check_name};
-use buildpool_protocol::{ErrorCode, LinkError, TokenId};
+use buildpool_protocol::spec::check_name;
+use rows::{Stored, audit, read};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::fmt;
@@ -53,109 +58,6 @@ impl Principal {
     }
 }
 
-/// Why somebody is not let in, or a token can't be managed.
-#[derive(Debug)]
-pub enum AuthError {
-    /// No token was given.
-    Missing,
-    /// What was given is not in the form of a token.
-    Malformed,
-    /// No such token, or another secret.
-    Unknown,
-    /// Its time is over.
-    Expired,
-    /// It was revoked.
-    Revoked,
-    /// It is for something else.
-    Forbidden {
-        /// What it is for.
-        have: Role,
-        /// What it would have to be for.
-        need: Role,
-    },
-    /// No token has this id or name.
-    NoSuchToken {
-        /// As asked for.
-        token: String,
-    },
-    /// Several tokens of this name are in force, and they are for different things.
-    SeveralRoles {
-        /// As asked for.
-        token: String,
-    },
-    /// A name that no token can have.
-    Name(SpecError),
-    /// The operating system gave no random bytes.
-    Random(getrandom::Error),
-    /// The tokens can't be read or written.
-    Store(StoreError),
-}
-
-impl AuthError {
-    /// For a peer.
-    pub const fn code(&self) -> ErrorCode {
-        match self {
-            Self::Missing | Self::Malformed | Self::Unknown | Self::Expired | Self::Revoked => {
-                ErrorCode::Unauthorized
-            }
-            Self::Forbidden { .. } => ErrorCode::Forbidden,
-            Self::NoSuchToken { .. } => ErrorCode::NotFound,
-            Self::SeveralRoles { .. } => ErrorCode::Ambiguous,
-            Self::Name(_) => ErrorCode::Invalid,
-            Self::Random(_) => ErrorCode::Internal,
-            Self::Store(_) => ErrorCode::Unavailable,
-        }
-    }
-}
-
-impl From<&AuthError> for LinkError {
-    fn from(error: &AuthError) -> Self {
-        Self::new(error.code(), error.to_string())
-    }
-}
-
-impl From<StoreError> for AuthError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl fmt::Display for AuthError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => f.write_str("no token was given; pass one with --token or in BUILDPOOL_TOKEN"),
-            Self::Malformed => {
-                f.write_str("this is no token: one begins with `bp_` and has an id and a secret")
-            }
-            Self::Unknown => f.write_str("the token is not known here"),
-            Self::Expired => f.write_str("the token has expired; ask for a new one"),
-            Self::Revoked => f.write_str("the token was revoked; ask for a new one"),
-            Self::Forbidden { have, need } => {
-                write!(f, "the token has role `{}`; this needs `{}`", have.name(), need.name())
-            }
-            Self::NoSuchToken { token } => {
-                write!(f, "no token that is in force has the id or name `{token}`")
-            }
-            Self::SeveralRoles { token } => {
-                write!(f, "tokens of several roles have the name `{token}`; name one by its id")
-            }
-            Self::Name(error) => error.fmt(f),
-            Self::Random(_) => f.write_str("the system gave no random bytes"),
-            Self::Store(_) => f.write_str("tokens can't be read or written"),
-        }
-    }
-}
-
-impl std::error::Error for AuthError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Store(error) => Some(error),
-            Self::Random(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
 /// The tokens of a data directory. Cheap to clone.
 #[derive(Clone)]
 pub struct Tokens {
@@ -173,15 +75,6 @@ struct Picture {
     /// SQLite's number of what other processes committed.
     version: Option<i64>,
     checked: Instant,
-}
-
-#[derive(Clone, Debug)]
-struct Stored {
-    principal: Principal,
-    hash: [u8; 32],
-    created_at_ms: i64,
-    expires_at_ms: Option<i64>,
-    revoked_at_ms: Option<i64>,
 }
 
 impl fmt::Debug for Tokens {
@@ -483,68 +376,6 @@ impl Tokens {
     }
 }
 
-impl Stored {
-    /// For how long it was made; none is for ever.
-    fn lifetime(&self) -> Option<Duration> {
-        let lasts = self.expires_at_ms?.saturating_sub(self.created_at_ms);
-        Some(Duration::from_millis(u64::try_from(lasts).unwrap_or(0)))
-    }
-
-    fn in_force(self, now_ms: i64) -> Result<Principal, AuthError> {
-        if self.revoked_at_ms.is_some() {
-            return Err(AuthError::Revoked);
-        }
-        if self.expires_at_ms.is_some_and(|expires| expires <= now_ms) {
-            return Err(AuthError::Expired);
-        }
-        Ok(self.principal)
-    }
-}
-
-fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId, Stored>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms FROM tokens",
-    )?;
-    let rows = statement.query_map([], |row| {
-        let token = TokenId::from_uuid(Uuid::from_bytes(row.get(0)?));
-        let role: String = row.get(2)?;
-        let Some(role) =
-            [Role::Worker, Role::Submit, Role::Admin].into_iter().find(|known| known.name() == role)
-        else {
-            return Ok(None);
-        };
-        let stored = Stored {
-            principal: Principal { token, name: row.get(1)?, role },
-            hash: row.get(3)?,
-            created_at_ms: row.get(4)?,
-            expires_at_ms: row.get(5)?,
-            revoked_at_ms: row.get(6)?,
-        };
-        Ok(Some((token, stored)))
-    })?;
-    rows.filter_map(Result::transpose).collect()
-}
-
-fn audit(
-    connection: &Connection,
-    actor: &str,
-    action: &str,
-    subject: &str,
-    detail: &str,
-) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO audit(at_ms, actor, action, subject, detail) VALUES(?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![now_ms(), actor, action, subject, detail])?;
-    let seq = connection.last_insert_rowid();
-    if seq % 256 == 0 {
-        let kept = i64::try_from(AUDIT_ROWS_MAX).unwrap_or(i64::MAX);
-        connection.execute("DELETE FROM audit WHERE seq <= ?1", params![seq - kept])?;
-    }
-    Ok(())
-}
-
 /// The certificate fingerprint that a token carries.
 pub fn fingerprint_of(token: &str) -> Option<&str> {
     let (_, fingerprint) = token.strip_prefix(PREFIX)?.split_once('_')?.1.split_once('_')?;
@@ -586,132 +417,4 @@ fn rfc3339(ms: i64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{AuthError, REFRESH_EVERY, Tokens, fingerprint_of};
-    use buildpool_protocol::client_link::Role;
-    use std::time::{Duration, Instant};
-
-    #[test]
-    fn a_token_is_known_by_its_secret_and_stored_without_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let tokens = Tokens::open(directory.path()).unwrap();
-        let created = tokens.create(Role::Submit, "ada", None, None, "local").unwrap();
-        let principal = tokens.verify(&created.token).unwrap();
-        assert_eq!(
-            (principal.token, principal.name.as_str(), principal.role),
-            (created.id, "ada", Role::Submit)
-        );
-        assert!(principal.may(Role::Submit) && !principal.may(Role::Worker) && !principal.may(Role::Admin));
-
-        let secret = created.token.split('_').nth(2).unwrap();
-        for entry in std::fs::read_dir(directory.path()).unwrap() {
-            let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-            assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()));
-        }
-    }
-
-    #[test]
-    fn what_is_not_exactly_a_token_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let tokens = Tokens::open(directory.path()).unwrap();
-        let fingerprint = "ab".repeat(32);
-        let created = tokens.create(Role::Admin, "ada", None, Some(&fingerprint), "local").unwrap();
-        assert_eq!(fingerprint_of(&created.token), Some(fingerprint.as_str()));
-        assert!(tokens.verify(&created.token).is_ok());
-        let without = created.token.strip_suffix(&format!("_{fingerprint}")).unwrap();
-        assert!(tokens.verify(without).is_ok());
-        assert_eq!(fingerprint_of(without), None);
-
-        let last = without.chars().last().unwrap();
-        let other = if last == '0' { "1" } else { "0" };
-        let wrong = format!("{}{other}", &without[..without.len() - 1]);
-        assert!(matches!(tokens.verify(&wrong), Err(AuthError::Unknown)));
-        assert!(matches!(tokens.verify(""), Err(AuthError::Missing)));
-        let shorter = &without[..without.len() - 1];
-        let longer = format!("{without}_{fingerprint}_1");
-        for text in ["bp_", "bp_1_2", "secret", &without[3..], shorter, &longer, "bp_é_é"] {
-            assert!(matches!(tokens.verify(text), Err(AuthError::Malformed)), "{text}");
-        }
-        assert!(matches!(tokens.create(Role::Admin, "a b", None, None, "local"), Err(AuthError::Name(_))));
-    }
-
-    #[test]
-    fn an_expired_token_says_so_to_its_bearer_only() {
-        let directory = tempfile::tempdir().unwrap();
-        let tokens = Tokens::open(directory.path()).unwrap();
-        let created = tokens.create(Role::Worker, "mini", Some(Duration::ZERO), None, "local").unwrap();
-        assert!(matches!(tokens.verify(&created.token), Err(AuthError::Expired)));
-        assert!(matches!(tokens.check(created.id), Err(AuthError::Expired)));
-        let guess = format!("bp_{}_{}", created.id.as_uuid().as_simple(), "0".repeat(48));
-        assert!(matches!(tokens.verify(&guess), Err(AuthError::Unknown)));
-    }
-
-    #[test]
-    fn what_another_process_changes_is_seen() {
-        let directory = tempfile::tempdir().unwrap();
-        let coordinator = Tokens::open(directory.path()).unwrap();
-        let elsewhere = Tokens::open(directory.path()).unwrap();
-        let created = elsewhere.create(Role::Submit, "ada", None, None, "data directory").unwrap();
-        assert!(coordinator.verify(&created.token).is_ok(), "a new token counts at once");
-        elsewhere.revoke("ada", "data directory").unwrap();
-        let deadline = Instant::now() + REFRESH_EVERY * 20;
-        while coordinator.check(created.id).is_ok() {
-            assert!(Instant::now() < deadline, "the revocation was not seen");
-            std::thread::yield_now();
-        }
-        assert!(matches!(coordinator.verify(&created.token), Err(AuthError::Revoked)));
-        assert!(matches!(coordinator.revoke("ada", "local"), Err(AuthError::NoSuchToken { .. })));
-        assert!(coordinator.list().unwrap()[0].revoked_at.is_some());
-    }
-
-    #[test]
-    fn a_token_is_replaced_by_one_of_the_same_name() {
-        let directory = tempfile::tempdir().unwrap();
-        let tokens = Tokens::open(directory.path()).unwrap();
-        let old = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
-        let new = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
-        assert_eq!(tokens.revoke(&old.id.to_string(), "local").unwrap(), [old.id]);
-        assert!(tokens.verify(&old.token).is_err());
-        assert!(tokens.verify(&new.token).is_ok());
-    }
-
-    #[test]
-    fn a_rotated_token_counts_for_its_grace_and_no_longer() {
-        let directory = tempfile::tempdir().unwrap();
-        let tokens = Tokens::open(directory.path()).unwrap();
-        let old = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
-        let hour = Duration::from_secs(3600);
-        let new = tokens.rotate("mini", hour, None, None, "ada").unwrap();
-        assert_eq!((new.role, new.name.as_str()), (Role::Worker, "mini"));
-        assert!(tokens.verify(&old.token).is_ok() && tokens.verify(&new.token).is_ok());
-        let newest = tokens.rotate(&new.id.to_string(), Duration::ZERO, Some(hour), None, "ada").unwrap();
-        assert!(matches!(tokens.verify(&new.token), Err(AuthError::Expired)));
-        assert!(tokens.verify(&old.token).is_ok(), "named by its id, only that one goes");
-        assert!(tokens.verify(&newest.token).is_ok());
-        let heir = tokens.rotate(&newest.id.to_string(), hour, None, None, "ada").unwrap();
-        assert_eq!(tokens.stored(heir.id).unwrap().lifetime(), Some(hour), "rotation makes nothing eternal");
-        assert!(matches!(
-            tokens.rotate("nobody", hour, None, None, "ada"),
-            Err(AuthError::NoSuchToken { .. })
-        ));
-        tokens.create(Role::Admin, "mini", None, None, "local").unwrap();
-        assert!(matches!(
-            tokens.rotate("mini", hour, None, None, "ada"),
-            Err(AuthError::SeveralRoles { .. })
-        ));
-    }
-
-    #[test]
-    fn changes_are_in_the_audit_log() {
-        let directory = tempfile::tempdir().unwrap();
-        let tokens = Tokens::open(directory.path()).unwrap();
-        let created = tokens.create(Role::Admin, "ada", None, None, "local").unwrap();
-        tokens.audit("ada", "drain", "mini", "").unwrap();
-        tokens.revoke("ada", "root").unwrap();
-        let tail = tokens.audit_tail(10).unwrap();
-        let lines: Vec<_> = tail.iter().map(|entry| (entry.actor.as_str(), entry.action.as_str())).collect();
-        assert_eq!(lines, [("root", "token_revoke"), ("ada", "drain"), ("local", "token_create")]);
-        let secret = created.token.split('_').nth(2).unwrap();
-        assert!(tail.iter().all(|entry| !entry.detail.contains(secret)));
-    }
-}
+mod tests;

@@ -1,0 +1,83 @@
+//! Tokens and audit lines as they lie in the database.
+
+use super::Principal;
+use super::error::AuthError;
+use crate::store::limits::AUDIT_ROWS_MAX;
+use crate::store::now_ms;
+use buildpool_protocol::TokenId;
+use buildpool_protocol::client_link::Role;
+use rusqlite::{Connection, params};
+use std::collections::HashMap;
+use std::time::Duration;
+use uuid::Uuid;
+
+#[derive(Clone, Debug)]
+pub(super) struct Stored {
+    pub(super) principal: Principal,
+    pub(super) hash: [u8; 32],
+    pub(super) created_at_ms: i64,
+    pub(super) expires_at_ms: Option<i64>,
+    pub(super) revoked_at_ms: Option<i64>,
+}
+
+impl Stored {
+    /// For how long it was made; none is for ever.
+    pub(super) fn lifetime(&self) -> Option<Duration> {
+        let lasts = self.expires_at_ms?.saturating_sub(self.created_at_ms);
+        Some(Duration::from_millis(u64::try_from(lasts).unwrap_or(0)))
+    }
+
+    pub(super) fn in_force(self, now_ms: i64) -> Result<Principal, AuthError> {
+        if self.revoked_at_ms.is_some() {
+            return Err(AuthError::Revoked);
+        }
+        if self.expires_at_ms.is_some_and(|expires| expires <= now_ms) {
+            return Err(AuthError::Expired);
+        }
+        Ok(self.principal)
+    }
+}
+
+pub(super) fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId, Stored>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms FROM tokens",
+    )?;
+    let rows = statement.query_map([], |row| {
+        let token = TokenId::from_uuid(Uuid::from_bytes(row.get(0)?));
+        let role: String = row.get(2)?;
+        let Some(role) =
+            [Role::Worker, Role::Submit, Role::Admin].into_iter().find(|known| known.name() == role)
+        else {
+            return Ok(None);
+        };
+        let stored = Stored {
+            principal: Principal { token, name: row.get(1)?, role },
+            hash: row.get(3)?,
+            created_at_ms: row.get(4)?,
+            expires_at_ms: row.get(5)?,
+            revoked_at_ms: row.get(6)?,
+        };
+        Ok(Some((token, stored)))
+    })?;
+    rows.filter_map(Result::transpose).collect()
+}
+
+pub(super) fn audit(
+    connection: &Connection,
+    actor: &str,
+    action: &str,
+    subject: &str,
+    detail: &str,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO audit(at_ms, actor, action, subject, detail) VALUES(?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![now_ms(), actor, action, subject, detail])?;
+    let seq = connection.last_insert_rowid();
+    if seq % 256 == 0 {
+        let kept = i64::try_from(AUDIT_ROWS_MAX).unwrap_or(i64::MAX);
+        connection.execute("DELETE FROM audit WHERE seq <= ?1", params![seq - kept])?;
+    }
+    Ok(())
+}

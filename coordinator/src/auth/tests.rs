@@ -1,0 +1,118 @@
+use super::{AuthError, REFRESH_EVERY, Tokens, fingerprint_of};
+use buildpool_protocol::client_link::Role;
+use std::time::{Duration, Instant};
+
+#[test]
+fn a_token_is_known_by_its_secret_and_stored_without_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    let created = tokens.create(Role::Submit, "ada", None, None, "local").unwrap();
+    let principal = tokens.verify(&created.token).unwrap();
+    assert_eq!((principal.token, principal.name.as_str(), principal.role), (created.id, "ada", Role::Submit));
+    assert!(principal.may(Role::Submit) && !principal.may(Role::Worker) && !principal.may(Role::Admin));
+
+    let secret = created.token.split('_').nth(2).unwrap();
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()));
+    }
+}
+
+#[test]
+fn what_is_not_exactly_a_token_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    let fingerprint = "ab".repeat(32);
+    let created = tokens.create(Role::Admin, "ada", None, Some(&fingerprint), "local").unwrap();
+    assert_eq!(fingerprint_of(&created.token), Some(fingerprint.as_str()));
+    assert!(tokens.verify(&created.token).is_ok());
+    let without = created.token.strip_suffix(&format!("_{fingerprint}")).unwrap();
+    assert!(tokens.verify(without).is_ok());
+    assert_eq!(fingerprint_of(without), None);
+
+    let last = without.chars().last().unwrap();
+    let other = if last == '0' { "1" } else { "0" };
+    let wrong = format!("{}{other}", &without[..without.len() - 1]);
+    assert!(matches!(tokens.verify(&wrong), Err(AuthError::Unknown)));
+    assert!(matches!(tokens.verify(""), Err(AuthError::Missing)));
+    let shorter = &without[..without.len() - 1];
+    let longer = format!("{without}_{fingerprint}_1");
+    for text in ["bp_", "bp_1_2", "secret", &without[3..], shorter, &longer, "bp_é_é"] {
+        assert!(matches!(tokens.verify(text), Err(AuthError::Malformed)), "{text}");
+    }
+    assert!(matches!(tokens.create(Role::Admin, "a b", None, None, "local"), Err(AuthError::Name(_))));
+}
+
+#[test]
+fn an_expired_token_says_so_to_its_bearer_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    let created = tokens.create(Role::Worker, "mini", Some(Duration::ZERO), None, "local").unwrap();
+    assert!(matches!(tokens.verify(&created.token), Err(AuthError::Expired)));
+    assert!(matches!(tokens.check(created.id), Err(AuthError::Expired)));
+    let guess = format!("bp_{}_{}", created.id.as_uuid().as_simple(), "0".repeat(48));
+    assert!(matches!(tokens.verify(&guess), Err(AuthError::Unknown)));
+}
+
+#[test]
+fn what_another_process_changes_is_seen() {
+    let directory = tempfile::tempdir().unwrap();
+    let coordinator = Tokens::open(directory.path()).unwrap();
+    let elsewhere = Tokens::open(directory.path()).unwrap();
+    let created = elsewhere.create(Role::Submit, "ada", None, None, "data directory").unwrap();
+    assert!(coordinator.verify(&created.token).is_ok(), "a new token counts at once");
+    elsewhere.revoke("ada", "data directory").unwrap();
+    let deadline = Instant::now() + REFRESH_EVERY * 20;
+    while coordinator.check(created.id).is_ok() {
+        assert!(Instant::now() < deadline, "the revocation was not seen");
+        std::thread::yield_now();
+    }
+    assert!(matches!(coordinator.verify(&created.token), Err(AuthError::Revoked)));
+    assert!(matches!(coordinator.revoke("ada", "local"), Err(AuthError::NoSuchToken { .. })));
+    assert!(coordinator.list().unwrap()[0].revoked_at.is_some());
+}
+
+#[test]
+fn a_token_is_replaced_by_one_of_the_same_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    let old = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
+    let new = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
+    assert_eq!(tokens.revoke(&old.id.to_string(), "local").unwrap(), [old.id]);
+    assert!(tokens.verify(&old.token).is_err());
+    assert!(tokens.verify(&new.token).is_ok());
+}
+
+#[test]
+fn a_rotated_token_counts_for_its_grace_and_no_longer() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    let old = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
+    let hour = Duration::from_secs(3600);
+    let new = tokens.rotate("mini", hour, None, None, "ada").unwrap();
+    assert_eq!((new.role, new.name.as_str()), (Role::Worker, "mini"));
+    assert!(tokens.verify(&old.token).is_ok() && tokens.verify(&new.token).is_ok());
+    let newest = tokens.rotate(&new.id.to_string(), Duration::ZERO, Some(hour), None, "ada").unwrap();
+    assert!(matches!(tokens.verify(&new.token), Err(AuthError::Expired)));
+    assert!(tokens.verify(&old.token).is_ok(), "named by its id, only that one goes");
+    assert!(tokens.verify(&newest.token).is_ok());
+    let heir = tokens.rotate(&newest.id.to_string(), hour, None, None, "ada").unwrap();
+    assert_eq!(tokens.stored(heir.id).unwrap().lifetime(), Some(hour), "rotation makes nothing eternal");
+    assert!(matches!(tokens.rotate("nobody", hour, None, None, "ada"), Err(AuthError::NoSuchToken { .. })));
+    tokens.create(Role::Admin, "mini", None, None, "local").unwrap();
+    assert!(matches!(tokens.rotate("mini", hour, None, None, "ada"), Err(AuthError::SeveralRoles { .. })));
+}
+
+#[test]
+fn changes_are_in_the_audit_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    let created = tokens.create(Role::Admin, "ada", None, None, "local").unwrap();
+    tokens.audit("ada", "drain", "mini", "").unwrap();
+    tokens.revoke("ada", "root").unwrap();
+    let tail = tokens.audit_tail(10).unwrap();
+    let lines: Vec<_> = tail.iter().map(|entry| (entry.actor.as_str(), entry.action.as_str())).collect();
+    assert_eq!(lines, [("root", "token_revoke"), ("ada", "drain"), ("local", "token_create")]);
+    let secret = created.token.split('_').nth(2).unwrap();
+    assert!(tail.iter().all(|entry| !entry.detail.contains(secret)));
+}
