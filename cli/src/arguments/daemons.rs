@@ -1,0 +1,141 @@
+//! What runs and looks after daemons.
+
+use super::values::{Join, join, resource};
+use super::{Form, PoolOptions};
+use buildpool_protocol::version::VersionRange;
+use buildpool_worker::isolation::Isolation;
+use clap::{Args, ValueEnum};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(crate) struct CoordinatorArguments {
+    /// Configuration file (TOML); flags go before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Where records and logs are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// How it logs to stderr: lines for people, or one JSON object a line
+    #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
+    /// Serve these protocol versions: for tests of mixed versions
+    #[arg(long, value_name = "MIN..MAX", hide = true)]
+    pub(crate) protocol: Option<VersionRange>,
+}
+
+/// How a daemon logs.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WorkerArguments {
+    /// Configuration file (TOML); flags go before it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The coordinator, ws://HOST:PORT or wss://HOST:PORT [env: BUILDPOOL_URL]
+    #[arg(long, value_name = "URL")]
+    pub(crate) coordinator: Option<String>,
+    /// This worker's name; the machine's by default
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Jobs at a time
+    #[arg(long, value_name = "N")]
+    pub(crate) slots: Option<u32>,
+    /// Where to go and with what, as `token create` says it: the coordinator's URL, `#` and the token
+    #[arg(long, value_name = "URL#TOKEN", value_parser = join, conflicts_with_all = ["coordinator", "token"])]
+    pub(crate) join: Option<Join>,
+    /// A label that jobs can ask for
+    #[arg(long = "label", value_name = "KEY[=VALUE]")]
+    pub(crate) labels: Vec<String>,
+    /// Offer no labels for the tools that are found, as `rust=1.91.0`
+    #[arg(long)]
+    pub(crate) no_tools: bool,
+    /// Something countable that jobs can take
+    #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
+    pub(crate) resources: Vec<(String, u32)>,
+    /// Where jobs, workspaces and their output are kept
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// What keeps jobs from the worker's files and each other's: none, bubblewrap (Linux) or sandbox-exec (macOS)
+    #[arg(long, value_name = "MODE")]
+    pub(crate) isolation: Option<Isolation>,
+    /// A worker's token [env: BUILDPOOL_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// How it logs to stderr: lines for people, or one JSON object a line
+    #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
+    /// Speak these protocol versions: for tests of mixed versions
+    #[arg(long, value_name = "MIN..MAX", hide = true)]
+    pub(crate) protocol: Option<VersionRange>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BackupArguments {
+    /// The coordinator's data directory; the one of its configuration, or this user's, by default
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The coordinator's configuration file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where the copy goes; empty, or not there
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RestoreArguments {
+    /// The data directory to be made; empty, or not there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// The coordinator's configuration file, which may name it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The backup
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DoctorArguments {
+    /// Look at this data directory of a coordinator
+    #[arg(long, value_name = "DIR", conflicts_with = "worker")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Look at this machine as a worker, by its configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) worker: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LocalPoolArguments {
+    /// Where everything of it lies
+    pub(crate) directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct KeeperArguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+}

@@ -1,0 +1,125 @@
+//! `buildpool run`
+
+use super::PoolOptions;
+use super::values::{on_lost, resource, variable};
+use crate::durations;
+use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_artifact};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Run on a worker with this label
+    #[arg(long = "label", value_name = "KEY[=VALUE]")]
+    pub(crate) labels: Vec<Selector>,
+    /// Run on a worker of each of these labels, as one build with one answer; labels of one worker are joined by commas
+    #[arg(long = "on", value_name = "LABELS", num_args = 1.., value_parser = label_set)]
+    pub(crate) on: Vec<LabelSet>,
+    /// The command is several commands, separated by `:::`, run as one build with one answer
+    #[arg(long)]
+    pub(crate) several: bool,
+    /// Take this many of a worker's resource
+    #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
+    pub(crate) resources: Vec<(String, u32)>,
+    /// Higher goes first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) priority: i32,
+    /// Set a variable for the command
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Pass this variable's value along, stored nowhere and masked in the log
+    #[arg(long = "secret", value_name = "NAME")]
+    pub(crate) secrets: Vec<String>,
+    /// The command's directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// End the job when it runs for longer
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) timeout: Option<Duration>,
+    /// End the job when it writes nothing for longer
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) idle_timeout: Option<Duration>,
+    /// Between asking the command to end and killing it
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) grace: Option<Duration>,
+    /// When the worker stays away: run again elsewhere, wait for it, or fail
+    #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, default_value = "rerun")]
+    pub(crate) on_lost: OnLost,
+    /// Try again, this often at most, when it fails for what is not its fault: no space, no simulator, no network
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub(crate) retries: u32,
+    /// Wait this long for a worker that nobody has seen yet
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    pub(crate) wait_for_worker: Option<Duration>,
+    /// When the pool can't be reached, run on this machine's own; the result says so
+    #[arg(long, value_name = "local")]
+    pub(crate) fallback: Option<Fallback>,
+    /// How much the digest shows: minimal, normal or full
+    #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
+    pub(crate) verbosity: Verbosity,
+    /// Show what this template lets through; `raw` shows all that fits
+    #[arg(long, value_name = "NAME")]
+    pub(crate) template: Option<String>,
+    /// A test report or result bundle
+    #[arg(long = "report", value_name = "PATH|GLOB")]
+    pub(crate) reports: Vec<String>,
+    /// Files to keep
+    #[arg(long = "artifact", value_name = "GLOB", value_parser = artifact)]
+    pub(crate) artifacts: Vec<String>,
+    /// Run on a snapshot of the working tree, on the local pool too
+    #[arg(long, conflicts_with = "no_snapshot")]
+    pub(crate) snapshot: bool,
+    /// Run in an empty directory
+    #[arg(long)]
+    pub(crate) no_snapshot: bool,
+    /// Run on this commit instead of the working tree
+    #[arg(long = "ref", value_name = "COMMIT", conflicts_with = "no_snapshot")]
+    pub(crate) commit: Option<String>,
+    /// Send files that look like secrets too
+    #[arg(long)]
+    pub(crate) allow_secrets: bool,
+    /// Send new and changed files up to this many megabytes
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) max_snapshot_mb: u64,
+    /// Remove what earlier jobs built first
+    #[arg(long)]
+    pub(crate) clean: bool,
+    /// Print the job's id and leave it running
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) detach: bool,
+    /// What to print: the command's output, the digest, or the result as JSON
+    #[arg(long, value_name = "stream|digest|json", default_value = "stream", hide_possible_values = true)]
+    pub(crate) output: OutputForm,
+    /// The command and its arguments; no shell
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Labels that one worker must have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LabelSet(pub(crate) Vec<Selector>);
+
+fn artifact(text: &str) -> Result<String, String> {
+    check_artifact(text).map(|_| text.to_owned()).map_err(|error| error.reason)
+}
+
+fn label_set(text: &str) -> Result<LabelSet, String> {
+    let labels = text.split(',').map(|label| label.parse::<Selector>().map_err(|error| error.to_string()));
+    labels.collect::<Result<_, _>>().map(LabelSet)
+}
+
+/// Where a job may run when its pool can't be reached.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fallback {
+    Local,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OutputForm {
+    Stream,
+    Digest,
+    Json,
+}

@@ -1,0 +1,52 @@
+use super::{Arguments, Subcommand};
+use clap::{CommandFactory, Parser};
+
+#[test]
+fn the_definitions_agree_with_each_other() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn a_command_keeps_every_argument_of_its_own() {
+    let line = [
+        "buildpool",
+        "run",
+        "--priority",
+        "-3",
+        "--label",
+        "os=macos",
+        "--",
+        "cargo",
+        "test",
+        "--",
+        "--nocapture",
+        "-p",
+    ];
+    let Subcommand::Run(run) = Arguments::try_parse_from(line).unwrap().subcommand else { panic!("no run") };
+    assert_eq!(run.command, ["cargo", "test", "--", "--nocapture", "-p"]);
+    assert_eq!(run.priority, -3);
+    assert_eq!(run.labels[0].to_string(), "os=macos");
+}
+
+#[test]
+fn bad_values_are_refused_with_what_is_valid() {
+    for (line, expected) in [
+        (&["run", "--resource", "simulator", "--", "true"][..], "NAME=N"),
+        (&["run", "--env", "=x", "--", "true"], "NAME=VALUE"),
+        (&["run", "--timeout", "soon", "--", "true"], "valid are 90s"),
+        (&["run", "--on-lost", "cry", "--", "true"], "rerun, wait, fail"),
+        (&["run", "--verbosity", "loud", "--", "true"], "minimal, normal (standard), full (verbose)"),
+        (&["run", "--label", "a b", "--", "true"], "letters, digits"),
+        (&["run"], "COMMAND"),
+        (&["logs", "1", "--stream", "x"], "interleaved"),
+        (&["jobs", "--state", "x"], "queued, preparing, running, sealing, done"),
+        (&["digest", "--exit-code", "256"], "0..=255"),
+        (&["digest", "--exit-code", "1", "--signal", "SIGSEGV"], "cannot be used with"),
+        (&["token", "create", "--role", "king", "--name", "n"], "worker, submit, admin"),
+        (&["token", "list", "--data-dir", "d", "--coordinator", "ws://h"], "cannot be used with"),
+    ] {
+        let line = ["buildpool"].iter().chain(line);
+        let error = Arguments::try_parse_from(line.clone()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{:?}: {error}", line.collect::<Vec<_>>());
+    }
+}

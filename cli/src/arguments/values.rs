@@ -1,0 +1,65 @@
+//! Values that are more than a word or a number.
+
+use buildpool_protocol::JobState;
+use buildpool_protocol::client_link::{Role, StreamChoice};
+use buildpool_protocol::spec::{OnLost, check_given_variable};
+
+/// A coordinator and the token that opens it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Join {
+    pub(crate) url: String,
+    pub(crate) token: String,
+}
+
+pub(super) fn join(text: &str) -> Result<Join, String> {
+    match text.split_once('#') {
+        Some((url, token)) if url.contains("://") && token.starts_with("bp_") => {
+            Ok(Join { url: url.to_owned(), token: token.to_owned() })
+        }
+        // The text may hold a token: it is not repeated.
+        _ => Err("valid is URL#TOKEN, as in wss://pool.example.com:7420#bp_…".to_owned()),
+    }
+}
+
+pub(super) fn resource(text: &str) -> Result<(String, u32), String> {
+    let wrong = || format!("`{text}` is no resource; valid is NAME=N, as in simulator=2");
+    let (name, count) = text.split_once('=').ok_or_else(wrong)?;
+    if name.is_empty() {
+        return Err(wrong());
+    }
+    Ok((name.to_owned(), count.parse().map_err(|_| wrong())?))
+}
+
+pub(super) fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) => {
+            check_given_variable("--env", name).map_err(|error| error.reason)?;
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        None => Err(format!("`{text}` sets no variable; valid is NAME=VALUE")),
+    }
+}
+
+/// One of several words, by the name that it has everywhere.
+fn one_of<T: Copy, const N: usize>(text: &str, known: [(&str, T); N]) -> Result<T, String> {
+    let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| format!("valid are {}", known.map(|(name, _)| name).join(", ")))
+}
+
+pub(super) fn on_lost(text: &str) -> Result<OnLost, String> {
+    one_of(text, [("rerun", OnLost::Rerun), ("wait", OnLost::Wait), ("fail", OnLost::Fail)])
+}
+
+pub(super) fn state(text: &str) -> Result<JobState, String> {
+    use JobState::{Done, Preparing, Queued, Running, Sealing};
+    one_of(text, [Queued, Preparing, Running, Sealing, Done].map(|state| (state.name(), state)))
+}
+
+pub(super) fn stream(text: &str) -> Result<StreamChoice, String> {
+    use StreamChoice::{Both, Interleaved, Stderr, Stdout};
+    one_of(text, [("stdout", Stdout), ("stderr", Stderr), ("both", Both), ("interleaved", Interleaved)])
+}
+
+pub(super) fn role(text: &str) -> Result<Role, String> {
+    one_of(text, [Role::Worker, Role::Submit, Role::Admin].map(|role| (role.name(), role)))
+}
