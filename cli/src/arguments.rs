@@ -13,8 +13,8 @@ pub(crate) use clients::{
     Init, InstallArguments, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, McpArguments,
 };
 pub(crate) use daemons::{
-    BackupArguments, CoordinatorArguments, DoctorArguments, KeeperArguments, LocalPoolArguments, LogFormat,
-    RestoreArguments, WorkerArguments,
+    BackupArguments, CoordinatorArguments, DataPlace, DoctorArguments, KeeperArguments, LocalPoolArguments,
+    LogFormat, RestoreArguments, WorkerArguments,
 };
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,
@@ -70,7 +70,7 @@ pub(crate) enum Subcommand {
     Audit(AuditArguments),
     /// Copy a coordinator's data directory, also while it runs
     Backup(BackupArguments),
-    /// Make a data directory of a backup
+    /// Make a data directory of a backup, where it is empty or not there
     Restore(RestoreArguments),
     /// Serve coding agents over MCP, on standard input and output or over HTTP
     Mcp(Box<McpArguments>),

@@ -84,14 +84,21 @@ pub(crate) struct WorkerArguments {
     pub(crate) protocol: Option<VersionRange>,
 }
 
+/// Which data directory of a coordinator on this machine.
 #[derive(Args, Debug)]
-pub(crate) struct BackupArguments {
+pub(crate) struct DataPlace {
     /// The coordinator's data directory; the one of its configuration, or this user's, by default
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// The coordinator's configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct BackupArguments {
+    #[command(flatten)]
+    pub(crate) place: DataPlace,
     /// Where the copy goes; empty, or not there
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
@@ -99,14 +106,11 @@ pub(crate) struct BackupArguments {
     pub(crate) form: Form,
 }
 
+/// The data directory is made: it is empty, or not there.
 #[derive(Args, Debug)]
 pub(crate) struct RestoreArguments {
-    /// The data directory to be made; empty, or not there
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// The coordinator's configuration file, which may name it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: DataPlace,
     /// The backup
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
