@@ -22,7 +22,7 @@ pub(crate) use jobs::{
 };
 pub(crate) use run::{Fallback, LabelSet, OutputForm, RunArguments};
 pub(crate) use tokens::{AuditArguments, TokenAction, TokenArguments, TokenPlace};
-pub(crate) use values::Join;
+pub(crate) use values::{Join, JoinText};
 
 use crate::failure::{POOL, USAGE};
 use clap::{Args, Parser};

@@ -2,9 +2,10 @@
 
 use crate::arguments::PoolOptions;
 use crate::failure::{Failure, POOL, USAGE};
-use buildpool_gateway::client::{AccessToken, Client, Endpoint, Target};
+use buildpool_gateway::client::{AccessToken, Client, Endpoint, PoolUrl, Target};
 use buildpool_gateway::directories;
 use buildpool_gateway::local::LocalPool;
+use buildpool_protocol::token;
 use serde::Deserialize;
 use std::env;
 use std::io;
@@ -12,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// The value of `--coordinator` that means this machine's own pool, whatever is configured.
 const LOCAL: &str = "local";
+/// The variable that gives a token.
+const TOKEN_VARIABLE: &str = "BUILDPOOL_TOKEN";
 
 /// How this program names itself to a pool.
 pub(crate) const CLIENT: &str = concat!("buildpool ", env!("CARGO_PKG_VERSION"));
@@ -33,28 +36,107 @@ pub(crate) async fn connect(options: &PoolOptions) -> Result<Client, Failure> {
     Ok(Client::connect(target(options)?, CLIENT).await?)
 }
 
-/// The pool that the options, the environment and the configuration name.
+/// The pool that the options, the environment and the configuration name. A coordinator is named with a token.
 ///
 /// # Errors
 /// What is wrong with them.
 pub(crate) fn target(options: &PoolOptions) -> Result<Target, Failure> {
-    let file = Settings::read()?;
-    let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
-    let url = options.coordinator.clone().or_else(|| variable("BUILDPOOL_URL"));
-    // A token in the file belongs to the coordinator in the file, not to another one.
-    let own_token = if url.is_none() || url == file.coordinator { file.token } else { None };
-    let url = url.or(file.coordinator);
-    let Some(url) = url.filter(|url| url != LOCAL) else {
+    let Some(Named { url, ca_file, token }) = named(options)? else {
         return local().map(Target::Local);
     };
-    let token = options.token.clone().or_else(|| variable("BUILDPOOL_TOKEN")).or(own_token);
-    let token = token.map(|token| token.parse::<AccessToken>()).transpose();
-    Ok(Target::Named(Endpoint {
+    let token = token.ok_or_else(|| no_token(&format!("for the coordinator at {url}"), file().as_deref()))?;
+    let token = token.check()?.parse().map_err(|error| Failure::of(USAGE, &error))?;
+    Ok(Target::Named(Endpoint { url, token: Some(token), ca_file, certificate: None }))
+}
+
+/// As [`target`], for a gateway: whoever asks it may bring a token of their own, and it says itself what is wrong.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn target_of_gateway(options: &PoolOptions) -> Result<Target, Failure> {
+    let Some(Named { url, ca_file, token }) = named(options)? else {
+        return local().map(Target::Local);
+    };
+    let token = token.map(|given| given.token.parse::<AccessToken>()).transpose();
+    let token = token.map_err(|error| Failure::of(USAGE, &error))?;
+    Ok(Target::Named(Endpoint { url, token, ca_file, certificate: None }))
+}
+
+/// A coordinator that was named.
+struct Named {
+    url: PoolUrl,
+    ca_file: Option<PathBuf>,
+    token: Option<Given>,
+}
+
+fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
+    let settings = Settings::read()?;
+    let url = options.coordinator.clone().or_else(|| variable("BUILDPOOL_URL"));
+    // A token in the file belongs to the coordinator in the file, not to another one.
+    let own_token = if url.is_none() || url == settings.coordinator { settings.token } else { None };
+    let url = url.or(settings.coordinator);
+    let Some(url) = url.filter(|url| url != LOCAL) else { return Ok(None) };
+    let given = options.token.clone().map(|token| Given::new(token, "--token"));
+    let in_file = || own_token.map(|token| Given::of_file(token, file().as_deref()));
+    let given = given.or_else(Given::of_variable).or_else(in_file);
+    Ok(Some(Named {
         url: url.parse().map_err(|error| Failure::of(USAGE, &error))?,
-        token: token.map_err(|error| Failure::of(USAGE, &error))?,
-        ca_file: options.ca_file.clone().or(file.ca_file),
-        certificate: None,
+        ca_file: options.ca_file.clone().or(settings.ca_file),
+        token: given,
     }))
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// A token, and where it was given.
+pub(crate) struct Given {
+    pub(crate) token: String,
+    place: String,
+}
+
+impl Given {
+    /// Given in this place.
+    pub(crate) fn new(token: impl Into<String>, place: impl Into<String>) -> Self {
+        Self { token: token.into(), place: place.into() }
+    }
+
+    /// That of the environment.
+    pub(crate) fn of_variable() -> Option<Self> {
+        Some(Self::new(variable(TOKEN_VARIABLE)?, TOKEN_VARIABLE))
+    }
+
+    /// That of a configuration file.
+    pub(crate) fn of_file(token: String, path: Option<&Path>) -> Self {
+        Self::new(
+            token,
+            path.map_or_else(|| "the configuration".to_owned(), |path| path.display().to_string()),
+        )
+    }
+
+    /// The token, if it has the form of one.
+    ///
+    /// # Errors
+    /// Where it was given and what is wrong with it; never the text itself.
+    pub(crate) fn check(self) -> Result<String, Failure> {
+        let token = self.token.trim();
+        match token::parse(token) {
+            Ok(_) => Ok(token.to_owned()),
+            Err(error) => {
+                Err(Failure::new(USAGE, format!("the token that {} gives is none: {error}", self.place)))
+            }
+        }
+    }
+}
+
+/// What to say where a token is needed and none was given.
+pub(crate) fn no_token(what_for: &str, file: Option<&Path>) -> Failure {
+    let file = file.map_or_else(|| "the configuration".to_owned(), |path| path.display().to_string());
+    let text = format!(
+        "no token was given {what_for}; give one by --token, {TOKEN_VARIABLE} or `token` in {file}; `buildpool token create` on the coordinator's machine prints one"
+    );
+    Failure::new(POOL, text)
 }
 
 /// This user's local pool, which this program can start.

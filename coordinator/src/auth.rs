@@ -14,6 +14,7 @@ use crate::store::{AUTH, Disk, StoreError, make_directory, migrate, now_ms, open
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
 use buildpool_protocol::spec::check_name;
+use buildpool_protocol::token::{self, FormError, PREFIX, SECRET_DIGITS};
 use rows::{Stored, audit, read};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::HashMap;
@@ -28,9 +29,7 @@ use uuid::Uuid;
 pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Name of the file in the data directory that holds the tokens.
 pub const TOKENS_FILE: &str = "auth.db";
-const PREFIX: &str = "bp_";
-const SECRET_BYTES: usize = 24;
-const FINGERPRINT_DIGITS: usize = 64;
+const SECRET_BYTES: usize = SECRET_DIGITS / 2;
 
 /// Who speaks, and what it may do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -378,28 +377,15 @@ impl Tokens {
 
 /// The certificate fingerprint that a token carries.
 pub fn fingerprint_of(token: &str) -> Option<&str> {
-    let (_, fingerprint) = token.strip_prefix(PREFIX)?.split_once('_')?.1.split_once('_')?;
-    is_hex(fingerprint, FINGERPRINT_DIGITS).then_some(fingerprint)
+    token::parse(token).ok()?.fingerprint
 }
 
 fn parse(bearer: &str) -> Result<(TokenId, &str), AuthError> {
-    if bearer.is_empty() {
-        return Err(AuthError::Missing);
+    match token::parse(bearer) {
+        Ok(parts) => Ok((parts.id, parts.secret)),
+        Err(FormError::Empty) => Err(AuthError::Missing),
+        Err(error) => Err(AuthError::Malformed(error)),
     }
-    let rest = bearer.strip_prefix(PREFIX).ok_or(AuthError::Malformed)?;
-    let mut parts = rest.split('_');
-    let (Some(id), Some(secret)) = (parts.next(), parts.next()) else {
-        return Err(AuthError::Malformed);
-    };
-    let suffix_fits = parts.next().is_none_or(|fingerprint| is_hex(fingerprint, FINGERPRINT_DIGITS));
-    if !suffix_fits || parts.next().is_some() || !is_hex(id, 32) || !is_hex(secret, SECRET_BYTES * 2) {
-        return Err(AuthError::Malformed);
-    }
-    Ok((id.parse().map_err(|_| AuthError::Malformed)?, secret))
-}
-
-fn is_hex(text: &str, digits: usize) -> bool {
-    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn hash(id: TokenId, secret: &str) -> [u8; 32] {

@@ -14,6 +14,7 @@ pub mod outcome;
 pub mod output;
 pub mod report;
 pub mod spec;
+pub mod token;
 pub mod transfer;
 pub mod version;
 pub mod worker_link;

@@ -1,7 +1,7 @@
 //! What sets up and serves agents, and what keeps daemons running.
 
 use super::PoolOptions;
-use super::values::{Join, join, variable};
+use super::values::{JoinText, variable};
 use crate::durations;
 use buildpool_gateway::install::McpClient;
 use clap::{Args, ValueEnum};
@@ -73,8 +73,8 @@ pub(crate) struct InstallServiceArguments {
     #[arg(long)]
     pub(crate) write: bool,
     /// A worker's coordinator and token, as `token create` says them; they go into its configuration
-    #[arg(long, value_name = "URL#TOKEN", value_parser = join)]
-    pub(crate) join: Option<Join>,
+    #[arg(long, value_name = "URL#TOKEN")]
+    pub(crate) join: Option<JoinText>,
     /// Its configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

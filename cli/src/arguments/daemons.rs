@@ -1,6 +1,6 @@
 //! What runs and looks after daemons.
 
-use super::values::{Join, join, resource};
+use super::values::{JoinText, resource};
 use super::{Form, PoolOptions};
 use buildpool_protocol::version::VersionRange;
 use buildpool_worker::isolation::Isolation;
@@ -56,8 +56,8 @@ pub(crate) struct WorkerArguments {
     #[arg(long, value_name = "N")]
     pub(crate) slots: Option<u32>,
     /// Where to go and with what, as `token create` says it: the coordinator's URL, `#` and the token
-    #[arg(long, value_name = "URL#TOKEN", value_parser = join, conflicts_with_all = ["coordinator", "token"])]
-    pub(crate) join: Option<Join>,
+    #[arg(long, value_name = "URL#TOKEN", conflicts_with_all = ["coordinator", "token"])]
+    pub(crate) join: Option<JoinText>,
     /// A label that jobs can ask for
     #[arg(long = "label", value_name = "KEY[=VALUE]")]
     pub(crate) labels: Vec<String>,
@@ -106,7 +106,6 @@ pub(crate) struct BackupArguments {
     pub(crate) form: Form,
 }
 
-/// The data directory is made: it is empty, or not there.
 #[derive(Args, Debug)]
 pub(crate) struct RestoreArguments {
     #[command(flatten)]

@@ -1,23 +1,53 @@
 //! Values that are more than a word or a number.
 
+use crate::failure::{Failure, USAGE};
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
 use buildpool_protocol::spec::{OnLost, check_given_variable};
+use buildpool_protocol::token;
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
 
 /// A coordinator and the token that opens it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Join {
     pub(crate) url: String,
     pub(crate) token: String,
 }
 
-pub(super) fn join(text: &str) -> Result<Join, String> {
-    match text.split_once('#') {
-        Some((url, token)) if url.contains("://") && token.starts_with("bp_") => {
-            Ok(Join { url: url.to_owned(), token: token.to_owned() })
+/// The two as one text. What is wrong with it is said later than of other values: the parser would repeat the token.
+#[derive(Clone)]
+pub(crate) struct JoinText(String);
+
+impl FromStr for JoinText {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for JoinText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JoinText(…)")
+    }
+}
+
+impl JoinText {
+    /// Takes it apart.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn read(&self) -> Result<Join, Failure> {
+        let fail = |reason: String| Failure::new(USAGE, format!("--join: {reason}"));
+        match self.0.split_once('#') {
+            Some((url, token)) if url.contains("://") => match token::parse(token) {
+                Ok(_) => Ok(Join { url: url.to_owned(), token: token.to_owned() }),
+                Err(error) => Err(fail(format!("what stands behind `#` is no token: {error}"))),
+            },
+            _ => Err(fail("valid is URL#TOKEN, as in wss://pool.example.com:7420#bp_…".to_owned())),
         }
-        // The text may hold a token: it is not repeated.
-        _ => Err("valid is URL#TOKEN, as in wss://pool.example.com:7420#bp_…".to_owned()),
     }
 }
 

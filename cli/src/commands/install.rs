@@ -1,6 +1,8 @@
 //! `buildpool install`: sets up what is around this program.
 
-use crate::arguments::{Init, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, Join};
+use crate::arguments::{
+    Init, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, Join, JoinText,
+};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::service::{Part, Scope, Service};
 use crate::settings;
@@ -48,6 +50,7 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
 fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, Failure> {
     let scope = if arguments.system { Scope::System } else { Scope::User };
     let service = describe(part, scope, &arguments)?;
+    let join = arguments.join.as_ref().map(JoinText::read).transpose()?;
     let home = std::env::home_dir().unwrap_or_default();
     let launchd = match arguments.init {
         Some(init) => init == Init::Launchd,
@@ -77,7 +80,7 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
     }
     let secrecy = if scope == Scope::System { Secrecy::Service } else { Secrecy::Private };
     let write_private = |path: &Path, text: &str| write(&below(path), text, secrecy, owner.as_ref());
-    if let Some(join) = &arguments.join {
+    if let Some(join) = &join {
         let token = service.config.with_extension("token");
         write_private(&token, &format!("{}\n", join.token))?;
         write_private(&service.config, &worker_config(join, &token, &service.data_dir))?;

@@ -14,7 +14,8 @@ pub(crate) fn run(arguments: McpArguments) -> Result<ExitCode, Failure> {
     // A client shows what stands on stderr to a person, so it is kept to what matters.
     let level = if arguments.http.is_some() { LevelFilter::INFO } else { LevelFilter::WARN };
     super::log_to_stderr_from(level, LogFormat::Text);
-    let mut config = GatewayConfig::new(settings::target(&arguments.pool)?, directory(&arguments)?);
+    let mut config =
+        GatewayConfig::new(settings::target_of_gateway(&arguments.pool)?, directory(&arguments)?);
     config.projects = projects(&arguments.projects)?;
     config.read_only = arguments.read_only;
     config.conformance_fixtures = arguments.conformance_fixtures;

@@ -2,6 +2,7 @@
 
 use crate::arguments::WorkerArguments;
 use crate::failure::{Failure, POOL, USAGE};
+use crate::settings::{self, Given};
 use buildpool_gateway::directories;
 use buildpool_worker::{Config, Shutdown, ShutdownHandle};
 use std::path::PathBuf;
@@ -43,9 +44,12 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     }) {
         config.coordinator = url;
     }
-    config.token = arguments.token.or(config.token).or_else(|| variable("BUILDPOOL_TOKEN"));
+    let given = arguments.token.map(|token| Given::new(token, "--token"));
+    let in_file = config.token.take().map(|token| Given::of_file(token, arguments.config.as_deref()));
+    let mut given = given.or(in_file).or_else(Given::of_variable);
     if let Some(join) = arguments.join {
-        (config.coordinator, config.token) = (join.url, Some(join.token));
+        let join = join.read()?;
+        (config.coordinator, given) = (join.url, Some(Given::new(join.token, "--join")));
     }
     if let Some(name) = arguments.name {
         config.name = name;
@@ -75,5 +79,10 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         config.found = buildpool_worker::tools::find();
     }
     config.check().map_err(|error| Failure::of(USAGE, &error))?;
+    let Some(given) = given else {
+        let what_for = format!("by which the worker `{}` could join {}", config.name, config.coordinator);
+        return Err(settings::no_token(&what_for, arguments.config.as_deref()));
+    };
+    config.token = Some(given.check()?);
     Ok(config)
 }

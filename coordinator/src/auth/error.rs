@@ -3,6 +3,7 @@
 use crate::store::StoreError;
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::spec::SpecError;
+use buildpool_protocol::token::FormError;
 use buildpool_protocol::{ErrorCode, LinkError};
 use std::fmt;
 
@@ -12,7 +13,7 @@ pub enum AuthError {
     /// No token was given.
     Missing,
     /// What was given is not in the form of a token.
-    Malformed,
+    Malformed(FormError),
     /// No such token, or another secret.
     Unknown,
     /// Its time is over.
@@ -48,7 +49,7 @@ impl AuthError {
     /// For a peer.
     pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::Missing | Self::Malformed | Self::Unknown | Self::Expired | Self::Revoked => {
+            Self::Missing | Self::Malformed(_) | Self::Unknown | Self::Expired | Self::Revoked => {
                 ErrorCode::Unauthorized
             }
             Self::Forbidden { .. } => ErrorCode::Forbidden,
@@ -77,9 +78,7 @@ impl fmt::Display for AuthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("no token was given; pass one with --token or in BUILDPOOL_TOKEN"),
-            Self::Malformed => {
-                f.write_str("this is no token: one begins with `bp_` and has an id and a secret")
-            }
+            Self::Malformed(error) => write!(f, "this is no token: {error}"),
             Self::Unknown => f.write_str("the token is not known here"),
             Self::Expired => f.write_str("the token has expired; ask for a new one"),
             Self::Revoked => f.write_str("the token was revoked; ask for a new one"),

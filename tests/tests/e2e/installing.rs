@@ -89,8 +89,14 @@ fn a_service_whose_user_is_missing_is_refused_with_the_line_that_makes_it() {
 #[test]
 fn a_token_in_a_joining_string_is_not_repeated_when_it_is_wrong() {
     let pool = Pool::start(0);
-    let refused = pool.buildpool(&["worker", "--join", "pool.example#bp_1_secret"]);
-    assert!(refused.code() != 0 && refused.err().contains("URL#TOKEN"), "{refused}");
+    for (text, expected) in
+        [("pool.example#bp_1_s3cret", "URL#TOKEN"), ("ws://pool.example#bp_1_s3cret", "its id has")]
+    {
+        for words in [&["worker", "--join"][..], &["install", "worker", "--join"]] {
+            let refused = pool.buildpool(&[words, &[text]].concat()).expect(2);
+            assert!(refused.err().contains(expected) && !refused.err().contains("s3cret"), "{refused}");
+        }
+    }
 }
 
 #[test]

@@ -95,10 +95,42 @@ fn tokens_open_what_their_role_allows_until_they_are_revoked() {
     let refused = with(token, &["jobs"]).expect(125);
     assert!(refused.err().contains("does not accept the token"), "{refused}");
     let missing = with("", &["jobs"]).expect(125);
-    assert!(missing.err().contains("wants a token"), "{missing}");
+    assert!(missing.err().contains("no token was given for the coordinator at ws://"), "{missing}");
+    assert!(missing.err().contains("--token, BUILDPOOL_TOKEN or `token` in /"), "{missing}");
     let worker = pool.buildpool(&["token", "create", "--role", "worker", "--name", "w"]).expect(0);
     let wrong = with(worker.out().trim(), &["jobs"]).expect(1);
     assert!(wrong.err().contains("role worker"), "{wrong}");
+}
+
+/// A token of nobody, in the form of one.
+fn stranger() -> String {
+    format!("bp_{}_{}", "0".repeat(32), "0".repeat(48))
+}
+
+#[test]
+fn a_worker_says_what_is_wrong_with_its_token_before_it_dials() {
+    let pool = Pool::start(0);
+    let file = pool.place().file("worker.toml");
+    std::fs::write(&file, format!("coordinator = \"{}\"\n", pool.url())).unwrap();
+    let config = file.to_str().unwrap();
+    let worker = |token: &str, more: &[&str]| {
+        let words = [&["worker", "--config", config, "--data-dir", "w"][..], more].concat();
+        let output = pool.command(&words).env("BUILDPOOL_TOKEN", token).output().unwrap();
+        buildpool_tests::Finished::from(output)
+    };
+    let missing = worker("", &[]).expect(125);
+    let expected = format!("could join {}; give one by --token", pool.url());
+    assert!(missing.err().contains("no token was given by which the worker"), "{missing}");
+    assert!(missing.err().contains(&expected), "{missing}");
+    assert!(missing.err().contains(&format!("`token` in {config}")), "{missing}");
+    let of_variable = worker("bp_1_2", &[]).expect(2);
+    assert!(of_variable.err().contains("BUILDPOOL_TOKEN gives is none: its id has 1"), "{of_variable}");
+    let of_flag = worker("bp_1_2", &["--token", "s3cret"]).expect(2);
+    assert!(of_flag.err().contains("--token gives is none: it does not begin with `bp_`"), "{of_flag}");
+    assert!(!of_flag.err().contains("s3cret"), "{of_flag}");
+    std::fs::write(&file, format!("coordinator = \"{}\"\ntoken = \"bp_1_2\"\n", pool.url())).unwrap();
+    let of_file = worker("", &[]).expect(2);
+    assert!(of_file.err().contains(&format!("{config} gives is none")), "{of_file}");
 }
 
 #[test]
@@ -107,10 +139,20 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
     let port = pool.url().rsplit(':').next().unwrap().to_owned();
     assert!(pool.url().starts_with("wss://"), "{}", pool.url());
     assert_eq!(pool.shell("echo over tls").expect(0).out(), "over tls\n");
+    let with = |token: &str| {
+        let output = pool.command(&["jobs"]).env("BUILDPOOL_TOKEN", token).output().unwrap();
+        buildpool_tests::Finished::from(output)
+    };
     // A token without the fingerprint proves nothing about who answers.
-    let refused = pool.command(&["jobs"]).env("BUILDPOOL_TOKEN", "bp_1_2").output().unwrap();
-    let refused = buildpool_tests::Finished::from(refused);
-    assert!(refused.code() == 125 && refused.err().contains("is not trusted"), "{refused}");
+    let refused = with(&stranger()).expect(125);
+    assert!(refused.err().contains("is not trusted"), "{refused}");
+    // What can be no token, and that there is none, is said ahead of that.
+    let cut = &pool.token()[..pool.token().len() - 7];
+    let malformed = with(cut).expect(2);
+    let expected = "the token that BUILDPOOL_TOKEN gives is none: its fingerprint has 57 characters";
+    assert!(malformed.err().contains(expected) && !malformed.err().contains(cut), "{malformed}");
+    let missing = with("").expect(125);
+    assert!(missing.err().contains("no token was given"), "{missing}");
     let plain = pool.buildpool(&["jobs", "--coordinator", &format!("ws://127.0.0.1:{port}")]).expect(125);
     assert!(plain.err().starts_with("buildpool: "), "{plain}");
 }

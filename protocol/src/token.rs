@@ -1,0 +1,153 @@
+//! The form of a token, for whoever makes, sends or checks one: `bp_<id>_<secret>`, and `_<fingerprint>` behind it where the
+//! coordinator has a certificate of its own making. All three are hexadecimal.
+
+use crate::ids::TokenId;
+use std::fmt;
+
+/// What each token begins with.
+pub const PREFIX: &str = "bp_";
+/// Digits of the id.
+pub const ID_DIGITS: usize = 32;
+/// Digits of the secret.
+pub const SECRET_DIGITS: usize = 48;
+/// Digits of the fingerprint: BLAKE3 of the coordinator's certificate (DER).
+pub const FINGERPRINT_DIGITS: usize = 64;
+
+/// A token in its parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// Which token; no secret.
+    pub id: TokenId,
+    /// What its bearer knows.
+    pub secret: &'a str,
+    /// Of the coordinator's certificate.
+    pub fingerprint: Option<&'a str>,
+    /// What is said to the coordinator: all of it but the fingerprint.
+    pub said: &'a str,
+}
+
+/// Takes a token apart.
+///
+/// # Errors
+/// What is wrong with its form. The text itself is not repeated: it may be a secret all the same.
+pub fn parse(text: &str) -> Result<Parts<'_>, FormError> {
+    if text.is_empty() {
+        return Err(FormError::Empty);
+    }
+    let rest = text.strip_prefix(PREFIX).ok_or(FormError::Prefix)?;
+    let mut parts = rest.split('_');
+    let mut part = |what, digits| {
+        let part: Option<&str> = parts.next();
+        part.map(|part| {
+            if is_hex(part, digits) {
+                Ok(part)
+            } else {
+                Err(FormError::Part { what, digits, found: part.len() })
+            }
+        })
+        .transpose()
+    };
+    let missing = |what, digits| FormError::Part { what, digits, found: 0 };
+    let id = part("id", ID_DIGITS)?.ok_or_else(|| missing("id", ID_DIGITS))?;
+    let secret = part("secret", SECRET_DIGITS)?.ok_or_else(|| missing("secret", SECRET_DIGITS))?;
+    let fingerprint = part("fingerprint", FINGERPRINT_DIGITS)?;
+    if parts.next().is_some() {
+        return Err(FormError::More);
+    }
+    let said = fingerprint.map_or(text, |fingerprint| &text[..text.len() - fingerprint.len() - 1]);
+    let id = id.parse().map_err(|_| missing("id", ID_DIGITS))?;
+    Ok(Parts { id, secret, fingerprint, said })
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+impl fmt::Debug for Parts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Why a text is no token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FormError {
+    /// It is empty.
+    Empty,
+    /// It begins otherwise.
+    Prefix,
+    /// A part is not so many hexadecimal digits.
+    Part {
+        /// Which.
+        what: &'static str,
+        /// How many are valid.
+        digits: usize,
+        /// How many bytes there are.
+        found: usize,
+    },
+    /// Something comes behind the last part.
+    More,
+}
+
+impl fmt::Display for FormError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("it is empty")?,
+            Self::Prefix => write!(f, "it does not begin with `{PREFIX}`")?,
+            Self::Part { what, digits, found } if found == digits => {
+                write!(f, "its {what} has something else than hexadecimal digits")?;
+            }
+            Self::Part { what, digits, found } => {
+                write!(f, "its {what} has {found} characters, and {digits} hexadecimal digits are valid")?;
+            }
+            Self::More => f.write_str("something stands behind its fingerprint")?,
+        }
+        f.write_str("; a valid one is as `buildpool token create` prints it, bp_ID_SECRET or bp_ID_SECRET_FINGERPRINT")
+    }
+}
+
+impl std::error::Error for FormError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{FINGERPRINT_DIGITS, FormError, ID_DIGITS, SECRET_DIGITS, parse};
+
+    fn whole() -> (String, String) {
+        let said = format!("bp_{}_{}", "0a".repeat(ID_DIGITS / 2), "B7".repeat(SECRET_DIGITS / 2));
+        let pin = "c".repeat(FINGERPRINT_DIGITS);
+        (format!("{said}_{pin}"), said)
+    }
+
+    #[test]
+    fn a_token_is_taken_apart() {
+        let (token, said) = whole();
+        let parts = parse(&token).unwrap();
+        assert_eq!((parts.said, parts.fingerprint), (said.as_str(), Some(&*"c".repeat(64))));
+        assert_eq!(parts.secret, "B7".repeat(24));
+        let short = parse(&said).unwrap();
+        assert_eq!((short.said, short.fingerprint, short.id), (said.as_str(), None, parts.id));
+        assert!(!format!("{parts:?}").contains("B7"), "it shows no secret");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_the_text_is_not_repeated() {
+        let (token, said) = whole();
+        for (text, expected) in [
+            (String::new(), "it is empty"),
+            ("s3cret".into(), "does not begin with `bp_`"),
+            ("bp_".into(), "its id has 0 characters"),
+            ("bp_1_2".into(), "its id has 1 characters, and 32 hexadecimal digits are valid"),
+            (said[..said.len() - 1].to_owned(), "its secret has 47 characters"),
+            (format!("{}g", &said[..said.len() - 1]), "its secret has something else"),
+            (said[..35].to_owned(), "its secret has 0 characters"),
+            (format!("{said}_beef"), "its fingerprint has 4 characters"),
+            (format!("{token}_1"), "something stands behind"),
+            (format!("bp_é_{}", &said[36..]), "its id has 2 characters"),
+        ] {
+            let shown = parse(&text).unwrap_err().to_string();
+            assert!(shown.contains(expected) && shown.contains("token create"), "{text}: {shown}");
+            assert!(text.len() < 20 || !shown.contains(&text), "{shown}");
+        }
+        assert_eq!(parse(""), Err(FormError::Empty));
+    }
+}
