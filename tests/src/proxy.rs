@@ -56,6 +56,8 @@ struct Plan {
     refuses: bool,
     /// Each connection is reset when it has carried this many bytes, both ways together.
     reset_after: Option<u64>,
+    /// In this direction nothing is carried beyond so many bytes, over all connections.
+    most: [Option<u64>; 2],
 }
 
 /// A proxy in front of one address, on a port and with a thread of its own. It ends with the value.
@@ -120,6 +122,7 @@ impl Proxy {
             plan.flows = [Flow::Pass; 2];
             plan.refuses = false;
             plan.reset_after = None;
+            plan.most = [None; 2];
         });
     }
 
@@ -139,6 +142,14 @@ impl Proxy {
     /// Resets each connection when it has carried this many bytes, both ways together, until healed.
     pub fn reset_after(&self, bytes: u64) {
         self.plan.send_modify(|plan| plan.reset_after = Some(bytes));
+    }
+
+    /// Holds a direction when it has carried this many bytes more, until healed; gives how many that are over all. Exact where one
+    /// connection stands at a time.
+    pub fn hold_after(&self, direction: Direction, bytes: u64) -> u64 {
+        let most = self.bytes(direction) + bytes;
+        self.plan.send_modify(|plan| plan.most[direction.index()] = Some(most));
+        most
     }
 
     /// Connections that were made.
@@ -236,14 +247,7 @@ impl Lane<'_> {
             let (most, pause) = match plan.flows[index] {
                 Flow::Trickle(pause) => (1, pause),
                 Flow::Delay(pause) => (BUFFER_BYTES, pause),
-                Flow::Pass | Flow::Hold => {
-                    // No more than may be carried, so that a connection ends within a message.
-                    let left = plan
-                        .reset_after
-                        .map(|most| most.saturating_sub(self.carried.load(Ordering::Relaxed)));
-                    let left = left.and_then(|left| usize::try_from(left).ok()).unwrap_or(BUFFER_BYTES);
-                    (left.clamp(1, BUFFER_BYTES), Duration::ZERO)
-                }
+                Flow::Pass | Flow::Hold => (self.allowed(&plan), Duration::ZERO),
             };
             let count = match self.from.read(&mut buffer[..most]).await {
                 Ok(0) | Err(_) => {
@@ -256,18 +260,43 @@ impl Lane<'_> {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            if self.may_pass().await.is_none() || self.to.write_all(&buffer[..count]).await.is_err() {
-                return;
+            let mut rest = &buffer[..count];
+            while !rest.is_empty() {
+                // What may be carried may have changed while it was read.
+                let Some(plan) = self.may_pass().await else { return };
+                let (now, later) = rest.split_at(rest.len().min(self.allowed(&plan)));
+                if self.to.write_all(now).await.is_err() {
+                    return;
+                }
+                self.carried.fetch_add(now.len() as u64, Ordering::Relaxed);
+                self.counts.bytes[index].fetch_add(now.len() as u64, Ordering::Relaxed);
+                rest = later;
             }
-            self.carried.fetch_add(count as u64, Ordering::Relaxed);
-            self.counts.bytes[index].fetch_add(count as u64, Ordering::Relaxed);
         }
+    }
+
+    /// How many bytes may be carried at once, so that a connection ends or is held within a message: one at least.
+    fn allowed(&self, plan: &Plan) -> usize {
+        let carried = self.carried.load(Ordering::Relaxed);
+        let of_connection = plan.reset_after.map(|most| most.saturating_sub(carried));
+        let of_all = plan.most[self.direction.index()].map(|most| most.saturating_sub(self.carried_of_all()));
+        let least = [of_connection, of_all].into_iter().flatten().min();
+        least.and_then(|left| usize::try_from(left).ok()).unwrap_or(BUFFER_BYTES).clamp(1, BUFFER_BYTES)
+    }
+
+    /// Bytes of this direction over all connections.
+    fn carried_of_all(&self) -> u64 {
+        self.counts.bytes[self.direction.index()].load(Ordering::Relaxed)
     }
 
     /// Waits until this direction carries something; none when the proxy ends.
     async fn may_pass(&mut self) -> Option<Plan> {
-        let (index, number) = (self.direction.index(), self.number);
-        let passes = |plan: &Plan| plan.flows[index] != Flow::Hold && number >= plan.dead_before[index];
+        let (index, number, carried) = (self.direction.index(), self.number, self.carried_of_all());
+        let passes = |plan: &Plan| {
+            plan.flows[index] != Flow::Hold
+                && number >= plan.dead_before[index]
+                && plan.most[index].is_none_or(|most| carried < most)
+        };
         self.plan.wait_for(passes).await.map(|plan| *plan).ok()
     }
 }
@@ -340,6 +369,28 @@ mod tests {
             stream.read_exact(&mut answer).unwrap();
             assert_eq!(&answer, b"b");
         }
+    }
+
+    #[test]
+    fn a_direction_is_held_after_its_bytes_also_on_another_connection() {
+        let proxy = echo();
+        let mut stream = TcpStream::connect(proxy.address()).unwrap();
+        assert_eq!(said(&mut stream, b"before"), b"before");
+        assert_eq!(proxy.hold_after(Direction::Up, 3), 9);
+        stream.write_all(b"12345").unwrap();
+        let mut answer = [0; 3];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!((&answer, proxy.bytes(Direction::Up)), (b"123", 9));
+        proxy.reset();
+        wait_until("it is reset", || proxy.resets() == 1);
+        let mut other = TcpStream::connect(proxy.address()).unwrap();
+        other.write_all(b"12").unwrap();
+        wait_until("it stands", || proxy.connections() == 2);
+        assert_eq!(proxy.bytes(Direction::Up), 9);
+        proxy.heal();
+        let mut answer = [0; 2];
+        other.read_exact(&mut answer).unwrap();
+        assert_eq!((&answer, proxy.bytes(Direction::Up)), (b"12", 11));
     }
 
     #[test]
