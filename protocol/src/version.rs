@@ -2,6 +2,7 @@
 //!
 //! Ledger, newest first; one sentence a version. A coordinator serves its own version and the one before.
 //!
+//! * 2: `follow` names the stream that it is for, and stretches of a log without it may be left out.
 //! * 1: the first.
 
 use serde::{Deserialize, Serialize};
@@ -9,9 +10,11 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The newest version that this build speaks.
-pub const NEWEST: u16 = 1;
+pub const NEWEST: u16 = 2;
 /// The oldest version that this build speaks.
 pub const OLDEST: u16 = 1;
+/// From this version on `follow` may be for one stream only.
+pub const FOLLOW_OF_ONE_STREAM: u16 = 2;
 
 /// The versions that a peer speaks, both ends included. As text `1` or `1..2`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -8,6 +8,7 @@ use crate::terminal::screen::{Item, Screen};
 use buildpool_gateway::client::{Client, FollowQuery, JobEvent, Output};
 use buildpool_protocol::client_link::{Cursor, LogQuery, StreamChoice};
 use buildpool_protocol::output::{ChunkKind, Stream};
+use buildpool_protocol::version::FOLLOW_OF_ONE_STREAM;
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -92,34 +93,62 @@ pub(super) fn gaps(output: &Output) -> Vec<String> {
         .collect()
 }
 
-/// The last lines, and where the log ended. The coordinator begins at least as many lines before the end.
+/// The last lines, and where the log ended. The coordinator begins at least as many lines before the end. One of an older version
+/// counts those of the other stream too, and is asked to begin earlier until there are enough.
 async fn last_lines(
     client: &Client,
     arguments: &LogsArguments,
     lines: u64,
 ) -> Result<(Tail, Cursor), Failure> {
+    let counts_one = client.pool().protocol >= FOLLOW_OF_ONE_STREAM || arguments.stream.only().is_none();
+    let mut asked = lines;
+    loop {
+        let gathered = gather(client, arguments, lines, asked).await?;
+        if counts_one || gathered.tail.is_full() || gathered.from_start {
+            return Ok((gathered.tail, gathered.end));
+        }
+        asked = asked.max(1).saturating_mul(16);
+    }
+}
+
+struct Gathered {
+    tail: Tail,
+    /// Nothing came before.
+    from_start: bool,
+    end: Cursor,
+}
+
+async fn gather(
+    client: &Client,
+    arguments: &LogsArguments,
+    lines: u64,
+    asked: u64,
+) -> Result<Gathered, Failure> {
     let query = FollowQuery {
         job: arguments.id.clone(),
         attempt: arguments.attempt,
         to_end: true,
-        tail: Some(lines),
+        tail: Some(asked),
         stream: arguments.stream,
         ..FollowQuery::default()
     };
-    let (mut tail, mut last) = (Tail::new(lines), Cursor::default());
+    let mut gathered = Gathered { tail: Tail::new(lines), from_start: true, end: Cursor::default() };
     let mut events = client.follow(query).await?;
+    let mut begun = false;
     while let Some(event) = events.next().await {
         match event {
             JobEvent::Output(output) => {
+                gathered.from_start &= begun || output.from == 0;
+                begun = true;
                 for chunk in output.chunks {
                     let stream = chunk.header.stream;
                     let is_one = arguments.stream == StreamChoice::Interleaved;
                     if arguments.stream.wants(stream) && chunk.header.kind == ChunkKind::Data {
-                        tail.push(if is_one { Stream::Stdout } else { stream }, chunk.payload);
+                        gathered.tail.push(if is_one { Stream::Stdout } else { stream }, chunk.payload);
                     }
                 }
             }
-            JobEvent::End(cursor) => last = cursor,
+            JobEvent::End(cursor) => gathered.end = cursor,
             JobEvent::OutputLost(error) => return Err(Failure::of(REFUSED, &error)),
             JobEvent::Failed(error) => return Err(error.into()),
             JobEvent::Accepted { .. }
@@ -128,7 +157,7 @@ async fn last_lines(
             | JobEvent::Complete(_) => {}
         }
     }
-    Ok((tail, last))
+    Ok(gathered)
 }
 
 /// The last lines of what comes, in its order. A last line without an end counts as one.
@@ -138,11 +167,12 @@ struct Tail {
     pieces: VecDeque<(Stream, Bytes)>,
     /// Line ends in the pieces.
     ends: u64,
+    cut: bool,
 }
 
 impl Tail {
     fn new(lines: u64) -> Self {
-        Self { lines, pieces: VecDeque::new(), ends: 0 }
+        Self { lines, pieces: VecDeque::new(), ends: 0, cut: false }
     }
 
     fn push(&mut self, stream: Stream, bytes: Bytes) {
@@ -154,6 +184,7 @@ impl Tail {
         {
             self.ends -= ends_in(first);
             self.pieces.pop_front();
+            self.cut = true;
         }
     }
 
@@ -176,6 +207,11 @@ impl Tail {
         None
     }
 
+    /// Whether something came before the last lines.
+    fn is_full(&self) -> bool {
+        self.cut || self.lines == 0 || self.start().is_some_and(|start| start != (0, 0))
+    }
+
     fn finish(mut self) -> impl Iterator<Item = (Stream, Bytes)> {
         let (index, at) = self.start().unwrap_or_default();
         self.pieces.drain(..index);
@@ -196,27 +232,28 @@ mod tests {
     use buildpool_protocol::output::Stream;
     use bytes::Bytes;
 
-    fn tail<'a>(lines: u64, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    fn tail<'a>(lines: u64, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, bool) {
         let mut tail = Tail::new(lines);
         for piece in pieces {
             tail.push(Stream::Stdout, Bytes::copy_from_slice(piece));
         }
-        tail.finish().flat_map(|(_, bytes)| bytes).collect()
+        let is_full = tail.is_full();
+        (tail.finish().flat_map(|(_, bytes)| bytes).collect(), is_full)
     }
 
     #[test]
     fn a_tail_has_exactly_its_lines_however_they_come() {
-        for (lines, whole, expected) in [
-            (2, &b"a\nb\nc\n"[..], &b"b\nc\n"[..]),
-            (2, b"a\nb\nc", b"b\nc"),
-            (2, b"b\nc\n", b"b\nc\n"),
-            (1, b"\n\n", b"\n"),
-            (5, b"", b""),
-            (0, b"a\n", b""),
-            (1, b"\xff\0", b"\xff\0"),
+        for (lines, whole, expected, full) in [
+            (2, &b"a\nb\nc\n"[..], &b"b\nc\n"[..], true),
+            (2, b"a\nb\nc", b"b\nc", true),
+            (2, b"b\nc\n", b"b\nc\n", false),
+            (1, b"\n\n", b"\n", true),
+            (5, b"", b"", false),
+            (0, b"a\n", b"", true),
+            (1, b"\xff\0", b"\xff\0", false),
         ] {
-            assert_eq!(tail(lines, [whole]), expected, "{whole:?}");
-            assert_eq!(tail(lines, whole.chunks(1)), expected, "{whole:?}");
+            assert_eq!(tail(lines, [whole]), (expected.to_vec(), full), "{whole:?}");
+            assert_eq!(tail(lines, whole.chunks(1)), (expected.to_vec(), full), "{whole:?}");
         }
     }
 

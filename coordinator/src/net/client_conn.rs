@@ -11,6 +11,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{REGISTER_WITHIN, SILENCE_MAX};
+use buildpool_protocol::version::FOLLOW_OF_ONE_STREAM;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use std::collections::HashMap;
@@ -75,16 +76,10 @@ pub(crate) struct Submitted {
 }
 
 pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal) {
-    if let Err(error) = register(&mut socket, &shared, &principal).await {
-        let text = frame::encode_control(&ToClient::Error { request: None, error });
-        // Gone or not, the connection ends here.
-        let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
-            socket.send(Message::Text(text.into())).await?;
-            socket.send(Message::Close(None)).await
-        })
-        .await;
-        return;
-    }
+    let protocol = match register(&mut socket, &shared, &principal).await {
+        Ok(protocol) => protocol,
+        Err(error) => return refuse(&mut socket, error).await,
+    };
     shared.metrics.client_connections.inc();
     let connection = shared.hub.number();
     let replies = shared.hub.add_client(connection);
@@ -99,6 +94,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let tasks = JoinSet::new();
     Connection {
         back,
+        protocol,
         replies,
         tasks,
         transfers,
@@ -116,7 +112,18 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     }
 }
 
-async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal) -> Result<(), LinkError> {
+async fn refuse(socket: &mut WebSocket, error: LinkError) {
+    let text = frame::encode_control(&ToClient::Error { request: None, error });
+    // Gone or not, the connection ends here.
+    let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
+        socket.send(Message::Text(text.into())).await?;
+        socket.send(Message::Close(None)).await
+    })
+    .await;
+}
+
+/// The version that is spoken from here on.
+async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal) -> Result<u16, LinkError> {
     let malformed = |text: &str| LinkError::new(ErrorCode::Malformed, text);
     let first = match tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await {
         Ok(Some(Ok(Message::Text(text)))) => text,
@@ -134,7 +141,8 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
         role: principal.role,
     };
     let sent = socket.send(Message::Text(frame::encode_control(&answer).into())).await;
-    sent.map_err(|_| malformed("the client went away"))
+    sent.map_err(|_| malformed("the client went away"))?;
+    Ok(protocol)
 }
 
 /// Writes until both queues end or the client stops taking. Control goes first.
@@ -166,6 +174,8 @@ async fn write(
 
 struct Connection {
     back: Back,
+    /// The version that is spoken.
+    protocol: u16,
     replies: mpsc::Receiver<Reply>,
     tasks: JoinSet<()>,
     transfers: Peer,
@@ -312,11 +322,12 @@ impl Connection {
                 let (taken, window) = watch::channel(None);
                 self.follows.insert(request, taken);
                 let back = self.back.clone();
+                let only = stream.only().filter(|_| self.protocol >= FOLLOW_OF_ONE_STREAM);
                 self.tasks.spawn(async move {
                     match back.shared.resolve(&job) {
                         Ok(job) => {
                             let from = follow::From::of(cursor, attempt, tail);
-                            let plan = follow::Plan { request, job, from, to_end, only: stream.only() };
+                            let plan = follow::Plan { request, job, from, to_end, only };
                             follow::follow(back, plan, window).await;
                         }
                         Err(error) => back.refuse(request, error).await,
