@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{Coordinator, Worker, binary, config, pool, processes_of, shell, until};
 
 /// A daemon in a process of its own, so that it can be killed.
@@ -226,6 +226,41 @@ async fn a_cut_off_keeper_ends_its_tree_before_the_job_may_run_elsewhere() {
     assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::CutOff));
     coordinator.cancel(waiting);
     coordinator.outcome(waiting).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_only_heard_keeps_its_jobs_and_is_registered_later() {
+    let data = tempfile::tempdir().expect("a directory");
+    let coordinator = Coordinator::start().await;
+    // Half of it is the keeper's own limit, which no pause of a busy machine reaches.
+    let lost_after = Duration::from_secs(24);
+    coordinator.read(|book| {
+        book.lost_after = Some(lost_after);
+        book.report_every = Some(Duration::from_millis(200));
+    });
+    let _worker = Worker::start(config(&coordinator, data.path()));
+    coordinator.registered(1).await;
+    let lease = coordinator.grant(shell("echo running; exec sleep 1000"));
+    coordinator.until_output(lease, "running").await;
+    coordinator.read(|book| book.is_full = true);
+    coordinator.cut();
+    coordinator.registered(2).await;
+    let (begun, before) = (Instant::now(), coordinator.read(|book| book.reports));
+    until("it to have reported for longer than the limit", || {
+        let reports = coordinator.read(|book| book.reports);
+        (begun.elapsed() > lost_after / 2 + Duration::from_secs(1) && reports > before + 3).then_some(())
+    })
+    .await;
+    assert_eq!(coordinator.read(|book| (book.connections, book.completes)), (2, 0));
+    assert!(!processes_of(lease).is_empty(), "its job goes on");
+    coordinator.read(|book| {
+        book.is_full = false;
+        book.welcome();
+    });
+    coordinator.cancel(lease);
+    let acted = coordinator.outcome(lease).await.acted;
+    assert!(matches!(acted, Some(Acted::Cancelled { .. })), "{acted:?}");
+    assert_eq!(coordinator.stdout(lease), b"running\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

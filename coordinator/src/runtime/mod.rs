@@ -13,7 +13,7 @@ use crate::hub::{Hub, Reply, WorkerOut};
 use crate::metrics::Metrics;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
 use buildpool_digest::Digest;
-use buildpool_pool::{Completed, Effect, Input, LiveJob, Now, Pool, WorkerView};
+use buildpool_pool::{Completed, Effect, Input, LiveJob, Now, Pool, Session, WorkerView};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use records::Mirror;
@@ -26,6 +26,8 @@ use tokio::sync::{mpsc, oneshot};
 const COMMANDS_MAX: usize = 4_096;
 /// Commands that share one transaction.
 const BATCH_MAX: usize = 256;
+/// Records that wait for the disk at which workers that register are left to wait as well, to be heard later.
+const RECORDS_WAITING_MAX: usize = 65_536;
 /// How long a refused write waits before it is tried again.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -315,6 +317,7 @@ impl Runtime {
                 );
                 self.parts.hub.set_degraded(Some(error.to_string()));
                 is_degraded = true;
+                self.hear_newcomers(0);
             }
             self.wait_for_room(commands).await;
         }
@@ -325,7 +328,7 @@ impl Runtime {
         self.records.clear();
     }
 
-    /// Waits before records are written again. Who only asks is answered meanwhile, and so are workers that report: that
+    /// Waits before records are written again. Who only asks is answered meanwhile, and so are workers that register or report: that
     /// they were heard decides nothing, and without it their keepers would end what runs. Everything else keeps its place.
     async fn wait_for_room(&mut self, commands: &mut mpsc::Receiver<Command>) {
         self.answer_ahead();
@@ -340,8 +343,15 @@ impl Runtime {
                 // At worst an equal submit gets the same end once more.
                 Some(Command::Input(Input::Delivered { .. })) => {}
                 // What it says is said again with the next report; what should become of each attempt waits for the disk.
-                Some(Command::Input(Input::Reported { session, .. })) => {
-                    self.parts.hub.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
+                Some(Command::Input(Input::Reported { session, .. })) => self.heard(session),
+                // Decided now, so that its time begins anew before anybody could take it for lost; said when it is on disk. So is that
+                // a connection is gone: its worker may come back from another start.
+                Some(Command::Input(input @ (Input::Registered { .. } | Input::Gone { .. })))
+                    if self.records.len() < RECORDS_WAITING_MAX =>
+                {
+                    let first = self.effects.len();
+                    self.handle(input);
+                    self.hear_newcomers(first);
                 }
                 Some(Command::Input(input)) => self.hold_back(input),
                 Some(command @ Command::Completed(_)) => self.held_back.push_back(command),
@@ -352,6 +362,19 @@ impl Runtime {
                 None => return until.await,
             }
         }
+    }
+
+    /// Tells the workers whose welcome waits for the disk, from this effect on, that they were heard.
+    fn hear_newcomers(&self, first: usize) {
+        for effect in self.effects.iter().skip(first) {
+            if let Effect::Welcome { session, .. } = effect {
+                self.heard(*session);
+            }
+        }
+    }
+
+    fn heard(&self, session: Session) {
+        self.parts.hub.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
     }
 
     fn hold_back(&mut self, input: Input) {

@@ -205,12 +205,11 @@ impl Coordinator {
     // ---- connections
 
     pub(crate) fn hear(&mut self, id: ConnectionId, message: Up, now: Time, truth: &mut Truth) {
+        let is_refused = self.is_refused(now);
         let Some(running) = &mut self.running else { return };
         let connected = running.connections.entry(id).or_insert(Connected { session: None, heard_at: now });
         connected.heard_at = now;
         let session = connected.session;
-        let is_refused =
-            self.full_until > now && running.batch.as_ref().is_some_and(|batch| batch.done_at <= now);
         match (message, session) {
             (Up::Message(message), None) => {
                 if let FromWorker::Register(register) = *message {
@@ -218,11 +217,12 @@ impl Coordinator {
                     let session = Session(self.sessions);
                     connected.session = Some(session);
                     running.sessions.insert(session, id);
-                    running.inbox.push_back(Input::Registered {
-                        session,
-                        register,
-                        token: "workers".to_owned(),
-                    });
+                    let input = Input::Registered { session, register, token: "workers".to_owned() };
+                    if is_refused {
+                        self.decide_while_full(input, now, truth);
+                    } else {
+                        running.inbox.push_back(input);
+                    }
                 }
             }
             (Up::Message(message), Some(session)) => match *message {
@@ -322,7 +322,32 @@ impl Coordinator {
         let Some(running) = &mut self.running else { return };
         if let Some(Connected { session: Some(session), .. }) = running.connections.remove(&id) {
             running.sessions.remove(&session);
-            running.inbox.push_back(Input::Gone { session });
+            if self.is_refused(now) {
+                self.decide_while_full(Input::Gone { session }, now, truth);
+            } else if let Some(running) = &mut self.running {
+                running.inbox.push_back(Input::Gone { session });
+            }
+        }
+    }
+
+    /// Whether records wait for a disk that takes none.
+    fn is_refused(&self, now: Time) -> bool {
+        let batch = self.running.as_ref().and_then(|running| running.batch.as_ref());
+        self.full_until > now && batch.is_some_and(|batch| batch.done_at <= now)
+    }
+
+    /// What workers come and go by is decided at once, and said when it is on disk; who comes is told that it was heard.
+    fn decide_while_full(&mut self, input: Input, now: Time, truth: &mut Truth) {
+        let Some(mut batch) = self.running.as_mut().and_then(|running| running.batch.take()) else { return };
+        let first = batch.effects.len();
+        self.decide(input, &mut batch, now, truth);
+        for effect in batch.effects.iter().skip(first) {
+            if let Effect::Welcome { session, .. } = effect {
+                self.send(*session, ToWorker::Desired { desired: Vec::new() }, now, truth);
+            }
+        }
+        if let Some(running) = &mut self.running {
+            running.batch = Some(batch);
         }
     }
 

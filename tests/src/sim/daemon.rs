@@ -42,6 +42,7 @@ struct Preparing {
 struct Link {
     id: ConnectionId,
     is_registered: bool,
+    is_heard: bool,
     asked_at: VecDeque<Duration>,
     heard_at: Duration,
     report_at: Duration,
@@ -194,6 +195,7 @@ impl Daemon {
         self.link = Some(Link {
             id,
             is_registered: false,
+            is_heard: false,
             asked_at: VecDeque::from([local]),
             heard_at: local,
             report_at: local + SILENCE_MAX,
@@ -252,7 +254,7 @@ impl Daemon {
         let local = host.local(now).continuous;
         let (held, condition) = (self.held(host), self.condition());
         let Some(link) = &mut self.link else { return };
-        if !link.is_registered || link.report_at > local {
+        if !link.is_registered && !link.is_heard || link.report_at > local {
             return;
         }
         link.report_at = local + REPORT_EVERY;
@@ -348,11 +350,15 @@ impl Daemon {
             ToWorker::Registered { lost_after, desired, .. } => {
                 self.lost_after = lost_after;
                 self.backoff_millis = 200;
+                let mut was_heard = false;
                 if let Some(link) = &mut self.link {
                     link.is_registered = true;
                     link.report_at = local + REPORT_EVERY;
+                    was_heard = link.is_heard;
                 }
-                self.answered(host, now);
+                if !was_heard {
+                    self.answered(host, now);
+                }
                 for desired in desired {
                     if let Desired::Continue { lease, position } = &desired
                         && let Some(link) = &mut self.link
@@ -364,6 +370,10 @@ impl Daemon {
                 self.changed(local);
             }
             ToWorker::Desired { desired } => {
+                if let Some(link) = self.link.as_mut().filter(|link| !link.is_registered && !link.is_heard) {
+                    link.is_heard = true;
+                    link.report_at = local + REPORT_EVERY;
+                }
                 self.answered(host, now);
                 for desired in desired {
                     self.want(host, desired, now, truth);

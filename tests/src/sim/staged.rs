@@ -71,6 +71,16 @@ fn a_coordinator_without_room_for_longer_than_any_lease_costs_no_running_job() {
 }
 
 #[test]
+fn workers_that_come_back_while_the_coordinator_has_no_room_keep_their_jobs() {
+    costs_nothing(&staged(|lost_after| {
+        let mut faults = vec![Fault::FullStore { time: lost_after * 3 }];
+        faults.extend((0..3).flat_map(|_| on_first(|host| Fault::Cut { host })));
+        faults.extend(on_first(|host| Fault::DaemonCrash { host, down: Duration::from_secs(25) }));
+        faults
+    }));
+}
+
+#[test]
 fn a_slow_disk_costs_nothing() {
     costs_nothing(&staged(|lost_after| vec![Fault::SlowStore { time: lost_after }]));
 }

@@ -39,27 +39,44 @@ async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_c
     let Some(pool) = PoolBuilder::default().small_disk("coordinator", 24 << 20).start_on_disk() else {
         return;
     };
-    let enter = async |number: u32| {
+    let enter_by = async |message: &serde_json::Value| {
         let mut peer = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
-        let id = uuid::Uuid::now_v7().to_string();
-        peer.say_json(&register(&id, &format!("odd-{number}"))).await;
+        peer.say_json(message).await;
         peer
     };
-    let mut worker = enter(0).await;
+    let newcomer = |number: usize| register(&uuid::Uuid::now_v7().to_string(), &format!("odd-{number}"));
+    let known = newcomer(0);
+    let mut worker = enter_by(&known).await;
     assert_eq!(worker.hear().await.unwrap()["type"], "registered");
     pool.disk().unwrap().fill();
     let mut others = Vec::new();
     // Each newcomer is a record; there is room for some in what the log of the database has already.
     while !detached(&pool).err().contains("can't write its records") {
-        others.push(enter(1 + u32::try_from(others.len()).unwrap()).await);
+        others.push(enter_by(&newcomer(1 + others.len())).await);
         assert!(others.len() < 2_000, "records are still written");
     }
+    let heard = json!({"type": "desired", "desired": []});
+    let report = json!({"type": "report", "held": [], "condition": {}});
     for _ in 0..3 {
-        worker.say_json(&json!({"type": "report", "held": [], "condition": {}})).await;
-        assert_eq!(worker.hear().await.unwrap(), json!({"type": "desired", "desired": []}));
+        worker.say_json(&report).await;
+        assert_eq!(worker.hear().await.unwrap(), heard);
+    }
+    // One whose record stuck, one that loses its connection, and one that nobody knows yet are heard as well, again and again.
+    drop(worker);
+    let mut back = enter_by(&known).await;
+    let mut late = enter_by(&newcomer(2_000)).await;
+    let stuck = others.last_mut().unwrap();
+    for peer in [&mut *stuck, &mut back, &mut late] {
+        assert_eq!(peer.hear().await.unwrap(), heard);
+        peer.say_json(&report).await;
+        assert_eq!(peer.hear().await.unwrap(), heard);
     }
     pool.disk().unwrap().empty();
-    assert_eq!(others.last_mut().unwrap().hear().await.unwrap()["type"], "registered");
+    for peer in [stuck, &mut back, &mut late] {
+        assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+        peer.say_json(&report).await;
+        assert_eq!(peer.hear().await.unwrap(), heard);
+    }
 }
 
 #[test]

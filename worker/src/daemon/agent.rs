@@ -58,6 +58,8 @@ pub(super) struct Agent {
 pub(super) struct Link {
     pub(super) control: mpsc::Sender<FromWorker>,
     pub(super) is_registered: bool,
+    /// The coordinator can't register it just now, and answers that it hears: that is contact, and it is told how things stand.
+    pub(super) is_heard: bool,
     /// When messages were sent that await an answer, by the continuous clock.
     pub(super) asked_at: VecDeque<Duration>,
     pub(super) report_at: Instant,
@@ -229,7 +231,11 @@ impl Agent {
     }
 
     fn report(&mut self) {
-        if !self.link.as_ref().is_some_and(|link| link.is_registered) {
+        let Some(link) = &mut self.link else { return };
+        if !link.is_registered && !link.is_heard {
+            // There is nothing to be said yet.
+            link.report_at = Instant::now() + self.report_every;
+            link.settle_at = None;
             return;
         }
         self.ask(FromWorker::Report { held: self.held(), condition: self.condition() });

@@ -33,6 +33,7 @@ impl Agent {
         self.link = Some(Link {
             control,
             is_registered: false,
+            is_heard: false,
             asked_at: VecDeque::new(),
             report_at: Instant::now() + self.report_every,
             settle_at: None,
@@ -65,16 +66,25 @@ impl Agent {
                 info!("registered as `{}`", self.config.name);
                 self.report_every = report_every.max(REPORT_SETTLE);
                 self.lost_after = lost_after;
+                let mut was_heard = false;
                 if let Some(link) = &mut self.link {
                     link.is_registered = true;
                     link.report_at = Instant::now() + self.report_every;
+                    was_heard = link.is_heard;
                 }
-                self.answered();
+                // Who was heard before has had its answer.
+                if !was_heard {
+                    self.answered();
+                }
                 for desired in desired {
                     self.want(desired, true);
                 }
             }
             ToWorker::Desired { desired } => {
+                if let Some(link) = self.link.as_mut().filter(|link| !link.is_registered && !link.is_heard) {
+                    info!("the coordinator hears this worker and can't register it yet");
+                    link.is_heard = true;
+                }
                 self.answered();
                 for desired in desired {
                     self.want(desired, false);

@@ -66,6 +66,8 @@ pub(crate) struct Book {
     pub(crate) report_every: Option<Duration>,
     /// Answer no report.
     pub(crate) is_silent: bool,
+    /// Its disk takes no records: who registers or reports is heard, and that is all.
+    pub(crate) is_full: bool,
 }
 
 /// A log as it was received.
@@ -213,20 +215,29 @@ impl Book {
             .collect()
     }
 
+    /// Registers who has said last what it holds.
+    pub(crate) fn welcome(&mut self) {
+        let held = self.held.clone();
+        let desired = self.desired(&held);
+        self.say(ToWorker::Registered {
+            protocol: 1,
+            session: 1,
+            report_every: self.report_every.unwrap_or(Duration::from_secs(10)),
+            lost_after: self.lost_after.unwrap_or(Duration::from_secs(900)),
+            desired,
+        });
+    }
+
     fn hear(&mut self, message: FromWorker) {
         match message {
             FromWorker::Register(register) => {
-                let desired = self.desired(&register.held);
                 self.held.clone_from(&register.held);
                 self.condition = register.condition.clone();
                 self.registers.push(*register);
-                self.say(ToWorker::Registered {
-                    protocol: 1,
-                    session: 1,
-                    report_every: self.report_every.unwrap_or(Duration::from_secs(10)),
-                    lost_after: self.lost_after.unwrap_or(Duration::from_secs(900)),
-                    desired,
-                });
+                if self.is_full {
+                    return self.say(ToWorker::Desired { desired: Vec::new() });
+                }
+                self.welcome();
                 let grants: Vec<_> = self
                     .grants
                     .values()
@@ -239,7 +250,7 @@ impl Book {
             }
             FromWorker::Report { held, condition } => {
                 self.reports += 1;
-                let desired = self.desired(&held);
+                let desired = if self.is_full { Vec::new() } else { self.desired(&held) };
                 self.held = held;
                 self.condition = condition;
                 if !self.is_silent {
