@@ -41,6 +41,11 @@ impl Failure {
         Self::new(code, format!("{what}: {}", chain(error)))
     }
 
+    /// The same, with more to be said behind it.
+    pub(crate) fn and(self, more: &str) -> Self {
+        Self { message: format!("{}; {more}", self.message()), ..self }
+    }
+
     /// What is said.
     pub(crate) fn message(&self) -> &str {
         self.message.trim_end()

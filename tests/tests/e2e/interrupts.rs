@@ -1,9 +1,9 @@
 //! Ctrl-C, and clients that just die.
 
-use buildpool_tests::{Finished, Place, wait_until};
+use buildpool_tests::{Finished, Place, Pool, PoolBuilder, wait_for, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::process::{Child, Stdio};
 
 fn start(place: &Place, text: &str) -> Child {
@@ -73,4 +73,69 @@ fn a_client_that_dies_leaves_its_job_running() {
     wait_until("the job ends by itself", || only_job(&place)["verdict"] == "passed");
     let id = only_job(&place)["job_id"].as_str().unwrap().to_owned();
     assert_eq!(place.buildpool(&["logs", &id]).expect(0).out(), "ready\ndone\n");
+}
+
+#[test]
+fn a_token_that_is_revoked_during_a_run_ends_the_client_and_says_where_the_job_is() {
+    let pool = Pool::start(1);
+    let token = pool.buildpool(&["token", "create", "--role", "submit", "--name", "ci"]).expect(0).out();
+    let go = pool.place().file("go");
+    let text = format!("echo ready; while [ ! -e {} ]; do sleep 0.05; done; echo done", go.display());
+    let mut command = pool.command(&["run", "--no-snapshot", "--", "sh", "-c", &text]);
+    command.env("BUILDPOOL_TOKEN", token.trim()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let id = wait_for("the job runs", || {
+        let jobs = pool.buildpool(&["jobs", "--state", "running", "--json"]).expect(0).json();
+        Some(jobs[0]["job_id"].as_str()?.to_owned())
+    });
+    pool.buildpool(&["token", "revoke", "ci"]).expect(0);
+    let ended = Finished::from(child.wait_with_output().unwrap()).expect(125);
+    assert!(ended.err().contains("does not accept the token"), "{ended}");
+    assert!(ended.err().contains(&format!("job {id} is not affected: `buildpool logs -f {id}`")), "{ended}");
+    std::fs::write(&go, "").unwrap();
+    let again = pool.buildpool(&["logs", "-f", &id]).expect(0);
+    assert_eq!(again.out(), "ready\ndone\n");
+    assert_eq!(pool.wait_for_state(&id, "done")["verdict"], "passed");
+}
+
+#[test]
+fn who_has_no_terminal_hears_once_why_its_job_waits() {
+    let pool = PoolBuilder::default().worker(&["--slots", "1"]).start();
+    let go = pool.place().file("go");
+    let text = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let holder =
+        pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0).out();
+    pool.wait_for_state(holder.trim(), "running");
+    let start = |form: &[&str]| {
+        let words = [&["run", "--no-snapshot"], form, &["--", "echo", "ran"]].concat();
+        let mut command = pool.command(&words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut streamed = start(&[]);
+    let mut digested = start(&["--output", "digest"]);
+    let mut built = start(&["--several"]);
+    let json = start(&["--output", "json"]);
+    let said = |child: &mut Child| {
+        let mut line = String::new();
+        let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+        stderr.read_line(&mut line).unwrap();
+        (line, stderr)
+    };
+    let mut rests = Vec::new();
+    for child in [&mut streamed, &mut digested, &mut built] {
+        let (line, rest) = said(child);
+        assert!(line.starts_with("buildpool: waiting: "), "{line}");
+        assert!(line.trim_end().len() > "buildpool: waiting: ".len(), "{line}");
+        rests.push(rest);
+    }
+    std::fs::write(&go, "").unwrap();
+    for (child, mut rest) in [streamed, digested, built].into_iter().zip(rests) {
+        let mut more = String::new();
+        rest.read_to_string(&mut more).unwrap();
+        let ended = Finished::from(child.wait_with_output().unwrap()).expect(0);
+        assert!(ended.out().contains("ran") || ended.out().contains("passed"), "{ended}");
+        assert!(!more.contains("waiting: "), "once is enough: {more}");
+    }
+    let json = Finished::from(json.wait_with_output().unwrap()).expect(0);
+    assert_eq!((json.json()["verdict"].as_str(), json.err().as_str()), (Some("passed"), ""));
 }

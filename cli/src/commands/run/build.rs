@@ -1,5 +1,6 @@
 //! Several jobs of one call: the same command on several labels, several commands, or both. One tree, one answer.
 
+use super::waiting::Waiting;
 use crate::arguments::{LabelSet, OutputForm, RunArguments};
 use crate::exit;
 use crate::failure::{Failure, INTERRUPTED, POOL, USAGE};
@@ -13,6 +14,7 @@ use buildpool_protocol::report::{JobResult, SnapshotInfo, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -40,6 +42,8 @@ impl Build {
     ) -> Result<Self, Failure> {
         let mut build = Self { client, id: builds::new_id(), jobs: Vec::new() };
         for spec in specs(arguments, &spec, build.id)? {
+            // Why the first of them waits is said for all.
+            let progress = build.jobs.is_empty() && !arguments.detach && arguments.output != OutputForm::Json;
             let submit = SubmitMessage {
                 job: new_job_id(),
                 spec,
@@ -49,7 +53,7 @@ impl Build {
                 snapshot: snapshot.clone(),
                 wait: !arguments.detach,
                 follow: false,
-                progress: false,
+                progress,
             };
             match accepted(&build.client, submit).await {
                 Ok(job) => build.jobs.push(job),
@@ -109,7 +113,7 @@ impl Build {
                 }
                 done = waits.join_next() => match done {
                     Some(Ok((index, result))) => {
-                        let result = result?;
+                        let result = result.map_err(|error| Failure::from(error).and(&self.goes_on()))?;
                         // A build of which one job can never run is over.
                         if result.verdict == Some(Verdict::Rejected) && !is_cancelled {
                             is_cancelled = true;
@@ -122,6 +126,14 @@ impl Build {
                 },
             }
         }
+    }
+
+    /// What becomes of its jobs when this client can't go on, and how they are found.
+    fn goes_on(&self) -> String {
+        let name = builds::name(self.id);
+        format!(
+            "the jobs of {name} are not affected: `buildpool jobs` lists them, `buildpool job ID --wait 1h` waits for one"
+        )
     }
 
     /// Says why the build can't be, and takes its other jobs along.
@@ -188,10 +200,16 @@ async fn accepted(client: &Client, submit: SubmitMessage) -> Result<(String, Job
 }
 
 async fn ended(events: &mut JobEvents) -> Result<JobResult, ClientError> {
+    let mut waiting = Waiting::default();
     loop {
         match events.next().await {
             Some(JobEvent::Complete(result)) => return Ok(*result),
             Some(JobEvent::Failed(error)) => return Err(error),
+            Some(JobEvent::Progress(progress)) => {
+                if let Some(text) = waiting.note(&progress, Instant::now()) {
+                    terminal::warn(&text);
+                }
+            }
             Some(_) => {}
             None => return Err(ClientError::Closed),
         }

@@ -2,6 +2,7 @@
 
 mod build;
 mod spec;
+mod waiting;
 mod watch;
 
 use crate::arguments::{Fallback, OutputForm, RunArguments};
@@ -47,7 +48,8 @@ async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
         snapshot: snapshot.map(|snapshot| snapshot.info()),
         wait: !arguments.detach,
         follow: streams && !arguments.detach,
-        progress: on_terminal && !arguments.detach,
+        // On a terminal for its line, elsewhere for the word on why it waits.
+        progress: !arguments.detach && (on_terminal || arguments.output != OutputForm::Json),
     };
     if arguments.detach {
         return detach(&client, submit).await;

@@ -1,5 +1,6 @@
 //! From a submit to an exit code: output as it comes, a progress line for a person, Ctrl-C.
 
+use super::waiting::Waiting;
 use crate::arguments::OutputForm;
 use crate::commands::logs::gaps;
 use crate::exit;
@@ -29,6 +30,8 @@ pub(super) struct Watch {
     client: Client,
     events: JobEvents,
     job: String,
+    /// The pool has it: whatever becomes of this client, it goes on.
+    is_accepted: bool,
     form: OutputForm,
     on_terminal: bool,
     screen: Screen,
@@ -39,6 +42,7 @@ pub(super) struct Watch {
     /// Waits for room on the screen; no event is taken meanwhile.
     pending: VecDeque<Item>,
     progress: ProgressLine,
+    waiting: Waiting,
     cancelling: JoinSet<Result<(), ClientError>>,
     is_cancelled: bool,
 }
@@ -73,6 +77,7 @@ impl Watch {
             client,
             events,
             job,
+            is_accepted: false,
             form,
             on_terminal,
             screen,
@@ -80,6 +85,7 @@ impl Watch {
             mentioned: false,
             pending: VecDeque::new(),
             progress: ProgressLine::new(Instant::now()),
+            waiting: Waiting::default(),
             cancelling: JoinSet::new(),
             is_cancelled: false,
         })
@@ -90,7 +96,12 @@ impl Watch {
     /// # Errors
     /// When the pool refused the job or can't be reached any more.
     pub(super) async fn finish(mut self) -> Result<ExitCode, Failure> {
-        match self.watch().await? {
+        let ended = match self.watch().await {
+            Ok(ended) => ended,
+            Err(failure) if self.is_accepted => return Err(failure.and(&goes_on(&self.job))),
+            Err(failure) => return Err(failure),
+        };
+        match ended {
             Ended::Left => Err(self.leave().await),
             Ended::Unread => {
                 let text = format!("nobody reads the output any more; job {} goes on", self.job);
@@ -146,8 +157,19 @@ impl Watch {
     /// Takes an event; gives the result when it is the last one.
     fn take(&mut self, event: JobEvent) -> Result<Option<Box<JobResult>>, Failure> {
         match event {
-            JobEvent::Accepted { job, .. } => self.job = job.to_string(),
-            JobEvent::Progress(progress) => self.progress.update(progress, Instant::now()),
+            JobEvent::Accepted { job, .. } => {
+                self.job = job.to_string();
+                self.is_accepted = true;
+            }
+            JobEvent::Progress(progress) => {
+                let now = Instant::now();
+                if !self.on_terminal
+                    && let Some(text) = self.waiting.note(&progress, now)
+                {
+                    self.note(text);
+                }
+                self.progress.update(progress, now);
+            }
             JobEvent::Attempt(attempt) => {
                 self.note(format!(
                     "attempt {attempt} begins; `buildpool job {}` says why the one before did not count",
@@ -252,4 +274,11 @@ impl Watch {
         }
         Ok(ExitCode::from(exit::code(result)))
     }
+}
+
+/// What becomes of a job whose client can't go on, and how another finds it.
+fn goes_on(job: &str) -> String {
+    format!(
+        "job {job} is not affected: `buildpool logs -f {job}` attaches to its output again, `buildpool job {job} --wait 1h` to its end"
+    )
 }

@@ -1,0 +1,79 @@
+//! What somebody without a progress line hears while a job waits in the queue.
+
+use crate::terminal;
+use buildpool_protocol::client_link::Progress;
+use buildpool_protocol::report::JobState;
+use std::time::{Duration, Instant};
+
+/// A job that waits no longer than this is not spoken of: most are granted at once.
+const SAY_AFTER: Duration = Duration::from_secs(1);
+/// Another reason is said this long after the one before at the earliest.
+const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// The reasons that were said.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    since: Option<Instant>,
+    /// The reason that was said last, and when; empty when the job was out of the queue since.
+    said: Option<(String, Instant)>,
+}
+
+impl Waiting {
+    /// Takes what the coordinator said; gives what is to be said of it: each reason once, while it stays the same.
+    pub(super) fn note(&mut self, progress: &Progress, now: Instant) -> Option<String> {
+        if progress.state != JobState::Queued {
+            self.since = None;
+            if let Some((reason, _)) = &mut self.said {
+                reason.clear();
+            }
+            return None;
+        }
+        let reason = terminal::one_line(&progress.waiting.as_ref()?.reason);
+        let since = *self.since.get_or_insert(now);
+        let is_told = match &self.said {
+            Some((said, at)) => *said == reason || now.duration_since(*at) < SAY_AGAIN_AFTER,
+            None => false,
+        };
+        if is_told || now.duration_since(since) < SAY_AFTER {
+            return None;
+        }
+        let text = format!("waiting: {reason}");
+        self.said = Some((reason, now));
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Waiting;
+    use buildpool_protocol::client_link::Progress;
+    use buildpool_protocol::report::{JobState, Waiting as Why};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_reason_is_said_once_and_another_one_not_too_soon() {
+        let begun = Instant::now();
+        let queued = |reason: &str| Progress {
+            waiting: Some(Why { reason: reason.into(), position: Some(1), ..Why::default() }),
+            ..Progress::default()
+        };
+        let running = Progress { state: JobState::Running, ..Progress::default() };
+        let mut waiting = Waiting::default();
+        for (millis, progress, expected) in [
+            (0, queued("all slots\nare taken"), None),
+            (900, queued("all slots\nare taken"), None),
+            (1_000, queued("all slots\nare taken"), Some("waiting: all slots are taken")),
+            (9_000, queued("all slots\nare taken"), None),
+            (30_900, queued("its worker is away"), None),
+            (31_000, queued("its worker is away"), Some("waiting: its worker is away")),
+            (90_000, queued("its worker is away"), None),
+            (91_000, running, None),
+            (92_000, queued("its worker is away"), None),
+            (93_000, queued("its worker is away"), Some("waiting: its worker is away")),
+        ] {
+            let said = waiting.note(&progress, begun + Duration::from_millis(millis));
+            assert_eq!(said.as_deref(), expected, "after {millis} ms");
+        }
+        assert_eq!(waiting.note(&Progress::default(), begun), None, "no reason is known");
+    }
+}
