@@ -1,6 +1,8 @@
 //! Faults of all kinds at random moments, while several jobs write and somebody reads along.
 
-use buildpool_tests::{Dice, Direction, Pool, Proxy, Stopped, Workload, keeper_of, signal, wait_for};
+use buildpool_tests::{
+    Dice, Direction, Pool, Proxy, Stopped, Workload, keeper_of, signal, wait_for, wait_until,
+};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +12,11 @@ use std::time::Duration;
 
 const WORKERS: usize = 2;
 const JOBS: u64 = 6;
-/// Attempts of one job that may be taken from it: with one more it would rightly be given up.
+/// Of each worker; with one job less than that all run at once, held half way, so that there is something to strike at.
+const SLOTS: &str = "3";
+/// Faults that one pool takes.
+const FAULTS_OF_A_POOL: u64 = 24;
+/// Keepers of one job that may be killed, where nothing but keepers is struck: with one more it would rightly be given up.
 const KEEPER_KILLS_MAX: usize = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -56,25 +62,31 @@ struct Chaos {
     dice: Dice,
     reader: Reader,
     keeper_kills: BTreeMap<String, usize>,
+    keeper_kills_max: usize,
     done: BTreeMap<Fault, usize>,
 }
 
 impl Chaos {
-    fn start(seed: u64) -> Self {
+    fn start(seed: u64, kinds: &[Fault]) -> Self {
         let mut pool = Pool::start(0);
         let proxies: Vec<_> = (0..WORKERS).map(|_| Proxy::start(pool.address())).collect();
         for proxy in &proxies {
-            pool.add_worker_through(&proxy.url(), vec!["--slots".into(), "2".into()]);
+            pool.add_worker_through(&proxy.url(), vec!["--slots".into(), SLOTS.into()]);
         }
         pool.wait_for_workers();
         let mut workload = Workload::new(&pool);
+        workload.hold();
+        let reader = Reader::start(&pool, &workload);
         let mut dice = Dice::new(seed);
         for _ in 0..JOBS {
             let bytes = 20_000 + dice.below(300_000);
             workload.submit(&pool, bytes, Duration::from_millis(500 + dice.below(1_500)), &[]);
         }
-        let reader = Reader::start(&pool, &workload);
-        Self { pool, proxies, workload, dice, reader, keeper_kills: BTreeMap::new(), done: BTreeMap::new() }
+        wait_until("a job runs", || !workload.running().is_empty());
+        // A daemon that dies while it prepares an attempt takes one too.
+        let keeper_kills_max = if kinds == [Fault::KillKeeper] { KEEPER_KILLS_MAX } else { 1 };
+        let (keeper_kills, done) = (BTreeMap::new(), BTreeMap::new());
+        Self { pool, proxies, workload, dice, reader, keeper_kills, keeper_kills_max, done }
     }
 
     /// A moment of up to this many milliseconds: the time that a fault waits for or lasts.
@@ -82,8 +94,7 @@ impl Chaos {
         sleep(Duration::from_millis(self.dice.below(most)));
     }
 
-    fn inject(&mut self) {
-        let fault = self.dice.pick(&FAULTS);
+    fn inject(&mut self, fault: Fault) {
         let worker = usize::try_from(self.dice.below(WORKERS as u64)).unwrap();
         match fault {
             Fault::KillCoordinator => {
@@ -99,16 +110,12 @@ impl Chaos {
             }
             Fault::StopWorker => self.stop(self.pool.worker_pid(worker).cast_signed()),
             Fault::KillKeeper => {
-                let Some((id, keeper)) = self.some_keeper() else { return };
-                let kills = self.keeper_kills.entry(id).or_default();
-                if *kills == KEEPER_KILLS_MAX {
-                    return;
-                }
-                *kills += 1;
+                let Some((id, keeper)) = self.some_keeper(self.keeper_kills_max) else { return };
+                *self.keeper_kills.entry(id).or_default() += 1;
                 signal(keeper, Signal::SIGKILL);
             }
             Fault::StopKeeper => {
-                let Some((_, keeper)) = self.some_keeper() else { return };
+                let Some((_, keeper)) = self.some_keeper(usize::MAX) else { return };
                 self.stop(keeper);
             }
             Fault::ResetLink => self.proxies[worker].reset(),
@@ -140,13 +147,14 @@ impl Chaos {
         self.proxies[worker].reset();
     }
 
-    fn some_keeper(&mut self) -> Option<(String, i32)> {
-        let running: Vec<_> = self.workload.running().iter().map(|job| job.id.clone()).collect();
-        if running.is_empty() {
-            return None;
-        }
-        let id = running[usize::try_from(self.dice.below(running.len() as u64)).unwrap()].clone();
-        keeper_of(&id).map(|keeper| (id, keeper))
+    /// One of the keepers that keep something at this moment, of a job that lost fewer than so many; there may be none.
+    fn some_keeper(&mut self, most: usize) -> Option<(String, i32)> {
+        let may = |id: &str| self.keeper_kills.get(id).is_none_or(|kills| *kills < most);
+        let running = self.workload.running().into_iter().filter(|job| may(&job.id));
+        let kept = running.filter_map(|job| Some((job.id.clone(), keeper_of(&job.id)?)));
+        let kept: Vec<_> = kept.collect();
+        let last = u64::try_from(kept.len()).unwrap().checked_sub(1)?;
+        Some(kept[usize::try_from(self.dice.below(last + 1)).unwrap()].clone())
     }
 
     /// Everything that was promised.
@@ -209,6 +217,15 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
+/// Which faults are drawn: all, or those that are named, as in `KillKeeper,StopKeeper`.
+fn kinds() -> Vec<Fault> {
+    let Ok(text) = std::env::var("BUILDPOOL_FAULT_KINDS") else { return FAULTS.to_vec() };
+    let known = |name: &str| FAULTS.into_iter().find(|fault| format!("{fault:?}") == name);
+    let kinds =
+        text.split(',').map(|name| known(name).unwrap_or_else(|| panic!("`{name}`: valid are {FAULTS:?}")));
+    kinds.collect()
+}
+
 #[test]
 fn faults_at_random_moments_lose_nothing_and_repeat_nothing() {
     let seeds = match number("BUILDPOOL_FAULT_SEED") {
@@ -216,27 +233,35 @@ fn faults_at_random_moments_lose_nothing_and_repeat_nothing() {
         None => vec![1, 2],
     };
     let count = number("BUILDPOOL_FAULT_COUNT").unwrap_or(10);
+    let kinds = kinds();
     let mut total = BTreeMap::new();
     let mut jobs = 0;
     for first in seeds {
-        let mut injected = 0;
-        // Each pool takes a dozen faults; a large count is a row of pools, each from a seed of its own.
+        let mut drawn = 0;
+        // A large count is a row of pools, each from a seed of its own.
         for seed in first.. {
             eprintln!("faults from seed {seed}");
-            let mut chaos = Chaos::start(seed);
-            for _ in 0..(count - injected).min(12) {
+            let mut chaos = Chaos::start(seed, &kinds);
+            let of_this = (count - drawn).min(FAULTS_OF_A_POOL);
+            for index in 0..of_this {
                 chaos.moment(400);
-                chaos.inject();
-                injected += 1;
+                // Whatever is drawn, a keeper is among those killed.
+                let is_first = index == 0 && kinds.contains(&Fault::KillKeeper);
+                let fault = if is_first { Fault::KillKeeper } else { chaos.dice.pick(&kinds) };
+                chaos.inject(fault);
             }
+            drawn += of_this;
             for (fault, times) in chaos.check() {
                 *total.entry(fault).or_insert(0) += times;
             }
             jobs += JOBS + 1;
-            if injected >= count {
+            if drawn >= count {
                 break;
             }
         }
     }
     eprintln!("{jobs} jobs checked; faults: {total:?}");
+    if kinds.contains(&Fault::KillKeeper) {
+        assert!(total.contains_key(&Fault::KillKeeper), "no keeper was killed: {total:?}");
+    }
 }
