@@ -386,7 +386,8 @@ pub struct Usage {
     pub user_secs: f64,
     /// Processor time in the kernel.
     pub system_secs: f64,
-    /// Largest resident set of one process.
+    /// Largest resident set of one process, in bytes. On Linux it is never below what the keeper had when it made the command's
+    /// process, some megabytes: the kernel carries that over to the new program. Of a smaller command it is a bound from above.
     pub max_rss_bytes: u64,
 }
 
