@@ -94,7 +94,7 @@ async fn nobody_enters_without_the_right_token() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_version_that_nobody_speaks_is_refused_and_a_range_is_agreed() {
     let scene = Scene::new();
-    for (min, max) in [(2, 3), (0, 0), (9, 8), (65_535, 65_535)] {
+    for (min, max) in [(3, 4), (0, 0), (9, 8), (65_535, 65_535)] {
         let mut client = scene.client().await;
         client
             .say_json(&json!({"type": "register", "protocol": {"min": min, "max": max}, "client": "x"}))
@@ -110,13 +110,13 @@ async fn a_version_that_nobody_speaks_is_refused_and_a_range_is_agreed() {
     let newer =
         json!({"type": "register", "protocol": {"min": 1, "max": 7}, "client": "x", "unheard_of": {}});
     client.say_json(&newer).await;
-    assert_eq!(client.hear().await.unwrap()["protocol"], 1);
+    assert_eq!(client.hear().await.unwrap()["protocol"], 2);
     let mut worker = scene.worker().await;
     let mut message = register(&some_id(), "tomorrows");
     message["protocol"]["max"] = 7.into();
     message["unheard_of"] = json!([]);
     worker.say_json(&message).await;
-    assert_eq!(worker.hear().await.unwrap()["protocol"], 1);
+    assert_eq!(worker.hear().await.unwrap()["protocol"], 2);
     scene.check();
 }
 
