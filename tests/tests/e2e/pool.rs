@@ -1,6 +1,6 @@
 //! A coordinator and workers as processes of their own.
 
-use buildpool_tests::{Pool, PoolBuilder};
+use buildpool_tests::{Pool, PoolBuilder, wait_until};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -26,6 +26,35 @@ fn jobs_run_where_their_labels_lead_them() {
     }
     let refused = pool.buildpool(&["run", "--no-snapshot", "--label", "xcode=1.0", "--", "true"]).expect(125);
     assert!(refused.err().contains("xcode=1.0") && refused.err().contains("xcode=26.1"), "{refused}");
+}
+
+#[test]
+fn a_worker_that_joins_takes_what_waited_for_it_and_one_that_is_killed_leaves_its_job_to_come_back_to() {
+    let mut pool = PoolBuilder::default().worker(&[]).worker(&["--slots", "2"]).start();
+    let go = pool.place().file("go");
+    let text = format!("echo begun; while [ ! -e {} ]; do sleep 0.05; done; echo ended", go.display());
+    let detached = |pool: &Pool, options: &[&str], text: &str| {
+        let words = [&["run", "--no-snapshot", "--detach"], options, &["--", "sh", "-c", text]].concat();
+        pool.buildpool(&words).expect(0).out().trim().to_owned()
+    };
+    let options = ["--label", "rare=yes", "--wait-for-worker", "1h"];
+    let waiting = detached(&pool, &options, "echo rare");
+    let shown = pool.job(&waiting);
+    assert_eq!(shown["state"], "queued", "{shown}");
+    assert!(shown["waiting"]["reason"].as_str().unwrap().contains("rare"), "{shown}");
+    let running = detached(&pool, &["--label", "name=w1"], &text);
+    pool.wait_for_state(&running, "running");
+    pool.add_worker(vec!["--label".into(), "rare=yes".into()]);
+    let taken = pool.wait_for_state(&waiting, "done");
+    assert_eq!((&taken["verdict"], &taken["worker"]), (&"passed".into(), &"w2".into()), "{taken}");
+    pool.kill_worker(1);
+    wait_until("the pool notices", || pool.job(&running)["connected"] == false);
+    assert_eq!(pool.shell("echo the others work").expect(0).out(), "the others work\n");
+    pool.start_worker(1);
+    std::fs::write(&go, "").unwrap();
+    let ended = pool.wait_for_state(&running, "done");
+    assert_eq!((&ended["verdict"], &ended["attempt"]), (&"passed".into(), &1.into()), "{ended}");
+    assert_eq!(pool.buildpool(&["logs", &running]).expect(0).out(), "begun\nended\n");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Readers that come and go.
 
+use buildpool_coordinator::store::{Retention, Store};
 use buildpool_gateway::client::{Client, Endpoint, FollowQuery, JobEvent, Target};
 use buildpool_protocol::client_link::Cursor;
 use buildpool_protocol::output::Stream;
 use buildpool_tests::{Dice, Direction, Pool, Proxy, Workload};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 #[test]
 fn a_reader_that_leaves_and_resumes_by_cursor_again_and_again_reads_each_byte_once() {
@@ -90,4 +91,41 @@ fn a_stream_that_says_little_is_read_without_the_other() {
         let came = proxy.bytes(Direction::Down) - before;
         assert!(came < 4_000_000, "{came} bytes for {tail:?}");
     }
+}
+
+#[test]
+fn a_log_that_is_not_kept_a_job_that_is_not_and_one_that_never_was_are_three_answers() {
+    let mut pool = Pool::start(1);
+    let run = || {
+        let id = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "seq", "100000"]).expect(0).out();
+        pool.wait_for_state(id.trim(), "done");
+        id.trim().to_owned()
+    };
+    let (first, second) = (run(), run());
+    // What retention does each hour, as if so much time had passed.
+    let hour = Duration::from_secs(3600);
+    let pass = |pool: &mut Pool, record_age: Duration, later: Duration| {
+        pool.kill_coordinator();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + later;
+        let store = Store::open(&pool.data("coordinator")).unwrap();
+        let retention = Retention { log_age: hour, log_bytes: u64::MAX, record_age };
+        let done = store.logs().retain(&retention, i64::try_from(now.as_millis()).unwrap()).unwrap();
+        drop(store);
+        pool.start_coordinator_again();
+        (done.logs_evicted, done.records_evicted)
+    };
+    assert_eq!(pass(&mut pool, hour * 9, hour * 2), (2, 0));
+    let ask = |pool: &Pool, words: &[&str], code| pool.buildpool(words).expect(code);
+    assert_eq!(ask(&pool, &["job", &first, "--json"], 0).json()["verdict"], "passed", "the record is there");
+    let no_log = ask(&pool, &["logs", &first], 1);
+    assert!(no_log.err().contains("was here and is not kept any more"), "{no_log}");
+    assert_eq!(pass(&mut pool, hour * 9, hour * 20), (0, 2));
+    for id in [&first, &second] {
+        for words in [["job", id], ["logs", id], ["cancel", id]] {
+            let gone = ask(&pool, &words, 1);
+            assert!(gone.err().contains("was here") && gone.err().contains("removed by retention"), "{gone}");
+        }
+    }
+    let unknown = ask(&pool, &["job", &uuid::Uuid::now_v7().to_string()], 1);
+    assert!(unknown.err().contains("no job") && unknown.err().contains("is known here"), "{unknown}");
 }
