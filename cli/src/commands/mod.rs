@@ -37,6 +37,12 @@ fn block_on(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<Exi
     result
 }
 
+/// Runs a daemon that mostly waits, on this one thread: handing work from thread to thread would cost more than the work.
+fn serve_on_one_thread(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| no_runtime(&error))?.block_on(task)
+}
+
 /// Runs a daemon, on all processors.
 fn serve(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();

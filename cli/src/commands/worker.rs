@@ -12,7 +12,7 @@ pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
     let format = arguments.log_format;
     let config = config(arguments)?;
     super::log_to_stderr(format);
-    super::serve(async {
+    super::serve_on_one_thread(async {
         tracing::info!(name = %config.name, slots = config.slots, coordinator = %config.coordinator, "the worker starts");
         let (handle, shutdown) = Shutdown::new();
         tokio::select! {

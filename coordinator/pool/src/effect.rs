@@ -17,6 +17,9 @@ use std::time::Duration;
 pub enum Effect {
     /// On disk before any later effect.
     Persist(Change),
+    /// On disk soon, and before what is persisted after it. Nothing waits for it: if the coordinator dies first, it is told
+    /// again.
+    Note(Change),
     /// The job is accepted.
     Accepted {
         /// Whom to answer.

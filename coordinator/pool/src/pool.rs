@@ -266,10 +266,21 @@ impl Pool {
     }
 
     pub(crate) fn persist_attempt(&mut self, job: JobId, number: u32) {
-        let attempt = self.jobs.get_mut(&job).and_then(|job| job.last_attempt_mut(number).cloned());
-        if let Some(attempt) = attempt {
-            self.emit(Effect::Persist(Change::Attempt { job, attempt }));
+        if let Some(change) = self.change_of(job, number) {
+            self.emit(Effect::Persist(change));
         }
+    }
+
+    /// Has it recorded that an attempt started. Its worker says so with each report, so that nothing is lost with it.
+    pub(crate) fn note_started(&mut self, job: JobId, number: u32) {
+        if let Some(change) = self.change_of(job, number) {
+            self.emit(Effect::Note(change));
+        }
+    }
+
+    fn change_of(&mut self, job: JobId, number: u32) -> Option<Change> {
+        let attempt = self.jobs.get_mut(&job)?.last_attempt_mut(number)?.clone();
+        Some(Change::Attempt { job, attempt })
     }
 
     fn tick(&mut self, now: Now) {

@@ -244,7 +244,7 @@ impl Pool {
         let was_started = self.attempt_started(id, lease);
         self.note_start(id, lease.attempt.number, held.started_at_ms);
         if !was_started && held.started_at_ms.is_some() {
-            self.persist_attempt(id, lease.attempt.number);
+            self.note_started(id, lease.attempt.number);
         }
         let boot = self.roster.get(worker).and_then(Worker::boot);
         let Some(job) = self.jobs.get_mut(&id) else { return vec![Wish::Fenced(lease)] };

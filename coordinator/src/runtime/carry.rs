@@ -13,7 +13,7 @@ impl Runtime {
     pub(super) fn carry_out(&mut self, effect: Effect) {
         let hub = &self.parts.hub;
         match effect {
-            Effect::Persist(_) => {}
+            Effect::Persist(_) | Effect::Note(_) => {}
             Effect::Accepted { client, job, reattached } => {
                 hub.to_client(client, Reply::Accepted { request: client.request, job, reattached });
             }

@@ -28,6 +28,8 @@ const COMMANDS_MAX: usize = 4_096;
 const BATCH_MAX: usize = 256;
 /// Records that wait for the disk at which workers that register are left to wait as well, to be heard later.
 const RECORDS_WAITING_MAX: usize = 65_536;
+/// How long a record that nothing waits for may wait for one that is awaited, to share its transaction.
+const WRITE_NOTES_WITHIN: Duration = Duration::from_millis(50);
 /// How long a refused write waits before it is tried again.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -157,6 +159,10 @@ pub(crate) struct Runtime {
     held_back: VecDeque<Command>,
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
+    /// Whether something waits for the records; if not, they wait for those that follow.
+    is_urgent: bool,
+    /// Since when records wait for others.
+    noted_at: Option<Duration>,
 }
 
 impl Runtime {
@@ -175,6 +181,8 @@ impl Runtime {
             answers: Vec::new(),
             held_back: VecDeque::new(),
             held: Vec::new(),
+            is_urgent: false,
+            noted_at: None,
         };
         runtime.restore()?;
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -216,13 +224,16 @@ impl Runtime {
     async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut batch = Vec::with_capacity(BATCH_MAX);
         loop {
-            let deadline = self.parts.pool.next_deadline();
+            let write_at = self.noted_at.map(|at| at + WRITE_NOTES_WITHIN);
+            let deadline = self.parts.pool.next_deadline().into_iter().chain(write_at).min();
             let wait =
                 deadline.map_or(Duration::from_secs(3600), |at| at.saturating_sub(self.started.elapsed()));
             if self.held_back.is_empty() {
                 tokio::select! {
                     biased;
-                    taken = commands.recv_many(&mut batch, BATCH_MAX) => if taken == 0 { return },
+                    taken = commands.recv_many(&mut batch, BATCH_MAX) => if taken == 0 {
+                        return self.write_notes();
+                    },
                     () = tokio::time::sleep(wait) => self.handle(Input::Tick),
                 }
             } else {
@@ -298,14 +309,35 @@ impl Runtime {
         self.parts.pool.handle(now, input);
         while let Some(effect) = self.parts.pool.poll_effect() {
             match effect {
-                Effect::Persist(change) => self.mirror.apply(now, change, &mut self.records),
+                Effect::Persist(change) => {
+                    self.mirror.apply(now, change, &mut self.records);
+                    self.is_urgent = true;
+                }
+                Effect::Note(change) => {
+                    self.mirror.apply(now, change, &mut self.records);
+                    self.noted_at.get_or_insert(now.clock);
+                }
                 other => self.effects.push(other),
             }
         }
     }
 
+    /// Writes what waits for other records at the end, if the disk takes it.
+    fn write_notes(&mut self) {
+        if !self.records.is_empty()
+            && let Err(error) = self.parts.writer.commit(&self.records)
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the last starts of jobs are not recorded"
+            );
+        }
+    }
+
     async fn commit(&mut self, commands: &mut mpsc::Receiver<Command>) {
-        if self.records.is_empty() {
+        let noted_for = self.noted_at.map(|at| self.started.elapsed().saturating_sub(at));
+        if self.records.is_empty() || !self.is_urgent && noted_for.is_some_and(|age| age < WRITE_NOTES_WITHIN)
+        {
             return;
         }
         let mut is_degraded = false;
@@ -326,6 +358,7 @@ impl Runtime {
             self.parts.hub.set_degraded(None);
         }
         self.records.clear();
+        (self.is_urgent, self.noted_at) = (false, None);
     }
 
     /// Waits before records are written again. Who only asks is answered meanwhile, and so are workers that register or report: that

@@ -60,6 +60,8 @@ struct Running {
     sessions: BTreeMap<Session, ConnectionId>,
     inbox: VecDeque<Input>,
     batch: Option<Batch>,
+    /// Changes that nothing waits for: written with the next that are awaited, gone if the coordinator dies first.
+    notes: Vec<Change>,
     logs: BTreeMap<AttemptId, (Session, Lease)>,
     completing: BTreeMap<AttemptId, Completing>,
     sync_at: Option<Time>,
@@ -153,6 +155,7 @@ impl Coordinator {
             sessions: BTreeMap::new(),
             inbox: VecDeque::new(),
             batch: None,
+            notes: Vec::new(),
             logs: BTreeMap::new(),
             completing: BTreeMap::new(),
             sync_at: None,
@@ -436,7 +439,12 @@ impl Coordinator {
         running.pool.handle(at, input);
         while let Some(effect) = running.pool.poll_effect() {
             match effect {
-                Effect::Persist(change) => batch.changes.push(change),
+                Effect::Persist(change) => {
+                    batch.changes.append(&mut running.notes);
+                    batch.changes.push(change);
+                }
+                Effect::Note(change) if batch.changes.is_empty() => running.notes.push(change),
+                Effect::Note(change) => batch.changes.push(change),
                 other => batch.effects.push(other),
             }
         }
@@ -469,7 +477,7 @@ impl Coordinator {
 
     fn carry_out_one(&mut self, effect: Effect, now: Time, truth: &mut Truth) {
         match effect {
-            Effect::Persist(_) | Effect::Changed { .. } => {}
+            Effect::Persist(_) | Effect::Note(_) | Effect::Changed { .. } => {}
             Effect::Accepted { client, job, .. } => {
                 if !self.disk.jobs.contains_key(&job) {
                     truth.fail(format!("liveness: job {job} is accepted and not on disk"));

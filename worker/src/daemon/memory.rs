@@ -10,8 +10,9 @@ pub(super) fn group(slots: u32) -> Option<MemoryGroup> {
     let groups = platform::control_groups()?;
     let (v1, v2) = (Path::new(groups.memory_mount), Path::new(groups.mount));
     let path = group_of(&groups.own, v1, v2)?;
-    let before = MemoryCounters::read(&path)?;
     let is_exclusive = slots == 1 && is_of_one_service(&path, v2);
+    // In a group that others share, counters would not tell whose process was killed.
+    let before = if is_exclusive { MemoryCounters::read(&path)? } else { MemoryCounters::default() };
     Some(MemoryGroup { path, before, is_exclusive })
 }
 

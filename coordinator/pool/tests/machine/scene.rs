@@ -147,7 +147,7 @@ impl Scene {
     }
 
     fn write(&mut self, effect: &Effect) {
-        let Effect::Persist(change) = effect else { return };
+        let (Effect::Persist(change) | Effect::Note(change)) = effect else { return };
         match change.clone() {
             Change::Submitted(record) => {
                 assert!(self.disk.jobs.insert(record.job, record).is_none(), "a job is submitted once");

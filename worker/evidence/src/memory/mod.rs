@@ -27,7 +27,6 @@ pub struct MemoryQuery<'a> {
 
 /// What is known, if anything is.
 pub fn evidence(query: &MemoryQuery<'_>) -> Option<MemoryEvidence> {
-    let counters = query.cgroup.and_then(MemoryCounters::read);
     let kills = query.kernel_log.map(kernel_log::kills).unwrap_or_default();
     let after_start = |kill: &&kernel_log::OomKill| match (kill.at_secs, query.started_since_boot_secs) {
         (Some(at), Some(started)) => at + 1.0 >= started,
@@ -35,6 +34,9 @@ pub fn evidence(query: &MemoryQuery<'_>) -> Option<MemoryEvidence> {
     };
     // The newest first: process ids are used again.
     let kill = kills.iter().rev().filter(after_start).find(|kill| query.pids.contains(&kill.pid));
+    // Of a group that others share only the limit says something, and only about one that was killed.
+    let group = query.cgroup.filter(|_| query.exclusive || kill.is_some());
+    let counters = group.and_then(MemoryCounters::read);
     let counted = counters.as_ref().is_some_and(|now| {
         let before = query.before.as_ref().map_or(0, |before| before.oom_kills);
         query.exclusive && now.oom_kills > before
