@@ -103,19 +103,18 @@ fn a_link_of_one_byte_at_a_time_loses_nothing() {
     assert_eq!(job.starts(), ["1"]);
 }
 
+/// Bytes of a line, its end included: much longer than those of most tools, because the pool looks at each, and this is about bytes.
+const LINE_BYTES: usize = 2_000;
+/// Several times what may be on the way.
+const LINES: usize = 14_000;
+
 #[test]
 fn a_job_is_cancelled_while_its_output_waits_on_a_slow_link() {
     let (pool, proxies) = proxied(1);
     proxies[0].set(Direction::Up, Flow::Delay(Duration::from_millis(150)));
-    let id = pool.buildpool(&[
-        "run",
-        "--no-snapshot",
-        "--detach",
-        "--",
-        "sh",
-        "-c",
-        "yes 'a line that is about as long as those of most tools are' | head -n 60000; exec sleep 600",
-    ]);
+    let line = "x".repeat(LINE_BYTES - 1);
+    let text = format!("yes {line} | head -n {LINES}; exec sleep 600");
+    let id = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]);
     let id = id.expect(0).out().trim().to_owned();
     wait_until("output comes", || proxies[0].bytes(Direction::Up) > 500_000);
     pool.buildpool(&["cancel", &id]).expect(0);
@@ -124,8 +123,11 @@ fn a_job_is_cancelled_while_its_output_waits_on_a_slow_link() {
     let job = pool.wait_for_state(&id, "done");
     assert_eq!(job["verdict"], "cancelled", "{job:#}");
     let log = pool.buildpool(&["logs", &id]).expect(0).stdout;
-    let line = b"a line that is about as long as those of most tools are\n";
-    assert!(log.chunks(line.len()).all(|got| got == &line[..got.len()]), "whole and in order");
+    let line = format!("{line}\n").into_bytes();
+    assert!(
+        log.len() > 500_000 && log.chunks(LINE_BYTES).all(|got| got == &line[..got.len()]),
+        "whole and in order"
+    );
 }
 
 /// A client in this process that dials through a proxy, and the runtime that it lives on.
