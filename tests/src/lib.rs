@@ -31,6 +31,10 @@ pub use workload::{Scribe, Workload};
 
 use std::time::{Duration, Instant};
 
+/// In the form of a token, and nobody's.
+pub const STRANGER: &str =
+    "bp_00000000000000000000000000000000_000000000000000000000000000000000000000000000000";
+
 /// Long enough for anything that comes to an end at all on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,6 +1,6 @@
 //! The other commands: what they print, in both forms.
 
-use buildpool_tests::Place;
+use buildpool_tests::{Place, STRANGER};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -133,7 +133,7 @@ fn what_is_not_there_is_said_in_one_sentence() {
         (&["drain", "no-such-worker"], 1, "no-such-worker"),
         (&["token", "revoke", "no-such-token"], 1, "no-such-token"),
         (&["jobs", "--state", "sleeping"], 2, "queued, preparing, running, sealing, done"),
-        (&["jobs", "--coordinator", "ws://127.0.0.1:1"], 125, "can't be reached"),
+        (&["jobs", "--coordinator", "ws://127.0.0.1:1", "--token", STRANGER], 125, "can't be reached"),
         (&["nonsense"], 2, "nonsense"),
     ] {
         let ended = place.buildpool(arguments);

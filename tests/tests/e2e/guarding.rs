@@ -1,6 +1,6 @@
 //! Attacks of each kind, over real processes.
 
-use buildpool_tests::{Finished, Pool, PoolBuilder, wait_until};
+use buildpool_tests::{Finished, Pool, PoolBuilder, STRANGER, wait_until};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use tempfile::NamedTempFile;
@@ -51,8 +51,7 @@ fn the_audit_log_says_who_did_what_and_can_t_be_forged_by_what_is_written_into_i
     let reason = "enough\n2026-01-01T00:00:00Z  root  token_create  evil\x1b[2J";
     pool.buildpool(&["cancel", job.out().trim(), "--reason", reason]).expect(0);
     pool.buildpool(&["drain", "w0"]).expect(0);
-    let stranger = format!("bp_{}_{}", "0".repeat(32), "0".repeat(48));
-    with(&pool, &stranger, &["jobs"]).expect(125);
+    with(&pool, STRANGER, &["jobs"]).expect(125);
     let entries = pool.buildpool(&["audit", "--json"]).expect(0).json();
     let entries = entries.as_array().unwrap();
     let actions: Vec<&str> = entries.iter().map(|entry| entry["action"].as_str().unwrap()).collect();

@@ -45,7 +45,8 @@ fn ctrl_c_cancels_the_job_and_waits_for_its_end() {
 #[test]
 fn a_second_ctrl_c_leaves_at_once_and_the_job_is_cancelled_all_the_same() {
     let place = Place::new();
-    let mut child = start(&place, "trap '' TERM; echo ready; while [ ! -e go ]; do sleep 0.05; done");
+    let mut child =
+        start(&place, "trap 'touch asked' TERM; echo ready; while [ ! -e go ]; do sleep 0.05; done");
     interrupt(&child);
     let mut said = String::new();
     let stderr = child.stderr.as_mut().unwrap();
@@ -58,6 +59,8 @@ fn a_second_ctrl_c_leaves_at_once_and_the_job_is_cancelled_all_the_same() {
     let ended = Finished::from(child.wait_with_output().unwrap());
     assert_eq!(ended.code(), 130, "{ended}");
     assert!(ended.err().contains("is being cancelled"), "{ended}");
+    // A job that ends before that has ended by itself, and that stands.
+    wait_until("the job is asked to end", || place.file("asked").exists());
     std::fs::write(place.file("go"), "").unwrap();
     wait_until("the job is cancelled", || only_job(&place)["verdict"] == "cancelled");
 }

@@ -1,6 +1,6 @@
 //! A coordinator and workers as processes of their own.
 
-use buildpool_tests::{Pool, PoolBuilder, wait_until};
+use buildpool_tests::{Pool, PoolBuilder, STRANGER, wait_until};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -131,11 +131,6 @@ fn tokens_open_what_their_role_allows_until_they_are_revoked() {
     assert!(wrong.err().contains("role worker"), "{wrong}");
 }
 
-/// A token of nobody, in the form of one.
-fn stranger() -> String {
-    format!("bp_{}_{}", "0".repeat(32), "0".repeat(48))
-}
-
 #[test]
 fn a_worker_says_what_is_wrong_with_its_token_before_it_dials() {
     let pool = Pool::start(0);
@@ -173,7 +168,7 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
         buildpool_tests::Finished::from(output)
     };
     // A token without the fingerprint proves nothing about who answers.
-    let refused = with(&stranger()).expect(125);
+    let refused = with(STRANGER).expect(125);
     assert!(refused.err().contains("is not trusted"), "{refused}");
     // What can be no token, and that there is none, is said ahead of that.
     let cut = &pool.token()[..pool.token().len() - 7];

@@ -1,6 +1,6 @@
 //! What each submitter may have, what waits for how long, and where a job runs when its pool is away.
 
-use buildpool_tests::{Place, Pool, PoolBuilder};
+use buildpool_tests::{Place, Pool, PoolBuilder, STRANGER};
 use std::process::Command;
 
 /// A pool of one slot whose coordinator has this configuration.
@@ -93,7 +93,7 @@ fn who_waits_is_told_why_where_and_for_about_how_long() {
 fn a_job_falls_back_to_this_machine_only_when_that_was_asked_for_and_says_so() {
     let place = Place::new();
     // Port 1 is nobody's.
-    let away = ["run", "--coordinator", "ws://127.0.0.1:1", "--output", "json"];
+    let away = ["run", "--coordinator", "ws://127.0.0.1:1", "--token", STRANGER, "--output", "json"];
     let run = |more: &[&str]| {
         let all: Vec<&str> = away.iter().chain(more).copied().collect();
         place.buildpool(&all)

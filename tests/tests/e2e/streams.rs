@@ -1,13 +1,10 @@
 //! `buildpool run`: what it prints where, and how it exits.
 
-use buildpool_tests::{Place, wait_until};
+use buildpool_tests::{Place, STRANGER, wait_until};
 use nix::pty::openpty;
 use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;
-
-/// In the form of a token.
-const TOKEN: &str = "bp_00000000000000000000000000000000_000000000000000000000000000000000000000000000000";
 
 #[test]
 fn the_exit_code_is_the_commands_own_or_says_what_the_pool_did() {
@@ -29,7 +26,7 @@ fn the_exit_code_is_the_commands_own_or_says_what_the_pool_did() {
         (&["--cwd", "/no/such/directory", "--", "true"], 125, "/no/such/directory"),
         (&["--secret", "NOT_SET_ANYWHERE", "--", "true"], 125, "NOT_SET_ANYWHERE"),
         (&["--timeout", "soon", "--", "true"], 125, "valid are 90s"),
-        (&["--coordinator", "ws://127.0.0.1:1", "--token", TOKEN, "--", "true"], 125, "can't be reached"),
+        (&["--coordinator", "ws://127.0.0.1:1", "--token", STRANGER, "--", "true"], 125, "can't be reached"),
         (&["--coordinator", "ws://127.0.0.1:1", "--", "true"], 125, "no token was given"),
         (&["--coordinator", "http://h", "--", "true"], 125, "valid are ws://HOST:PORT"),
         (&["--", ""], 125, "command: is empty"),
