@@ -37,7 +37,14 @@ fn ten_commands_at_once_start_one_pool() {
         .collect();
     for (number, child) in children.into_iter().enumerate() {
         let ended = Finished::from(child.wait_with_output().unwrap()).expect(0);
-        assert_eq!((ended.out(), ended.err()), (format!("{number}\n"), String::new()));
+        // On a slow machine those behind the others are told that they wait.
+        let said: Vec<_> = ended
+            .err()
+            .lines()
+            .filter(|line| !line.starts_with("buildpool: waiting: "))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!((ended.out(), said), (format!("{number}\n"), Vec::new()));
     }
     assert_eq!(starts(&place), 1, "{}", log(&place));
     assert_eq!(place.buildpool(&["jobs", "--json"]).json().as_array().unwrap().len(), 10);

@@ -6,7 +6,7 @@ use buildpool_protocol::report::JobState;
 use std::time::{Duration, Instant};
 
 /// A job that waits no longer than this is not spoken of: most are granted at once.
-const SAY_AFTER: Duration = Duration::from_secs(1);
+const SAY_AFTER: Duration = Duration::from_secs(5);
 /// Another reason is said this long after the one before at the earliest.
 const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
@@ -61,15 +61,15 @@ mod tests {
         let mut waiting = Waiting::default();
         for (millis, progress, expected) in [
             (0, queued("all slots\nare taken"), None),
-            (900, queued("all slots\nare taken"), None),
-            (1_000, queued("all slots\nare taken"), Some("waiting: all slots are taken")),
+            (4_900, queued("all slots\nare taken"), None),
+            (5_000, queued("all slots\nare taken"), Some("waiting: all slots are taken")),
             (9_000, queued("all slots\nare taken"), None),
-            (30_900, queued("its worker is away"), None),
-            (31_000, queued("its worker is away"), Some("waiting: its worker is away")),
+            (34_900, queued("its worker is away"), None),
+            (35_000, queued("its worker is away"), Some("waiting: its worker is away")),
             (90_000, queued("its worker is away"), None),
             (91_000, running, None),
             (92_000, queued("its worker is away"), None),
-            (93_000, queued("its worker is away"), Some("waiting: its worker is away")),
+            (97_000, queued("its worker is away"), Some("waiting: its worker is away")),
         ] {
             let said = waiting.note(&progress, begun + Duration::from_millis(millis));
             assert_eq!(said.as_deref(), expected, "after {millis} ms");
