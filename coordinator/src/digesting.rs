@@ -29,7 +29,7 @@ pub(crate) fn options(spec: &JobSpec, job: JobId) -> Options {
 pub(crate) fn push(digester: &mut Digester, mut chunks: &[u8]) {
     while let Ok((header, payload)) = ChunkHeader::decode(chunks) {
         match header.kind {
-            ChunkKind::Data => digester.push(header.stream, header.elapsed_ms, payload),
+            ChunkKind::Data => digester.push(header.stream, payload),
             ChunkKind::Gap => {
                 if let Ok(gap) = serde_json::from_slice::<Gap>(payload) {
                     digester.gap(header.stream, gap.missing_bytes, &gap.reason);

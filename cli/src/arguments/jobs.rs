@@ -100,8 +100,8 @@ pub(crate) struct CancelArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct DigestArguments {
-    /// The process's exit code
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..=255))]
+    /// The process's exit code; `-N` is a death by signal N, as Python tells it
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-64..=255))]
     pub(crate) exit_code: Option<i32>,
     /// The signal that the process died of: SIGSEGV
     #[arg(long, value_name = "NAME", conflicts_with = "exit_code")]

@@ -40,7 +40,7 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["run"], "COMMAND"),
         (&["logs", "1", "--stream", "x"], "interleaved"),
         (&["jobs", "--state", "x"], "queued, preparing, running, sealing, done"),
-        (&["digest", "--exit-code", "256"], "0..=255"),
+        (&["digest", "--exit-code", "256"], "-64..=255"),
         (&["digest", "--exit-code", "1", "--signal", "SIGSEGV"], "cannot be used with"),
         (&["token", "create", "--role", "king", "--name", "n"], "worker, submit, admin"),
         (&["token", "list", "--data-dir", "d", "--coordinator", "ws://h"], "cannot be used with"),

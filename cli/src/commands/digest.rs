@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
     loop {
         match stdin.read(&mut buffer) {
             Ok(0) => break,
-            Ok(read) => digester.push(Stream::Stdout, 0, &buffer[..read]),
+            Ok(read) => digester.push(Stream::Stdout, &buffer[..read]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 return Err(Failure::while_doing(REFUSED, "standard input can't be read", &error));
@@ -56,8 +56,13 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
 }
 
 fn ending(arguments: &DigestArguments) -> Result<Option<Ending>, Failure> {
-    if let Some(code) = arguments.exit_code {
+    if let Some(code) = arguments.exit_code.filter(|code| *code >= 0) {
         return Ok(Some(Ending::Exited { code }));
+    }
+    if let Some(code) = arguments.exit_code {
+        let signal = Signal::try_from(-code)
+            .map_err(|_| Failure::new(USAGE, format!("--exit-code: {code} is no signal of this system")))?;
+        return Ok(Some(died_of(signal)));
     }
     let Some(name) = &arguments.signal else { return Ok(None) };
     let full = if name.starts_with("SIG") { name.clone() } else { format!("SIG{name}") };
@@ -65,7 +70,11 @@ fn ending(arguments: &DigestArguments) -> Result<Option<Ending>, Failure> {
         let valid = "valid are names such as SIGSEGV, SIGABRT, SIGKILL, SIGTRAP";
         Failure::new(USAGE, format!("--signal: `{name}` is no signal of this system; {valid}"))
     })?;
-    Ok(Some(Ending::Signaled { signal: signal as i32, name: full, core_dump: false }))
+    Ok(Some(died_of(signal)))
+}
+
+fn died_of(signal: Signal) -> Ending {
+    Ending::Signaled { signal: signal as i32, name: signal.as_str().to_owned(), core_dump: false }
 }
 
 fn evidence(arguments: &DigestArguments) -> Result<Evidence, Failure> {

@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if length == 0 {
             break;
         }
-        digester.push(Stream::Stdout, 0, &buffer[..length]);
+        digester.push(Stream::Stdout, &buffer[..length]);
     }
     let digest = digester.finish(&facts);
     let mut result = JobResult::default();

@@ -141,8 +141,8 @@ impl Digester {
         }
     }
 
-    /// Takes the next bytes of a stream. `elapsed_ms` is counted from the start of the attempt.
-    pub fn push(&mut self, stream: Stream, _elapsed_ms: u32, bytes: &[u8]) {
+    /// Takes the next bytes of a stream.
+    pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
         let state = &mut self.streams[stream.index()];
         state.tail.push(bytes);
         let mut lines = std::mem::take(&mut state.lines);

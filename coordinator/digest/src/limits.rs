@@ -47,8 +47,8 @@ pub const PATTERN_SIZE_MAX: usize = 2 << 20;
 pub const TEMPLATE_FILE_BYTES_MAX: usize = 256 << 10;
 /// Most templates in one file.
 pub const TEMPLATES_MAX: usize = 256;
-/// Most that the states of one of the rules' automata take, in bytes; beyond it they are made anew. There are five, each
-/// used in two ways.
+/// Most that the states of one of the rules' automata take, in bytes; beyond it they are made anew. There are five for each
+/// thread that digests.
 pub const AUTOMATON_BYTES_MAX: usize = 8 << 20;
 /// Suggestions in `next`.
 pub const NEXT_MAX: usize = 3;

@@ -159,7 +159,7 @@ mod tests {
 
     fn digest(log: &str, code: i32) -> Digest {
         let mut digester = Digester::new(Options::default());
-        digester.push(Stream::Stdout, 0, log.as_bytes());
+        digester.push(Stream::Stdout, log.as_bytes());
         digester.finish(&Facts { ending: Some(Ending::Exited { code }), ..Facts::default() })
     }
 

@@ -62,7 +62,7 @@ fn digest(log: &Log, ending: Option<Ending>) -> Digest {
 fn digest_with(log: &Log, ending: Option<Ending>, options: Options) -> Digest {
     let mut digester = Digester::new(options);
     for chunk in log.bytes.chunks(50_000) {
-        digester.push(Stream::Stdout, 0, chunk);
+        digester.push(Stream::Stdout, chunk);
     }
     digester.finish(&Facts { ending, ..Facts::default() })
 }

@@ -82,7 +82,7 @@ fn digest(pieces: &[(bool, Vec<u8>)], chunk: usize, code: Option<i32>) -> (JobRe
     for (err, bytes) in pieces {
         let stream = if *err { Stream::Stderr } else { Stream::Stdout };
         for part in bytes.chunks(chunk) {
-            digester.push(stream, 0, part);
+            digester.push(stream, part);
         }
     }
     let live = format!("{:?}", digester.live());
@@ -136,7 +136,7 @@ proptest! {
         let mut digester = Digester::new(Options::default());
         for _ in 0..times {
             for (err, bytes) in &pieces {
-                digester.push(if *err { Stream::Stderr } else { Stream::Stdout }, 0, bytes);
+                digester.push(if *err { Stream::Stderr } else { Stream::Stdout }, bytes);
             }
         }
         let digest = digester.finish(&Facts { ending: Some(Ending::Exited { code: 1 }), ..Facts::default() });
@@ -173,17 +173,14 @@ fn size(result: &JobResult) -> usize {
 fn endless_lines_and_endless_errors_stay_bounded() {
     let mut digester = Digester::new(Options::default());
     for number in 0..30_000 {
-        digester.push(
-            Stream::Stdout,
-            0,
-            format!("src/a{number}.c:{number}:1: error: number {number}\n").as_bytes(),
-        );
+        digester
+            .push(Stream::Stdout, format!("src/a{number}.c:{number}:1: error: number {number}\n").as_bytes());
     }
     let block = vec![b'x'; 1 << 20];
     for _ in 0..20 {
-        digester.push(Stream::Stderr, 0, &block);
+        digester.push(Stream::Stderr, &block);
     }
-    digester.push(Stream::Stderr, 0, b" the end\n");
+    digester.push(Stream::Stderr, b" the end\n");
     let digest = digester.finish(&Facts { ending: Some(Ending::Exited { code: 1 }), ..Facts::default() });
     assert_eq!(digest.errors_total, 30_000);
     assert!(digest.findings.len() <= 400);

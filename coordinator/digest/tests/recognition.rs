@@ -9,7 +9,7 @@ use buildpool_protocol::spec::Verbosity;
 
 fn with(log: &str, facts: Facts) -> Digest {
     let mut digester = Digester::new(Options { job: "0199".into(), ..Options::default() });
-    digester.push(Stream::Stdout, 0, log.as_bytes());
+    digester.push(Stream::Stdout, log.as_bytes());
     digester.finish(&facts)
 }
 
@@ -194,11 +194,11 @@ fn findings_are_found_again_by_id_and_cuts_name_a_call() {
 #[test]
 fn streams_are_told_apart() {
     let mut digester = Digester::new(Options::default());
-    digester.push(Stream::Stdout, 0, b"out 1\nsrc/a.c:1:");
-    digester.push(Stream::Stderr, 0, b"noise in between\n");
-    digester.push(Stream::Stdout, 0, b"2: error: split\nout 2\n");
+    digester.push(Stream::Stdout, b"out 1\nsrc/a.c:1:");
+    digester.push(Stream::Stderr, b"noise in between\n");
+    digester.push(Stream::Stdout, b"2: error: split\nout 2\n");
     digester.gap(Stream::Stdout, 100, "the spool was full");
-    digester.push(Stream::Stdout, 0, b"after\n");
+    digester.push(Stream::Stdout, b"after\n");
     let digest = digester.finish(&Facts { ending: Some(Ending::Exited { code: 1 }), ..Facts::default() });
     assert_eq!(digest.findings[0].message, "src/a.c:1:2: error: split");
     assert_eq!(digest.findings[0].evidence.from, 6);
@@ -219,7 +219,7 @@ fn a_short_answer_is_given_even_in_minimal() {
 #[test]
 fn a_live_view_counts() {
     let mut digester = Digester::new(Options::default());
-    digester.push(Stream::Stdout, 0, b"running 3 tests\ntest a ... ok\ntest b ... FAILED\nhalf a li");
+    digester.push(Stream::Stdout, b"running 3 tests\ntest a ... ok\ntest b ... FAILED\nhalf a li");
     let live = digester.live();
     assert_eq!((live.lines, live.errors, live.tests_done, live.tests_total), (3, 1, 2, Some(3)));
     assert_eq!(live.last_line, "test b ... FAILED");

@@ -28,7 +28,7 @@ include!("tools/machine.rs");
 
 fn digest(log: &str, code: Option<i32>) -> Digest {
     let mut digester = Digester::new(Options::default());
-    digester.push(Stream::Stdout, 0, log.as_bytes());
+    digester.push(Stream::Stdout, log.as_bytes());
     digester.finish(&Facts { ending: code.map(|code| Ending::Exited { code }), ..Facts::default() })
 }
 

@@ -172,6 +172,8 @@ fn a_log_is_digested_from_standard_input() {
     assert!(shown.out().starts_with("failed (exit code 2)") && shown.out().contains("it broke"), "{shown}");
     let json = digest(&["--signal", "SEGV", "--json"], b"").expect(0).json();
     assert_eq!((&json["verdict"], &json["crash_type"]), (&"crashed".into(), &"segmentation_fault".into()));
+    let killed = digest(&["--exit-code", "-9", "--json"], b"").expect(0).json();
+    assert_eq!((&killed["verdict"], &killed["signal"]), (&"killed".into(), &9.into()), "{killed}");
     for name in ["job_id", "worker", "state", "usage"] {
         assert!(!keys(&json).contains(&name), "{name}: {json}");
     }
