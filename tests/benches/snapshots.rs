@@ -156,7 +156,7 @@ fn crates(top: &Path) {
     write("base/Cargo.toml", &package("base"));
     write("app/Cargo.toml", &format!("{}[dependencies]\nbase = {{ path = \"../base\" }}\n", package("app")));
     let mut text = String::new();
-    for number in 0..1_500 {
+    for number in 0..300 {
         let _ = writeln!(
             text,
             "#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]\npub struct S{number} {{ pub a: u64, pub b: String }}"
