@@ -10,10 +10,11 @@ use buildpool_coordinator::store::{self, Depth, Weight};
 use buildpool_gateway::client::{Client, Target, chain};
 use buildpool_gateway::local::LocalPool;
 use buildpool_gateway::project::Configuration;
+use buildpool_objects::Git;
 use serde::Serialize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 /// With less room than this, builds begin to fail.
@@ -94,20 +95,14 @@ fn configuration() -> Check {
     }
 }
 
-/// Snapshots are made by git.
+/// Snapshots are made by git, and not by every one.
 fn git() -> Check {
-    match Command::new("git").arg("--version").output() {
-        Ok(output) if output.status.success() => {
-            Check::new("git", State::Ok, terminal::one_line(&String::from_utf8_lossy(&output.stdout)))
+    match Git::find() {
+        Ok(git) => Check::new("git", State::Ok, format!("version {}", git.version())),
+        Err(error) => {
+            let text = format!("no snapshot can be taken for pools elsewhere: {}", chain(&error));
+            Check::new("git", State::Warning, text)
         }
-        Ok(output) => {
-            Check::new("git", State::Warning, format!("`git --version` ends with {}", output.status))
-        }
-        Err(error) => Check::new(
-            "git",
-            State::Warning,
-            format!("git can't be run, so no snapshot can be taken for pools elsewhere: {error}"),
-        ),
     }
 }
 
@@ -167,9 +162,10 @@ fn worker(file: &Path) -> Vec<Check> {
     let tools = buildpool_worker::tools::find();
     let listed: Vec<String> = tools.iter().map(|(name, version)| format!("{name}={version}")).collect();
     checks.push(Check::new("tools", State::Ok, listed.join(" ")));
-    if !tools.contains_key("git") {
-        let text = "git can't be run, so jobs on snapshots can't be laid out";
-        checks.push(Check::new("git", State::Failed, text).mended_by("install git"));
+    if let Err(error) = Git::find() {
+        let text = format!("jobs on snapshots can't be laid out: {}", chain(&error));
+        let mend = format!("install git {} or newer", buildpool_objects::git::OLDEST);
+        checks.push(Check::new("git", State::Failed, text).mended_by(mend));
     }
     if std::env::consts::OS == "macos" {
         checks.extend(mac::checks(&tools));
