@@ -99,6 +99,9 @@ impl WorkTree<'_> {
             }
             let plan = match carried_out.take() {
                 Some((before, plan)) if nothing_new && before == basis => plan,
+                _ if memory.basis.as_ref() == Some(&basis) && self.is_plain(&scan) => {
+                    self.plan_of_changes(&scan)
+                }
                 _ => self.plan(&scan)?,
             };
             if plan.is_done() {
@@ -294,6 +297,25 @@ impl WorkTree<'_> {
             .collect();
         paths.sort_unstable();
         Ok(paths)
+    }
+
+    /// Whether nothing that a look saw takes more than its own path to judge.
+    fn is_plain(&self, scan: &Scan) -> bool {
+        self.rules.allow_secrets || !scan.changed.iter().any(|path| is_secret(path))
+    }
+
+    /// The plan where all is as it was when our index was made, but for these files: the indexes need not be compared.
+    fn plan_of_changes(&self, scan: &Scan) -> Plan {
+        let mut disk = Disk::below(&self.repository.top);
+        let mut plan =
+            Plan { remove: scan.deleted.clone(), lacks_some: !scan.deleted.is_empty(), ..Plan::default() };
+        for path in &scan.changed {
+            match disk.size(path) {
+                Some(size) => plan.add.push((path.clone(), size)),
+                None => plan.lacks_some = true,
+            }
+        }
+        plan
     }
 
     /// Compares what should be in our index with what is.

@@ -2,13 +2,15 @@
 //! configuration, no prompts, no optional locks, no network; bounded in time and output.
 
 use crate::limits;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A version of git, as far as it matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -138,6 +140,31 @@ pub struct Place {
     pub index: Option<PathBuf>,
 }
 
+/// A git that was asked for its version.
+#[derive(Debug)]
+struct Known {
+    stamp: Stamp,
+    git: Git,
+}
+
+/// By what a program that was replaced is told from the one before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    inode: u64,
+}
+
+impl Stamp {
+    /// Of a program; none for what is none.
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        let is_program = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
+        let stamp = Self { modified: metadata.modified().ok(), bytes: metadata.len(), inode: metadata.ino() };
+        is_program.then_some(stamp)
+    }
+}
+
 /// A git that will do.
 #[derive(Clone, Debug)]
 pub struct Git {
@@ -151,7 +178,25 @@ impl Git {
     /// # Errors
     /// [`GitError::Missing`] and [`GitError::TooOld`].
     pub fn find() -> Result<Self, GitError> {
-        Self::at(Path::new("git"))
+        static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+        Self::find_in(&std::env::var_os("PATH").unwrap_or_default(), &KNOWN)
+    }
+
+    /// The one in these directories; it is asked for its version again only when it is another one than was known.
+    fn find_in(directories: &OsStr, known: &Mutex<Option<Known>>) -> Result<Self, GitError> {
+        let Some((program, stamp)) = std::env::split_paths(directories).find_map(|directory| {
+            let program = directory.join("git");
+            Stamp::of(&program).map(|stamp| (program, stamp))
+        }) else {
+            return Self::at(Path::new("git"));
+        };
+        let is_this = |known: &&Known| known.stamp == stamp && known.git.program == program;
+        if let Some(known) = known.lock().unwrap_or_else(PoisonError::into_inner).as_ref().filter(is_this) {
+            return Ok(known.git.clone());
+        }
+        let git = Self::at(&program)?;
+        *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { stamp, git: git.clone() });
+        Ok(git)
     }
 
     /// Checks this one.
@@ -394,6 +439,7 @@ pub fn split_nul(output: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::{Git, GitError, OLDEST, Place, Version, parse_version, split_nul};
     use std::path::Path;
+    use std::sync::Mutex;
 
     #[test]
     fn versions_are_read_as_the_platforms_write_them() {
@@ -432,5 +478,31 @@ mod tests {
         let output = git.run(&place).args(["stripspace"]).input(input.clone()).output().unwrap();
         assert_eq!(output, input);
         assert_eq!(split_nul(b"a\0b\0").count(), 2);
+    }
+
+    #[test]
+    fn one_that_was_replaced_is_asked_for_its_version_again() {
+        use std::os::unix::fs::PermissionsExt;
+        let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let paths = std::env::join_paths(directories.iter().map(tempfile::TempDir::path)).unwrap();
+        let put = |directory: usize, version: &str| {
+            let beside = directories[directory].path().join("new");
+            std::fs::write(&beside, format!("#!/bin/sh\necho x >> $0.asked\necho git version {version}\n"))
+                .unwrap();
+            std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
+            std::fs::rename(beside, directories[directory].path().join("git")).unwrap();
+        };
+        let known = Mutex::new(None);
+        let find = || Git::find_in(&paths, &known).map(|git| (git.version().major, git.version().minor));
+        put(1, "2.40.0");
+        assert_eq!((find().unwrap(), find().unwrap()), ((2, 40), (2, 40)));
+        let asked = std::fs::read_to_string(directories[1].path().join("git.asked")).unwrap();
+        assert_eq!(asked, "x\n");
+        put(1, "2.41.0.1");
+        assert_eq!(find().unwrap(), (2, 41));
+        put(0, "2.20.0");
+        assert!(matches!(find(), Err(GitError::TooOld { .. })));
+        put(0, "2.50.1");
+        assert_eq!(find().unwrap(), (2, 50));
     }
 }

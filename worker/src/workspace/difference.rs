@@ -20,11 +20,35 @@ pub(super) struct Difference {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Entry {
+    /// 0 where it was not yet.
+    mode_before: u32,
     /// 0 where it is not any more.
     mode: u32,
-    is_added: bool,
+    /// What it is then, as git names it.
+    id: String,
     path: Vec<u8>,
 }
+
+impl Entry {
+    const fn is_added(&self) -> bool {
+        self.mode_before == 0
+    }
+
+    /// Whether it is a directory that stays one.
+    const fn is_a_directory(&self) -> bool {
+        self.mode_before == DIRECTORY && self.mode == DIRECTORY
+    }
+
+    /// Whether a regular file stays one, with other content or another mode.
+    const fn is_a_changed_file(&self) -> bool {
+        self.mode_before & 0o170_000 == 0o100_000 && self.mode & 0o170_000 == 0o100_000
+    }
+}
+
+/// Most files that are named to git one by one: it compares each name with each of its own.
+const NAMED_FILES_MAX: usize = 200;
+/// The mode of a directory.
+const DIRECTORY: u32 = 0o040_000;
 
 impl Difference {
     /// Asks for it; the cache has both.
@@ -52,6 +76,26 @@ impl Difference {
         self.before == self.after
     }
 
+    /// The names of the files, each with a NUL behind it, where all that differs is a few files' content or mode.
+    pub(super) fn changed_files(&self) -> Option<Vec<u8>> {
+        let files: Vec<&Entry> = self.entries.iter().filter(|entry| !entry.is_a_directory()).collect();
+        let is_simple = files.len() <= NAMED_FILES_MAX
+            && files.iter().all(|entry| entry.is_a_changed_file())
+            && self.entries.iter().all(|entry| !entry.is_added());
+        is_simple.then(|| files.iter().flat_map(|entry| [entry.path.as_slice(), b"\0"].concat()).collect())
+    }
+
+    /// What turns an index of the tree before into one of the tree after, as `git update-index -z --index-info` reads it.
+    pub(super) fn index_lines(&self) -> Vec<u8> {
+        let files =
+            self.entries.iter().filter(|entry| entry.mode != DIRECTORY && entry.mode_before != DIRECTORY);
+        files
+            .flat_map(|entry| {
+                [format!("{:o} {}\t", entry.mode, entry.id).as_bytes(), &entry.path, b"\0"].concat()
+            })
+            .collect()
+    }
+
     /// Whether what is ignored may be something else than before.
     pub(super) fn changes_ignore_rules(&self) -> bool {
         self.entries.iter().any(|entry| {
@@ -62,7 +106,7 @@ impl Difference {
 
     /// Checks the names that are new on this disk; those that were there were checked then.
     pub(super) fn check_names(&self, cache: &ObjectCache, disk: Disk) -> Result<(), WorkspaceError> {
-        if disk.ignores_case && self.entries.iter().any(|entry| entry.is_added) {
+        if disk.ignores_case && self.entries.iter().any(Entry::is_added) {
             // A new name may be an old one in other letters.
             return check_all_names(cache, &self.after, disk);
         }
@@ -79,9 +123,10 @@ fn parse(output: &[u8]) -> Option<Vec<Entry>> {
     while let Some(facts) = fields.next() {
         let path = fields.next()?.to_vec();
         let facts: Vec<&str> = std::str::from_utf8(facts).ok()?.split(' ').collect();
-        let [_, mode, _, _, status] = facts.as_slice() else { return None };
-        let mode = u32::from_str_radix(mode, 8).ok()?;
-        entries.push(Entry { mode, is_added: *status == "A", path });
+        let [mode_before, mode, _, id, _] = facts.as_slice() else { return None };
+        let octal = |mode: &str| u32::from_str_radix(mode, 8).ok();
+        let mode_before = octal(mode_before.strip_prefix(':')?)?;
+        entries.push(Entry { mode_before, mode: octal(mode)?, id: (*id).to_owned(), path });
     }
     Some(entries)
 }
@@ -105,10 +150,15 @@ pub(super) fn check_all_names(
 
 #[cfg(test)]
 mod tests {
-    use super::{Difference, Entry, parse};
+    use super::{DIRECTORY, Difference, Entry, NAMED_FILES_MAX, parse};
 
     fn difference(paths: &[&str]) -> Difference {
-        let entry = |path: &&str| Entry { mode: 0o100_644, is_added: true, path: path.as_bytes().to_vec() };
+        let entry = |path: &&str| Entry {
+            mode_before: 0o100_644,
+            mode: 0o100_755,
+            id: "3".repeat(40),
+            path: path.as_bytes().to_vec(),
+        };
         let tree = |digit: &str| digit.repeat(40).parse().unwrap();
         Difference { before: tree("1"), after: tree("2"), entries: paths.iter().map(entry).collect() }
     }
@@ -118,10 +168,31 @@ mod tests {
         let id = "0".repeat(40);
         let text = format!(":100644 000000 {id} {id} D\0a b\0:000000 040000 {id} {id} A\0\u{e4}\nc\0");
         let entries = parse(text.as_bytes()).unwrap();
-        assert_eq!(entries[0], Entry { mode: 0, is_added: false, path: b"a b".to_vec() });
-        assert_eq!(entries[1], Entry { mode: 0o040_000, is_added: true, path: "\u{e4}\nc".into() });
+        let entry =
+            |mode_before, mode, path: &str| Entry { mode_before, mode, id: id.clone(), path: path.into() };
+        assert_eq!(entries[0], entry(0o100_644, 0, "a b"));
+        assert_eq!(entries[1], entry(0, 0o040_000, "\u{e4}\nc"));
         assert_eq!(parse(b":100644 000000\0a\0"), None);
         assert_eq!(parse(format!(":100644 000000 {id} {id} D\0").as_bytes()), None);
+    }
+
+    #[test]
+    fn a_few_changed_files_are_named_and_everything_else_is_for_whole_trees() {
+        assert_eq!(difference(&["a", "b c"]).changed_files().as_deref(), Some(b"a\0b c\0".as_slice()));
+        let mut other = difference(&["a", "d"]);
+        other.entries[1].mode = DIRECTORY;
+        other.entries[1].mode_before = DIRECTORY;
+        assert_eq!(other.changed_files().as_deref(), Some(b"a\0".as_slice()));
+        let line = format!("100755 {}\ta\0", "3".repeat(40));
+        assert_eq!(other.index_lines(), line.as_bytes());
+        for (before, after) in
+            [(0, 0o100_644), (0o100_644, 0), (0o120_000, 0o100_644), (0o100_644, DIRECTORY), (0, DIRECTORY)]
+        {
+            let mut other = difference(&["a", "b"]);
+            (other.entries[1].mode_before, other.entries[1].mode) = (before, after);
+            assert_eq!(other.changed_files(), None, "{before:o} {after:o}");
+        }
+        assert_eq!(difference(&["a"; NAMED_FILES_MAX + 1]).changed_files(), None);
     }
 
     #[test]

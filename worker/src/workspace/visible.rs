@@ -3,6 +3,7 @@
 //! own index is elsewhere: whatever a job does to this one, the files are laid out by ours.
 
 use super::checkout::remove;
+use super::difference::Difference;
 use super::error::WorkspaceError;
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::{write_alternates, write_if_different};
@@ -115,7 +116,8 @@ fn write_index(
     if head.tree != manifest.tree {
         let work_tree = own.parent().map(Path::to_owned);
         let place = Place { work_tree, index: Some(beside.clone()), ..cache.place() };
-        cache.git().run(&place).args(["read-tree", "-m", head.tree.as_str()]).output()?;
+        let lines = Difference::between(cache, &manifest.tree, &head.tree)?.index_lines();
+        cache.git().run(&place).args(["update-index", "-z", "--index-info"]).input(lines).output()?;
     }
     fs::rename(&beside, &target).map_err(WorkspaceError::io("writing", &target))
 }
