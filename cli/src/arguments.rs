@@ -84,6 +84,9 @@ pub(crate) enum Subcommand {
     /// Keep the processes of one job
     #[command(hide = true, disable_help_flag = true)]
     Keeper(KeeperArguments),
+    /// Run a job's command as its user
+    #[command(hide = true, disable_help_flag = true)]
+    AsUser(KeeperArguments),
 }
 
 /// Which pool is asked.

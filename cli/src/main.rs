@@ -50,5 +50,6 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Doctor(arguments) => commands::doctor::run(&arguments),
         Subcommand::LocalPool(arguments) => commands::local_pool::run(&arguments),
         Subcommand::Keeper(arguments) => Ok(commands::keeper::run(arguments)),
+        Subcommand::AsUser(arguments) => Ok(commands::keeper::as_user(arguments)),
     }
 }

@@ -1,6 +1,7 @@
 //! What a worker is told: by a file, by flags over it.
 
 use crate::isolation::Isolation;
+use crate::isolation::users::{self, JobUser, barrier};
 use crate::limits::CONFIG_BYTES_MAX;
 use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use buildpool_protocol::spec::{SpecError, check_name};
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,6 +49,8 @@ pub struct Config {
     pub drain_deadline: Option<Duration>,
     /// What keeps jobs from the worker's files and each other's.
     pub isolation: Isolation,
+    /// With [`Isolation::User`], the users that jobs run as: one a slot.
+    pub job_users: Vec<String>,
     /// Files and directories beside the data directory that isolated jobs don't see: what holds the token, and what the
     /// configuration names.
     pub hidden: Vec<PathBuf>,
@@ -89,6 +93,7 @@ struct File {
     core_bytes_max: Option<u64>,
     drain_deadline_secs: Option<u64>,
     isolation: Isolation,
+    job_users: Vec<String>,
     hidden: Vec<PathBuf>,
 }
 
@@ -110,6 +115,7 @@ impl Default for File {
             core_bytes_max: None,
             drain_deadline_secs: None,
             isolation: Isolation::default(),
+            job_users: Vec::new(),
             hidden: Vec::new(),
         }
     }
@@ -134,6 +140,7 @@ impl Config {
             core_bytes_max: None,
             drain_deadline: None,
             isolation: Isolation::default(),
+            job_users: Vec::new(),
             hidden: Vec::new(),
             keeper_command: Vec::new(),
             protocol: VersionRange::ours(),
@@ -141,7 +148,7 @@ impl Config {
     }
 
     /// Reads a configuration file. What it leaves out has the defaults of [`Config::new`]; `coordinator` and `data_dir`
-    /// may be left out where flags give them. `token_file` and `hidden` are relative to the directory of the file.
+    /// may be left out where flags give them. Paths in it are relative to the directory of the file.
     ///
     /// # Errors
     /// When it can't be read, does not parse, names a token file that can't be read or hides what is not there.
@@ -166,7 +173,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a configuration whose `token_file` and `hidden` are relative to this directory.
+    /// Reads a configuration whose paths are relative to this directory.
     ///
     /// # Errors
     /// When it does not parse, names a token file that can't be read or hides what is not there.
@@ -200,15 +207,16 @@ impl Config {
             labels: file.labels,
             resources: file.resources,
             token,
-            ca_file: file.ca_file,
+            ca_file: file.ca_file.map(|path| directory.join(path)),
             fingerprint: file.fingerprint,
             env: file.env,
-            crash_directories: file.crash_directories,
+            crash_directories: file.crash_directories.iter().map(|path| directory.join(path)).collect(),
             core_bytes_max: file.core_bytes_max,
             drain_deadline: file.drain_deadline_secs.map(Duration::from_secs),
             isolation: file.isolation,
+            job_users: file.job_users,
             hidden,
-            ..Self::new(file.coordinator, file.data_dir.unwrap_or_default())
+            ..Self::new(file.coordinator, file.data_dir.map(|path| directory.join(path)).unwrap_or_default())
         })
     }
 
@@ -230,6 +238,7 @@ impl Config {
         if let Some(missing) = self.isolation.missing(std::env::var_os("PATH").as_deref()) {
             return invalid("isolation", format!("{} needs {missing}, which is not here", self.isolation));
         }
+        self.check_isolation()?;
         check_name("name", &self.name)?;
         for name in self.labels.keys() {
             check_name("label", name)?;
@@ -243,6 +252,52 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Where jobs run as other users: whether that is possible and keeps from them what it should.
+    fn check_isolation(&self) -> Result<(), ConfigError> {
+        let invalid = |field, reason: String| Err(ConfigError::Invalid { field, reason });
+        if self.isolation != Isolation::User {
+            if self.job_users.is_empty() {
+                return Ok(());
+            }
+            return invalid(
+                "job_users",
+                "counts with isolation = \"user\" only; set that, or remove it".into(),
+            );
+        }
+        if !nix::unistd::Uid::effective().is_root() {
+            return invalid(
+                "isolation",
+                "`user` needs a worker that runs as root, to become other users".into(),
+            );
+        }
+        let place = std::path::absolute(&self.data_dir).unwrap_or_else(|_| self.data_dir.clone());
+        if let Some(barrier) = barrier(&place) {
+            let reason = format!(
+                "other users can't pass {}, so no job would reach its files; `chmod o+x` it or name another place",
+                barrier.display()
+            );
+            return invalid("data_dir", reason);
+        }
+        let is_open = |path: &&PathBuf| path.metadata().is_ok_and(|metadata| metadata.mode() & 0o077 != 0);
+        if let Some(open) = self.hidden.iter().find(is_open) {
+            let reason = format!("jobs could read {0}; `chmod go= {0}`", open.display());
+            return invalid("hidden", reason);
+        }
+        self.users().map(|_| ())
+    }
+
+    /// The users that jobs run as; none where they run as the worker's.
+    ///
+    /// # Errors
+    /// When one of them is of no use for it.
+    pub fn users(&self) -> Result<Vec<JobUser>, ConfigError> {
+        if self.isolation != Isolation::User {
+            return Ok(Vec::new());
+        }
+        let invalid = |reason| ConfigError::Invalid { field: "job_users", reason };
+        users::find(&self.job_users, self.slots).map_err(invalid)
     }
 
     /// All labels: those that a worker finds by itself, and the configured ones over them.

@@ -3,12 +3,14 @@
 //! In place: the submitter's own, less what is the pool's. Elsewhere: what a login of the worker's user would have, what
 //! the worker's configuration gives over it, and what the job asks for over that. Always the two ids of the attempt.
 
+use crate::isolation::users::barrier;
 use crate::keeper::tree::{ATTEMPT_VARIABLE, JOB_VARIABLE};
 use crate::platform;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::spec::{JobSpec, OWN_VARIABLES, Source};
 use nix::unistd::{Uid, User};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Variables of the daemon that say how its user writes and where, not what it is.
 const PASSED_ON: &[&str] = &["LANG", "TZ", "TMPDIR"];
@@ -43,6 +45,27 @@ pub fn of_worker(configured: &BTreeMap<String, String>) -> BTreeMap<String, Stri
         }
     }
     environment.insert("PATH".to_owned(), path(std::env::var("PATH").ok().as_deref()));
+    environment.extend(configured.iter().map(|(name, value)| (name.clone(), value.clone())));
+    environment.retain(|name, _| !name.starts_with(OWN_VARIABLES));
+    environment
+}
+
+/// What jobs have that run as another user than the worker: that user's login in place of the worker's.
+pub fn of_user(
+    worker: &BTreeMap<String, String>,
+    configured: &BTreeMap<String, String>,
+    user: &User,
+) -> BTreeMap<String, String> {
+    let mut environment = worker.clone();
+    // The worker's own need not be open to others.
+    environment.remove("TMPDIR");
+    environment.extend(login(Some(user)));
+    if let Some(path) = environment.get_mut("PATH") {
+        // What is looked for where this user may not look counts as there and not executable.
+        let open =
+            path.split(':').filter(|directory| barrier(&Path::new(directory).join("program")).is_none());
+        *path = open.collect::<Vec<_>>().join(":");
+    }
     environment.extend(configured.iter().map(|(name, value)| (name.clone(), value.clone())));
     environment.retain(|name, _| !name.starts_with(OWN_VARIABLES));
     environment

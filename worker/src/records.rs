@@ -54,6 +54,12 @@ pub struct AttemptRecord {
     /// Seconds from boot to the grant, by the continuous clock.
     #[serde(default)]
     pub since_boot_secs: f64,
+    /// The name of the user that it runs as, where that is not the worker's.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Directories that this user can pass while it runs.
+    #[serde(default)]
+    pub gates: Vec<PathBuf>,
 }
 
 /// A control group and its counters before an attempt ran.

@@ -8,6 +8,7 @@ use buildpool_protocol::worker_link::HeldState;
 use buildpool_worker::Wish;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -344,4 +345,36 @@ async fn a_snapshot_says_that_it_is_the_pools_fault_when_it_cannot_be_laid_out()
     let outcome = coordinator.outcome(coordinator.grant(spec)).await;
     assert!(matches!(outcome.ending, Ending::NotStarted(_)));
     assert_eq!(outcome.started_at_ms, None);
+}
+
+/// What a keeper says that does not know how jobs are isolated.
+const OLD_HELLO: &[u8] = br#"{"type":"hello","keeper":0,"pid":1,"kept":null}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_keeper_of_an_older_build_is_let_go_and_never_given_a_job() {
+    let data = tempfile::tempdir().expect("a directory");
+    let places = data.path().join("keepers");
+    std::fs::create_dir(&places).expect("made");
+    let lock = std::fs::File::create(places.join("0.lock")).expect("a lock");
+    lock.try_lock().expect("free");
+    let listener = std::os::unix::net::UnixListener::bind(places.join("0")).expect("a socket");
+    let heard = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the daemon");
+        let length = u32::try_from(OLD_HELLO.len()).expect("short").to_le_bytes();
+        stream.write_all(&[&length, OLD_HELLO].concat()).expect("it listens");
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).expect("it hangs up");
+        heard
+    });
+    let coordinator = Coordinator::start().await;
+    let _worker = Worker::start(config(&coordinator, data.path()));
+    coordinator.registered(1).await;
+    // More than one, so that every keeper that counts as free has its turn.
+    let leases: Vec<_> = (0..4).map(|_| coordinator.grant(shell("echo well"))).collect();
+    for lease in leases {
+        assert_eq!(coordinator.outcome(lease).await.ending, Ending::Exited { code: 0 });
+        assert_eq!(coordinator.stdout(lease), b"well\n");
+    }
+    let heard = tokio::task::spawn_blocking(|| heard.join()).await.expect("it runs").expect("it heard");
+    assert_eq!(heard, b"", "nothing was asked of it");
 }

@@ -70,9 +70,12 @@ pub(crate) struct WorkerArguments {
     /// Where jobs, workspaces and their output are kept
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// What keeps jobs from the worker's files and each other's: none, bubblewrap (Linux) or sandbox-exec (macOS)
+    /// What keeps jobs from the worker's files and each other's: none, bubblewrap or user (Linux), sandbox-exec (macOS)
     #[arg(long, value_name = "MODE")]
     pub(crate) isolation: Option<Isolation>,
+    /// With --isolation user, a user that jobs run as; repeat it, one a slot
+    #[arg(long = "job-user", value_name = "NAME")]
+    pub(crate) job_users: Vec<String>,
     /// A worker's token [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,

@@ -4,7 +4,8 @@ use crate::arguments::WorkerArguments;
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings::{self, Given};
 use buildpool_gateway::directories;
-use buildpool_worker::{Config, Shutdown, ShutdownHandle};
+use buildpool_worker::isolation::Isolation;
+use buildpool_worker::{Config, Shutdown, ShutdownHandle, WorkerError};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,11 +17,20 @@ pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
         tracing::info!(name = %config.name, slots = config.slots, coordinator = %config.coordinator, "the worker starts");
         let (handle, shutdown) = Shutdown::new();
         tokio::select! {
-            ended = buildpool_worker::run(config, shutdown) => ended.map_err(|error| Failure::of(POOL, &error))?,
+            ended = buildpool_worker::run(config, shutdown) => ended.map_err(|error| of_worker(&error))?,
             () = pass_signals_on(&handle) => {}
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// What a person must correct first is told apart from what may pass, so that nothing starts the worker again and again.
+fn of_worker(error: &WorkerError) -> Failure {
+    let code = match error {
+        WorkerError::Token(_) | WorkerError::Config(_) | WorkerError::Dialler(_) => USAGE,
+        WorkerError::Home(_) | WorkerError::Workspaces(_) | WorkerError::Startup(_) => POOL,
+    };
+    Failure::of(code, error)
 }
 
 /// The first signal empties the worker, the second hurries it. Never ends.
@@ -37,6 +47,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         Some(file) => Config::from_file(file).map_err(|error| Failure::of(USAGE, &error))?,
         None => Config::new("", PathBuf::new()),
     };
+    let is_token_visible = arguments.token.is_some() || arguments.join.is_some();
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(url) = arguments.coordinator.or_else(|| {
         let in_file = !config.coordinator.is_empty();
@@ -59,6 +70,14 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     }
     if let Some(isolation) = arguments.isolation {
         config.isolation = isolation;
+    }
+    if !arguments.job_users.is_empty() {
+        config.job_users = arguments.job_users;
+    }
+    // What is on a command line, every user of the machine can see.
+    if config.isolation == Isolation::User && is_token_visible {
+        let text = "with isolation `user`, jobs can read a token on the worker's command line; give it by `token_file` in the configuration or by BUILDPOOL_TOKEN";
+        return Err(Failure::new(USAGE, text));
     }
     for label in arguments.labels {
         let (key, value) = label.split_once('=').unwrap_or((&label, ""));

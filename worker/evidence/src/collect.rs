@@ -56,6 +56,8 @@ pub struct Context<'a> {
     pub memory_exclusive: bool,
     /// Seconds from boot to the job's start.
     pub started_since_boot_secs: Option<f64>,
+    /// The job's rights are less than this process's, so that no debugger may read what it left.
+    pub is_of_another_user: bool,
 }
 
 impl<'a> Context<'a> {
@@ -78,6 +80,7 @@ impl<'a> Context<'a> {
             memory_before: None,
             memory_exclusive: false,
             started_since_boot_secs: None,
+            is_of_another_user: false,
         }
     }
 }
@@ -292,6 +295,11 @@ fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryE
 
 fn core(context: &Context<'_>, evidence: &mut Evidence) {
     if !cfg!(target_os = "linux") || !matches!(context.ending, Ending::Signaled { core_dump: true, .. }) {
+        return;
+    }
+    if context.is_of_another_user {
+        let reason = "a core was dumped, which is not read: the debugger would have the worker's rights and the job has not";
+        evidence.crash_report_absence = Some(reason.to_owned());
         return;
     }
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();

@@ -1,6 +1,7 @@
 //! A worker without the command line around it: `worker-alone CONFIG`, or `worker-alone keeper …` as the worker starts it.
 //! For tests and measurements; what people install is `buildpool`.
 
+use buildpool_worker::isolation::as_user;
 use buildpool_worker::keeper::{SUBCOMMAND, keeper_main};
 use buildpool_worker::{Config, Shutdown, run};
 use std::error::Error;
@@ -13,6 +14,9 @@ fn main() -> ExitCode {
     let first = arguments.next();
     if first.as_ref().is_some_and(|first| first == SUBCOMMAND) {
         return ExitCode::from(u8::try_from(keeper_main(arguments)).unwrap_or(1));
+    }
+    if first.as_ref().is_some_and(|first| first == as_user::SUBCOMMAND) {
+        return ExitCode::from(u8::try_from(as_user::as_user_main(arguments)).unwrap_or(1));
     }
     let Some(config) = first else {
         eprintln!("worker-alone: name a configuration file");

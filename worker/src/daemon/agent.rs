@@ -8,6 +8,7 @@ use super::keepers::Keepers;
 use super::shutdown::Shutdown;
 use crate::config::Config;
 use crate::environment;
+use crate::isolation::users::JobUser;
 use crate::limits::{LAST_WORDS, REPORT_SETTLE, STALLED_AFTER, TIDY_EVERY};
 use crate::link::outbox::Outbox;
 use crate::platform;
@@ -36,6 +37,8 @@ pub(super) struct Agent {
     pub(super) environment: BTreeMap<String, String>,
     /// The program that isolates jobs.
     pub(super) sandbox: PathBuf,
+    /// Whom jobs run as, each one at a time; nobody where they run as the worker's user.
+    pub(super) users: Arc<[JobUser]>,
     pub(super) work: JoinSet<Event>,
     pub(super) link: Option<Link>,
     /// When the message was sent that the coordinator answered last, by the continuous clock.
@@ -84,6 +87,7 @@ impl Agent {
         home: Home,
         outbox: Arc<Outbox>,
         files: Files,
+        users: Vec<JobUser>,
         events: mpsc::Sender<Event>,
     ) -> Self {
         let keepers = Keepers::new(config.keeper_command.clone(), events);
@@ -91,6 +95,7 @@ impl Agent {
             environment: environment::of_worker(&config.env),
             // Whether it is there was checked with the configuration; an empty path would start nothing.
             sandbox: config.isolation.program(std::env::var_os("PATH").as_deref()).unwrap_or_default(),
+            users: users.into(),
             config: Arc::new(config),
             home: Arc::new(home),
             outbox,

@@ -3,14 +3,19 @@
 use super::home::Home;
 use super::memory;
 use crate::config::Config;
+use crate::isolation::doors;
+use crate::isolation::users::JobUser;
 use crate::platform::Now;
 use crate::records::{self, AttemptRecord, Durability};
 use crate::workspace::Workspaces;
 use buildpool_protocol::outcome::StartFailure;
+use buildpool_protocol::spec::Source;
 use buildpool_protocol::worker_link::Grant;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What is executed, and where.
 pub(super) struct Arranged {
@@ -20,7 +25,12 @@ pub(super) struct Arranged {
     pub(super) own: Vec<PathBuf>,
     /// What of them it may read.
     pub(super) readable: Vec<PathBuf>,
+    /// Directories that are open for the job's user until it ends.
+    pub(super) gates: Vec<PathBuf>,
 }
+
+/// As whom an attempt runs, and who else jobs run as.
+pub(super) type Users = Option<(JobUser, Arc<[JobUser]>)>;
 
 /// Makes the attempt's directory with its record, and the files that the command sees.
 ///
@@ -31,14 +41,17 @@ pub(super) fn arrange(
     config: &Config,
     workspaces: &Workspaces,
     grant: &Grant,
+    users: &Users,
 ) -> Result<Arranged, StartFailure> {
     let failed = |error: io::Error| StartFailure::Workspace { reason: error.to_string() };
     let attempt_directory = home.attempt(grant.lease.attempt);
-    match fs::create_dir(&attempt_directory) {
+    // Nobody else's, whoever else can pass the directories above.
+    let create = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
+    match create(&attempt_directory) {
         // Left by a daemon that died here, before anyone was asked to run it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::remove_dir_all(&attempt_directory)
-                .and_then(|()| fs::create_dir(&attempt_directory))
+                .and_then(|()| create(&attempt_directory))
                 .map_err(failed)?;
         }
         other => other.map_err(failed)?,
@@ -53,6 +66,8 @@ pub(super) fn arrange(
     own.extend(prepared.derived_data.clone());
     own.extend(with_bundle.is_some().then(|| bundle.clone()));
     let readable = prepared.objects.into_iter().collect();
+    let files = prepared.root.clone();
+    let gates = gates(&grant.spec.source, &attempt_directory, &prepared.root);
     let mut spec = grant.spec.clone();
     spec.env.clear();
     let record = AttemptRecord {
@@ -65,7 +80,27 @@ pub(super) fn arrange(
         derived_data: prepared.derived_data,
         memory: memory::group(config.slots),
         since_boot_secs: Now::read().continuous.as_secs_f64(),
+        user: users.as_ref().map(|(user, _)| user.name().to_owned()),
+        gates: if users.is_some() { gates.clone() } else { Vec::new() },
     };
     records::write(&attempt_directory, records::ATTEMPT, &record, Durability::Process).map_err(failed)?;
-    Ok(Arranged { argv: with_bundle.unwrap_or(argv), directory: prepared.directory, own, readable })
+    if let Some((user, all)) = users {
+        // A directory in place is its submitter's and stays so.
+        let own = if gates.is_empty() { &[] } else { std::slice::from_ref(&files) };
+        doors::hand_over(&gates, own, user, all).map_err(failed)?;
+    }
+    let argv = with_bundle.unwrap_or(argv);
+    Ok(Arranged { argv, directory: prepared.directory, own, readable, gates: record.gates })
+}
+
+/// The directories that lead to the files of an attempt and to nothing else; none for those that are not the worker's.
+fn gates(source: &Source, attempt_directory: &Path, root: &Path) -> Vec<PathBuf> {
+    match source {
+        Source::InPlace { .. } => Vec::new(),
+        Source::Empty => vec![attempt_directory.to_owned()],
+        Source::Snapshot { .. } => {
+            // Its checkout's.
+            [attempt_directory].into_iter().chain(root.parent()).map(Path::to_owned).collect()
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! An attempt as the daemon sees it.
 
 use super::keepers::KeeperLink;
+use crate::isolation::users::JobUser;
 use crate::keeper::messages::Run;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::Lease;
@@ -8,6 +9,7 @@ use buildpool_protocol::outcome::Acted;
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::{Held, HeldState};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use tokio::sync::watch;
 
 /// How far it is.
@@ -39,11 +41,25 @@ pub(super) struct Attempt {
     pub(super) act: Option<Acted>,
     /// A newer grant exists, or the job is over: nothing of it is sent.
     pub(super) is_fenced: bool,
+    /// As whom it runs, where that is not the worker's user.
+    pub(super) user: Option<JobUser>,
+    /// What that user can pass until it ends.
+    pub(super) gates: Vec<PathBuf>,
 }
 
 impl Attempt {
     pub(super) fn new(lease: Lease, spec: JobSpec, stage: Stage) -> Self {
-        Self { lease, spec, stage, started_at_ms: None, log_length: 0, act: None, is_fenced: false }
+        Self {
+            lease,
+            spec,
+            stage,
+            started_at_ms: None,
+            log_length: 0,
+            act: None,
+            is_fenced: false,
+            user: None,
+            gates: Vec::new(),
+        }
     }
 
     pub(super) fn held(&self) -> Held {

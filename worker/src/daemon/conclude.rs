@@ -118,6 +118,7 @@ fn evidence(
         memory_exclusive: memory.is_some_and(|group| group.is_exclusive)
             && outcome.ending != Ending::Exited { code: 0 },
         started_since_boot_secs: Some(record.since_boot_secs),
+        is_of_another_user: record.user.is_some(),
         ..Context::new(&record.directory, &command, &outcome.ending)
     };
     let mut collection = Collection::begin(&context, wall_clock_ms());

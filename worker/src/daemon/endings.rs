@@ -2,8 +2,9 @@
 
 use super::account;
 use super::agent::Agent;
-use super::attempt::Stage;
+use super::attempt::{Attempt, Stage};
 use super::event::Event;
+use crate::isolation::doors;
 use crate::keeper::messages::ToKeeper;
 use crate::platform;
 use buildpool_protocol::ids::AttemptId;
@@ -64,9 +65,18 @@ impl Agent {
         });
     }
 
-    pub(super) fn never_start(&mut self, id: AttemptId, failure: StartFailure) {
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
+    /// Nothing of an attempt runs any more: whom it ran as is free for the next one, and must not find the way to its files.
+    fn has_ended(&mut self, id: AttemptId) -> Option<&mut Attempt> {
+        let attempt = self.attempts.get_mut(&id)?;
         attempt.stage = Stage::Concluding;
+        if let Err(error) = doors::shut(&attempt.gates) {
+            error!(job = %id.job, attempt = id.number, %error, "the files of an attempt can't be closed");
+        }
+        Some(attempt)
+    }
+
+    pub(super) fn never_start(&mut self, id: AttemptId, failure: StartFailure) {
+        let Some(attempt) = self.has_ended(id) else { return };
         let acted = attempt.act.clone();
         let (home, files) = (Arc::clone(&self.home), self.files.clone());
         self.work.spawn_blocking(move || {
@@ -79,8 +89,7 @@ impl Agent {
 
     /// Puts together what is known of the end.
     pub(super) fn conclude(&mut self, id: AttemptId) {
-        let Some(attempt) = self.attempts.get_mut(&id) else { return };
-        attempt.stage = Stage::Concluding;
+        let Some(attempt) = self.has_ended(id) else { return };
         let is_fenced = attempt.is_fenced;
         self.spawn_conclude(id, is_fenced, Duration::ZERO);
         self.changed();

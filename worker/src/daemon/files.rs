@@ -1,6 +1,6 @@
 //! Files in before an attempt runs, and out after it: what needs both the disk and the link.
 
-use super::arrange::{Arranged, arrange};
+use super::arrange::{Arranged, Users, arrange};
 use super::conclude::{ARTIFACTS, conclude};
 use super::home::Home;
 use crate::config::Config;
@@ -36,6 +36,7 @@ impl Files {
         home: Arc<Home>,
         config: Arc<Config>,
         grant: Grant,
+        users: Users,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<Arranged, StartFailure> {
         tokio::select! {
@@ -45,7 +46,8 @@ impl Files {
                 return Err(StartFailure::Workspace { reason: "it was ended before it started".into() });
             }
         }
-        let work = tokio::task::spawn_blocking(move || arrange(&home, &config, &self.workspaces, &grant));
+        let work =
+            tokio::task::spawn_blocking(move || arrange(&home, &config, &self.workspaces, &grant, &users));
         work.await.unwrap_or_else(|_| Err(StartFailure::Workspace { reason: "the worker is ending".into() }))
     }
 

@@ -83,6 +83,7 @@ impl Home {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(&lock_path)
             .map_err(|source| HomeError::Io { path: lock_path.clone(), source })?;
         match lock.try_lock() {

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::home::Home;
-use crate::keeper::messages::{FromKeeper, ToKeeper, encode, take};
+use crate::keeper::messages::{FromKeeper, GENERATION, ToKeeper, encode, take};
 use crate::limits::{CONTROL_QUEUE, KEEPER_HELLO_WITHIN};
 use buildpool_protocol::ids::AttemptId;
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -38,6 +39,8 @@ struct Keeper {
     work: Work,
     /// It was there before this daemon.
     is_found: bool,
+    /// Another build started it, and it understands other things.
+    is_foreign: bool,
     messages: mpsc::Sender<Vec<u8>>,
 }
 
@@ -75,7 +78,7 @@ impl Keepers {
         let number = self.free_number(home)?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let log = OpenOptions::new().append(true).create(true).open(home.keeper_log())?;
+        let log = OpenOptions::new().append(true).create(true).mode(0o600).open(home.keeper_log())?;
         let (program, first) = self.command.split_first().ok_or(io::ErrorKind::NotFound)?;
         // When the handle is dropped, the runtime takes the status of a keeper that ends before the daemon.
         Command::new(program)
@@ -109,7 +112,8 @@ impl Keepers {
         let link = KeeperLink(self.next_link);
         self.next_link += 1;
         let (messages, outgoing) = mpsc::channel(CONTROL_QUEUE);
-        self.keepers.insert(link, Keeper { number, work: Work::Silent, is_found, messages });
+        self.keepers
+            .insert(link, Keeper { number, work: Work::Silent, is_found, is_foreign: false, messages });
         let events = self.events.clone();
         while self.tasks.try_join_next().is_some() {}
         self.tasks.spawn(async move {
@@ -129,6 +133,23 @@ impl Keepers {
     pub(super) fn set_work(&mut self, link: KeeperLink, work: Work) {
         if let Some(keeper) = self.keepers.get_mut(&link) {
             keeper.work = work;
+        }
+    }
+
+    /// What it said it understands.
+    pub(super) fn greeted(&mut self, link: KeeperLink, generation: u32) {
+        if let Some(keeper) = self.keepers.get_mut(&link) {
+            keeper.is_foreign = keeper.is_found && generation != GENERATION;
+        }
+    }
+
+    /// It waits for an attempt. One of another build might pass over what keeps a job in its place: the connection is let go,
+    /// and without one a keeper that has nothing to do ends.
+    pub(super) fn is_free(&mut self, link: KeeperLink) {
+        if self.keepers.get(&link).is_some_and(|keeper| keeper.is_foreign) {
+            self.keepers.remove(&link);
+        } else {
+            self.set_work(link, Work::Idle);
         }
     }
 

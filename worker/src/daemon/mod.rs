@@ -27,7 +27,7 @@ pub use shutdown::{Shutdown, ShutdownHandle, Wish};
 use crate::config::{Config, ConfigError};
 use crate::limits::{CONTROL_QUEUE, EVENT_QUEUE};
 use crate::link::backoff::Backoff;
-use crate::link::connect::{Dialler, DiallerError};
+use crate::link::connect::{ConnectError, Dialler, DiallerError};
 use crate::link::outbox::Outbox;
 use crate::link::session;
 use crate::link::transfers::Transfers;
@@ -57,6 +57,8 @@ pub enum WorkerError {
     Workspaces(WorkspaceError),
     /// What earlier attempts left can't be read.
     Startup(io::Error),
+    /// Its token is none of a worker's.
+    Token(ConnectError),
 }
 
 impl fmt::Display for WorkerError {
@@ -67,6 +69,7 @@ impl fmt::Display for WorkerError {
             Self::Dialler(error) => error.fmt(f),
             Self::Workspaces(error) => error.fmt(f),
             Self::Startup(_) => f.write_str("what earlier attempts left behind can't be read"),
+            Self::Token(error) => error.fmt(f),
         }
     }
 }
@@ -79,6 +82,7 @@ impl std::error::Error for WorkerError {
             Self::Dialler(error) => error.source(),
             Self::Workspaces(error) => error.source(),
             Self::Startup(source) => Some(source),
+            Self::Token(error) => error.source(),
         }
     }
 }
@@ -86,9 +90,11 @@ impl std::error::Error for WorkerError {
 /// Runs a worker until it is asked to end. A coordinator that is away or refuses is tried again and again.
 ///
 /// # Errors
-/// When the configuration or the data directory is of no use.
+/// When the configuration, the data directory or the token is of no use.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerError> {
     config.check().map_err(WorkerError::Config)?;
+    let users = config.users().map_err(WorkerError::Config)?;
+    crate::platform::guard_memory();
     let dialler = Dialler::new(&config).map_err(WorkerError::Dialler)?;
     if config.keeper_command.is_empty() {
         let own = crate::platform::own_executable().map_err(WorkerError::Startup)?;
@@ -98,31 +104,31 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     let outbox = Arc::new(Outbox::default());
     let transfers = Arc::new(Transfers::default());
     let workspaces = Workspaces::open(home.directory()).map_err(WorkerError::Workspaces)?;
+    let workspaces = if users.is_empty() { workspaces } else { workspaces.linking_objects() };
     let (events, incoming) = mpsc::channel(EVENT_QUEUE);
     let files = Files { workspaces, transfers: Arc::clone(&transfers) };
-    let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, events.clone());
+    let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, users, events.clone());
     agent.begin().map_err(WorkerError::Startup)?;
     tokio::select! {
-        () = agent.run(incoming, shutdown) => {}
-        () = stay_connected(&dialler, &outbox, &transfers, &events) => {}
+        () = agent.run(incoming, shutdown) => Ok(()),
+        ended = stay_connected(&dialler, &outbox, &transfers, &events) => ended,
     }
-    Ok(())
 }
 
-/// Connects, serves, and connects again, for ever.
+/// Connects, serves, and connects again, for ever; until it is sure that it will never be let in.
 async fn stay_connected(
     dialler: &Dialler,
     outbox: &Outbox,
     transfers: &Transfers,
     events: &mpsc::Sender<Event>,
-) {
+) -> Result<(), WorkerError> {
     let mut backoff = Backoff::default();
     loop {
         let pause = match dialler.connect().await {
             Ok(socket) => {
                 let (control, receiver) = mpsc::channel(CONTROL_QUEUE);
                 if events.send(Event::Connected(control)).await.is_err() {
-                    return;
+                    return Ok(());
                 }
                 let mut welcome = Welcome::None;
                 let lost = session::serve(socket, receiver, outbox, transfers, events, |message| {
@@ -132,7 +138,7 @@ async fn stay_connected(
                 .await;
                 outbox.disconnected();
                 if events.send(Event::Disconnected).await.is_err() {
-                    return;
+                    return Ok(());
                 }
                 info!("{lost}");
                 match welcome {
@@ -144,6 +150,7 @@ async fn stay_connected(
                     Welcome::Refused => backoff.long_pause(random()),
                 }
             }
+            Err(error @ ConnectError::WrongRole(_)) => return Err(WorkerError::Token(error)),
             Err(error) if error.is_refusal() => {
                 error!("{error}");
                 backoff.long_pause(random())

@@ -3,6 +3,7 @@
 use super::agent::{Agent, Link, Told};
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
+use crate::isolation::users::JobUser;
 use crate::keeper::messages::ToKeeper;
 use crate::limits::REPORT_SETTLE;
 use crate::platform::Now;
@@ -149,18 +150,34 @@ impl Agent {
         if live >= self.config.slots as usize {
             return self.decline(lease, "the worker has no free slot");
         }
+        let user = self.free_user().cloned();
+        if user.is_none() && !self.users.is_empty() {
+            return self.decline(lease, "the worker has no user that is free for it");
+        }
         self.outbox.add(lease.attempt, self.home.attempt(lease.attempt).join(records::LOG), 0);
         self.outbox.begin(lease.attempt, 0);
         let (stop, stopped) = watch::channel(false);
         let stage = Stage::Preparing { secrets: grant.secrets.clone(), stop };
-        self.attempts.insert(lease.attempt, Attempt::new(lease, grant.spec.clone(), stage));
+        let mut attempt = Attempt::new(lease, grant.spec.clone(), stage);
+        attempt.user.clone_from(&user);
+        self.attempts.insert(lease.attempt, attempt);
         self.changed();
+        let users = user.map(|user| (user, Arc::clone(&self.users)));
         let (home, config) = (Arc::clone(&self.home), Arc::clone(&self.config));
         let files = self.files.clone();
         self.work.spawn(async move {
-            let result = files.lay_out(home, config, grant, stopped).await;
+            let result = files.lay_out(home, config, grant, users, stopped).await;
             Event::Prepared { attempt: lease.attempt, result }
         });
+    }
+
+    /// A user of whom no process is expected: an attempt has its own until its tree is gone.
+    fn free_user(&self) -> Option<&JobUser> {
+        let is_free = |user: &&JobUser| {
+            let mut live = self.attempts.values().filter(|attempt| attempt.is_live());
+            live.all(|attempt| attempt.user.as_ref() != Some(*user))
+        };
+        self.users.iter().find(is_free)
     }
 
     pub(super) fn decline(&self, lease: Lease, reason: &str) {

@@ -2,6 +2,7 @@
 
 use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
+use crate::isolation::doors;
 use crate::records::{self, AttemptRecord};
 use std::fs;
 use std::io;
@@ -26,6 +27,9 @@ impl Agent {
                 Err(error) => warn!("{} is left alone: {error}", directory.display()),
             }
         }
+        let open = self.attempts.values().filter(|attempt| attempt.is_live());
+        let open = open.flat_map(|attempt| attempt.gates.iter().cloned()).collect();
+        doors::settle(self.home.directory(), !self.users.is_empty(), &open)?;
         let held: Vec<_> = self.attempts.keys().copied().collect();
         self.files.begin(&held);
         self.settle_unclaimed();
@@ -46,6 +50,8 @@ impl Agent {
         let stage =
             if has_ended { Stage::Concluding } else { Stage::Kept { keeper: None, is_ending: false } };
         let mut taken = Attempt::new(record.lease, record.spec, stage);
+        taken.user = record.user.and_then(|name| self.users.iter().find(|user| user.name() == name)).cloned();
+        taken.gates = record.gates;
         taken.log_length = fs::metadata(directory.join(records::LOG)).map_or(0, |metadata| metadata.len());
         self.outbox.add(attempt, directory.join(records::LOG), 0);
         self.attempts.insert(attempt, taken);

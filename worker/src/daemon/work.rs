@@ -20,6 +20,9 @@ impl Agent {
         let Some(attempt) = self.attempts.get_mut(&id) else { return };
         let Stage::Preparing { secrets, .. } = &mut attempt.stage else { return };
         let secrets = std::mem::take(secrets);
+        if let Ok(arranged) = &result {
+            attempt.gates.clone_from(&arranged.gates);
+        }
         match result {
             Err(failure) => self.never_start(id, failure),
             Ok(_) if attempt.act.is_some() => {
@@ -40,14 +43,19 @@ impl Agent {
                     own: &arranged.own,
                     readable: &arranged.readable,
                     directory: &arranged.directory,
+                    user: attempt.user.as_ref(),
                 };
                 let argv = self.config.isolation.around(&self.sandbox, arranged.argv, &reach);
+                let base = match &attempt.user {
+                    Some(user) => &environment::of_user(&self.environment, &self.config.env, &user.user),
+                    None => &self.environment,
+                };
                 let run = Run {
                     lease: attempt.lease,
                     attempt_directory: self.home.attempt(id),
                     argv,
                     directory: arranged.directory,
-                    environment: environment::of_attempt(&attempt.spec, id, &self.environment),
+                    environment: environment::of_attempt(&attempt.spec, id, base),
                     secrets,
                     timeout: attempt.spec.timeout,
                     idle_timeout: attempt.spec.idle_timeout,
@@ -116,7 +124,10 @@ impl Agent {
 
     pub(super) fn on_keeper(&mut self, link: KeeperLink, message: FromKeeper) {
         match message {
-            FromKeeper::Hello { kept, .. } => self.on_hello(link, kept),
+            FromKeeper::Hello { kept, generation, .. } => {
+                self.keepers.greeted(link, generation);
+                self.on_hello(link, kept);
+            }
             FromKeeper::Started { attempt, started_at_ms } => {
                 info!(worker = %self.config.name, job = %attempt.job, attempt = attempt.number, "attempt started");
                 if let Some(attempt) = self.attempts.get_mut(&attempt) {
@@ -136,12 +147,12 @@ impl Agent {
                 }
             }
             FromKeeper::Ended { attempt } => {
-                self.keepers.set_work(link, Work::Idle);
+                self.keepers.is_free(link);
                 self.conclude(attempt);
                 self.give_work();
             }
             FromKeeper::Refused { attempt, reason } => {
-                self.keepers.set_work(link, Work::Idle);
+                self.keepers.is_free(link);
                 self.never_start(attempt, StartFailure::Resources { reason });
             }
         }
@@ -149,7 +160,7 @@ impl Agent {
 
     pub(super) fn on_hello(&mut self, link: KeeperLink, kept: Option<Kept>) {
         let Some(kept) = kept else {
-            self.keepers.set_work(link, Work::Idle);
+            self.keepers.is_free(link);
             self.settle_unclaimed();
             return self.give_work();
         };

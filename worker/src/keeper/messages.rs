@@ -15,6 +15,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What this build's keepers understand of a [`Run`]. Raised with every field that must not be passed over, because a keeper of
+/// another generation is let go as soon as it is free and never given work.
+pub const GENERATION: u32 = 1;
+
 /// What the worker says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -106,6 +110,9 @@ pub enum FromKeeper {
         pid: i32,
         /// What it keeps.
         kept: Option<Kept>,
+        /// Its [`GENERATION`].
+        #[serde(default)]
+        generation: u32,
     },
     /// The process exists.
     Started {

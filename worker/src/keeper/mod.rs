@@ -58,6 +58,7 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
         .to_str()
         .and_then(|number| number.parse().ok())
         .ok_or_else(|| invalid("its number is not one"))?;
+    crate::platform::guard_memory();
     close_inherited()?;
     let places = Places { directory: PathBuf::from(directory), sockets: PathBuf::from(sockets) };
     // Fails where this leads a session already, which is as good.

@@ -2,7 +2,7 @@
 
 use super::attempt::Attempt;
 use super::connection::Connection;
-use super::messages::{FromKeeper, Run, ToKeeper};
+use super::messages::{FromKeeper, GENERATION, Run, ToKeeper};
 use super::place::Place;
 use super::signals::ChildSignal;
 use crate::limits::{POLL_MAX, PROGRESS_EVERY};
@@ -118,6 +118,7 @@ impl Keeper {
             keeper: self.place.number(),
             pid: nix::unistd::Pid::this().as_raw(),
             kept: self.attempt.as_ref().map(Attempt::kept),
+            generation: GENERATION,
         };
         self.connection = Connection::new(stream)
             .and_then(|mut connection| connection.send(&hello).map(|()| connection))

@@ -3,6 +3,8 @@
 use super::address::{Address, AddressError, split_token};
 use crate::config::Config;
 use crate::limits::{CONNECT_WITHIN, READ_BUFFER_BYTES};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::frame::decode_control;
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use buildpool_trust::{AuthoritiesError, Trust, client_config};
 use rustls::ClientConfig;
@@ -73,8 +75,12 @@ impl std::error::Error for DiallerError {
 /// Why no connection came about.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// The coordinator does not let this worker in.
+    /// Something on the way does not let this worker in.
     Refused(StatusCode),
+    /// No such token is known, or it has ended.
+    Unknown,
+    /// The token is for something else, in the coordinator's own words; it will never be for this.
+    WrongRole(String),
     /// Nothing within [`CONNECT_WITHIN`].
     TooSlow,
     /// TCP or TLS failed.
@@ -88,18 +94,19 @@ pub enum ConnectError {
 impl ConnectError {
     /// Whether only a change of configuration can help.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused(_))
+        matches!(self, Self::Refused(_) | Self::Unknown)
     }
 }
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(StatusCode::UNAUTHORIZED) => f.write_str(
+            Self::Unknown => f.write_str(
                 "the coordinator does not know this token, or it has ended; give the worker a new one",
             ),
-            Self::Refused(StatusCode::FORBIDDEN) => f.write_str(
-                "the token is not of role `worker`; make one with `buildpool token create --role worker`",
+            Self::WrongRole(said) => write!(
+                f,
+                "{said}; make one with `buildpool token create --role worker --name NAME` on the coordinator's machine"
             ),
             Self::Refused(status) => write!(f, "the coordinator answered {status}"),
             Self::TooSlow => write!(f, "no connection within {} s", CONNECT_WITHIN.as_secs()),
@@ -122,17 +129,9 @@ impl Dialler {
     /// See [`DiallerError`].
     pub fn new(config: &Config) -> Result<Self, DiallerError> {
         let address = Address::parse(&config.coordinator).map_err(DiallerError::Address)?;
-        let (said, pin) = config.token.as_deref().map_or((None, None), |token| {
-            let (said, pin) = split_token(token);
-            (Some(said), pin)
-        });
+        let said = config.token.as_deref().map(|token| split_token(token).0);
         let tls = if address.is_tls {
-            let trust = pin
-                .or(config.fingerprint.as_deref())
-                .map(|pin| Trust::fingerprint(pin).ok_or_else(|| DiallerError::Fingerprint(pin.to_owned())))
-                .or_else(|| config.ca_file.clone().map(|path| Ok(Trust::Authorities(path))))
-                .ok_or(DiallerError::NobodyTrusted)??;
-            Some(Arc::new(client_config(&trust).map_err(DiallerError::Authorities)?))
+            Some(Arc::new(client_config(&trust(config)?).map_err(DiallerError::Authorities)?))
         } else {
             None
         };
@@ -173,13 +172,36 @@ impl Dialler {
                 tungstenite::Error::Http(answer)
                     if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) =>
                 {
-                    ConnectError::Refused(answer.status())
+                    refused(answer.status(), answer.body().as_deref())
                 }
                 other => not_websocket(other),
             },
         )?;
         Ok(socket)
     }
+}
+
+/// A proxy may refuse for reasons that pass; the coordinator says why it does.
+fn refused(status: StatusCode, body: Option<&[u8]>) -> ConnectError {
+    let text = body.and_then(|body| std::str::from_utf8(body).ok());
+    let said = text.and_then(|text| decode_control::<LinkError>(text).ok());
+    match said.filter(|said| said.code == ErrorCode::Forbidden) {
+        Some(said) => ConnectError::WrongRole(said.message),
+        None if status == StatusCode::UNAUTHORIZED => ConnectError::Unknown,
+        None => ConnectError::Refused(status),
+    }
+}
+
+/// How the coordinator of a configuration proves itself, where TLS is spoken with it.
+///
+/// # Errors
+/// When the configuration names nothing by which it could, or no fingerprint where it should.
+pub fn trust(config: &Config) -> Result<Trust, DiallerError> {
+    let pin = config.token.as_deref().and_then(|token| split_token(token).1);
+    pin.or(config.fingerprint.as_deref())
+        .map(|pin| Trust::fingerprint(pin).ok_or_else(|| DiallerError::Fingerprint(pin.to_owned())))
+        .or_else(|| config.ca_file.clone().map(|path| Ok(Trust::Authorities(path))))
+        .ok_or(DiallerError::NobodyTrusted)?
 }
 
 fn not_websocket(error: tungstenite::Error) -> ConnectError {

@@ -3,7 +3,10 @@
 use super::{ControlGroups, Process};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::prctl;
 use nix::time::ClockId;
+use nix::unistd::{Gid, Uid, getgrouplist, setgroups, setresgid, setresuid};
+use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -64,7 +67,7 @@ pub(super) fn environment(pid: i32) -> Option<Vec<u8>> {
 }
 
 pub(super) fn adopt_orphans() -> bool {
-    nix::sys::prctl::set_child_subreaper(true).is_ok()
+    prctl::set_child_subreaper(true).is_ok()
 }
 
 /// The link leads to the running binary even when its file was replaced (proc(5)).
@@ -82,6 +85,26 @@ pub(super) fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(content)?;
     file.rewind()?;
     Ok(file.into())
+}
+
+/// What a process that is not dumpable holds can't be read by others of its user (prctl(2), ptrace(2)).
+pub(super) fn guard_memory() {
+    // Refused only where the call is filtered: then the user's other processes are trusted as before.
+    let _ = prctl::set_dumpable(false);
+}
+
+pub(super) const HAS_OTHER_USERS: bool = true;
+
+pub(super) fn groups_of(name: &CStr, group: Gid) -> io::Result<Vec<Gid>> {
+    Ok(getgrouplist(name, group)?)
+}
+
+pub(super) fn become_user(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> {
+    prctl::set_no_new_privs()?;
+    setgroups(groups)?;
+    setresgid(gid, gid, gid)?;
+    setresuid(uid, uid, uid)?;
+    Ok(())
 }
 
 pub(super) fn begin_writing(file: BorrowedFd<'_>, offset: u64, length: u64) {

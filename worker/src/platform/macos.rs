@@ -3,6 +3,8 @@
 use super::{ControlGroups, Process};
 use nix::libc;
 use nix::time::ClockId;
+use nix::unistd::{Gid, Uid};
+use std::ffi::CStr;
 use std::io;
 use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -95,6 +97,19 @@ pub(super) fn own_executable() -> io::Result<PathBuf> {
 pub(super) fn widen_pipe(_pipe: BorrowedFd<'_>, _bytes: i32) {}
 
 pub(super) fn memory_file(_content: &[u8]) -> io::Result<OwnedFd> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The system keeps memory of processes apart by itself where it is protected; there is no call for it.
+pub(super) fn guard_memory() {}
+
+pub(super) const HAS_OTHER_USERS: bool = false;
+
+pub(super) fn groups_of(_name: &CStr, _group: Gid) -> io::Result<Vec<Gid>> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(super) fn become_user(_uid: Uid, _gid: Gid, _groups: &[Gid]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

@@ -15,7 +15,9 @@ pub use table::{Process, Selection, members};
 
 use nix::spawn::PosixSpawnFlags;
 use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{Gid, Uid};
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -103,6 +105,31 @@ pub fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
 pub fn begin_writing(file: impl AsFd, offset: u64, length: u64) {
     system::begin_writing(file.as_fd(), offset, length);
 }
+
+/// Keeps memory and environment of this process from the other processes of its user, where the system can. What it starts is
+/// not concerned.
+pub fn guard_memory() {
+    system::guard_memory();
+}
+
+/// The groups that a login of this user is in, the given one included.
+///
+/// # Errors
+/// When the system does not say, or jobs can't be run as another user there (macOS).
+pub fn groups_of(name: &CStr, group: Gid) -> io::Result<Vec<Gid>> {
+    system::groups_of(name, group)
+}
+
+/// Becomes another user, for good: neither this process nor what it starts can gain a right again.
+///
+/// # Errors
+/// When the system refuses, or has no such thing (macOS).
+pub fn become_user(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> {
+    system::become_user(uid, gid, groups)
+}
+
+/// Whether jobs can be run as another user.
+pub const HAS_OTHER_USERS: bool = system::HAS_OTHER_USERS;
 
 /// The flag by which a spawned process leads a session of its own.
 pub fn session_flag() -> PosixSpawnFlags {

@@ -47,6 +47,11 @@ impl Checkout {
         self.directory.join("derived")
     }
 
+    /// Where links to the project's objects are, for a job that can't read these themselves.
+    pub(super) fn objects(&self) -> PathBuf {
+        self.directory.join("objects")
+    }
+
     fn index(&self) -> PathBuf {
         self.directory.join("index")
     }
@@ -72,11 +77,12 @@ impl Checkout {
         Ok(write_if_different(&self.directory.join("state.json"), &text)?)
     }
 
-    /// Lays out a snapshot that the cache has whole.
+    /// Lays out a snapshot that the cache has whole; a job reads its objects from `objects`.
     pub(super) fn move_to(
         &self,
         cache: &ObjectCache,
         manifest: &Manifest,
+        objects: &Path,
         clean: bool,
         disk: Disk,
     ) -> Result<(), WorkspaceError> {
@@ -108,6 +114,7 @@ impl Checkout {
             &self.root,
             &self.index(),
             cache,
+            objects,
             manifest,
             before.tree.as_ref() != Some(&manifest.tree),
         )?;
@@ -223,6 +230,30 @@ impl Checkout {
         }
         Ok(())
     }
+}
+
+/// Gives all files below `from` a second name below `to`, where only their content can be read.
+pub(super) fn link_all(from: &Path, to: &Path) -> Result<(), WorkspaceError> {
+    use std::os::unix::fs::PermissionsExt;
+    remove(to)?;
+    for entry in walkdir::WalkDir::new(from).follow_links(false) {
+        let Ok(entry) = entry else { continue };
+        let Ok(below) = entry.path().strip_prefix(from) else { continue };
+        let target = to.join(below);
+        let (mode, made) = if entry.file_type().is_dir() {
+            (0o755, fs::create_dir_all(&target))
+        } else {
+            (0o444, fs::hard_link(entry.path(), &target))
+        };
+        match made {
+            // git's own unfinished file, which was there a moment ago.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            made => made.map_err(WorkspaceError::io("linking", &target))?,
+        }
+        fs::set_permissions(&target, fs::Permissions::from_mode(mode))
+            .map_err(WorkspaceError::io("linking", &target))?;
+    }
+    Ok(())
 }
 
 /// Removes a file, a link or a directory with all that is in it; it may be gone already.

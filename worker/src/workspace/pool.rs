@@ -2,7 +2,7 @@
 //! belongs to one attempt at a time; that is written down in it, so that a worker that restarts knows.
 
 use super::artifacts::{self, Collected};
-use super::checkout::{Checkout, State, now, remove};
+use super::checkout::{Checkout, State, link_all, now, remove};
 use super::collection::{Candidate, SpaceLimits, choose};
 use super::derived_data::with_derived_data;
 use super::error::WorkspaceError;
@@ -30,6 +30,7 @@ const CHECKOUTS_MAX: u32 = 1024;
 pub struct Workspaces {
     root: PathBuf,
     disk: Disk,
+    links_objects: bool,
 }
 
 /// Files that are laid out for an attempt.
@@ -81,7 +82,14 @@ impl Workspaces {
         // Builds write absolute paths down; one without links stays the same.
         let root = root.canonicalize().map_err(WorkspaceError::io("finding", &root))?;
         let disk = probe(&root)?;
-        Ok(Self { root, disk })
+        Ok(Self { root, disk, links_objects: false })
+    }
+
+    /// The same ones, whose checkouts have links to the objects beside them: for jobs that can't read the project's own, which
+    /// have those of everybody's jobs.
+    #[must_use]
+    pub fn linking_objects(self) -> Self {
+        Self { links_objects: true, ..self }
     }
 
     fn project(&self, project: &str) -> PathBuf {
@@ -183,15 +191,18 @@ impl Workspaces {
                     .manifest(&tree, head.as_ref())
                     .ok_or_else(|| WorkspaceError::Missing(tree.clone()))?;
                 let checkout = self.take_checkout(project, &tree, attempt)?;
-                let laid_out = checkout
-                    .move_to(&cache, &manifest, clean, self.disk)
+                let own = cache.directory().join("objects");
+                let objects = if self.links_objects { checkout.objects() } else { own.clone() };
+                let linked = if self.links_objects { link_all(&own, &objects) } else { Ok(()) };
+                let laid_out = linked
+                    .and_then(|()| checkout.move_to(&cache, &manifest, &objects, clean, self.disk))
                     .and_then(|()| inside(&checkout.root, directory));
                 match laid_out {
                     Ok(directory) => Ok(Prepared {
                         directory,
                         derived_data: Some(checkout.derived_data()),
                         root: checkout.root,
-                        objects: Some(cache.directory().join("objects")),
+                        objects: Some(objects),
                     }),
                     Err(error) => {
                         remove(&checkout.directory.join("lease"))?;
@@ -420,7 +431,8 @@ fn readable_name(project: &str) -> String {
         .collect();
     let name = name.trim_start_matches('.');
     // Names that a checkout's directory has already.
-    let is_taken = ["", "lease", "index", "state.json", "excludes", "derived", "bytes"].contains(&name);
+    let is_taken =
+        ["", "lease", "index", "state.json", "excludes", "derived", "bytes", "objects"].contains(&name);
     if is_taken || name.len() > 100 { "tree".into() } else { name.to_owned() }
 }
 

@@ -1,5 +1,5 @@
 //! What git answers from in a workspace: a `.git` of the workspace's own, so that `git rev-parse HEAD`, `git status`, `git
-//! diff` and `git describe` say there what they say in the user's tree. Objects are read from the project's cache. Our
+//! diff` and `git describe` say there what they say in the user's tree. Objects are read from the project's cache, or from links to it. Our
 //! own index is elsewhere: whatever a job does to this one, the files are laid out by ours.
 
 use super::checkout::remove;
@@ -20,6 +20,7 @@ pub(super) fn write(
     root: &Path,
     our_index: &Path,
     cache: &ObjectCache,
+    objects: &Path,
     manifest: &Manifest,
     is_moved: bool,
 ) -> Result<(), WorkspaceError> {
@@ -34,7 +35,7 @@ pub(super) fn write(
     );
     write_if_different(&own.join("config"), config.as_bytes())?;
     write_if_different(&own.join("info/exclude"), manifest.excludes.as_bytes())?;
-    write_alternates(&own, &[&cache.directory().join("objects")])?;
+    write_alternates(&own, &[objects])?;
     let before = fs::read(own.join("HEAD")).unwrap_or_default();
     let commit_before = fs::read(own.join("packed-refs")).unwrap_or_default();
     match &manifest.head {

@@ -3,6 +3,11 @@
 //! A mode is a program that is put before the job's command. The data directory with other workspaces, logs and the worker's
 //! identity is hidden, and so are the files that hold the worker's token; what belongs to the job is put back.
 
+pub mod as_user;
+pub mod doors;
+pub mod users;
+
+use self::users::JobUser;
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,8 +16,8 @@ use std::str::FromStr;
 
 /// A shell in the sandbox starts the command: what can't be found or executed ends as it does elsewhere, with 127 or 126.
 const EXEC: [&str; 4] = ["/bin/sh", "-c", r#"exec "$@""#, "sh"];
-/// The descriptor from which bubblewrap reads the job's variables, separated by NUL: neither on its command line, which all
-/// can see, nor in its own environment, which would let a job's `LD_PRELOAD` run outside of the sandbox.
+/// The descriptor from which the mode's program reads the job's variables, separated by NUL: neither on its command line, which
+/// all can see, nor in its own environment, which would let a job's `LD_PRELOAD` run outside of the sandbox.
 pub const VARIABLES_FD: i32 = 3;
 /// Where macOS keeps the program that runs another one under a profile.
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
@@ -28,7 +33,12 @@ pub enum Isolation {
     Bubblewrap,
     /// macOS: a profile that denies the worker's files and signals to other processes.
     SandboxExec,
+    /// Linux, a worker that runs as root: each job as a user of its own, who can't gain rights.
+    User,
 }
+
+/// All of them, as they are listed to people.
+const ALL: [Isolation; 4] = [Isolation::None, Isolation::Bubblewrap, Isolation::User, Isolation::SandboxExec];
 
 /// What a job may and may not see.
 #[derive(Debug)]
@@ -43,6 +53,8 @@ pub struct Reach<'a> {
     pub readable: &'a [PathBuf],
     /// Where the command runs.
     pub directory: &'a Path,
+    /// As whom, where that is not the worker's user.
+    pub user: Option<&'a JobUser>,
 }
 
 impl Isolation {
@@ -52,6 +64,7 @@ impl Isolation {
             Self::None => "none",
             Self::Bubblewrap => "bubblewrap",
             Self::SandboxExec => "sandbox-exec",
+            Self::User => "user",
         }
     }
 
@@ -61,6 +74,7 @@ impl Isolation {
             Self::None => return argv,
             Self::Bubblewrap => bubblewrap(program, reach),
             Self::SandboxExec => vec![program.display().to_string(), "-p".to_owned(), profile(reach)],
+            Self::User => as_user::words(program, reach.user),
         };
         let exec = EXEC.into_iter().map(str::to_owned);
         before.into_iter().chain(exec).chain(argv).collect()
@@ -68,7 +82,7 @@ impl Isolation {
 
     /// Whether the job's variables are handed over inside, by [`VARIABLES_FD`].
     pub const fn hands_variables_inside(self) -> bool {
-        matches!(self, Self::Bubblewrap)
+        matches!(self, Self::Bubblewrap | Self::User)
     }
 
     /// The absolute path of the mode's program, by the worker's own `PATH`: never by that of a job, which could name another.
@@ -80,6 +94,7 @@ impl Isolation {
                 .map(|directory| directory.join("bwrap"))
                 .find(|program| program.is_file()),
             Self::SandboxExec => Some(PathBuf::from(SANDBOX_EXEC)).filter(|program| program.is_file()),
+            Self::User => crate::platform::own_executable().ok(),
         }
     }
 
@@ -89,6 +104,8 @@ impl Isolation {
             Self::None => return None,
             Self::Bubblewrap => "bwrap (package bubblewrap)",
             Self::SandboxExec => SANDBOX_EXEC,
+            Self::User if !crate::platform::HAS_OTHER_USERS => return Some("Linux"),
+            Self::User => "its own program",
         };
         self.program(path).is_none().then_some(needed)
     }
@@ -104,10 +121,9 @@ impl FromStr for Isolation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = [Self::None, Self::Bubblewrap, Self::SandboxExec];
-        known.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-            format!("`{text}` is no isolation; valid are {}", known.map(Self::name).join(", "))
-        })
+        ALL.into_iter()
+            .find(|mode| mode.name() == text)
+            .ok_or_else(|| format!("`{text}` is no isolation; valid are {}", ALL.map(Self::name).join(", ")))
     }
 }
 
@@ -188,6 +204,7 @@ mod tests {
             own: &own,
             readable: &readable,
             directory: Path::new("/var/w/workspaces/1/tree/sub"),
+            user: None,
         };
         let program = Path::new(if mode == Isolation::SandboxExec {
             "/usr/bin/sandbox-exec"
@@ -234,7 +251,7 @@ mod tests {
     #[test]
     fn a_mode_is_known_by_its_name_only() {
         assert_eq!("bubblewrap".parse(), Ok(Isolation::Bubblewrap));
-        assert!("jail".parse::<Isolation>().unwrap_err().contains("none, bubblewrap, sandbox-exec"));
+        assert!("jail".parse::<Isolation>().unwrap_err().contains("none, bubblewrap, user, sandbox-exec"));
         assert_eq!(
             Isolation::Bubblewrap.missing(Some("/nowhere".as_ref())),
             Some("bwrap (package bubblewrap)")

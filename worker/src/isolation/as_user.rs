@@ -1,0 +1,121 @@
+//! From root to the job's user, for good: the program that is put before a command.
+//!
+//! It starts with none of the job's variables, so that a job's `LD_PRELOAD` can't run with root's rights, and takes them from a
+//! descriptor when it has none of those rights left.
+
+use super::VARIABLES_FD;
+use super::users::JobUser;
+use crate::platform;
+use nix::unistd::{Gid, Uid};
+use std::convert::Infallible;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::fchown;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// The hidden subcommand by which a binary becomes it.
+pub const SUBCOMMAND: &str = "as-user";
+/// Exit code of what can't be executed, as from a shell.
+const NOT_EXECUTED: i32 = 126;
+
+/// The words before a command; without a user they start nothing.
+pub(super) fn words(program: &Path, user: Option<&JobUser>) -> Vec<String> {
+    let mut words = vec![program.display().to_string(), SUBCOMMAND.to_owned()];
+    if let Some(user) = user {
+        let groups: Vec<String> = user.groups.iter().map(Gid::to_string).collect();
+        words.extend([user.user.uid.to_string(), user.user.gid.to_string(), groups.join(",")]);
+    }
+    words
+}
+
+/// Runs what follows [`SUBCOMMAND`] as the user that it names. Returns an exit code only when that can't be.
+pub fn as_user_main(arguments: impl IntoIterator<Item = OsString>) -> i32 {
+    let Err(error) = run(arguments.into_iter().collect());
+    eprintln!("buildpool: the command can't be run as the job's user: {error}");
+    NOT_EXECUTED
+}
+
+fn run(arguments: Vec<OsString>) -> Result<Infallible, io::Error> {
+    let [uid, gid, groups, program, rest @ ..] = arguments.as_slice() else {
+        return Err(invalid("it is started by a keeper, with ids and a command"));
+    };
+    let (uid, gid) = (Uid::from_raw(number(uid)?), Gid::from_raw(number(gid)?));
+    let groups = groups.to_str().ok_or_else(|| invalid("its groups are none"))?;
+    let groups: Vec<Gid> = groups
+        .split(',')
+        .map(|group| number(OsStr::new(group)).map(Gid::from_raw))
+        .collect::<Result<_, _>>()?;
+    if uid.is_root() || gid.as_raw() == 0 || groups.contains(&Gid::from_raw(0)) {
+        return Err(invalid("no job runs with root's rights"));
+    }
+    let variables = variables()?;
+    // What a command opens as /dev/stdout is the pipe, which is its keeper's so far.
+    fchown(io::stdout(), Some(uid.as_raw()), Some(gid.as_raw()))?;
+    fchown(io::stderr(), Some(uid.as_raw()), Some(gid.as_raw()))?;
+    platform::become_user(uid, gid, &groups)?;
+    // The keeper may enter where this user may not.
+    std::env::set_current_dir(".")
+        .map_err(|error| io::Error::new(error.kind(), format!("its directory can't be entered: {error}")))?;
+    Err(Command::new(program).args(rest).env_clear().envs(variables).exec())
+}
+
+fn number(text: &OsStr) -> Result<u32, io::Error> {
+    text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| invalid("an id is no number"))
+}
+
+/// In the form that bubblewrap takes (bwrap(1), `--args`).
+fn variables() -> io::Result<Vec<(OsString, OsString)>> {
+    // SAFETY: the descriptor is this program's by its interface, and nothing else in this process knows of it.
+    let mut file = unsafe { File::from_raw_fd(VARIABLES_FD) };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    parse(&bytes).ok_or_else(|| invalid("its variables are not whole"))
+}
+
+fn parse(bytes: &[u8]) -> Option<Vec<(OsString, OsString)>> {
+    let mut words = bytes.strip_suffix(&[0])?.split(|byte| *byte == 0);
+    (words.next()? == b"--clearenv").then_some(())?;
+    let mut found = Vec::new();
+    while let Some(word) = words.next() {
+        (word == b"--setenv").then_some(())?;
+        let owned = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        found.push((owned(words.next()?), owned(words.next()?)));
+    }
+    Some(found)
+}
+
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{as_user_main, parse};
+    use std::ffi::OsString;
+
+    #[test]
+    fn variables_come_whole_or_not_at_all() {
+        let bytes = b"--clearenv\0--setenv\0A\0line\nline\0--setenv\0EMPTY\0\0";
+        let found = parse(bytes).unwrap();
+        assert_eq!(found, [("A".into(), "line\nline".into()), ("EMPTY".into(), OsString::new())]);
+        for cut in 0..bytes.len() {
+            let whole = ["--clearenv\0".len(), b"--clearenv\0--setenv\0A\0line\nline\0".len()].contains(&cut);
+            assert_eq!(parse(&bytes[..cut]).is_some(), whole, "{cut} bytes");
+        }
+    }
+
+    #[test]
+    fn no_command_runs_with_root_s_rights_and_none_without_ids() {
+        // A mistake here would replace this process, so none of these may get as far as that.
+        for ids in [&["0", "1", "1"][..], &["1", "0", "1"], &["1", "1", "1,0"], &["x", "1", "1"], &["1", "1"]]
+        {
+            let words = ids.iter().chain(&["/bin/true"]).map(OsString::from);
+            assert_eq!(as_user_main(words), 126, "{ids:?}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The users that jobs run as where each has one of its own.
+
+use crate::platform;
+use nix::unistd::{Gid, Uid, User};
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A user that jobs run as, one at a time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobUser {
+    /// Name, ids, home directory and shell.
+    pub user: User,
+    /// The groups that a login of this user has.
+    pub groups: Vec<Gid>,
+}
+
+impl JobUser {
+    /// The name in the system.
+    pub fn name(&self) -> &str {
+        &self.user.name
+    }
+
+    fn find(name: &str) -> Result<Self, String> {
+        let user = User::from_name(name).map_err(|error| format!("`{name}` can't be looked up: {error}"))?;
+        let user = user.ok_or_else(|| {
+            format!(
+                "there is no user `{name}`; make one by `useradd --system --user-group --create-home {name}`"
+            )
+        })?;
+        let c_name = CString::new(name).map_err(|_| format!("`{name}` is no name"))?;
+        let groups = platform::groups_of(&c_name, user.gid)
+            .map_err(|error| format!("the groups of `{name}` can't be looked up: {error}"))?;
+        Ok(Self { user, groups })
+    }
+}
+
+/// The users of these names, where jobs at so many slots can be kept apart by them.
+///
+/// # Errors
+/// Which name is of no use, and what would be.
+pub fn find(names: &[String], slots: u32) -> Result<Vec<JobUser>, String> {
+    if (names.len() as u64) < u64::from(slots) {
+        return Err(format!(
+            "{} given for {slots} slots; name one user a slot, so that jobs that run at once can't reach each other",
+            names.len()
+        ));
+    }
+    let users = names.iter().map(|name| JobUser::find(name)).collect::<Result<Vec<_>, _>>()?;
+    apart(&users)?;
+    Ok(users)
+}
+
+/// No user is the worker's own, and none has what is another's.
+fn apart(users: &[JobUser]) -> Result<(), String> {
+    let root = Gid::from_raw(0);
+    let mut seen = BTreeSet::new();
+    for one in users {
+        let name = one.name();
+        if one.user.uid == Uid::from_raw(0) || one.groups.contains(&root) {
+            return Err(format!("`{name}` has root's rights; name a user without"));
+        }
+        if !seen.insert(one.user.uid.as_raw()) {
+            return Err(format!("`{name}` is named twice, or has the user id of another one"));
+        }
+        let others = users.iter().filter(|other| other.user.uid != one.user.uid);
+        if let Some(other) = others.into_iter().find(|other| one.groups.contains(&other.user.gid)) {
+            return Err(format!(
+                "`{name}` is in the group of `{}`; each needs a group of its own that no other is in",
+                other.name()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The first directory above this one that another user can't pass.
+pub fn barrier(directory: &Path) -> Option<PathBuf> {
+    let passes = |path: &Path| path.metadata().map_or(true, |metadata| metadata.mode() & 0o001 != 0);
+    directory.ancestors().skip(1).find(|path| !passes(path)).map(Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JobUser, apart, barrier, find};
+    use nix::unistd::{Gid, Uid, User};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn user(name: &str, uid: u32, groups: &[u32]) -> JobUser {
+        let root = User::from_uid(Uid::from_raw(0)).unwrap().expect("every system has root");
+        let gid = Gid::from_raw(groups[0]);
+        JobUser {
+            user: User { name: name.into(), uid: Uid::from_raw(uid), gid, ..root },
+            groups: groups.iter().copied().map(Gid::from_raw).collect(),
+        }
+    }
+
+    #[test]
+    fn users_that_could_reach_each_other_are_refused() {
+        let (a, b) = (user("a", 901, &[901, 44]), user("b", 902, &[902, 44]));
+        assert_eq!(apart(&[a.clone(), b.clone()]), Ok(()));
+        let cases = [
+            (user("root", 0, &[7]), "has root's rights"),
+            (user("c", 903, &[903, 0]), "has root's rights"),
+            (user("c", 901, &[903]), "named twice"),
+            (user("c", 903, &[903, 901]), "in the group of `a`"),
+            (user("c", 903, &[902]), "in the group of"),
+        ];
+        for (third, reason) in cases {
+            let refused = apart(&[a.clone(), b.clone(), third]).unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
+
+    #[test]
+    fn fewer_users_than_slots_and_unknown_ones_are_refused() {
+        assert!(find(&[], 1).unwrap_err().contains("one user a slot"));
+        let unknown = find(&["nobody-of-this-name".into()], 1).unwrap_err();
+        assert!(unknown.contains("useradd"), "{unknown}");
+    }
+
+    #[test]
+    fn a_directory_on_the_way_that_nobody_else_can_pass_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let deep = place.path().join("a/b/data");
+        fs::create_dir_all(&deep).unwrap();
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(place.path().join("a"), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(barrier(&deep), Some(place.path().join("a")));
+        fs::set_permissions(place.path().join("a"), fs::Permissions::from_mode(0o711)).unwrap();
+        assert_eq!(barrier(&deep), Some(place.path().to_owned()));
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        assert_eq!(barrier(&deep), None);
+    }
+}
