@@ -1,8 +1,10 @@
 //! The digest of a whole attempt: verdict, findings in tiers, and the bounded text that answers are made of.
 
+use crate::claims::Claims;
 use crate::digester::{Gathered, Options, SummaryLine};
 use crate::facts::Facts;
 use crate::found::{Finds, Found};
+use crate::machine;
 use crate::rules::Kind;
 use crate::signs::Signs;
 use crate::template::Capture;
@@ -60,6 +62,7 @@ pub struct Digest {
     pub notes: Vec<String>,
     /// Why this verdict.
     pub explanation: Explanation,
+    pub(crate) claims: Claims,
     pub(crate) ranked: Vec<Ranked>,
     pub(crate) options: Options,
     pub(crate) summary: Vec<SummaryLine>,
@@ -88,6 +91,7 @@ impl Digest {
     pub(crate) fn new(gathered: Gathered, facts: &Facts) -> Self {
         let Gathered { options, mut finds, tally, signs, summary, capture, mut gaps, tails, counts } =
             gathered;
+        machine::attribute(&mut finds);
         tier::add_reports(&mut finds, &facts.evidence);
         gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
         let (tests, report) = believed_tests(&tally, facts);
@@ -113,6 +117,8 @@ impl Digest {
         let verdict = ruling.verdict;
         let ranked = tier::tiers(ranked, &finds, verdict, &facts.history);
         let warnings = tier::unranked_warnings(&finds, &ranked);
+        let claims =
+            Claims::new(&signs, &ruling, tests_note.as_ref(), tally.counts().as_ref(), &facts.evidence);
         let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);
         let state_word = verdict.name();
         let findings = ranked.iter().map(|ranked| finding(ranked, &options.job, state_word)).collect();
@@ -139,6 +145,7 @@ impl Digest {
             gaps,
             notes: notes(&tally, tests_note.as_ref(), facts),
             explanation,
+            claims,
             ranked,
             options,
             summary,

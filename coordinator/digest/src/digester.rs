@@ -353,6 +353,7 @@ impl Digester {
                     }
                     Act::Counts(family, count) => {
                         if let Some(counts) = count(groups) {
+                            self.signs.counted(counts.failed, &String::from_utf8_lossy(body));
                             self.tally.summary(*family, counts);
                         }
                     }

@@ -6,6 +6,7 @@
 //!
 //! No I/O, no clock, no randomness; no iteration over a `HashMap`.
 
+mod claims;
 mod compress;
 mod digest;
 mod digester;
@@ -13,6 +14,7 @@ mod endings;
 mod facts;
 mod found;
 pub mod limits;
+mod machine;
 pub mod manifest;
 mod noise;
 mod render;

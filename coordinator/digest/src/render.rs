@@ -231,6 +231,17 @@ impl Digest {
     }
 }
 
+/// What of a stream's end is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Show {
+    /// Without noise and what was shown already.
+    Filtered,
+    /// Every line, with what contradicts it.
+    Everything,
+    /// Every line as it is.
+    Raw,
+}
+
 /// An answer under way.
 struct Page<'a> {
     digest: &'a Digest,
@@ -466,7 +477,7 @@ impl Page<'_> {
         for stream in [Stream::Stderr, Stream::Stdout] {
             let mut budget = if stream == Stream::Stderr { half } else { self.budget };
             let before = budget;
-            let text = self.tail_text(stream, usize::MAX, true, &mut budget);
+            let text = self.tail_text(stream, usize::MAX, Show::Raw, &mut budget);
             self.budget.lines -= before.lines - budget.lines;
             self.budget.chars -= before.chars - budget.chars;
             match stream {
@@ -483,10 +494,11 @@ impl Page<'_> {
             (Some(capture), true) => capture.view(self.digest.passed()),
             _ => self.template_over_tails(template),
         };
-        let mut kept: Vec<&str> = Vec::new();
+        let mut kept: Vec<String> = Vec::new();
         for line in view.lines.iter().rev() {
-            let line = clip_middle(line, self.budget.chars);
-            if !self.budget.take(line) {
+            let corrected = self.digest.claims.correct(line, line.to_owned());
+            let line = clip_middle(&corrected, self.budget.chars).to_owned();
+            if !self.budget.take(&line) {
                 break;
             }
             kept.push(line);
@@ -533,17 +545,18 @@ impl Page<'_> {
             }
             Verbosity::Normal | Verbosity::Full => {
                 let full = self.verbosity == Verbosity::Full;
+                let show = if full { Show::Everything } else { Show::Filtered };
                 let mut budget = self.budget;
                 if full {
                     // stderr first, but never so much that nothing of stdout is left.
                     budget = Budget { lines: budget.lines * 2 / 3, chars: budget.chars * 2 / 3 };
                 }
                 let before = budget;
-                let stderr = self.tail_text(Stream::Stderr, self.allowance.stderr_lines, full, &mut budget);
+                let stderr = self.tail_text(Stream::Stderr, self.allowance.stderr_lines, show, &mut budget);
                 self.budget.lines -= before.lines - budget.lines;
                 self.budget.chars -= before.chars - budget.chars;
                 let mut budget = self.budget;
-                let stdout = self.tail_text(Stream::Stdout, self.allowance.stdout_lines, full, &mut budget);
+                let stdout = self.tail_text(Stream::Stdout, self.allowance.stdout_lines, show, &mut budget);
                 self.budget = budget;
                 self.into.stderr = Some(stderr);
                 self.into.stdout = Some(stdout);
@@ -566,7 +579,8 @@ impl Page<'_> {
         for stream in [Stream::Stderr, Stream::Stdout] {
             for line in &self.digest.tails[stream.index()] {
                 if !line.text.trim().is_empty() && self.seen.lacks(&line.text) {
-                    out.push(compress::line(&line.text, self.digest.roots()));
+                    let shown = compress::line(&line.text, self.digest.roots());
+                    out.push(self.digest.claims.correct(&line.text, shown));
                 }
             }
         }
@@ -588,7 +602,7 @@ impl Page<'_> {
         for (stream, most) in
             [(Stream::Stderr, self.allowance.stderr_lines), (Stream::Stdout, self.allowance.stdout_lines)]
         {
-            let text = self.tail_text(stream, most, false, &mut budget);
+            let text = self.tail_text(stream, most, Show::Filtered, &mut budget);
             if !text.is_empty() {
                 texts.push(text);
             }
@@ -621,7 +635,8 @@ impl Page<'_> {
             if self.seen.has(&line.text) {
                 continue;
             }
-            let mut text = compress::line(&line.text, self.digest.roots());
+            let text = compress::line(&line.text, self.digest.roots());
+            let mut text = self.digest.claims.correct(&line.text, text);
             if line.repeated > 1 {
                 text.push_str(&format!(" (×{})", line.repeated));
             }
@@ -664,7 +679,8 @@ impl Page<'_> {
 
     /// The last lines of a stream. Filtered: without noise and without what was shown already; at most `most` of the lines
     /// of the stream are looked at.
-    fn tail_text(&mut self, stream: Stream, most: usize, everything: bool, budget: &mut Budget) -> String {
+    fn tail_text(&mut self, stream: Stream, most: usize, show: Show, budget: &mut Budget) -> String {
+        let (everything, is_raw) = (show != Show::Filtered, show == Show::Raw);
         let lines = &self.digest.tails[stream.index()];
         let from = lines.len().saturating_sub(most);
         let roots = self.digest.roots();
@@ -680,7 +696,8 @@ impl Page<'_> {
             .iter()
             .map(|line| {
                 let text = if everything { line.text.clone() } else { compress::line(&line.text, roots) };
-                clip_chars(&text, crate::limits::SHOWN_LINE_CHARS).into_owned()
+                let text = clip_chars(&text, crate::limits::SHOWN_LINE_CHARS).into_owned();
+                if is_raw { text } else { self.digest.claims.correct(&line.text, text) }
             })
             .collect();
         let texts = if everything { texts } else { folded(&texts) };

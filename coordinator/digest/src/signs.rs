@@ -22,6 +22,10 @@ pub(crate) struct Signs {
     pub(crate) failure: Option<Seen<&'static str>>,
     pub(crate) crashes: Vec<Seen<Indicator>>,
     pub(crate) tools: BTreeSet<&'static str>,
+    /// Lines that said success, each once: what is to be contradicted where something knows better.
+    pub(crate) claims: BTreeSet<String>,
+    /// The last line that counted tests, where it counts no failure. Those before it speak of parts of the run.
+    pub(crate) count_claim: Option<String>,
     /// The last crash sign's place.
     pub(crate) last_crash: u64,
 }
@@ -29,12 +33,20 @@ pub(crate) struct Signs {
 /// Most crash signs that are kept; their kinds are few, and one of each kind is kept.
 const CRASHES_MAX: usize = 64;
 
+/// Longest line that is kept, in characters.
+const LINE_CHARS_MAX: usize = 400;
+/// Most different claims of success that are kept; a run ends with a few.
+const CLAIMS_MAX: usize = 64;
+
 impl Signs {
     pub(crate) fn add(&mut self, sign: Sign, line: &str, stream: Stream, from: u64, order: u64) {
-        let line = crate::text::clip_chars(line, 400).into_owned();
+        let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
         match sign {
             Sign::Success(tool) => {
                 self.tools.insert(tool);
+                if self.claims.len() < CLAIMS_MAX {
+                    self.claims.insert(line.trim().to_owned());
+                }
                 self.success = Some(Seen { what: tool, line, stream, from, order });
             }
             Sign::Failure(tool) => {
@@ -52,6 +64,12 @@ impl Signs {
                 }
             }
         }
+    }
+
+    /// A line has counted tests.
+    pub(crate) fn counted(&mut self, failed: u64, line: &str) {
+        self.count_claim =
+            (failed == 0).then(|| crate::text::clip_chars(line, LINE_CHARS_MAX).trim().to_owned());
     }
 
     /// As in the result.

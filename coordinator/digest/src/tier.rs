@@ -5,6 +5,7 @@
 
 use crate::facts::History;
 use crate::found::{Finds, Fnv, Found};
+use crate::machine;
 use crate::rules::Kind;
 use buildpool_protocol::evidence::{Evidence, TestStatus};
 use buildpool_protocol::report::{Severity, Verdict};
@@ -81,9 +82,11 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
         }
     }
     let sure = list.iter().any(|found| found.sure >= SURE_MIN && found.kind != Kind::Consequence);
+    let machine = machine::first_failure(finds);
+    let follows = |found: &Found| found.kind == Kind::Consequence || machine::is_echo(found, machine);
     list.sort_by_key(|found| {
         let weak = sure && found.sure < SURE_MIN;
-        (found.kind == Kind::Consequence, weak, kind_rank(found.kind), found.order)
+        (follows(found), weak, kind_rank(found.kind), found.order)
     });
     if list.iter().all(|found| found.remark) {
         // A flood of remarks: each sort of them once before any of them twice.
@@ -96,7 +99,7 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     list.into_iter()
         .map(|found| {
             let signature = found.signature();
-            let consequence = found.kind == Kind::Consequence || sure && found.sure < SURE_MIN;
+            let consequence = follows(found) || sure && found.sure < SURE_MIN;
             Ranked {
                 id: unique_id(signature, &mut ids),
                 signature: format!("{signature:016x}"),

@@ -4,8 +4,8 @@ use buildpool_digest::{Digest, Digester, Facts, History, Options};
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
-use buildpool_protocol::report::{JobResult, Severity, Verdict};
-use buildpool_protocol::spec::Verbosity;
+use buildpool_protocol::report::{CrashReport, JobResult, Severity, Verdict};
+use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 
 fn with(log: &str, facts: Facts) -> Digest {
     let mut digester = Digester::new(Options { job: "0199".into(), ..Options::default() });
@@ -223,4 +223,83 @@ fn a_live_view_counts() {
     let live = digester.live();
     assert_eq!((live.lines, live.errors, live.tests_done, live.tests_total), (3, 1, 2, Some(3)));
     assert_eq!(live.last_line, "test b ... FAILED");
+}
+
+/// What a reader is shown of a log, in each verbosity and unfiltered.
+fn shown(digest: &Digest, verbosity: Verbosity, raw: bool) -> String {
+    let template = TemplateSpec { name: "raw".into(), ..TemplateSpec::default() };
+    let mut result = JobResult::default();
+    digest.render(verbosity, raw.then_some(&template), None, &mut result);
+    [result.filtered_output, result.stdout, result.stderr]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn a_claim_of_success_is_shown_with_what_contradicts_it() {
+    let log =
+        "Executed 1 test, with 0 failures (0 unexpected) in 1 (1) seconds\n** TEST SUCCEEDED **\nmore\n";
+    let report = TestReport { path: "r.xcresult".into(), passed: 4, failed: 1, ..TestReport::default() };
+    let evidence = Evidence { test_reports: vec![report], ..Evidence::default() };
+    for code in [0, 65] {
+        let facts =
+            Facts { ending: Some(Ending::Exited { code }), evidence: evidence.clone(), ..Facts::default() };
+        let hidden = with(log, facts);
+        for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
+            let text = shown(&hidden, verbosity, false);
+            for claim in ["** TEST SUCCEEDED **", "with 0 failures (0 unexpected) in 1 (1) seconds"] {
+                let corrected = format!("{claim} [not so: r.xcresult: 1 of 5 failed]");
+                // A count that is noise in one view is shown in none of it.
+                let is_noise = verbosity == Verbosity::Normal && !text.contains(claim);
+                assert!(text.contains(&corrected) || is_noise, "{verbosity:?}, exit code {code}:\n{text}");
+            }
+        }
+        assert_eq!(shown(&hidden, Verbosity::Normal, true).trim(), log.trim(), "raw is raw");
+    }
+    let crash =
+        CrashReport { process_name: "App".into(), signal: Some("SIGTRAP".into()), ..CrashReport::default() };
+    let evidence = Evidence { crash_reports: vec![crash], ..Evidence::default() };
+    let facts = Facts { ending: Some(Ending::Exited { code: 65 }), evidence, ..Facts::default() };
+    let text = shown(&with("** TEST SUCCEEDED **\n", facts), Verbosity::Minimal, false);
+    assert!(text.contains("** TEST SUCCEEDED ** [not so: Exit code 65: App crashed with SIGTRAP]"), "{text}");
+    let cut_short = "Test Case '-[A a]' started.\n** TEST SUCCEEDED **\n";
+    let text = shown(&digest(cut_short, 0), Verbosity::Minimal, false);
+    assert!(text.contains("** TEST SUCCEEDED ** [not so: 1 test began and never ended"), "{text}");
+}
+
+#[test]
+fn success_that_nothing_contradicts_stays_as_it_is() {
+    for (log, code) in [("** BUILD SUCCEEDED **\n", 0), ("** BUILD SUCCEEDED **\nscp: no such host\n", 1)] {
+        let text = shown(&digest(log, code), Verbosity::Normal, false);
+        assert!(text.contains("** BUILD SUCCEEDED **") && !text.contains("not so"), "{text}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_the_machine_s_fault_whoever_trips_over_it() {
+    for log in [
+        "gcc -o a a.o\n/usr/bin/ld: final link failed: No space left on device\ncollect2: error: ld returned 1 exit status\nmake: *** [Makefile:3: a] Error 1\n",
+        "ld: write() failed, errno=28 (No space left on device)\nclang: error: linker command failed with exit code 1 (use -v to see invocation)\n** BUILD FAILED **\n",
+        "error: linking with `cc` failed: exit status: 1\n  |\n  = note: /usr/bin/ld: final link failed: No space left on device\n          collect2: error: ld returned 1 exit status\n\nerror: could not compile `a` (bin \"a\") due to 1 previous error\n",
+        "error: failed to write /x/target/debug/a.rmeta: No space left on device (os error 28)\n\nerror: could not compile `a` (lib) due to 1 previous error\n",
+        "a.c:9:1: fatal error: error writing to /tmp/ccX.s: No space left on device\ncompilation terminated.\n",
+        "ld.lld: error: failed to open a: Disk quota exceeded\n",
+    ] {
+        let full = digest(log, 1);
+        assert!(full.is_infrastructure(), "{log}\n{}", full.explain());
+        assert_eq!(full.findings[0].category.as_deref(), Some("infrastructure"), "{log}");
+        assert!(
+            full.cause.is_some_and(|cause| cause.text.contains("space") || cause.text.contains("quota")),
+            "{log}"
+        );
+    }
+    for log in [
+        "a.c:3:5: error: expected ';' before 'return'\n/usr/bin/ld: final link failed: No space left on device\n",
+        "a.c:3:5: error: \"No space left on device\" is not a constant expression\n",
+        "/usr/bin/ld: a.o: undefined reference to `f'\ncollect2: error: ld returned 1 exit status\n",
+    ] {
+        assert!(!digest(log, 1).is_infrastructure(), "{log}");
+    }
 }

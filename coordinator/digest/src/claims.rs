@@ -1,0 +1,70 @@
+//! Lines that say success where something that knows better says otherwise: they are shown with what is true beside them.
+
+use crate::signs::Signs;
+use crate::text::{clip_chars, stamp_length};
+use crate::verdict::Ruling;
+use buildpool_protocol::evidence::{Evidence, ReportIssue};
+use buildpool_protocol::report::{Severity, TestCounts, Verdict};
+use std::collections::BTreeSet;
+
+/// Longest correction, in characters.
+const CORRECTION_CHARS_MAX: usize = 160;
+/// Rules by which a run that ended well, or says so, did not pass.
+const AGAINST_A_GOOD_END: &[&str] = &[
+    "zero_report_failed",
+    "zero_runner_crash",
+    "zero_crash_report",
+    "zero_unfinished",
+    "zero_collapsed",
+    "log_unfinished",
+];
+
+/// Whether files that tools wrote for machines tell of a crash or of errors.
+fn tells_of_failure(evidence: &Evidence) -> bool {
+    let is_error = |issue: &ReportIssue| issue.severity <= Severity::Error;
+    !evidence.crash_reports.is_empty() || evidence.issues.iter().any(is_error)
+}
+
+/// What is wrong in the log, and what is right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claims {
+    lines: BTreeSet<String>,
+    correction: String,
+}
+
+impl Claims {
+    /// Nothing, unless a report counts failures that the log does not, or the verdict goes against a good end.
+    pub(crate) fn new(
+        signs: &Signs,
+        ruling: &Ruling,
+        report: Option<&TestCounts>,
+        log: Option<&TestCounts>,
+        evidence: &Evidence,
+    ) -> Self {
+        let hidden = report.filter(|report| report.failed > log.map_or(0, |log| log.failed));
+        let correction = if let Some(report) = hidden {
+            format!("{}: {} of {} failed", report.source, report.failed, report.total)
+        } else if ruling.verdict != Verdict::Passed
+            && (AGAINST_A_GOOD_END.contains(&ruling.rule) || tells_of_failure(evidence))
+        {
+            let text = ruling.cause.as_ref().map_or("", |cause| cause.text.as_str());
+            let text = text.split(" (The last word").next().unwrap_or(text);
+            text.strip_prefix("The command exited 0, but ").unwrap_or(text).trim_end_matches('.').to_owned()
+        } else {
+            return Self::default();
+        };
+        let correction = clip_chars(&correction, CORRECTION_CHARS_MAX).into_owned();
+        let lines = signs.claims.iter().chain(&signs.count_claim).cloned().collect();
+        Self { lines, correction }
+    }
+
+    /// The line as it is shown; `original` is the one of the log.
+    pub(crate) fn correct(&self, original: &str, shown: String) -> String {
+        let stamp = stamp_length(original.as_bytes());
+        let said = original.get(stamp..).unwrap_or(original).trim();
+        if self.lines.is_empty() || !self.lines.contains(said) && !self.lines.contains(original.trim()) {
+            return shown;
+        }
+        format!("{shown} [not so: {}]", self.correction)
+    }
+}

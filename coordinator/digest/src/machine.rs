@@ -1,0 +1,72 @@
+//! Errors of compilers and linkers whose own words say that the machine failed them, not the code.
+
+use crate::found::{Finds, Found};
+use crate::rules::Kind;
+
+/// Words of a system that could not give what was asked: a disk that is full or broken, memory that is used up.
+const WORDS: &[&str] = &[
+    "no space left on device",
+    "disk quota exceeded",
+    "there is not enough space on the disk",
+    "errno=28",
+    "os error 28",
+    "input/output error",
+    "stale file handle",
+    "too many open files",
+    "cannot allocate memory",
+    "virtual memory exhausted",
+];
+
+/// Words by which a driver says no more than that the program before it failed.
+const ECHOES: &[&str] = &[
+    "ld returned ",
+    "linker command failed with exit code",
+    "failed with exit status",
+    "failed with exit code",
+    "failed: exit status",
+];
+
+/// A rule this sure, in percent, that the machine failed lets what follows without a place count as its echo.
+const SURE_OF_MACHINE: u8 = 85;
+
+/// Makes such errors infrastructure's.
+pub(crate) fn attribute(finds: &mut Finds) {
+    for found in &mut finds.errors {
+        if found.kind == Kind::Build && tells_of_machine(found) {
+            found.kind = Kind::Infrastructure;
+            // What it is about may stand below what failed because of it.
+            found.head = found.lines.iter().position(|line| has_words(line)).unwrap_or(found.head);
+        }
+    }
+}
+
+/// A compiler that names a place says there what is wrong with the code, unless its message ends with the system's words.
+fn tells_of_machine(found: &Found) -> bool {
+    if found.location.is_none() {
+        return found.lines.iter().any(|line| has_words(line));
+    }
+    found.lines.first().is_some_and(|line| {
+        let said = line.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase();
+        WORDS.iter().any(|word| said.ends_with(word))
+    })
+}
+
+fn has_words(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    WORDS.iter().any(|word| line.contains(word))
+}
+
+/// Where the first error lies that is surely the machine's.
+pub(crate) fn first_failure(finds: &Finds) -> Option<u64> {
+    let sure = |found: &&Found| found.kind == Kind::Infrastructure && found.sure >= SURE_OF_MACHINE;
+    finds.errors.iter().filter(sure).map(|found| found.order).min()
+}
+
+/// Whether an error only repeats that something failed, after this place.
+pub(crate) fn is_echo(found: &Found, after: Option<u64>) -> bool {
+    let says_nothing = |line: &String| ECHOES.iter().any(|echo| line.contains(echo));
+    found.kind == Kind::Build
+        && found.location.is_none()
+        && after.is_some_and(|after| found.order > after)
+        && found.lines.first().is_some_and(says_nothing)
+}
