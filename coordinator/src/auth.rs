@@ -23,6 +23,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use subtle::ConstantTimeEq;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use uuid::Uuid;
 
 /// How old the picture of the tokens may be: a revocation is seen after this long at the latest.
@@ -66,6 +68,8 @@ pub struct Tokens {
 struct Inner {
     connection: Mutex<Connection>,
     picture: RwLock<Picture>,
+    /// Wakes whoever depends on a token when this process has changed one.
+    changed: Notify,
 }
 
 /// What is known of the tokens.
@@ -95,7 +99,11 @@ impl Tokens {
         migrate(&mut connection, &path, &AUTH)?;
         let picture = Picture { tokens: HashMap::new(), version: None, checked: Instant::now() };
         let tokens = Self {
-            inner: Arc::new(Inner { connection: Mutex::new(connection), picture: RwLock::new(picture) }),
+            inner: Arc::new(Inner {
+                connection: Mutex::new(connection),
+                picture: RwLock::new(picture),
+                changed: Notify::new(),
+            }),
         };
         tokens.refresh()?;
         Ok(tokens)
@@ -347,7 +355,14 @@ impl Tokens {
             // SQLite's number tells of other processes' commits only.
             self.inner.picture.write().unwrap_or_else(PoisonError::into_inner).version = None;
         }
-        self.refresh()
+        let refreshed = self.refresh();
+        self.inner.changed.notify_waiters();
+        refreshed
+    }
+
+    /// Comes about when this process changes a token, from this call on. Other processes' changes are seen by asking.
+    pub fn changed(&self) -> Notified<'_> {
+        self.inner.changed.notified()
     }
 
     fn refresh_if_old(&self) -> Result<(), StoreError> {

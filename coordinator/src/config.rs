@@ -80,28 +80,31 @@ impl Config {
         }
     }
 
-    /// Reads a TOML file on top of these values.
+    /// Reads a TOML file on top of these values. Paths in it are relative to its directory.
     ///
     /// # Errors
     /// The file, the key and what is valid.
     pub fn read(self, path: &Path) -> Result<Self, ConfigError> {
         let wrong = |reason: String| ConfigError { path: path.to_owned(), reason };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        self.merge(&text).map_err(wrong)
+        let place = std::path::absolute(path).map_err(|error| wrong(error.to_string()))?;
+        self.merge(&text, place.parent().unwrap_or(Path::new("/"))).map_err(wrong)
     }
 
-    fn merge(mut self, text: &str) -> Result<Self, String> {
+    fn merge(mut self, text: &str, directory: &Path) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         if let Some(listen) = file.listen {
             self.listen = listen;
         }
         if let Some(data_dir) = file.data_dir {
-            self.data_dir = data_dir;
+            self.data_dir = directory.join(data_dir);
         }
         self.protection = match (file.tls_cert, file.tls_key, file.insecure_plain_text) {
             (None, None, None | Some(false)) => self.protection,
             (None, None, Some(true)) => Protection::Off,
-            (Some(certificate), Some(key), None | Some(false)) => Protection::Files { certificate, key },
+            (Some(certificate), Some(key), None | Some(false)) => {
+                Protection::Files { certificate: directory.join(certificate), key: directory.join(key) }
+            }
             (Some(_), Some(_), Some(true)) => {
                 return Err("insecure_plain_text: not together with tls_cert".to_owned());
             }
@@ -219,21 +222,26 @@ impl std::error::Error for ConfigError {}
 #[cfg(test)]
 mod tests {
     use super::{Config, Protection};
+    use std::path::Path;
     use std::time::Duration;
 
     #[test]
     fn a_file_is_laid_over_the_defaults_and_bad_values_name_their_key() {
-        let base = || Config::new("/data".into());
-        let merged = base()
-            .merge("listen = \"0.0.0.0:1\"\nlost_after_secs = 600\ninsecure_plain_text = true")
+        let merge = |text: &str| Config::new("/data".into()).merge(text, Path::new("/etc/pool"));
+        let merged = merge("listen = \"0.0.0.0:1\"\nlost_after_secs = 600\ninsecure_plain_text = true")
             .expect("valid");
         assert_eq!(merged.listen.port(), 1);
         assert_eq!(merged.lost_after, Duration::from_secs(600));
         assert_eq!(merged.protection, Protection::Off);
-        let merged = base().merge("[quota]\nqueued_jobs = 5\njob_secs = 60\n[quota_of.ci]\nqueued_jobs = 50");
+        let merged = merge("[quota]\nqueued_jobs = 5\njob_secs = 60\n[quota_of.ci]\nqueued_jobs = 50");
         let quotas = merged.expect("valid").quotas;
         assert_eq!((quotas.of("ada").queued_jobs, quotas.of("ci").queued_jobs), (Some(5), Some(50)));
         assert_eq!(quotas.of("ci").job_time, Some(Duration::from_secs(60)), "the rest is as for everybody");
+        let files =
+            merge("tls_cert = \"a.pem\"\ntls_key = \"/keys/a.pem\"\ndata_dir = \"data\"").expect("valid");
+        assert_eq!(files.data_dir, Path::new("/etc/pool/data"), "paths are relative to the file");
+        let (certificate, key) = ("/etc/pool/a.pem".into(), "/keys/a.pem".into());
+        assert_eq!(files.protection, Protection::Files { certificate, key });
         for (text, key) in [
             ("lost_after_secs = 5", "lost_after_secs"),
             ("tls_cert = \"a\"", "tls_key"),
@@ -244,7 +252,7 @@ mod tests {
             ("[quota_of.ada]\nlog_bytes = 1", "quota_of.ada.log_bytes"),
             ("[quota_of.\"a b\"]\njob_secs = 1", "quota_of"),
         ] {
-            let reason = base().merge(text).expect_err(text);
+            let reason = merge(text).expect_err(text);
             assert!(reason.contains(key), "{text}: {reason}");
         }
     }

@@ -236,8 +236,7 @@ pub struct Activity {
 impl Activity {
     /// Jobs that wait or run.
     pub async fn live_jobs(&self) -> usize {
-        let (queued, granted) = self.shared.runtime.load().await;
-        queued + granted
+        self.shared.runtime.load().await.live
     }
 
     /// Connected clients.

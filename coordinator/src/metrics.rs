@@ -184,9 +184,11 @@ impl Metrics {
         let set = |family: &Family<ByState, Gauge>, state, number: usize| {
             family.get_or_create(&ByState { state }).set(count(number));
         };
-        let (queued, granted) = shared.runtime.load().await;
-        set(&self.jobs, "queued", queued);
-        set(&self.jobs, "granted", granted);
+        let jobs = shared.runtime.load().await;
+        set(&self.jobs, "queued", jobs.queued);
+        set(&self.jobs, "preparing", jobs.preparing);
+        set(&self.jobs, "running", jobs.running);
+        set(&self.jobs, "sealing", jobs.sealing);
         let workers = shared.runtime.workers().await;
         let connected = || workers.iter().filter(|worker| worker.connected);
         let idle_for_a_reason =

@@ -93,10 +93,13 @@ impl Shared {
     /// Returns when the token does not hold any more, with the reason.
     pub(crate) async fn revoked(&self, principal: &Principal) -> LinkError {
         loop {
-            tokio::time::sleep(TOKEN_CHECK_EVERY).await;
+            // Before the question, so that no change comes between the two.
+            let changed = self.tokens.changed();
             if let Err(error) = self.tokens.check(principal.token) {
                 return LinkError::new(ErrorCode::Unauthorized, error.to_string());
             }
+            // Expiry, and what another process changes, are found by asking.
+            let _ = tokio::time::timeout(TOKEN_CHECK_EVERY, changed).await;
         }
     }
 

@@ -54,7 +54,7 @@ impl Scene {
                 token: "workers".into(),
             });
         }
-        while scene.pool.load().0 < queued {
+        while scene.pool.load().queued < queued {
             scene.submit();
         }
         scene

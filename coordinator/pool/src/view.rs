@@ -55,6 +55,30 @@ pub struct WorkerView {
     pub jobs: Vec<JobId>,
 }
 
+/// Live jobs by state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// All of them.
+    pub live: usize,
+    /// They wait.
+    pub queued: usize,
+    /// Their files are laid out.
+    pub preparing: usize,
+    /// Their commands run.
+    pub running: usize,
+    /// Their logs are on the way.
+    pub sealing: usize,
+}
+
+/// The state of a job whose worker holds it like this.
+fn state(held: HeldState) -> JobState {
+    match held {
+        HeldState::Preparing => JobState::Preparing,
+        HeldState::Running | HeldState::Ending => JobState::Running,
+        HeldState::Ended => JobState::Sealing,
+    }
+}
+
 impl Pool {
     /// A live job; none when it is unknown or done.
     pub fn live_job(&self, now: Now, id: JobId) -> Option<LiveJob> {
@@ -86,10 +110,21 @@ impl Pool {
             .collect()
     }
 
-    /// How many jobs wait, and how many are granted.
-    pub fn load(&self) -> (usize, usize) {
-        let waiting = self.queue.len() + self.parked.len();
-        (waiting, self.jobs.len() - waiting)
+    /// How many live jobs are in each state.
+    pub fn load(&self) -> Load {
+        let queued = self.queue.len() + self.parked.len();
+        let mut load = Load { live: self.jobs.len(), queued, ..Load::default() };
+        let granted = self.roster.iter().flat_map(|(_, worker)| worker.jobs.keys());
+        for granted in granted.filter_map(|id| self.jobs.get(id)?.granted()) {
+            match state(granted.state) {
+                JobState::Preparing => load.preparing += 1,
+                JobState::Running => load.running += 1,
+                JobState::Sealing => load.sealing += 1,
+                // Neither is granted.
+                JobState::Queued | JobState::Done => {}
+            }
+        }
+        load
     }
 
     fn view(&self, now: Now, job: &Job, estimates: bool) -> LiveJob {
@@ -105,11 +140,7 @@ impl Pool {
                 (JobState::Queued, true, Some(waits))
             }
             Phase::Granted(granted) => {
-                let state = match granted.state {
-                    HeldState::Preparing => JobState::Preparing,
-                    HeldState::Running | HeldState::Ending => JobState::Running,
-                    HeldState::Ended => JobState::Sealing,
-                };
+                let state = state(granted.state);
                 let connected = granted.missing_since.is_none()
                     && self.roster.get(granted.worker).is_some_and(|worker| worker.session().is_some());
                 (state, connected, None)

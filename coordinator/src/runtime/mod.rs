@@ -13,7 +13,7 @@ use crate::hub::{Hub, Reply, WorkerOut};
 use crate::metrics::Metrics;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
 use buildpool_digest::Digest;
-use buildpool_pool::{Completed, Effect, Input, LiveJob, Now, Pool, Session, WorkerView};
+use buildpool_pool::{Completed, Effect, Input, LiveJob, Load, Now, Pool, Session, WorkerView};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use records::Mirror;
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     /// Which workers are there?
     Workers { reply: oneshot::Sender<Vec<WorkerView>> },
     /// How many jobs wait, and how many are granted?
-    Load { reply: oneshot::Sender<(usize, usize)> },
+    Load { reply: oneshot::Sender<Load> },
 }
 
 /// What the end of an attempt brings along for the records.
@@ -93,7 +93,7 @@ impl Handle {
         self.ask(|reply| Command::Workers { reply }).await.unwrap_or_default()
     }
 
-    pub(crate) async fn load(&self) -> (usize, usize) {
+    pub(crate) async fn load(&self) -> Load {
         self.ask(|reply| Command::Load { reply }).await.unwrap_or_default()
     }
 
