@@ -160,6 +160,7 @@ const IN_A_SESSION: &[&str] = &[
     "Type",
     "Restart",
     "RestartSec",
+    "RestartPreventExitStatus",
     "KillMode",
     "SendSIGKILL",
     "TimeoutStopSec",

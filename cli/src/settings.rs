@@ -162,6 +162,11 @@ pub(crate) fn file() -> Option<PathBuf> {
 }
 
 impl Settings {
+    /// Whether it holds what nobody else may read.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// Reads the user's configuration; without a file everything is left to other places.
     ///
     /// # Errors

@@ -125,6 +125,9 @@ pub(crate) struct DoctorArguments {
     /// Look at this data directory of a coordinator
     #[arg(long, value_name = "DIR", conflicts_with = "worker")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Look at a coordinator by its configuration
+    #[arg(long, value_name = "FILE", conflicts_with = "worker")]
+    pub(crate) config: Option<PathBuf>,
     /// Look at this machine as a worker, by its configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) worker: Option<PathBuf>,

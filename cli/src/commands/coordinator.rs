@@ -54,7 +54,10 @@ fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
 }
 
 /// What the file says, over the defaults; the data directory that is named goes before it.
-fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<Config, Failure> {
+///
+/// # Errors
+/// When the file is of no use, or nothing names a data directory.
+pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<Config, Failure> {
     let default = directories::data().map(|data| data.join("coordinator"));
     let mut config = Config::new(data_dir.clone().or(default).unwrap_or_default());
     if let Some(file) = file {

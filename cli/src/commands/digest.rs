@@ -4,6 +4,7 @@ use crate::arguments::DigestArguments;
 use crate::failure::{Failure, REFUSED, USAGE};
 use crate::terminal;
 use buildpool_digest::{Digester, Facts, Options};
+use buildpool_evidence::EvidenceError;
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
@@ -80,8 +81,15 @@ fn died_of(signal: Signal) -> Ending {
 fn evidence(arguments: &DigestArguments) -> Result<Evidence, Failure> {
     let mut all = Evidence::default();
     for path in &arguments.reports {
-        let read =
-            buildpool_evidence::read_report(path).map_err(|error| Failure::of(REFUSED, &error))?.evidence;
+        let read = match buildpool_evidence::read_report(path) {
+            Ok(read) => read.evidence,
+            // The log says what it says all the same, and the answer says what else there is.
+            Err(error @ EvidenceError::NeedsXcode { .. }) => {
+                all.notes.push(error.to_string());
+                continue;
+            }
+            Err(error) => return Err(Failure::of(REFUSED, &error)),
+        };
         all.crash_reports.extend(read.crash_reports);
         all.test_reports.extend(read.test_reports);
         all.issues.extend(read.issues);

@@ -1,13 +1,14 @@
 //! `buildpool doctor`: looks at what has to be right, changes nothing, starts nothing.
 
+mod ends;
 mod mac;
+mod reach;
 
 use crate::arguments::DoctorArguments;
 use crate::failure::{Failure, REFUSED};
 use crate::settings::{self, Settings};
 use crate::terminal::{self, Colour};
-use buildpool_coordinator::store::{self, Depth, Weight};
-use buildpool_gateway::client::{Client, Target, chain};
+use buildpool_gateway::client::{Client, ClientError, Target, chain};
 use buildpool_gateway::local::LocalPool;
 use buildpool_gateway::project::Configuration;
 use buildpool_objects::Git;
@@ -56,18 +57,14 @@ impl Check {
 /// Exits 1 when something failed.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
-        let mut checks = match (&arguments.data_dir, &arguments.worker) {
-            (Some(directory), _) => coordinator(directory),
-            (None, Some(config)) => worker(config),
-            (None, None) => vec![version(), configuration(), git(), project()],
-        };
-        let is_of_a_machine = arguments.data_dir.is_some() || arguments.worker.is_some();
-        match settings::target(&arguments.pool) {
-            _ if is_of_a_machine => {}
-            Ok(Target::Named(endpoint)) => checks.extend(pool(Target::Named(endpoint)).await),
-            Ok(Target::Local(local)) => checks.extend(local_pool(&local).await),
-            Err(failure) => checks.push(Check::new("pool", State::Failed, failure.message())),
-        }
+        let mut checks = vec![version()];
+        checks.extend(match &arguments.worker {
+            Some(config) => ends::worker(config).await,
+            None if arguments.data_dir.is_some() || arguments.config.is_some() => {
+                ends::coordinator(arguments.config.as_deref(), arguments.data_dir.as_deref()).await
+            }
+            None => client(arguments).await,
+        });
         if arguments.form.json {
             terminal::print_json(&checks)?;
         } else {
@@ -78,20 +75,44 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Looks from where jobs are asked for.
+async fn client(arguments: &DoctorArguments) -> Vec<Check> {
+    let mut checks = configuration();
+    checks.extend([git(), project()]);
+    match settings::target(&arguments.pool) {
+        Ok(Target::Named(endpoint)) => {
+            let (found, is_there) = reach::checks(&endpoint.url, &endpoint.trust()).await;
+            checks.extend(found);
+            if is_there {
+                checks.extend(pool(Target::Named(endpoint)).await);
+            }
+        }
+        Ok(Target::Local(local)) => checks.extend(local_pool(&local).await),
+        Err(failure) => checks.push(Check::new("pool", State::Failed, failure.message())),
+    }
+    checks
+}
+
 fn version() -> Check {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     Check::new("version", State::Ok, format!("buildpool {} on {os} {arch}", env!("CARGO_PKG_VERSION")))
 }
 
-fn configuration() -> Check {
+fn configuration() -> Vec<Check> {
     let Some(path) = settings::file() else {
-        return Check::new("configuration", State::Warning, "this user has no home directory for one");
+        return vec![Check::new("configuration", State::Warning, "this user has no home directory for one")];
     };
     let shown = path.display();
     match Settings::read() {
-        Ok(_) if path.exists() => Check::new("configuration", State::Ok, format!("{shown}")),
-        Ok(_) => Check::new("configuration", State::Ok, format!("{shown} is not there, and need not be")),
-        Err(failure) => Check::new("configuration", State::Failed, failure.message()),
+        Ok(settings) if path.exists() => {
+            let read = Check::new("configuration", State::Ok, format!("{shown}"));
+            let private = settings.has_token().then(|| private(&path));
+            [read].into_iter().chain(private).collect()
+        }
+        Ok(_) => {
+            vec![Check::new("configuration", State::Ok, format!("{shown} is not there, and need not be"))]
+        }
+        Err(failure) => vec![Check::new("configuration", State::Failed, failure.message())],
     }
 }
 
@@ -123,54 +144,6 @@ fn project() -> Check {
         (Some(file), true) => Check::new("project", State::Ok, format!("{}", file.display())),
         (None, true) => Check::new("project", State::Ok, "no .buildpool/config.yaml from here upward"),
     }
-}
-
-/// Looks through a coordinator's data directory, also while it runs.
-fn coordinator(directory: &Path) -> Vec<Check> {
-    let remarks = store::check(directory, Depth::Quick);
-    let mut checks = vec![version(), disk(directory)];
-    checks.extend(remarks.into_iter().map(|remark| {
-        let state = match remark.weight {
-            Weight::Note => State::Ok,
-            Weight::Warning => State::Warning,
-            Weight::Error => State::Failed,
-        };
-        Check::new("data", state, format!("{}: {}", remark.path.display(), remark.text))
-            .mended_by(remark.remedy)
-    }));
-    checks
-}
-
-/// Looks at what a worker with this configuration needs.
-fn worker(file: &Path) -> Vec<Check> {
-    let mut checks = vec![version()];
-    let config = match buildpool_worker::Config::from_file(file) {
-        Ok(config) => config,
-        Err(error) => {
-            let remedy = "write one by `buildpool install worker --write --join URL#TOKEN`";
-            checks.push(Check::new("configuration", State::Failed, chain(&error)).mended_by(remedy));
-            return checks;
-        }
-    };
-    checks.push(match config.check() {
-        Ok(()) => Check::new("configuration", State::Ok, file.display().to_string()),
-        Err(error) => Check::new("configuration", State::Failed, chain(&error))
-            .mended_by("correct this key in the file"),
-    });
-    checks.extend(config.hidden.iter().map(|path| private(path)));
-    checks.push(disk(&config.data_dir));
-    let tools = buildpool_worker::tools::find();
-    let listed: Vec<String> = tools.iter().map(|(name, version)| format!("{name}={version}")).collect();
-    checks.push(Check::new("tools", State::Ok, listed.join(" ")));
-    if let Err(error) = Git::find() {
-        let text = format!("jobs on snapshots can't be laid out: {}", chain(&error));
-        let mend = format!("install git {} or newer", buildpool_objects::git::OLDEST);
-        checks.push(Check::new("git", State::Failed, text).mended_by(mend));
-    }
-    if std::env::consts::OS == "macos" {
-        checks.extend(mac::checks(&tools));
-    }
-    checks
 }
 
 /// A file that only its owner may read.
@@ -233,7 +206,18 @@ async fn local_pool(local: &LocalPool) -> Vec<Check> {
 async fn pool(target: Target) -> Vec<Check> {
     match Client::connect(target, settings::CLIENT).await {
         Ok(client) => of_client(client).await,
-        Err(error) => vec![Check::new("pool", State::Failed, chain(&error))],
+        Err(error) => {
+            let check = Check::new("pool", State::Failed, chain(&error));
+            vec![match error {
+                ClientError::Unauthorized { .. } => check.mended_by(
+                    "ask whoever runs the pool for a token of role submit: `buildpool token create --role submit --name NAME`",
+                ),
+                ClientError::VersionMismatch { .. } => {
+                    check.mended_by("bring the older of the two programs up to the newer one's version")
+                }
+                _ => check,
+            }]
+        }
     }
 }
 
@@ -247,8 +231,14 @@ async fn of_client(client: Client) -> Vec<Check> {
     let workers = match workers {
         Ok(workers) => {
             let connected = workers.iter().filter(|worker| worker.connected).count();
-            let state = if connected == 0 { State::Warning } else { State::Ok };
-            Check::new("workers", state, format!("{connected} of {} connected", workers.len()))
+            let text = format!("{connected} of {} connected", workers.len());
+            if connected == 0 {
+                Check::new("workers", State::Warning, text).mended_by(
+                    "start a worker; `buildpool doctor --worker FILE` on its machine says what it lacks",
+                )
+            } else {
+                Check::new("workers", State::Ok, text)
+            }
         }
         Err(error) => Check::new("workers", State::Failed, chain(&error)),
     };

@@ -9,6 +9,7 @@ use crate::settings;
 use crate::terminal;
 use buildpool_gateway::directories;
 use buildpool_gateway::install::Installation;
+use buildpool_worker::link::connect::{ConnectError, Dialler};
 use nix::unistd::User;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -69,6 +70,9 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
         None => path.to_owned(),
     };
+    if let Some(join) = &arguments.join {
+        check_join(join)?;
+    }
     // Below another root this is for another machine, whose package makes the user and gives it the files.
     let owner = match scope {
         Scope::System if arguments.root.is_none() => Some(service_user(&service, launchd)?),
@@ -93,6 +97,25 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         terminal::print(&format!("{command}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A token by which no worker will ever be let in is refused before anything is written. A coordinator that can't be asked now
+/// is no obstacle: the worker asks again and again.
+fn check_join(join: &Join) -> Result<(), Failure> {
+    let mut config = buildpool_worker::Config::new(join.url.clone(), PathBuf::new());
+    config.token = Some(join.token.clone());
+    let dialler = Dialler::new(&config).map_err(|error| Failure::of(USAGE, &error))?;
+    super::block_on(async {
+        match dialler.connect().await {
+            Ok(_) => {}
+            Err(error @ (ConnectError::WrongRole(_) | ConnectError::Unknown)) => {
+                return Err(Failure::new(USAGE, format!("--join: {error}; nothing was written")));
+            }
+            Err(error) => terminal::warn(&format!("the token could not be tried at {}: {error}", join.url)),
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+    .map(|_| ())
 }
 
 fn describe(part: Part, scope: Scope, arguments: &InstallServiceArguments) -> Result<Service, Failure> {

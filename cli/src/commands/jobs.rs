@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
 }
 
 fn table(jobs: &[JobSummary]) -> String {
-    let mut table = Table::new(["JOB", "STATE", "WORKER", "CREATED", "TIME", "COMMAND"]);
+    let mut table = Table::new(["JOB", "STATE", "VERDICT", "WORKER", "CREATED", "TIME", "COMMAND"]);
     for job in jobs {
         let time = job.duration_secs.map_or(String::new(), |secs| {
             durations::show(Duration::try_from_secs_f64(secs).unwrap_or_default())
@@ -33,6 +33,7 @@ fn table(jobs: &[JobSummary]) -> String {
         table.row([
             job.job_id.as_str().into(),
             state(job),
+            verdict(job),
             job.worker.as_deref().unwrap_or_default().into(),
             ago(&job.created_at).into(),
             time.into(),
@@ -43,11 +44,17 @@ fn table(jobs: &[JobSummary]) -> String {
 }
 
 fn state(job: &JobSummary) -> Cell {
-    let Some(verdict) = job.verdict else {
-        let position = job.waiting.as_ref().and_then(|waiting| waiting.position);
-        let place = position.map_or(String::new(), |position| format!(" #{position}"));
-        return Cell::coloured(format!("{}{place}", job.state.name()), Colour::Yellow);
-    };
+    if job.verdict.is_some() {
+        return job.state.name().into();
+    }
+    let position = job.waiting.as_ref().and_then(|waiting| waiting.position);
+    let place = position.map_or(String::new(), |position| format!(" #{position}"));
+    Cell::coloured(format!("{}{place}", job.state.name()), Colour::Yellow)
+}
+
+/// Nothing until it is done.
+fn verdict(job: &JobSummary) -> Cell {
+    let Some(verdict) = job.verdict else { return "".into() };
     let code = match job.exit_code {
         Some(code) if code != 0 => format!(" ({code})"),
         Some(_) | None => String::new(),

@@ -7,7 +7,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{decode_control, encode_control};
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use buildpool_protocol::version::VersionRange;
-use buildpool_trust::{Trust, client_config};
+use buildpool_trust::client_config;
 use futures_util::{SinkExt, StreamExt};
 use rustls_pki_types::ServerName;
 use std::io;
@@ -85,7 +85,7 @@ async fn open(endpoint: &Endpoint) -> Result<Box<dyn Transport>, ClientError> {
     if !url.is_secure() {
         return Ok(Box::new(stream));
     }
-    let settings = client_config(&trust(endpoint))
+    let settings = client_config(&endpoint.trust())
         .map_err(|error| ClientError::Authorities { path: error.path, source: Arc::new(error.source) })?;
     let connector = tokio_rustls::TlsConnector::from(Arc::new(settings));
     let untrusted = |source| ClientError::Untrusted { url: url.clone(), source: Arc::new(source) };
@@ -96,12 +96,6 @@ async fn open(endpoint: &Endpoint) -> Result<Box<dyn Transport>, ClientError> {
         _ => unreachable(url, error),
     })?;
     Ok(Box::new(stream))
-}
-
-/// A file of authorities that was named decides, then the fingerprint that is known, then the system.
-fn trust(endpoint: &Endpoint) -> Trust {
-    let named = endpoint.ca_file.clone().map(Trust::Authorities);
-    named.or(endpoint.fingerprint().map(Trust::Fingerprint)).unwrap_or_else(Trust::of_system)
 }
 
 fn request(endpoint: &Endpoint) -> Result<Request, ClientError> {

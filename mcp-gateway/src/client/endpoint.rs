@@ -1,5 +1,6 @@
 //! Where a coordinator is, and with what one comes.
 
+use buildpool_trust::Trust;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -28,6 +29,13 @@ impl Endpoint {
     pub(crate) fn fingerprint(&self) -> Option<[u8; 32]> {
         self.certificate.or_else(|| self.token.as_ref().and_then(AccessToken::fingerprint))
     }
+
+    /// How the coordinator proves itself: a file of authorities that was named decides, then the fingerprint in the token, then
+    /// the system.
+    pub fn trust(&self) -> Trust {
+        let named = self.ca_file.clone().map(Trust::Authorities);
+        named.or(self.fingerprint().map(Trust::Fingerprint)).unwrap_or_else(Trust::of_system)
+    }
 }
 
 /// `ws://host[:port][/prefix]` or `wss://…`; the prefix is for a proxy that serves several things under one name.
@@ -53,6 +61,11 @@ impl PoolUrl {
     /// The port that is dialled.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// A path of the coordinator's, behind the prefix.
+    pub fn path(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
     }
 
     /// The URL of a link.

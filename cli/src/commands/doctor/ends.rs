@@ -1,0 +1,170 @@
+//! The two ends of a pool: the machine that coordinates and one that works.
+
+use super::{Check, State, disk, mac, private, reach};
+use crate::commands::coordinator::{self, URL_FILE};
+use buildpool_coordinator::store::{self, Depth, Weight};
+use buildpool_coordinator::tls::{Tls, TlsSource};
+use buildpool_coordinator::{Config, Protection};
+use buildpool_gateway::client::{PoolUrl, chain};
+use buildpool_objects::Git;
+use buildpool_trust::Trust;
+use buildpool_worker::link::connect::{ConnectError, Dialler, trust};
+use jiff::Timestamp;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use std::path::Path;
+use std::process::Command;
+
+/// Looks through a coordinator's data directory and at what it says of itself, also while it runs.
+pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>) -> Vec<Check> {
+    let config = match coordinator::configuration(file, data_dir.map(Path::to_owned)) {
+        Ok(config) => config,
+        Err(failure) => {
+            let check = Check::new("configuration", State::Failed, failure.message());
+            return vec![check.mended_by("correct this key; docs/operating.md lists all of them")];
+        }
+    };
+    let directory = config.data_dir.clone();
+    let remarks = store::check(&directory, Depth::Quick);
+    let runs = remarks.iter().any(|remark| remark.text.starts_with("a coordinator runs here"));
+    let mut checks = vec![disk(&directory)];
+    checks.extend(remarks.into_iter().map(|remark| {
+        let state = match remark.weight {
+            Weight::Note => State::Ok,
+            Weight::Warning => State::Warning,
+            Weight::Error => State::Failed,
+        };
+        Check::new("data", state, format!("{}: {}", remark.path.display(), remark.text))
+            .mended_by(remark.remedy)
+    }));
+    checks.extend(network_time());
+    let known = own_certificate(&config, &mut checks);
+    if runs {
+        checks.extend(answers(&directory, known).await);
+    }
+    checks
+}
+
+/// Looks at the certificate that is served; how it can be known when it is dialled from here.
+fn own_certificate(config: &Config, checks: &mut Vec<Check>) -> Option<Trust> {
+    let source = match &config.protection {
+        Protection::Off => return None,
+        Protection::Automatic => {
+            let made = config.data_dir.join("tls-certificate.pem");
+            if !made.exists() {
+                return None;
+            }
+            TlsSource::SelfSigned { directory: config.data_dir.clone(), names: Vec::new() }
+        }
+        Protection::Files { certificate, key } => {
+            checks.push(private(key));
+            let read = CertificateDer::from_pem_file(certificate);
+            checks.extend(read.ok().map(|der| reach::certificate(&der, Timestamp::now())));
+            TlsSource::Files { certificate: certificate.clone(), key: key.clone() }
+        }
+    };
+    match Tls::open(&source) {
+        Ok(tls) => Trust::fingerprint(&tls.fingerprint()),
+        Err(error) => {
+            let check = Check::new("certificate", State::Failed, chain(&error));
+            checks.push(check.mended_by("name a certificate and its key that belong together, PEM both"));
+            None
+        }
+    }
+}
+
+/// Whether the coordinator that runs here answers where it says that it listens.
+async fn answers(directory: &Path, known: Option<Trust>) -> Vec<Check> {
+    let url = std::fs::read_to_string(directory.join(URL_FILE)).unwrap_or_default();
+    // What listens everywhere listens here.
+    let url = url.trim().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
+    let Ok(url) = url.parse::<PoolUrl>() else { return Vec::new() };
+    reach::checks(&url, &known.unwrap_or_else(Trust::of_system)).await.0
+}
+
+/// Whether this machine's clock is set by the network, where systemd says so.
+fn network_time() -> Option<Check> {
+    let said = Command::new("timedatectl").args(["show", "--property=NTPSynchronized", "--value"]).output();
+    let said = said.ok().filter(|output| output.status.success())?;
+    Some(match String::from_utf8_lossy(&said.stdout).trim() {
+        "yes" => Check::new("clock", State::Ok, "it is set by the network"),
+        _ => {
+            let text = "it is not set by the network, so times in results and ends of tokens may be wrong";
+            Check::new("clock", State::Warning, text).mended_by("timedatectl set-ntp true")
+        }
+    })
+}
+
+/// Looks at what a worker with this configuration needs.
+pub(super) async fn worker(file: &Path) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let config = match buildpool_worker::Config::from_file(file) {
+        Ok(config) => config,
+        Err(error) => {
+            let remedy = "write one by `buildpool install worker --write --join URL#TOKEN`";
+            checks.push(Check::new("configuration", State::Failed, chain(&error)).mended_by(remedy));
+            return checks;
+        }
+    };
+    checks.push(match config.check() {
+        Ok(()) => Check::new("configuration", State::Ok, file.display().to_string()),
+        Err(error) => Check::new("configuration", State::Failed, chain(&error))
+            .mended_by("correct this key in the file; docs/operating.md lists all of them"),
+    });
+    checks.extend(config.hidden.iter().map(|path| private(path)));
+    checks.push(disk(&config.data_dir));
+    let tools = buildpool_worker::tools::find();
+    let listed: Vec<String> = tools.iter().map(|(name, version)| format!("{name}={version}")).collect();
+    checks.push(Check::new("tools", State::Ok, listed.join(" ")));
+    if let Err(error) = Git::find() {
+        let text = format!("jobs on snapshots can't be laid out: {}", chain(&error));
+        let mend = format!("install git {} or newer", buildpool_objects::git::OLDEST);
+        checks.push(Check::new("git", State::Failed, text).mended_by(mend));
+    }
+    if std::env::consts::OS == "macos" {
+        checks.extend(mac::checks(&tools));
+    }
+    checks.extend(link(&config).await);
+    checks
+}
+
+/// Whether the coordinator can be reached, and takes the worker's token.
+async fn link(config: &buildpool_worker::Config) -> Vec<Check> {
+    let url = match config.coordinator.parse::<PoolUrl>() {
+        Ok(url) => url,
+        Err(error) => {
+            return vec![
+                Check::new("reach", State::Failed, chain(&error)).mended_by("correct `coordinator`"),
+            ];
+        }
+    };
+    let trust = if url.is_secure() { trust(config).map(Some) } else { Ok(None) };
+    let trust = match trust {
+        Ok(trust) => trust.unwrap_or_else(Trust::of_system),
+        Err(error) => {
+            let remedy = "make the token anew on the coordinator's machine: it carries the fingerprint";
+            return vec![Check::new("certificate", State::Failed, chain(&error)).mended_by(remedy)];
+        }
+    };
+    let (mut checks, is_there) = reach::checks(&url, &trust).await;
+    if is_there {
+        checks.push(token(config).await);
+    }
+    checks
+}
+
+/// Dials as the worker does, and hangs up before it says who it is.
+async fn token(config: &buildpool_worker::Config) -> Check {
+    let dialled = match Dialler::new(config) {
+        Ok(dialler) => dialler.connect().await.map(|_| ()),
+        Err(error) => return Check::new("token", State::Failed, chain(&error)),
+    };
+    let remedy = "make one by `buildpool token create --role worker --name NAME` on the coordinator's machine, and write it to `token_file`";
+    match dialled {
+        Ok(()) => Check::new("token", State::Ok, "the coordinator takes it"),
+        Err(error @ (ConnectError::Refused(_) | ConnectError::Unknown | ConnectError::WrongRole(_))) => {
+            Check::new("token", State::Failed, error.to_string()).mended_by(remedy)
+        }
+        Err(error) => Check::new("token", State::Failed, error.to_string()),
+    }
+}
