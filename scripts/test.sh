@@ -66,6 +66,12 @@ case $conformance in
         ;;
     *) exit "$conformance" ;;
 esac
+step dependencies
+if command -v cargo-deny >/dev/null; then
+    cargo deny --locked check
+else
+    missing="$missing cargo-deny (cargo install cargo-deny: licences, sources and advisories of what is built in);"
+fi
 step tests
 cargo test --locked --workspace
 announce_missing

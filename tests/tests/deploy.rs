@@ -1,5 +1,6 @@
 //! What lies in `deploy/` is read by the parsers that will read it in earnest, or by the nearest that there is.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,6 +16,47 @@ fn the_example_configurations_load() {
     // Its token file is on another machine.
     let text = text.replace("token_file = ", "token = ");
     buildpool_worker::Config::from_toml(&text, std::path::Path::new("/")).expect("worker.toml");
+}
+
+/// The keys that a configuration takes, from the refusal of one that it does not: that lists them.
+fn accepted(refusal: &str) -> BTreeSet<String> {
+    let (_, listed) = refusal.split_once("expected one of").expect("the refusal lists what is valid");
+    listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The keys in the first column of the table under a heading.
+fn documented(guide: &str, heading: &str) -> BTreeSet<String> {
+    let (_, section) = guide.split_once(&format!("### {heading}\n")).expect(heading);
+    let rows = section
+        .lines()
+        .skip_while(|line| !line.starts_with("| `"))
+        .take_while(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn the_guide_and_the_examples_name_every_key_and_no_other() {
+    let guide = std::fs::read_to_string(deploy("../docs/operating.md")).expect("the guide");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "no_such_key = 1\n").expect("written");
+    let coordinator = buildpool_coordinator::Config::new("/data".into()).read(file.path());
+    let coordinator = coordinator.expect_err("no such key").to_string();
+    let worker = buildpool_worker::Config::from_toml("no_such_key = 1", Path::new("/"));
+    let worker = worker.expect_err("no such key").to_string();
+    for (name, refusal) in [("coordinator.toml", coordinator), ("worker.toml", worker)] {
+        let keys = accepted(&refusal);
+        assert!(keys.len() > 10, "{refusal}");
+        assert_eq!(documented(&guide, name), keys, "{name} in docs/operating.md");
+        let example = std::fs::read_to_string(deploy(name)).expect("an example");
+        let lines = example.lines().map(|line| line.trim_start_matches("# ").trim_start_matches('['));
+        let named: BTreeSet<String> = lines
+            .filter_map(|line| line.split([' ', ']', '.']).next())
+            .filter(|word| keys.contains(*word))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(named, keys, "deploy/{name}");
+    }
 }
 
 #[test]
@@ -60,6 +102,24 @@ fn the_units_pass_systemd_s_own_check() {
     }
 }
 
+/// proc_pid(5) and the kernel's `mnt_already_visible`: a namespace gets no /proc of its own while a part of the outer one is
+/// covered, and isolated jobs could not start.
+#[test]
+fn the_worker_s_unit_covers_no_part_of_proc() {
+    let unit = std::fs::read_to_string(deploy("systemd/buildpool-worker.service")).expect("a unit");
+    let covering = [
+        "ProtectKernelLogs",
+        "ProtectKernelTunables",
+        "ProtectHostname",
+        "ProtectProc",
+        "ProcSubset",
+        "InaccessiblePaths",
+    ];
+    let set = unit.lines().filter_map(|line| line.split_once('=')).map(|(key, _)| key);
+    let found: Vec<&str> = set.filter(|key| covering.contains(key)).collect();
+    assert!(found.is_empty(), "{found:?}");
+}
+
 #[test]
 fn the_debian_package_holds_the_program_and_units_that_find_it() {
     if Command::new("dpkg-deb").arg("--version").output().is_err() {
@@ -98,12 +158,34 @@ fn the_debian_package_holds_the_program_and_units_that_find_it() {
 }
 
 #[test]
-fn the_homebrew_formula_is_valid_ruby() {
+fn the_homebrew_formula_of_a_release_names_it_and_is_valid_ruby() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let tree = at("buildpool-1.2.3");
+    std::fs::create_dir(&tree).expect("made");
+    let manifest = "[workspace.package]\nversion = \"1.2.3\"\n";
+    std::fs::write(tree.join("Cargo.toml"), manifest).expect("written");
+    let release = at("v1.2.3.tar.gz");
+    let mut pack = Command::new("tar");
+    pack.arg("-czf").arg(&release).arg("-C").arg(directory.path()).arg("buildpool-1.2.3");
+    assert!(pack.status().expect("tar runs").success());
+    let made = Command::new(deploy("homebrew/formula")).arg(&release).output().expect("it runs");
+    let formula = String::from_utf8(made.stdout).expect("a text");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let sum = Command::new("sha256sum").arg(&release).output().expect("it runs").stdout;
+    let sum = String::from_utf8(sum).expect("a text");
+    let sum = sum.split(' ').next().expect("a sum");
+    assert!(formula.contains(&format!("sha256 \"{sum}\"")) && sum.len() == 64, "{formula}");
+    assert!(formula.contains("/archive/refs/tags/v1.2.3.tar.gz\""), "{formula}");
+    assert!(!formula.contains('@'), "everything is filled in:\n{formula}");
+    let refused = Command::new(deploy("homebrew/formula")).arg(at("none.tar.gz")).output().expect("it runs");
+    assert!(!refused.status.success() && refused.stdout.is_empty());
     if Command::new("ruby").arg("--version").output().is_err() {
         eprintln!("SKIPPED: ruby is not on this machine");
         return;
     }
-    let checked =
-        Command::new("ruby").arg("-c").arg(deploy("homebrew/buildpool.rb")).output().expect("it runs");
+    let file = at("buildpool.rb");
+    std::fs::write(&file, &formula).expect("written");
+    let checked = Command::new("ruby").arg("-c").arg(&file).output().expect("it runs");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }

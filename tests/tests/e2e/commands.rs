@@ -200,7 +200,7 @@ fn the_doctor_starts_nothing_and_fails_when_something_is_wrong() {
         (&"ok".into(), &"1 of 1 connected".into())
     );
     let ill = place.buildpool(&["doctor", "--coordinator", "ws://127.0.0.1:1"]).expect(1);
-    assert!(ill.out().contains("failed   pool"), "{ill}");
+    assert!(ill.out().contains("failed   reach"), "{ill}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What docs/operating.md tells an operator to run is run.
+//! What the guides tell people to run is run.
 
-use buildpool_tests::Pool;
+use buildpool_tests::{Place, Pool};
 use std::path::Path;
 use std::process::Command;
 
@@ -10,12 +10,61 @@ fn blocks(text: &str) -> Vec<String> {
     parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
 }
 
+fn guide(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)).unwrap()
+}
+
 #[test]
 fn every_command_of_the_operating_guide_works() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md");
-    let scripts = blocks(&std::fs::read_to_string(guide).unwrap());
+    let scripts = blocks(&guide("operating.md"));
+    assert!(scripts.len() >= 6, "{scripts:?}");
+    run_all(&Pool::start(1), scripts);
+}
+
+#[test]
+fn every_command_of_the_troubleshooting_guide_works() {
+    let scripts = blocks(&guide("troubleshooting.md"));
     assert!(scripts.len() >= 6, "{scripts:?}");
     let pool = Pool::start(1);
+    pool.buildpool(&["token", "create", "--role", "submit", "--name", "ada"]).expect(0);
+    let job = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "echo", "well"]).expect(0);
+    let job = job.out().trim().to_owned();
+    pool.wait_for_state(&job, "done");
+    let config = pool.place().home().join("worker.toml");
+    let text =
+        format!("coordinator = \"{}\"\ntoken = \"{}\"\ndata_dir = \"w0\"\n", pool.url(), pool.worker_token());
+    std::fs::write(&config, text).unwrap();
+    let own = [("JOB", job.as_str()), ("/etc/buildpool/worker.toml", config.to_str().unwrap())];
+    let replace = |script: String| own.iter().fold(script, |script, (name, real)| script.replace(name, real));
+    run_all(&pool, scripts.into_iter().map(replace).collect());
+}
+
+/// The template of the page loads, and does what is said beside it.
+#[test]
+fn the_template_of_the_digest_s_guide_filters_as_the_page_says() {
+    let page = guide("digest.md");
+    let (_, block) = page.split_once("```yaml\n").unwrap();
+    let (yaml, _) = block.split_once("```").unwrap();
+    let place = Place::new();
+    std::fs::create_dir(place.file(".buildpool")).unwrap();
+    std::fs::write(place.file(".buildpool/config.yaml"), yaml).unwrap();
+    let doctor = place.buildpool(&["doctor"]).expect(0);
+    assert!(doctor.out().contains(".buildpool/config.yaml"), "{doctor}");
+    let project = doctor.out().lines().find(|line| line.contains(" project ")).unwrap().to_owned();
+    assert!(project.starts_with("ok "), "{doctor}");
+    let log = "checking\nERROR one\nquiet\nWARN two\n\nlast words\nof it\n";
+    std::fs::write(place.file("LOG"), log).unwrap();
+    let line = "buildpool digest --template lint < LOG";
+    assert!(page.contains(line), "the page names the command");
+    let words = ["digest", "--exit-code", "1", "--template", "lint", "--json"];
+    let mut command = place.command(words);
+    let digest = command.stdin(std::fs::File::open(place.file("LOG")).unwrap()).output().unwrap();
+    let shown = buildpool_tests::Finished::from(digest).expect(0).json()["filtered_output"].clone();
+    assert_eq!(shown, "ERROR one\nWARN two\nlast words\nof it", "what matches, and the last paragraph");
+}
+
+/// Runs each script with the names of this pool in place of those of the guide.
+fn run_all(pool: &Pool, scripts: Vec<String>) {
     let home = pool.place().home();
     let programs = home.join("bin");
     std::fs::create_dir(&programs).unwrap();

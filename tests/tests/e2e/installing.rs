@@ -87,6 +87,29 @@ fn a_service_whose_user_is_missing_is_refused_with_the_line_that_makes_it() {
 }
 
 #[test]
+fn a_token_that_is_none_of_a_worker_s_makes_no_worker() {
+    let pool = Pool::start(0);
+    let created = pool.buildpool(&["token", "create", "--role", "submit", "--name", "ada"]).expect(0);
+    let token = created.out().trim().to_owned();
+    let root = pool.place().home().join("root");
+    for token in [token.as_str(), "bp_0123456789abcdef0123456789abcdef_secret"] {
+        let join = format!("{}#{token}", pool.url());
+        let words = ["install", "worker", "--system", "--write", "--init", "systemd", "--join", &join];
+        let mut all = words.to_vec();
+        all.extend(["--root", root.to_str().unwrap()]);
+        let refused = pool.buildpool(&all).expect(2);
+        assert!(refused.err().contains("nothing was written") && !root.exists(), "{refused}");
+        assert!(!refused.err().contains(token), "a token is not repeated: {refused}");
+    }
+    let data = pool.place().home().join("data");
+    let mut worker = pool.command(&["worker", "--no-tools", "--data-dir", data.to_str().unwrap()]);
+    let ended: Finished = worker.env("BUILDPOOL_TOKEN", &token).output().unwrap().into();
+    assert_eq!(ended.code(), 2, "{ended}");
+    let said = ended.err();
+    assert!(said.contains("has role submit") && said.contains("token create --role worker"), "{ended}");
+}
+
+#[test]
 fn a_token_in_a_joining_string_is_not_repeated_when_it_is_wrong() {
     let pool = Pool::start(0);
     for (text, expected) in
@@ -119,22 +142,6 @@ fn a_new_program_takes_over_the_jobs_of_the_old_one() {
     let done = pool.wait_for_state(&job, "done");
     assert_eq!((&done["verdict"], &done["attempt"]), (&"passed".into(), &1.into()), "{done}");
     assert_eq!(pool.buildpool(&["logs", &job]).expect(0).out(), "old\nnew\n");
-}
-
-#[test]
-fn the_doctor_finds_what_is_wrong_with_a_coordinator_and_says_how_to_mend_it() {
-    let pool = Pool::start(0);
-    let data = pool.data("coordinator");
-    let well = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
-    // How full this machine's disk is decides nothing here; all else must be well.
-    let told = well.out();
-    let states = told.lines().filter(|line| !line.starts_with(' ') && !line.contains(" disk "));
-    assert!(states.clone().count() > 0 && states.clone().all(|line| line.starts_with("ok ")), "{well}");
-    std::fs::set_permissions(data.join("auth.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
-    let found = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
-    assert!(found.out().contains("to mend: chmod 600"), "{found}");
-    let none = pool.buildpool(&["doctor", "--data-dir", "/no/such/directory"]).expect(1);
-    assert!(none.out().contains("there is no such directory"), "{none}");
 }
 
 #[test]

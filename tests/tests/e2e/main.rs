@@ -3,6 +3,7 @@
 
 mod backups;
 mod commands;
+mod doctor;
 mod documented;
 mod evidence;
 mod guarding;
@@ -13,3 +14,4 @@ mod observing;
 mod pool;
 mod quotas;
 mod streams;
+mod users;

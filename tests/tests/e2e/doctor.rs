@@ -1,0 +1,162 @@
+//! The doctor, from each end of a pool.
+
+use buildpool_tests::{Finished, Place, Pool, PoolBuilder};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// What was found under this name; all of it in the message when it is not there.
+fn check(done: &Finished, name: &str) -> Value {
+    let checks = done.json();
+    let found = checks.as_array().unwrap().iter().find(|check| check["name"] == name).cloned();
+    found.unwrap_or_else(|| panic!("no `{name}` in {checks:#}"))
+}
+
+fn worker_file(place: &Path, coordinator: &str, token: &str) -> String {
+    let file = place.join("worker.toml");
+    let text = format!("coordinator = \"{coordinator}\"\ntoken = \"{token}\"\ndata_dir = \"data\"\n");
+    std::fs::write(&file, text).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_pool_behind_tls_is_well_from_all_three_ends() {
+    let pool = PoolBuilder::default().listen("0.0.0.0:0").worker(&[]).start();
+    assert!(pool.url().starts_with("wss://"), "{}", pool.url());
+    let client = pool.buildpool(&["doctor", "--json"]).expect(0);
+    let file = worker_file(&pool.place().home(), pool.url(), pool.worker_token());
+    let worker = pool.buildpool(&["doctor", "--json", "--worker", &file]).expect(0);
+    let data = pool.data("coordinator");
+    let coordinator = pool.buildpool(&["doctor", "--json", "--data-dir", data.to_str().unwrap()]).expect(0);
+    for done in [&client, &worker, &coordinator] {
+        assert_eq!(check(done, "reach")["state"], "ok", "{done}");
+        let certificate = check(done, "certificate");
+        assert!(certificate["text"].as_str().unwrap().contains("by its fingerprint"), "{done}");
+    }
+    for done in [&client, &worker] {
+        assert_eq!(check(done, "clock")["text"], "this clock and the coordinator's agree", "{done}");
+    }
+    assert_eq!(check(&worker, "token")["state"], "ok", "{worker}");
+    assert_eq!(check(&client, "workers")["text"], "1 of 1 connected");
+    // Another coordinator's token vouches for another certificate.
+    let other = PoolBuilder::default().listen("0.0.0.0:0").start();
+    let forged = worker_file(&pool.place().home(), pool.url(), other.worker_token());
+    let refused = pool.buildpool(&["doctor", "--json", "--worker", &forged]).expect(1);
+    let reach = check(&refused, "reach");
+    assert!(reach["text"].as_str().unwrap().contains("not the one that the token vouches for"), "{refused}");
+    assert!(reach["remedy"].as_str().unwrap().contains("new tokens"), "{refused}");
+}
+
+#[test]
+fn what_keeps_a_worker_out_is_told_before_it_starts() {
+    let pool = Pool::start(0);
+    let token = pool.buildpool(&["token", "create", "--role", "submit", "--name", "ada"]).expect(0);
+    let home = pool.place().home();
+    let file = worker_file(&home, pool.url(), token.out().trim());
+    let wrong = pool.buildpool(&["doctor", "--json", "--worker", &file]).expect(1);
+    assert_eq!(check(&wrong, "reach")["state"], "ok");
+    let told = check(&wrong, "token");
+    assert!(told["text"].as_str().unwrap().contains("has role submit"), "{wrong}");
+    assert!(told["remedy"].as_str().unwrap().contains("token create --role worker"), "{wrong}");
+    // A port that nobody has: it was free a moment ago.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let file = worker_file(&home, &format!("ws://{free}"), "bp_1_2");
+    let none = pool.buildpool(&["doctor", "--json", "--worker", &file]).expect(1);
+    assert!(check(&none, "reach")["text"].as_str().unwrap().contains("nothing listens"), "{none}");
+}
+
+/// Answers as a coordinator of another time would.
+fn coordinator_of_2001() -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let serve = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            request.extend(byte);
+        }
+        let answer =
+            "HTTP/1.1 200 OK\r\ndate: Sat, 06 Oct 2001 10:00:00 GMT\r\ncontent-length: 3\r\n\r\nok\n";
+        stream.write_all(answer.as_bytes()).unwrap();
+    });
+    (url, serve)
+}
+
+#[test]
+fn clocks_that_differ_are_told_with_what_it_means() {
+    let (url, serve) = coordinator_of_2001();
+    let place = Place::new();
+    let done = place.buildpool(&["doctor", "--json", "--coordinator", &url, "--token", "bp_1_2"]);
+    serve.join().unwrap();
+    let clock = check(&done, "clock");
+    assert_eq!(clock["state"], "warning", "{done}");
+    assert!(clock["text"].as_str().unwrap().contains("ahead of the coordinator's"), "{done}");
+    assert!(clock["remedy"].as_str().unwrap().contains("set-ntp"), "{done}");
+}
+
+#[test]
+fn a_client_s_configuration_that_others_can_read_is_told() {
+    let place = Place::new();
+    let directory = place.home().join("config/buildpool");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("config.toml");
+    for (text, mode, state) in [
+        ("token = \"bp_1_2\"\n", 0o644, Some("warning")),
+        ("token = \"bp_1_2\"\n", 0o600, Some("ok")),
+        ("", 0o644, None),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let done = place.buildpool(&["doctor", "--json"]).expect(0);
+        let checks = done.json();
+        let found = checks.as_array().unwrap().iter().find(|check| check["name"] == "permissions");
+        assert_eq!(found.and_then(|check| check["state"].as_str()), state, "{done}");
+        if state == Some("warning") {
+            assert!(found.unwrap()["remedy"].as_str().unwrap().contains("chmod 600"), "{done}");
+        }
+    }
+}
+
+#[test]
+fn a_certificate_of_the_operator_s_own_is_looked_at_where_it_is_served() {
+    let pool = Pool::start(0);
+    let home = pool.place().home();
+    let mut parameters = rcgen::CertificateParams::new(vec!["pool.example".into()]).unwrap();
+    parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let key = rcgen::KeyPair::generate().unwrap();
+    std::fs::write(home.join("own.pem"), parameters.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(home.join("key.pem"), key.serialize_pem()).unwrap();
+    let config = home.join("coordinator.toml");
+    std::fs::write(&config, "tls_cert = \"own.pem\"\ntls_key = \"key.pem\"\n").unwrap();
+    let words = ["doctor", "--json", "--config", config.to_str().unwrap(), "--data-dir"];
+    let data = pool.data("coordinator");
+    let done: Finished = pool.command(&words).arg(&data).output().unwrap().into();
+    assert_eq!(done.code(), 1, "{done}");
+    let certificate = check(&done, "certificate");
+    assert_eq!(certificate["state"], "failed", "{done}");
+    assert!(certificate["text"].as_str().unwrap().contains("has expired on 2020-01-01"), "{done}");
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong_with_a_coordinator_and_says_how_to_mend_it() {
+    let pool = Pool::start(0);
+    let data = pool.data("coordinator");
+    let well = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
+    // How full this machine's disk is decides nothing here; all else must be well.
+    let told = well.out();
+    // Nor does whether its clock is set by the network.
+    let is_of_machine =
+        |line: &&str| line.starts_with(' ') || line.contains(" disk ") || line.contains(" it is not set by");
+    let states = told.lines().filter(|line| !is_of_machine(line));
+    assert!(states.clone().count() > 0 && states.clone().all(|line| line.starts_with("ok ")), "{well}");
+    std::fs::set_permissions(data.join("auth.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let found = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
+    assert!(found.out().contains("to mend: chmod 600"), "{found}");
+    let none = pool.buildpool(&["doctor", "--data-dir", "/no/such/directory"]).expect(1);
+    assert!(none.out().contains("there is no such directory"), "{none}");
+}
