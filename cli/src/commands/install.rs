@@ -70,7 +70,7 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
         None => path.to_owned(),
     };
-    if let Some(join) = &arguments.join {
+    if let Some(join) = &join {
         check_join(join)?;
     }
     // Below another root this is for another machine, whose package makes the user and gives it the files.

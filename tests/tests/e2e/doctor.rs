@@ -7,6 +7,9 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+/// Has the form of a token, and is none.
+const UNKNOWN: &str = "bp_00000000000000000000000000000000_000000000000000000000000000000000000000000000000";
+
 /// What was found under this name; all of it in the message when it is not there.
 fn check(done: &Finished, name: &str) -> Value {
     let checks = done.json();
@@ -63,7 +66,7 @@ fn what_keeps_a_worker_out_is_told_before_it_starts() {
     assert!(told["remedy"].as_str().unwrap().contains("token create --role worker"), "{wrong}");
     // A port that nobody has: it was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let file = worker_file(&home, &format!("ws://{free}"), "bp_1_2");
+    let file = worker_file(&home, &format!("ws://{free}"), UNKNOWN);
     let none = pool.buildpool(&["doctor", "--json", "--worker", &file]).expect(1);
     assert!(check(&none, "reach")["text"].as_str().unwrap().contains("nothing listens"), "{none}");
 }
@@ -91,7 +94,7 @@ fn coordinator_of_2001() -> (String, std::thread::JoinHandle<()>) {
 fn clocks_that_differ_are_told_with_what_it_means() {
     let (url, serve) = coordinator_of_2001();
     let place = Place::new();
-    let done = place.buildpool(&["doctor", "--json", "--coordinator", &url, "--token", "bp_1_2"]);
+    let done = place.buildpool(&["doctor", "--json", "--coordinator", &url, "--token", UNKNOWN]);
     serve.join().unwrap();
     let clock = check(&done, "clock");
     assert_eq!(clock["state"], "warning", "{done}");
@@ -105,11 +108,10 @@ fn a_client_s_configuration_that_others_can_read_is_told() {
     let directory = place.home().join("config/buildpool");
     std::fs::create_dir_all(&directory).unwrap();
     let file = directory.join("config.toml");
-    for (text, mode, state) in [
-        ("token = \"bp_1_2\"\n", 0o644, Some("warning")),
-        ("token = \"bp_1_2\"\n", 0o600, Some("ok")),
-        ("", 0o644, None),
-    ] {
+    let token = format!("token = \"{UNKNOWN}\"\n");
+    for (text, mode, state) in
+        [(token.as_str(), 0o644, Some("warning")), (token.as_str(), 0o600, Some("ok")), ("", 0o644, None)]
+    {
         std::fs::write(&file, text).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         let done = place.buildpool(&["doctor", "--json"]).expect(0);

@@ -92,7 +92,8 @@ fn a_token_that_is_none_of_a_worker_s_makes_no_worker() {
     let created = pool.buildpool(&["token", "create", "--role", "submit", "--name", "ada"]).expect(0);
     let token = created.out().trim().to_owned();
     let root = pool.place().home().join("root");
-    for token in [token.as_str(), "bp_0123456789abcdef0123456789abcdef_secret"] {
+    let unknown = format!("bp_{}_{}", "0".repeat(32), "0".repeat(48));
+    for token in [&token, &unknown] {
         let join = format!("{}#{token}", pool.url());
         let words = ["install", "worker", "--system", "--write", "--init", "systemd", "--join", &join];
         let mut all = words.to_vec();
