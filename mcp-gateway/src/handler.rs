@@ -6,20 +6,21 @@ use crate::gateway::{Project, Shared};
 use crate::pool::Pool;
 use crate::progress::Reporter;
 use crate::render::Answer;
+use crate::resources;
 use crate::tasks;
 use crate::tools::{Call, Name, Reply, ToolError};
 use buildpool_protocol::ErrorCode;
+use buildpool_protocol::spec::is_trace_context;
 use rmcp::ErrorData as McpError;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, ContentBlock, CreateTaskResult, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams,
-    InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
+    InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestMethod, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use std::sync::Arc;
@@ -76,6 +77,7 @@ impl Handler {
     pub(crate) fn call_of(&self, context: &RequestContext<RoleServer>) -> Call {
         let client_name = context.client_info().map(|client| client.name).unwrap_or_default();
         let token = context.meta.get_progress_token();
+        let trace = context.meta.get_traceparent().filter(|trace| is_trace_context(trace));
         Call {
             project: self.project.clone(),
             pool: self.pool_of(context),
@@ -83,6 +85,7 @@ impl Handler {
             client_name,
             task_after: takes_tasks(context).then_some(TASK_AFTER),
             progress: Reporter::new(token.map(|token| (context.peer.clone(), token))),
+            trace: trace.map(str::to_owned),
             submitted: Arc::default(),
         }
     }
@@ -125,7 +128,9 @@ fn takes_tasks(context: &RequestContext<RoleServer>) -> bool {
 
 /// The result for an answer: both forms.
 pub(crate) fn answered(answer: Answer) -> CallToolResult {
-    let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+    let mut content = vec![ContentBlock::text(answer.text)];
+    content.extend(resources::links(&answer.structured));
+    let mut result = CallToolResult::success(content);
     result.structured_content = Some(answer.structured);
     result
 }
@@ -146,8 +151,12 @@ pub(crate) fn pool_error(error: &crate::client::ClientError) -> McpError {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let mut capabilities =
-            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks().build();
+        let mut capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_resources()
+            .enable_tasks()
+            .build();
         if self.has_fixtures() {
             fixtures::declare(&mut capabilities);
         }
@@ -294,7 +303,8 @@ impl ServerHandler for Handler {
         if self.has_fixtures() {
             Ok(fixtures::resources())
         } else {
-            Err(McpError::method_not_found::<ListResourcesRequestMethod>())
+            // Those that there are are linked to by the answers about their jobs.
+            Ok(ListResourcesResult::with_all_items(Vec::new()))
         }
     }
 
@@ -306,19 +316,24 @@ impl ServerHandler for Handler {
         if self.has_fixtures() {
             Ok(fixtures::resource_templates())
         } else {
-            Err(McpError::method_not_found::<ListResourceTemplatesRequestMethod>())
+            Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
         }
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, McpError> {
         if self.has_fixtures() {
             return fixtures::read_resource(&request.uri);
         }
-        Err(McpError::method_not_found::<rmcp::model::ReadResourceRequestMethod>())
+        let pool = self.pool_of(&context);
+        let (Ok(_permit), Ok(_own)) = (self.shared.calls.try_acquire(), pool.calls.try_acquire()) else {
+            return Err(McpError::internal_error(ToolError::Busy.text(), None));
+        };
+        let client = pool.client().await.map_err(|error| pool_error(&error))?;
+        resources::read(&client, &request.uri).await.map(Into::into)
     }
 
     async fn subscribe(

@@ -14,6 +14,7 @@ mod pool;
 mod progress;
 pub mod project;
 mod render;
+mod resources;
 pub mod snapshot;
 mod tasks;
 mod tools;

@@ -298,6 +298,9 @@ pub struct JobSpec {
     /// Why it runs on another pool than the one that was asked for, where its submitter allowed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+    /// The trace that its submitter asked in, as W3C `traceparent` has it: for the logs of coordinator and worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
 }
 
 impl JobSpec {
@@ -328,6 +331,7 @@ impl JobSpec {
             clean: false,
             build: None,
             fallback: None,
+            trace: None,
         }
     }
 
@@ -338,6 +342,11 @@ impl JobSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         if self.fallback.as_ref().is_some_and(|reason| reason.len() > limits::TEXT_BYTES_MAX) {
             return Err(SpecError::new("fallback", format!("longer than {} bytes", limits::TEXT_BYTES_MAX)));
+        }
+        if let Some(trace) = self.trace.as_ref().filter(|trace| !is_trace_context(trace)) {
+            let reason =
+                format!("`{}` is no W3C traceparent, as in `00-HEX32-HEX16-HEX2`", trace.escape_debug());
+            return Err(SpecError::new("trace", reason));
         }
         self.check_command()?;
         self.check_environment()?;
@@ -502,6 +511,13 @@ pub fn check_given_variable(field: &'static str, name: &str) -> Result<(), SpecE
         ));
     }
     Ok(())
+}
+
+/// Whether a text is a W3C `traceparent`: version, trace, parent and flags in small hexadecimal digits.
+pub fn is_trace_context(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_hex = |part: &&str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]) && parts.iter().all(is_hex)
 }
 
 /// Checks the glob of files to bring back, and gives it as it is matched: without `./` before and `/` behind it.

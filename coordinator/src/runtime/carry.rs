@@ -38,7 +38,8 @@ impl Runtime {
                 let AttemptId { job, number } = grant.lease.attempt;
                 let attempts = self.mirror.job(job).map(|job| job.attempts.as_slice()).unwrap_or_default();
                 let worker = attempts.last().map(|attempt| attempt.worker_name.as_str());
-                tracing::info!(%job, attempt = number, worker, "job granted");
+                let trace = grant.spec.trace.as_deref();
+                tracing::info!(%job, attempt = number, worker, trace, "job granted");
                 hub.to_worker(session, WorkerOut::Message(Box::new(ToWorker::Grant(grant))));
             }
             Effect::Send { session, message } => hub.to_worker(session, WorkerOut::Message(message)),
@@ -55,7 +56,8 @@ impl Runtime {
         let counts = record.done.as_ref().and_then(|done| done.attempt);
         if let Some(done) = &record.done {
             let worker = record.attempts.last().map(|attempt| attempt.worker_name.as_str());
-            tracing::info!(%job, attempt = counts, worker, verdict = %done.verdict, submitter = %record.submitter, "job done");
+            let trace = record.spec.trace.as_deref();
+            tracing::info!(%job, attempt = counts, worker, trace, verdict = %done.verdict, submitter = %record.submitter, "job done");
         }
         for attempt in &record.attempts {
             let id = AttemptId { job, number: attempt.number };

@@ -28,6 +28,8 @@ pub(crate) struct Call {
     /// How long until a task is given instead, where the client takes one.
     pub(crate) task_after: Option<Duration>,
     pub(crate) progress: Reporter,
+    /// The trace that it is part of, where its client says so.
+    pub(crate) trace: Option<String>,
     /// What it has submitted so far.
     pub(crate) submitted: Arc<Submitted>,
 }

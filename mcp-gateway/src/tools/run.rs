@@ -147,6 +147,7 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
     spec.template = options.template.clone();
     spec.reports = if options.reports.is_empty() { task.reports } else { options.reports.clone() };
     spec.artifacts = options.artifacts.clone();
+    spec.trace.clone_from(&call.trace);
     spec.check()?;
     let wait = call.wait_of(options.wait_secs, call.wait);
     let wait = call.task_after.map_or(wait, |after| after.min(wait));

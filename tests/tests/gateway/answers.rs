@@ -1,7 +1,7 @@
 //! What a client's model gets to read.
 
-use buildpool_tests::Place;
 use buildpool_tests::mcp::{Gateway, structured};
+use buildpool_tests::{Place, Pool};
 use serde_json::json;
 
 /// What Codex passes on whole.
@@ -101,4 +101,58 @@ fn a_mistake_is_an_answer_that_says_what_is_valid() {
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(text.contains(said), "{tool}: {text}");
     }
+}
+
+#[test]
+fn artifacts_are_linked_to_and_read_by_their_links_and_large_ones_are_fetched_elsewhere() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let make = "mkdir out; echo report > 'out/a b.txt'; printf '\\377\\376' > out/binary; head -c 300000 /dev/zero > out/large";
+    let result = gateway.result("run_command", json!({"command": make, "artifacts": ["out/*"]}));
+    let content = result["content"].as_array().unwrap();
+    let links: Vec<&serde_json::Value> =
+        content.iter().filter(|block| block["type"] == "resource_link").collect();
+    assert_eq!((content.len(), links.len()), (4, 3), "{result}");
+    assert!(!result.to_string().contains("AAAA"), "nothing of them is inline");
+    assert_eq!(result["structuredContent"]["artifacts"].as_array().map(Vec::len), Some(3), "{result}");
+    let mut read = |uri: &str| {
+        let id = gateway.begin("resources/read", json!({"uri": uri}));
+        gateway.response(id)
+    };
+    let uri = |name: &str| links.iter().find(|link| link["name"] == name).unwrap()["uri"].as_str().unwrap();
+    assert_eq!(read(uri("a b.txt"))["result"]["contents"][0]["text"], "report\n");
+    assert_eq!(read(uri("binary"))["result"]["contents"][0]["blob"], "//4=");
+    let large = read(uri("large"))["error"].clone();
+    assert!(large["message"].as_str().unwrap().contains("buildpool artifacts"), "{large}");
+    let unknown = uri("binary").replace("binary", "none");
+    for wrong in [unknown.as_str(), "file:///etc/passwd", "buildpool://jobs/x/artifacts/y"] {
+        let error = read(wrong)["error"].clone();
+        assert_eq!(error["code"], -32602, "{wrong}: {error}");
+    }
+    assert_eq!(gateway.ask("resources/list", json!({}))["resources"], json!([]));
+    let templates = gateway.ask("resources/templates/list", json!({}));
+    assert!(templates["resourceTemplates"][0]["uriTemplate"].as_str().unwrap().starts_with("buildpool://"));
+}
+
+#[test]
+fn the_trace_of_a_call_is_in_the_logs_of_coordinator_and_worker_and_makes_no_call_another_one() {
+    let pool = Pool::start(1);
+    let mut gateway = Gateway::connect(&mut pool.command(&["mcp"]), "t");
+    let trace = |digit: &str| format!("00-{}-{}-01", digit.repeat(32), digit.repeat(16));
+    let mut run = |traceparent: &str| {
+        let arguments = json!({"command": "echo traced", "client_request_id": "r"});
+        let call =
+            json!({"name": "run_command", "arguments": arguments, "_meta": {"traceparent": traceparent}});
+        let id = gateway.begin("tools/call", call);
+        gateway.response(id)["result"]["structuredContent"].clone()
+    };
+    let first = run(&trace("a"));
+    assert_eq!(first["verdict"], "passed", "{first}");
+    for name in ["coordinator", "w0"] {
+        let log = pool.log_text(name);
+        assert!(log.contains(&trace("a")), "{name}: {log}");
+    }
+    assert_eq!(run(&trace("b"))["job_id"], first["job_id"]);
+    // One that is none is as good as none.
+    assert_eq!(run("00-nonsense")["job_id"], first["job_id"]);
 }

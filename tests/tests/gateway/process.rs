@@ -80,15 +80,9 @@ fn a_broken_line_is_answered_and_the_connection_goes_on() {
 fn what_is_not_declared_is_no_method() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
-    for method in [
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "prompts/list",
-        "prompts/get",
-        "completion/complete",
-        "logging/setLevel",
-    ] {
+    for method in
+        ["resources/subscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel"]
+    {
         let params = json!({
             "uri": "x:y", "name": "x", "level": "info",
             "ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"},

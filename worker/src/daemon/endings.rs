@@ -118,7 +118,8 @@ impl Agent {
         attempt.started_at_ms = outcome.started_at_ms;
         attempt.log_length = outcome.log_length;
         let (lease, is_fenced) = (attempt.lease, attempt.is_fenced);
-        info!(worker = %self.config.name, job = %id.job, attempt = id.number, log_length = outcome.log_length, "attempt ended");
+        let trace = attempt.spec.trace.as_deref();
+        info!(worker = %self.config.name, job = %id.job, attempt = id.number, trace, log_length = outcome.log_length, "attempt ended");
         for survivor in &outcome.survivors {
             warn!(job = %id.job, attempt = id.number, pid = survivor.pid, command = survivor.command, "a process could not be ended");
             if let Some(process) = platform::process(survivor.pid) {

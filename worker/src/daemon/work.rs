@@ -129,7 +129,8 @@ impl Agent {
                 self.on_hello(link, kept);
             }
             FromKeeper::Started { attempt, started_at_ms } => {
-                info!(worker = %self.config.name, job = %attempt.job, attempt = attempt.number, "attempt started");
+                let trace = self.attempts.get(&attempt).and_then(|held| held.spec.trace.as_deref());
+                info!(worker = %self.config.name, job = %attempt.job, attempt = attempt.number, trace, "attempt started");
                 if let Some(attempt) = self.attempts.get_mut(&attempt) {
                     attempt.started_at_ms = Some(started_at_ms);
                 }

@@ -1,0 +1,151 @@
+//! Artifacts as resources: an answer links to them, and who wants one reads it by that link. Nothing of them is in the answer.
+
+use crate::artifacts;
+use crate::client::{Client, chain};
+use crate::handler::pool_error;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use buildpool_protocol::client_link::View;
+use buildpool_protocol::spec::Verbosity;
+use rmcp::ErrorData as McpError;
+use rmcp::model::{ContentBlock, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Links in one answer: each costs the reader some hundred bytes, and the answer itself lists them all.
+const LINKS_MAX: usize = 8;
+/// Longest path that is linked to, in bytes.
+const LINKED_PATH_BYTES_MAX: usize = 200;
+/// Largest artifact that is read over this protocol, in bytes: it goes into somebody's context. `buildpool artifacts` has no
+/// such bound.
+const READ_BYTES_MAX: u64 = 256 << 10;
+/// How the address of an artifact begins.
+const SCHEME: &str = "buildpool://jobs/";
+/// What is between the job and the path.
+const BETWEEN: &str = "/artifacts/";
+
+/// Links to the artifacts that an answer lists.
+pub(crate) fn links(answer: &Value) -> Vec<ContentBlock> {
+    let Some(job) = answer["job_id"].as_str() else { return Vec::new() };
+    let listed = answer["artifacts"].as_array().into_iter().flatten();
+    let link = |artifact: &Value| {
+        let path = artifact["path"].as_str().filter(|path| path.len() <= LINKED_PATH_BYTES_MAX)?;
+        let link = Resource::new(address(job, path), path.rsplit('/').next().unwrap_or(path));
+        Some(ContentBlock::resource_link(match artifact["bytes"].as_u64() {
+            Some(bytes) => link.with_size(bytes),
+            None => link,
+        }))
+    };
+    listed.filter_map(link).take(LINKS_MAX).collect()
+}
+
+/// The form that all links have.
+pub(crate) fn template() -> ResourceTemplate {
+    ResourceTemplate::new(format!("{SCHEME}{{job_id}}{BETWEEN}{{+path}}"), "artifact")
+        .with_description("A file that a job made, as its answer links to it; at most 256 KiB are read here")
+}
+
+/// Reads an artifact: as text where it is one.
+///
+/// # Errors
+/// Invalid parameters when there is none, it is too large, or whoever asks may not see it.
+pub(crate) async fn read(client: &Client, uri: &str) -> Result<ReadResourceResult, McpError> {
+    let wrong = |text: String| McpError::invalid_params(text, Some(json!({"uri": uri})));
+    let Some((job, path)) = parse(uri) else {
+        return Err(wrong(format!("there is no resource {uri:?}; valid is {SCHEME}JOB{BETWEEN}PATH")));
+    };
+    let view = View { verbosity: Some(Verbosity::Minimal), template: None, characters_max: None };
+    let result = client.job(&job, view, Duration::ZERO).await.map_err(|error| pool_error(&error))?;
+    let Some(entry) = result.artifacts.iter().find(|entry| entry.path == path) else {
+        return Err(wrong(format!("job {} has no artifact {path:?}", result.job_id)));
+    };
+    if entry.bytes > READ_BYTES_MAX {
+        return Err(wrong(format!(
+            "the artifact has {} bytes; at most {READ_BYTES_MAX} are read here, `buildpool artifacts {} -o DIR` fetches it",
+            entry.bytes, result.job_id
+        )));
+    }
+    let internal = |text: String| McpError::internal_error(text, None);
+    let directory =
+        tempfile::tempdir().map_err(|error| internal(format!("no temporary directory: {error}")))?;
+    let file = artifacts::fetch(client, &result.job_id, entry, directory.path())
+        .await
+        .map_err(|error| internal(chain(&error)))?;
+    let bytes =
+        std::fs::read(&file).map_err(|error| internal(format!("reading {}: {error}", file.display())))?;
+    let contents = match String::from_utf8(bytes) {
+        Ok(text) => ResourceContents::text(text, uri),
+        Err(error) => ResourceContents::blob(BASE64_STANDARD.encode(error.as_bytes()), uri),
+    };
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+/// Where an artifact of a job is.
+fn address(job: &str, path: &str) -> String {
+    let mut text = format!("{SCHEME}{job}{BETWEEN}");
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+/// Job and path of an artifact.
+fn parse(uri: &str) -> Option<(String, String)> {
+    let (job, path) = uri.strip_prefix(SCHEME)?.split_once(BETWEEN)?;
+    let mut bytes = Vec::new();
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+        bytes.push(match byte {
+            b'%' => u8::try_from(digit(rest.next())? * 16 + digit(rest.next())?).ok()?,
+            other => other,
+        });
+    }
+    let path = String::from_utf8(bytes).ok().filter(|path| !path.is_empty())?;
+    Some((job.to_owned(), path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LINKS_MAX, address, links, parse};
+    use serde_json::json;
+
+    #[test]
+    fn an_address_leads_back_to_its_artifact() {
+        for path in ["out/a.xml", "a b/\u{e4}%20#?.txt", "..%2f", "x"] {
+            let uri = address("018f", path);
+            assert!(uri.is_ascii() && !uri.contains([' ', '#', '?']), "{uri}");
+            assert_eq!(parse(&uri), Some(("018f".to_owned(), path.to_owned())), "{uri}");
+        }
+        for wrong in [
+            "",
+            "buildpool://jobs/1",
+            "buildpool://jobs/1/artifacts/",
+            "file:///etc/passwd",
+            "buildpool://jobs/1/artifacts/%zz",
+            "buildpool://jobs/1/artifacts/%4",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_answer_links_to_what_it_lists_and_to_no_more_than_a_few() {
+        let many: Vec<_> = (0..20).map(|n| json!({"path": format!("out/{n}"), "bytes": n})).collect();
+        assert_eq!(links(&json!({"job_id": "j", "artifacts": many})).len(), LINKS_MAX);
+        assert!(links(&json!({"job_id": "j"})).is_empty() && links(&json!({"jobs": []})).is_empty());
+        let one = links(
+            &json!({"job_id": "j", "artifacts": [{"path": "a/b c", "bytes": 7}, {"path": "x".repeat(300)}]}),
+        );
+        let one = serde_json::to_value(one).unwrap();
+        assert_eq!(
+            one,
+            json!([{"type": "resource_link", "uri": "buildpool://jobs/j/artifacts/a/b%20c", "name": "b c", "size": 7}])
+        );
+    }
+}
