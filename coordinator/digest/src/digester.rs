@@ -37,7 +37,7 @@ pub struct Options {
     pub command: String,
     /// The job's id, or its name in a build; empty when there is only a log.
     pub job: String,
-    /// Leaves out recognisers whose names begin with this; for tests of what each is worth.
+    /// Leaves out the recogniser with this name, or all of a tool's: `go.fail`, `go`. Shows what each is worth.
     pub without_rules: Option<String>,
 }
 
@@ -103,6 +103,10 @@ struct Line<'l> {
 pub struct Digester {
     options: Options,
     rules: Arc<RuleSet>,
+    /// Indices of the rules that are left out.
+    left_out: Arc<[u16]>,
+    /// Which rules spoke to a line.
+    heard: Vec<bool>,
     streams: [StreamState; 2],
     cleaner: Cleaner,
     finds: Finds,
@@ -119,13 +123,13 @@ pub struct Digester {
 impl Digester {
     /// A digester for one attempt.
     pub fn new(options: Options) -> Self {
-        let rules = match &options.without_rules {
-            Some(prefix) => Arc::new(RuleSet::without(Some(prefix))),
-            None => RuleSet::all(),
-        };
+        let rules = RuleSet::all();
+        let left_out = options.without_rules.as_deref().map_or_else(Vec::new, |name| rules.named(name));
         let capture = options.template.as_ref().and_then(Capture::new);
         Self {
             options,
+            heard: vec![false; rules.rules().count()],
+            left_out: left_out.into(),
             rules,
             streams: Default::default(),
             cleaner: Cleaner::default(),
@@ -146,8 +150,8 @@ impl Digester {
         let state = &mut self.streams[stream.index()];
         state.tail.push(bytes);
         let mut lines = std::mem::take(&mut state.lines);
-        let rules = Arc::clone(&self.rules);
-        let mut asker = rules.asker();
+        let (rules, left_out) = (Arc::clone(&self.rules), Arc::clone(&self.left_out));
+        let mut asker = rules.asker(&left_out);
         lines.push(bytes, |raw| self.raw_line(&mut asker, stream, raw));
         self.streams[stream.index()].lines = lines;
     }
@@ -158,14 +162,19 @@ impl Digester {
         let offset = state.lines.at();
         state.tail.skip(missing_bytes);
         let mut lines = std::mem::take(&mut state.lines);
-        let rules = Arc::clone(&self.rules);
-        let mut asker = rules.asker();
+        let (rules, left_out) = (Arc::clone(&self.rules), Arc::clone(&self.left_out));
+        let mut asker = rules.asker(&left_out);
         lines.skip(missing_bytes, |raw| self.raw_line(&mut asker, stream, raw));
         self.streams[stream.index()].lines = lines;
         self.close(stream);
         if self.gaps.len() < GAPS_MAX {
             self.gaps.push(GapEntry { stream, offset, bytes: missing_bytes, reason: reason.to_owned() });
         }
+    }
+
+    /// Names of the recognisers that spoke to a line so far.
+    pub fn heard(&self) -> impl Iterator<Item = &'static str> {
+        self.rules.rules().zip(&self.heard).filter(|(_, heard)| **heard).map(|(rule, _)| rule.name)
     }
 
     /// What is known so far.
@@ -181,8 +190,8 @@ impl Digester {
 
     /// The digest, given how the attempt ended.
     pub fn finish(mut self, facts: &Facts) -> Digest {
-        let rules = Arc::clone(&self.rules);
-        let mut asker = rules.asker();
+        let (rules, left_out) = (Arc::clone(&self.rules), Arc::clone(&self.left_out));
+        let mut asker = rules.asker(&left_out);
         for stream in Stream::ALL {
             let mut lines = std::mem::take(&mut self.streams[stream.index()].lines);
             lines.finish(|raw| self.raw_line(&mut asker, stream, raw));
@@ -337,7 +346,8 @@ impl Digester {
         let Line { stream, body, from, .. } = *line;
         let owned = self.streams[stream.index()].open.as_ref().is_some_and(|open| open.problem.owns);
         let mut problem_seen = part || owned;
-        asker.each(body, |rule, groups| {
+        asker.each(body, |index, rule, groups| {
+            self.heard[index] = true;
             for act in rule.acts {
                 match act {
                     Act::Problem(problem) => {

@@ -33,3 +33,8 @@ pub use digester::{Digester, Live, Options};
 pub use facts::{Facts, History};
 pub use template::RAW;
 pub use view::text;
+
+/// Names of all recognisers: `tool.what`.
+pub fn recognisers() -> Vec<&'static str> {
+    rules::RuleSet::all().rules().map(|rule| rule.name).collect()
+}

@@ -1,6 +1,6 @@
 //! An answer as text, for people and for agents that read text: the verdict first, then why, then the rest.
 
-use buildpool_protocol::report::{Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Severity};
+use buildpool_protocol::report::{Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Omission, Severity};
 
 /// The text of an answer. The same for every client; derived from the result alone.
 pub fn text(result: &JobResult) -> String {
@@ -155,6 +155,17 @@ fn indent(text: &str, by: &str, out: &mut String) {
     }
 }
 
+/// What was cut, in words: `231 lines of stdout`, `1 other finding`.
+fn cut(omission: &Omission) -> String {
+    let count = omission.lines;
+    let plural = if count == 1 { "" } else { "s" };
+    match omission.what.as_str() {
+        "stdout" | "stderr" => format!("{count} line{plural} of {}", omission.what),
+        "filtered_output" => format!("{count} line{plural} of the filtered output"),
+        list => format!("{count} {}{plural}", list.trim_end_matches('s').replace('_', " ")),
+    }
+}
+
 fn tail(result: &JobResult, out: &mut String) {
     for note in &result.notes {
         out.push_str(&format!("note: {note}\n"));
@@ -169,11 +180,8 @@ fn tail(result: &JobResult, out: &mut String) {
         out.push_str(&format!("still running: {} (pid {})\n", survivor.command, survivor.pid));
     }
     if !result.omitted.is_empty() {
-        let cuts: Vec<String> = result
-            .omitted
-            .iter()
-            .map(|omission| format!("{} {}: `{}`", omission.lines, omission.what, omission.get))
-            .collect();
+        let cuts: Vec<String> =
+            result.omitted.iter().map(|omission| format!("{}: `{}`", cut(omission), omission.get)).collect();
         out.push_str(&format!("not shown: {}\n", cuts.join("; ")));
     }
     for next in &result.next {

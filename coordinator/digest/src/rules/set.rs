@@ -83,7 +83,7 @@ struct Caches {
     spoken: Vec<u16>,
 }
 
-static ALL: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::without(None)));
+static ALL: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::new()));
 
 impl RuleSet {
     /// The rules of all tools.
@@ -91,12 +91,10 @@ impl RuleSet {
         Arc::clone(&ALL)
     }
 
-    /// All rules but those whose name begins with this: shows what a recogniser is worth.
-    pub(crate) fn without(prefix: Option<&str>) -> Self {
+    fn new() -> Self {
         let rules: Vec<_> = TABLES
             .iter()
             .flat_map(|table| table.iter())
-            .filter(|rule| prefix.is_none_or(|prefix| !rule.name.starts_with(prefix)))
             .map(|rule| Compiled { rule, alone: OnceLock::new() })
             .collect();
         let (mut members, mut texts) = (Sort::ALL.map(|_| Vec::new()), Sort::ALL.map(|_| Vec::new()));
@@ -116,9 +114,22 @@ impl RuleSet {
         Self { rules, automata, caches }
     }
 
-    /// Somebody who asks about lines.
-    pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker { set: self, caches: self.caches.get() }
+    /// Somebody who asks about lines and does not hear the rules that are left out.
+    pub(crate) fn asker<'r>(&'r self, left_out: &'r [u16]) -> Asker<'r> {
+        Asker { set: self, left_out, caches: self.caches.get() }
+    }
+
+    /// The rule with this name, or a tool's rules: `go.fail`, `go`.
+    pub(crate) fn named(&self, name: &str) -> Vec<u16> {
+        let is_it = |rule: &Rule| {
+            rule.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        (0..).zip(self.rules()).filter(|(_, rule)| is_it(rule)).map(|(index, _)| index).collect()
+    }
+
+    /// All rules, in the order of the tables.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &'static Rule> {
+        self.rules.iter().map(|compiled| compiled.rule)
     }
 }
 
@@ -152,6 +163,8 @@ impl Caches {
 /// Asks the rules about one line after the other.
 pub(crate) struct Asker<'r> {
     set: &'r RuleSet,
+    /// Indices of rules that are not heard.
+    left_out: &'r [u16],
     caches: PoolGuard<'r, Caches, Box<dyn Fn() -> Caches + Send + Sync + UnwindSafe + RefUnwindSafe>>,
 }
 
@@ -183,14 +196,18 @@ impl Asker<'_> {
             spoken.sort_unstable();
             spoken.dedup();
         }
+        if !self.left_out.is_empty() {
+            spoken.retain(|rule| !self.left_out.contains(rule));
+        }
         !spoken.is_empty()
     }
 
     /// Calls with each rule that speaks to the line that was asked about last, in the order of the tables.
-    pub(crate) fn each(&self, line: &[u8], mut found: impl FnMut(&'static Rule, &Groups<'_>)) {
+    pub(crate) fn each(&self, line: &[u8], mut found: impl FnMut(usize, &'static Rule, &Groups<'_>)) {
         for index in &self.caches.spoken {
-            let compiled = &self.set.rules[usize::from(*index)];
-            found(compiled.rule, &Groups::new(line, compiled));
+            let index = usize::from(*index);
+            let compiled = &self.set.rules[index];
+            found(index, compiled.rule, &Groups::new(line, compiled));
         }
     }
 }
@@ -456,7 +473,7 @@ mod tests {
             .size_limit(64 << 20)
             .build()
             .expect("the patterns are valid");
-        let mut asker = set.asker();
+        let mut asker = set.asker(&[]);
         let mut all = Vec::new();
         logs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs"), &mut all);
         let mut spoken = 0;
@@ -467,7 +484,7 @@ mod tests {
                 let line = &line[..line.len().min(300)];
                 let mut found = Vec::new();
                 let speaks = asker.speaks(line);
-                asker.each(line, |rule, _| found.push(rule.name));
+                asker.each(line, |_, rule, _| found.push(rule.name));
                 let expected = everything.matches(line);
                 let expected: Vec<_> = expected.iter().map(|index| set.rules[index].rule.name).collect();
                 assert_eq!(found, expected, "{}", String::from_utf8_lossy(line));

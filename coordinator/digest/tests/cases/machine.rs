@@ -1,5 +1,5 @@
 /// Runtimes, package managers, shells and the machine itself.
-const MACHINE: &[Case] = &[
+pub(crate) const MACHINE: &[Case] = &[
     Case {
         tool: "node, unhandled rejection",
         log: "node:internal/process/promises:288\n            triggerUncaughtException(err, true /* fromPromise */);\n            ^\n\n[UnhandledPromiseRejection: This error originated either by throwing inside of an async function without a catch block. The promise rejected with the reason \"no\".] {\n  code: 'ERR_UNHANDLED_REJECTION'\n}\n\nNode.js v20.10.0\n",
@@ -189,7 +189,7 @@ const MACHINE: &[Case] = &[
 ];
 
 /// What tools print when all is well.
-const FINE: &[(&str, &str)] = &[
+pub(crate) const FINE: &[(&str, &str)] = &[
     ("dotnet build", "  App -> /w/bin/App.dll\n\nBuild succeeded.\n    0 Warning(s)\n    0 Error(s)\n"),
     ("dotnet test", "Passed!  - Failed:     0, Passed:     5, Skipped:     0, Total:     5, Duration: 30 ms - A.dll\n"),
     ("phpunit", "OK (3 tests, 3 assertions)\n"),

@@ -1,5 +1,5 @@
 /// Linters and type checkers.
-const LINTERS: &[Case] = &[
+pub(crate) const LINTERS: &[Case] = &[
     Case {
         tool: "ruff, full",
         log: "src/a.py:1:8: F401 [*] `os` imported but unused\nFound 1 error.\n[*] 1 fixable with the `--fix` option.\n",

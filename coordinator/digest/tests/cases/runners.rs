@@ -1,5 +1,5 @@
 /// Test runners.
-const RUNNERS: &[Case] = &[
+pub(crate) const RUNNERS: &[Case] = &[
     Case {
         tool: "dotnet test",
         log: "Starting test execution, please wait...\n  Failed App.Tests.MathTests.Adds [12 ms]\n  Error Message:\n   Assert.Equal() Failure\nExpected: 3\nActual:   4\n  Stack Trace:\n     at App.Tests.MathTests.Adds() in /w/MathTests.cs:line 12\n\nFailed!  - Failed:     1, Passed:     4, Skipped:     0, Total:     5, Duration: 30 ms - App.Tests.dll (net8.0)\n",

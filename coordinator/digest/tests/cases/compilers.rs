@@ -1,5 +1,5 @@
 /// Compilers, linkers and build systems.
-const COMPILERS: &[Case] = &[
+pub(crate) const COMPILERS: &[Case] = &[
     Case {
         tool: "dotnet build",
         log: "  Determining projects to restore...\n/src/App/Program.cs(12,17): error CS0103: The name 'foo' does not exist in the current context [/src/App/App.csproj]\n\nBuild FAILED.\n\n/src/App/Program.cs(12,17): error CS0103: The name 'foo' does not exist in the current context [/src/App/App.csproj]\n    0 Warning(s)\n    1 Error(s)\n\nTime Elapsed 00:00:02.51\n",

@@ -1,0 +1,130 @@
+//! What an answer may take, and what it already has.
+
+use crate::compress;
+use crate::found::Fnv;
+use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES, TIER_1_FINDINGS_MAX};
+use buildpool_protocol::spec::Verbosity;
+use std::collections::BTreeSet;
+
+/// What a verbosity allows beside its budget.
+pub(super) struct Allowance {
+    /// Of ten parts of the characters, those that findings may use.
+    pub(super) findings_tenths: usize,
+    pub(super) message_lines: usize,
+    pub(super) pre: usize,
+    pub(super) post: usize,
+    /// Context is shown for at most this many findings.
+    pub(super) context_findings: usize,
+    /// Most findings in a line each.
+    pub(super) other_findings: usize,
+    /// Longest such line, in characters.
+    pub(super) one_liner: usize,
+    pub(super) summary_lines: usize,
+    pub(super) warnings: usize,
+    pub(super) notes: usize,
+    pub(super) stderr_lines: usize,
+    pub(super) stdout_lines: usize,
+}
+
+pub(super) const fn allowance(verbosity: Verbosity) -> Allowance {
+    match verbosity {
+        Verbosity::Minimal => Allowance {
+            findings_tenths: 9,
+            message_lines: 14,
+            pre: 1,
+            post: 1,
+            context_findings: 3,
+            other_findings: 100,
+            one_liner: 180,
+            summary_lines: 6,
+            warnings: 0,
+            notes: 6,
+            stderr_lines: 15,
+            stdout_lines: 15,
+        },
+        Verbosity::Normal => Allowance {
+            findings_tenths: 7,
+            message_lines: 40,
+            pre: PRE_CONTEXT_LINES,
+            post: POST_CONTEXT_LINES,
+            context_findings: 6,
+            other_findings: 120,
+            one_liner: 320,
+            summary_lines: 25,
+            warnings: 20,
+            notes: 20,
+            stderr_lines: 100,
+            stdout_lines: 50,
+        },
+        Verbosity::Full => Allowance {
+            findings_tenths: 5,
+            message_lines: 120,
+            pre: PRE_CONTEXT_LINES,
+            post: POST_CONTEXT_LINES,
+            context_findings: TIER_1_FINDINGS_MAX,
+            other_findings: 400,
+            one_liner: 400,
+            summary_lines: 60,
+            warnings: 400,
+            notes: 200,
+            stderr_lines: usize::MAX,
+            stdout_lines: usize::MAX,
+        },
+    }
+}
+
+/// Lines and characters that are left.
+#[derive(Clone, Copy)]
+pub(super) struct Budget {
+    pub(super) lines: usize,
+    pub(super) chars: usize,
+}
+
+impl Budget {
+    pub(super) fn take(&mut self, text: &str) -> bool {
+        let (lines, chars) = (text.split('\n').count(), text.chars().count() + 1);
+        if lines > self.lines || chars > self.chars {
+            return false;
+        }
+        self.lines -= lines;
+        self.chars -= chars;
+        true
+    }
+}
+
+/// Lines that an answer already has, so that none is shown twice; and those of them that are cut from their message.
+#[derive(Default)]
+pub(super) struct Seen(BTreeSet<u64>, BTreeSet<u64>);
+
+impl Seen {
+    fn key(line: &str) -> u64 {
+        let mut hasher = Fnv::default();
+        let stamp = crate::text::stamp_length(line.as_bytes());
+        hasher.text(line.get(stamp..).unwrap_or(line).trim());
+        hasher.0
+    }
+
+    pub(super) fn add(&mut self, line: &str) {
+        self.0.insert(Self::key(line));
+    }
+
+    /// Lines of a finding, of which those in the text are shown and the others are told of.
+    pub(super) fn add_message(&mut self, lines: &[String], shown: &str) {
+        let shown: BTreeSet<&str> = shown.lines().map(str::trim).collect();
+        for line in lines {
+            self.add(line);
+            if !shown.contains(line.trim()) && !shown.contains(compress::line(line, &[]).trim()) {
+                self.1.insert(Self::key(line));
+            }
+        }
+    }
+
+    /// Whether a line is not there word for word.
+    pub(super) fn lacks(&self, line: &str) -> bool {
+        !self.has(line) || self.1.contains(&Self::key(line))
+    }
+
+    pub(super) fn has(&self, line: &str) -> bool {
+        self.0.contains(&Self::key(line))
+    }
+}

@@ -1,0 +1,197 @@
+//! What is left of a text that is too long: what matters most stays, in its order.
+
+use crate::text::clip_chars;
+use std::collections::BTreeMap;
+
+/// Least characters that say what a finding is about.
+pub(super) const KEY_CHARS_MIN: usize = 40;
+
+/// How much lines about system and third-party sources matter, and candidates that a compiler did not take.
+const FOREIGN_RANK: u8 = 6;
+
+/// A message that is cut to fewer lines than this goes without them.
+const FOREIGN_FROM_LINES: usize = 20;
+
+/// Places in system and third-party sources, which say less than one's own.
+const FOREIGN: &[&str] = &[
+    "/usr/",
+    "/Applications/",
+    "node_modules",
+    "site-packages",
+    "/rustc/",
+    "/.cargo/",
+    "dist-packages",
+    "java.base/",
+    "node:internal",
+];
+
+pub(super) fn clip_middle(text: &str, chars: usize) -> &str {
+    match text.char_indices().nth(chars.saturating_sub(2)) {
+        Some((at, _)) => &text[..at],
+        None => text,
+    }
+}
+
+/// The beginning of a text, with a mark when something is missing.
+pub(super) fn cut_end(text: &str, chars: usize) -> String {
+    match text.char_indices().nth(chars) {
+        None => text.to_owned(),
+        Some(_) => {
+            let at = text.char_indices().nth(chars.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+            format!("{}…", text[..at].trim_end())
+        }
+    }
+}
+
+/// A line of at most so many characters that keeps what the finding is about.
+pub(super) fn brief(line: &str, key: &str, chars: usize) -> String {
+    let chars = chars.max(KEY_CHARS_MIN);
+    if line.chars().count() <= chars {
+        return line.to_owned();
+    }
+    let clipped = cut_end(line, chars);
+    if key.is_empty() || clipped.contains(key) {
+        return clipped;
+    }
+    let key_chars = key.chars().count();
+    if key_chars + 12 > chars {
+        return clip_chars(key, chars.max(key_chars.min(400))).into_owned();
+    }
+    let rest = line.strip_prefix(key).unwrap_or(line).trim_start_matches([':', ' ']);
+    format!("{key}: {}", cut_end(rest, chars - key_chars - 2))
+}
+
+/// Lines as one text of at most so many lines and characters. What matters most stays, in its order; where lines are
+/// missing, their number stands.
+pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_max: usize) -> String {
+    let size = |line: &String| line.chars().count() + 1;
+    if lines.len() <= lines_max && lines.iter().map(size).sum::<usize>() <= chars_max {
+        return lines.join("\n");
+    }
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    if lines_max < FOREIGN_FROM_LINES {
+        let rejected = rejected_candidates(lines);
+        order.retain(|index| {
+            *index == head || !rejected[*index] && rank_line(lines, *index, head) < FOREIGN_RANK
+        });
+    }
+    order.sort_by_key(|index| (rank_line(lines, *index, head), *index));
+    let mut kept = BTreeMap::new();
+    let mut left = chars_max.max(60);
+    for index in order {
+        if kept.len() >= lines_max {
+            break;
+        }
+        let line = &lines[index];
+        if size(line) + 8 <= left {
+            left -= size(line) + 8;
+            kept.insert(index, line.clone());
+        } else if kept.is_empty() {
+            kept.insert(index, cut_end(line, left));
+            break;
+        } else if left > 60 && rank_line(lines, index, head) <= 3 {
+            kept.insert(index, cut_end(line, left - 10));
+            break;
+        }
+    }
+    let mut out: Vec<String> = Vec::new();
+    let mut next = 0;
+    for (index, line) in kept {
+        if index > next {
+            out.push(format!("… {} more lines", index - next));
+        }
+        out.push(line);
+        next = index + 1;
+    }
+    if next < lines.len() {
+        out.push(format!("… {} more lines", lines.len() - next));
+    }
+    out.join("\n")
+}
+
+/// In a flood of remarks a source line and the carets under it say less than one more remark.
+pub(super) fn drop_excerpts(lines: &mut Vec<String>, head: usize) {
+    let is_carets = |line: &str| {
+        line.contains('^')
+            && line.chars().all(|c| matches!(c, ' ' | '\t' | '^' | '~' | '|' | '-' | '+' | '…'))
+    };
+    let mut at = head + 1;
+    while at < lines.len() {
+        if is_carets(&lines[at]) {
+            let from = if at > head + 1 { at - 1 } else { at };
+            lines.drain(from..=at);
+            at = from;
+        } else {
+            at += 1;
+        }
+    }
+}
+
+/// How much a line of a long message matters; smaller matters more.
+fn rank_line(lines: &[String], index: usize, head: usize) -> u8 {
+    let line = &lines[index];
+    if is_row(line) {
+        return u8::from(index != head) * 3;
+    }
+    let outer = !line.starts_with([' ', '\t']) && !line.trim().is_empty();
+    let foreign = FOREIGN.iter().any(|part| line.contains(part)) || line.contains("note: candidate");
+    let place = line.as_bytes().windows(2).any(|pair| pair[0] == b':' && pair[1].is_ascii_digit());
+    let after_head = index > head && index <= head + 2;
+    if index == head {
+        0
+    } else if index + 1 == lines.len() && !foreign || place && !foreign && line.trim_start().starts_with("E ")
+    {
+        1
+    } else if line.starts_with("E ") || line.contains("Error: ") || line.contains("xception: ") {
+        2
+    } else if place && !foreign || after_head {
+        3
+    } else if (outer || index + 4 > lines.len()) && !foreign {
+        4
+    } else if foreign {
+        FOREIGN_RANK
+    } else {
+        5
+    }
+}
+
+/// A linter's row under the name of its file: `  12:3  error …`.
+fn is_row(line: &str) -> bool {
+    let place = line.split_whitespace().next().unwrap_or_default();
+    line.starts_with(' ')
+        && place
+            .split_once(':')
+            .is_some_and(|(row, column)| row.parse::<u32>().is_ok() && column.parse::<u32>().is_ok())
+}
+
+/// For each line, whether it is part of a note about a candidate that a compiler did not take.
+fn rejected_candidates(lines: &[String]) -> Vec<bool> {
+    let mut inside = false;
+    lines
+        .iter()
+        .map(|line| {
+            if line.contains("note: ") || line.contains("error: ") {
+                inside = line.contains("note: candidate");
+            }
+            inside
+        })
+        .collect()
+}
+
+/// Runs of equal lines as one with a count.
+pub(super) fn folded(lines: &[String]) -> Vec<String> {
+    let mut out: Vec<(String, u64)> = Vec::new();
+    for line in lines {
+        match out.last_mut() {
+            Some((last, count)) if last == line => *count += 1,
+            _ => out.push((line.clone(), 1)),
+        }
+    }
+    out.into_iter()
+        .map(|(line, count)| match (line.trim().is_empty(), count) {
+            (_, 1) => line,
+            (true, _) => String::new(),
+            (false, count) => format!("{line} (×{count})"),
+        })
+        .collect()
+}

@@ -1,0 +1,257 @@
+//! Findings as they are shown: the likeliest causes whole, the others in a line each.
+
+use super::Page;
+use super::cut::{KEY_CHARS_MIN, brief, cut_lines, drop_excerpts};
+use crate::compress;
+use crate::rules::Kind;
+use crate::text::clip_chars;
+use crate::tier::Ranked;
+use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
+use buildpool_protocol::report::{Finding, FindingSummary, Severity};
+use buildpool_protocol::spec::Verbosity;
+use std::collections::BTreeSet;
+
+/// Warnings among the findings of `minimal`.
+const MINIMAL_WARNINGS: usize = 3;
+
+/// A finding as sure as this, in percent, needs no context in `minimal`.
+const SURE_ENOUGH: u8 = 85;
+
+/// A finding's line in `minimal` when not all of them fit, in characters.
+const TIGHT_LINE_CHARS: usize = 70;
+
+/// What such a line has beside its place, in characters.
+const TIGHT_MESSAGE_CHARS: usize = 34;
+
+/// The same for the first finding of a sort.
+const NEW_SORT_CHARS: usize = 140;
+
+/// Characters of a finding's id and what separates it.
+const ID_CHARS: usize = 10;
+
+/// Lines of an answer that findings leave to tools' last words.
+const OTHER_LINES: usize = 10;
+
+/// Least characters of an expanded finding.
+const EXPANDED_CHARS_MIN: usize = 100;
+
+/// Characters that an expanded finding gets before findings that do not all fit anyway.
+const EXPANDED_CHARS_WANTED: usize = 165;
+
+impl Page<'_> {
+    /// Tier 1 whole, the rest in a line each. A line for each comes first; what is left makes the likeliest longer.
+    pub(super) fn findings(&mut self) {
+        let digest = self.digest;
+        let mut ranked: Vec<(&Ranked, &Finding)> = digest.ranked.iter().zip(&digest.findings).collect();
+        if self.verbosity == Verbosity::Minimal {
+            self.drop_warnings(&mut ranked);
+        }
+        let expanded =
+            ranked.iter().take_while(|(ranked, _)| ranked.tier == 1).take(TIER_1_FINDINGS_MAX).count();
+        let (expanded, others) = ranked.split_at(expanded);
+        let mut chars = self.budget.chars * self.allowance.findings_tenths / 10;
+        let others = self.one_liners(others, expanded.len(), &mut chars);
+        let count = expanded.len();
+        for (index, (ranked, finding)) in expanded.iter().enumerate() {
+            // The likeliest causes get more than the others.
+            let weight = |index: usize| 4_usize.saturating_sub(index).max(1);
+            let shares: usize = (index..count).map(weight).sum();
+            let share = chars / shares * weight(index);
+            let lines = self.budget.lines.saturating_sub(OTHER_LINES) / (count - index);
+            let shown = self.expand(ranked, finding, share, lines.max(1), count);
+            let used = cost(&shown);
+            chars = chars.saturating_sub(used);
+            self.budget.chars = self.budget.chars.saturating_sub(used);
+            let lines = shown.message.lines().count() + shown.pre_context.len() + shown.post_context.len();
+            self.budget.lines = self.budget.lines.saturating_sub(lines);
+            self.into.tier_1_findings.push(shown);
+        }
+        self.into.other_findings = others;
+    }
+
+    /// Of the warnings beside errors only the first ones are shown in `minimal`.
+    fn drop_warnings(&mut self, ranked: &mut Vec<(&Ranked, &Finding)>) {
+        let warning = |ranked: &Ranked| ranked.tier > 1 && ranked.found.severity > Severity::Error;
+        let mut warnings = 0;
+        let before = ranked.len();
+        ranked.retain(|(ranked, _)| {
+            warnings += usize::from(warning(ranked));
+            !warning(ranked) || warnings <= MINIMAL_WARNINGS
+        });
+        if ranked.len() < before {
+            let get = self.job_call("--verbosity normal");
+            self.omit("warnings", (before - ranked.len()) as u64, 0, get);
+        }
+    }
+
+    /// A line for each finding beyond those that are expanded. When they do not fit, they get shorter, down to the test or
+    /// the place; when even that does not fit, the middle ones go.
+    fn one_liners(
+        &mut self,
+        others: &[(&Ranked, &Finding)],
+        expanded: usize,
+        chars: &mut usize,
+    ) -> Vec<FindingSummary> {
+        if others.is_empty() {
+            return Vec::new();
+        }
+        let roots = self.digest.roots();
+        let natural: Vec<String> =
+            others.iter().map(|(ranked, _)| compress::line(&ranked.headline(), roots)).collect();
+        let keys: Vec<usize> = others
+            .iter()
+            .map(|(ranked, _)| {
+                compress::relative(&ranked.key(), roots).chars().count().max(KEY_CHARS_MIN) + ID_CHARS
+            })
+            .collect();
+        let room = chars.saturating_sub(expanded * EXPANDED_CHARS_MIN);
+        let lines_room =
+            self.budget.lines.saturating_sub(expanded * 2 + 8).min(self.allowance.other_findings);
+        let all_keys: usize = keys.iter().sum();
+        let widths = self.widths(others, &keys);
+        let (kept, each): (Vec<usize>, Option<usize>) = if all_keys <= room && others.len() <= lines_room {
+            ((0..others.len()).collect(), Some((room - all_keys) / others.len()))
+        } else {
+            let room = chars.saturating_sub(expanded * EXPANDED_CHARS_WANTED);
+            (ends(&natural, room, lines_room, &widths), None)
+        };
+        let mut out = Vec::new();
+        for &index in &kept {
+            let (ranked, finding) = &others[index];
+            let most = each.map_or(widths[index], |extra| {
+                (keys[index] - ID_CHARS + extra).min(self.allowance.one_liner)
+            });
+            let key = compress::relative(&ranked.key(), roots).into_owned();
+            let message = brief(&natural[index], &key, most);
+            self.seen.add_message(&ranked.found.lines, &message);
+            let used = message.chars().count() + ID_CHARS;
+            *chars = chars.saturating_sub(used);
+            self.budget.chars = self.budget.chars.saturating_sub(used);
+            self.budget.lines = self.budget.lines.saturating_sub(1);
+            out.push(FindingSummary {
+                id: finding.id.clone(),
+                tier: finding.tier,
+                message,
+                severity: finding.severity,
+                confidence: finding.confidence,
+                job: finding.job.clone(),
+            });
+        }
+        let skipped = (others.len() - kept.len()) as u64;
+        let errors =
+            self.digest.findings.iter().filter(|finding| finding.severity <= Severity::Error).count() as u64;
+        let dropped = self.digest.errors_total.saturating_sub(errors);
+        if skipped > 0 {
+            let wider =
+                if self.verbosity == Verbosity::Minimal { "--verbosity normal" } else { "--verbosity full" };
+            let get =
+                if self.verbosity == Verbosity::Full { self.logs_call(None) } else { self.job_call(wider) };
+            self.omit("other_findings", skipped + dropped, 0, get);
+        } else if dropped > 0 {
+            let get = self.logs_call(None);
+            self.omit("other_findings", dropped, 0, get);
+        }
+        out
+    }
+
+    /// The width of each finding's line when not all of them fit: the first of a sort says more than those like it.
+    fn widths(&self, others: &[(&Ranked, &Finding)], keys: &[usize]) -> Vec<usize> {
+        if self.verbosity != Verbosity::Minimal {
+            return vec![self.allowance.one_liner; others.len()];
+        }
+        let mut sorts: BTreeSet<u64> = BTreeSet::new();
+        let widths = others.iter().zip(keys).map(|((ranked, _), key)| {
+            if ranked.found.test.is_some() {
+                TIGHT_LINE_CHARS
+            } else if sorts.insert(ranked.found.sort()) {
+                NEW_SORT_CHARS
+            } else {
+                TIGHT_LINE_CHARS.max(key - ID_CHARS + TIGHT_MESSAGE_CHARS)
+            }
+        });
+        widths.collect()
+    }
+
+    /// A finding as it is shown: compressed, its middle cut, with as much context as fits its share.
+    fn expand(
+        &mut self,
+        ranked: &Ranked,
+        finding: &Finding,
+        share: usize,
+        lines_max: usize,
+        count: usize,
+    ) -> Finding {
+        let roots = self.digest.roots();
+        let mut shown = finding.clone();
+        let mut lines = compress::lines(&ranked.found.lines, roots);
+        let flood = self.digest.ranked.len() > TIER_1_FINDINGS_MAX;
+        if self.verbosity == Verbosity::Minimal && flood && ranked.found.kind == Kind::Lint {
+            drop_excerpts(&mut lines, ranked.found.head);
+        }
+        let kept =
+            cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
+        self.seen.add_message(&ranked.found.lines, &kept);
+        shown.message = kept;
+        if let Some(location) = &mut shown.location {
+            location.file = compress::relative(&location.file, roots).into_owned();
+        }
+        let mut left = share.saturating_sub(shown.message.chars().count() + 40);
+        let wanted = count <= self.allowance.context_findings
+            && (self.verbosity != Verbosity::Minimal
+                || ranked.found.lines.len() <= 2 && ranked.found.sure < SURE_ENOUGH);
+        let lines_left = lines_max.saturating_sub(shown.message.lines().count());
+        let wanted = wanted && lines_left > 1;
+        let (pre, post) = if wanted { (self.allowance.pre, self.allowance.post) } else { (0, 0) };
+        let mut context = |lines: &[String], last: bool, most: usize| {
+            let lines: Vec<String> = lines.iter().filter(|line| !self.seen.has(line)).cloned().collect();
+            let from = if last { lines.len().saturating_sub(most) } else { 0 };
+            let mut out: Vec<String> = Vec::new();
+            for whole in lines[from..].iter().take(most) {
+                let line = clip_chars(&compress::line(whole, roots), 300).into_owned();
+                let used = line.chars().count() + 1;
+                if line.trim().is_empty() || used > left {
+                    continue;
+                }
+                left -= used;
+                self.seen.add(whole);
+                out.push(line);
+            }
+            out
+        };
+        shown.pre_context = context(&finding.pre_context, true, pre);
+        shown.post_context = context(&finding.post_context, false, post);
+        shown
+    }
+}
+
+fn cost(finding: &Finding) -> usize {
+    let context =
+        finding.pre_context.iter().chain(&finding.post_context).map(|line| line.chars().count() + 1);
+    finding.message.chars().count() + context.sum::<usize>() + 12
+}
+
+/// Which of many lines are shown: the first ones and, for a fifth of the room, the last ones.
+fn ends(lines: &[String], room: usize, lines_max: usize, widths: &[usize]) -> Vec<usize> {
+    let cost = |index: usize| lines[index].chars().count().min(widths[index]) + ID_CHARS;
+    let mut left = room / 5;
+    let mut last = Vec::new();
+    for index in (0..lines.len()).rev().take(lines_max / 5) {
+        if cost(index) > left {
+            break;
+        }
+        left -= cost(index);
+        last.push(index);
+    }
+    let mut left = left + room - room / 5;
+    let mut kept = Vec::new();
+    let until = last.last().copied().unwrap_or(lines.len());
+    for index in (0..until).take(lines_max - last.len()) {
+        if cost(index) > left {
+            break;
+        }
+        left -= cost(index);
+        kept.push(index);
+    }
+    kept.extend(last.into_iter().rev());
+    kept
+}

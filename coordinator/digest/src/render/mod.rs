@@ -1,0 +1,184 @@
+//! A digest into an answer, within a budget that is spent on failures first, then on tools' last words, then on the last
+//! lines.
+
+mod budget;
+mod cut;
+mod findings;
+mod text;
+
+use crate::digest::Digest;
+use crate::limits::NEXT_MAX;
+use crate::template::RAW;
+use budget::{Allowance, Budget, Seen, allowance};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{JobResult, Omission, Verdict, Warnings};
+use buildpool_protocol::spec::{TemplateSpec, Verbosity};
+use cut::cut_end;
+
+/// Longest remark, in characters.
+const NOTE_CHARS_MAX: usize = 400;
+
+impl Digest {
+    /// Fills every field of an answer that comes from the digest. `characters_max` is what the reader can take, when that
+    /// is less than the verbosity's own budget. With a template, its view takes the place of both streams' text.
+    pub fn render(
+        &self,
+        verbosity: Verbosity,
+        template: Option<&TemplateSpec>,
+        characters_max: Option<usize>,
+        into: &mut JobResult,
+    ) {
+        self.facts_into(into);
+        let (lines, chars) = verbosity.budget();
+        let budget = Budget { lines, chars: chars.min(characters_max.unwrap_or(usize::MAX)) };
+        let mut page = Page {
+            digest: self,
+            allowance: allowance(verbosity),
+            verbosity,
+            budget,
+            seen: Seen::default(),
+            shown: [0, 0],
+            into,
+        };
+        page.clear();
+        page.findings();
+        page.notes();
+        match template.or(self.options.template.as_ref()) {
+            Some(template) if template.name == RAW => page.raw(),
+            Some(template) => page.template(template),
+            None => page.text(),
+        }
+        page.omissions();
+        page.next();
+    }
+
+    fn facts_into(&self, into: &mut JobResult) {
+        into.verdict = Some(self.verdict);
+        into.success = self.success;
+        into.exit_code = self.exit_code;
+        into.process_state = self.process_state.clone();
+        into.process_crashed = self.process_crashed;
+        into.crash_type = self.crash_type;
+        into.cause = self.cause.clone();
+        into.crash_indicators = self.crash_indicators;
+        into.crash_reports = self.crash_reports.clone();
+        into.silent_failure = self.silent_failure;
+        into.tests = self.tests.clone();
+        into.survivors = self.survivors.clone();
+        into.gaps = self.gaps.clone();
+    }
+
+    /// The human and agent text of an answer; the same as [`text`](crate::text()).
+    pub fn text(result: &JobResult) -> String {
+        crate::view::text(result)
+    }
+
+    fn roots(&self) -> &[String] {
+        &self.options.roots
+    }
+
+    fn passed(&self) -> bool {
+        self.verdict == Verdict::Passed
+    }
+}
+
+/// An answer under way.
+struct Page<'a> {
+    digest: &'a Digest,
+    allowance: Allowance,
+    verbosity: Verbosity,
+    budget: Budget,
+    seen: Seen,
+    /// Lines of each stream that are shown as such.
+    shown: [u64; 2],
+    into: &'a mut JobResult,
+}
+
+impl Page<'_> {
+    fn clear(&mut self) {
+        self.into.tier_1_findings.clear();
+        self.into.other_findings.clear();
+        self.into.omitted.clear();
+        self.into.next.clear();
+        self.into.notes.clear();
+        self.into.stdout = None;
+        self.into.stderr = None;
+        self.into.filtered_output = None;
+        self.into.warnings = Warnings { count: self.digest.warnings_total, shown: Vec::new() };
+    }
+
+    fn omit(&mut self, what: &str, lines: u64, bytes: u64, get: String) {
+        self.into.omitted.push(Omission { what: what.to_owned(), lines, bytes, get });
+    }
+
+    /// Remarks about reports and crash files.
+    fn notes(&mut self) {
+        for note in self.digest.notes.iter().take(self.allowance.notes) {
+            let note = cut_end(note, NOTE_CHARS_MAX);
+            if !self.budget.take(&note) {
+                break;
+            }
+            self.into.notes.push(note);
+        }
+        let left_out = self.digest.notes.len() - self.into.notes.len();
+        if left_out > 0 && self.verbosity != Verbosity::Full {
+            let get = self.job_call("--verbosity full");
+            self.omit("notes", left_out as u64, 0, get);
+        }
+    }
+
+    fn omissions(&mut self) {
+        for stream in Stream::ALL {
+            let (lines, bytes) = self.digest.counts[stream.index()];
+            let shown = self.shown[stream.index()];
+            if lines > shown {
+                let get = self.logs_call(Some(stream));
+                let text = match stream {
+                    Stream::Stdout => self.into.stdout.as_deref(),
+                    Stream::Stderr => self.into.stderr.as_deref(),
+                };
+                let left = bytes.saturating_sub(text.map_or(0, |text| text.len() as u64));
+                self.omit(stream.name(), lines - shown, left, get);
+            }
+        }
+    }
+
+    fn job_call(&self, rest: &str) -> String {
+        match self.digest.options.job.as_str() {
+            "" => format!("buildpool digest {rest} < LOG"),
+            job => format!("buildpool job {job} {rest}"),
+        }
+    }
+
+    fn logs_call(&self, stream: Option<Stream>) -> String {
+        match (self.digest.options.job.as_str(), stream) {
+            ("", _) => "buildpool digest --template raw --verbosity full < LOG".to_owned(),
+            (job, Some(stream)) => format!("buildpool logs {job} --stream {stream}"),
+            (job, None) => format!("buildpool logs {job} --stream interleaved"),
+        }
+    }
+
+    /// At most three calls that are worth making now.
+    fn next(&mut self) {
+        let digest = self.digest;
+        let mut next = Vec::new();
+        if !digest.passed() && !digest.options.job.is_empty() {
+            let job = &digest.options.job;
+            if let Some(finding) = self.into.tier_1_findings.first()
+                && (finding.message.contains("… ") || finding.message.contains(" more lines"))
+            {
+                next.push(format!("buildpool job {job} --finding {}", finding.id));
+            }
+            if self.into.tier_1_findings.is_empty() {
+                next.push(format!("buildpool logs {job} --tail 200"));
+            } else if self.verbosity == Verbosity::Minimal && !self.into.other_findings.is_empty() {
+                next.push(format!("buildpool job {job} --verbosity normal"));
+            }
+            if matches!(digest.verdict, Verdict::Inconclusive | Verdict::Crashed) {
+                next.push(format!("buildpool job {job} --explain"));
+            }
+        }
+        next.truncate(NEXT_MAX);
+        self.into.next = next;
+    }
+}

@@ -1,0 +1,274 @@
+//! The text of an answer: what a template lets through, tools' last words, warnings, and the ends of both streams.
+
+use super::Page;
+use super::budget::Budget;
+use super::cut::{clip_middle, cut_lines, folded};
+use crate::compress;
+use crate::limits::SHOWN_LINE_CHARS;
+use crate::noise::is_noise;
+use crate::template::{Capture, Filtered};
+use crate::text::{TailLine, clip_chars};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::Severity;
+use buildpool_protocol::spec::{TemplateSpec, Verbosity};
+
+/// A log this short is shown whole when it did not pass: lines and characters.
+const SHORT_LOG: (usize, usize) = (80, 3_400);
+
+/// The output of a command that passed is shown even in `minimal` when it is this short: lines and characters.
+const SHORT_ANSWER: (usize, usize) = (20, 1_000);
+
+/// What of a stream's end is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Show {
+    /// Without noise and what was shown already.
+    Filtered,
+    /// Every line, with what contradicts it.
+    Everything,
+    /// Every line as it is.
+    Raw,
+}
+
+impl Page<'_> {
+    /// Both streams within the budget, unfiltered.
+    pub(super) fn raw(&mut self) {
+        let half = Budget { lines: self.budget.lines / 2, chars: self.budget.chars / 2 };
+        for stream in [Stream::Stderr, Stream::Stdout] {
+            let mut budget = if stream == Stream::Stderr { half } else { self.budget };
+            let before = budget;
+            let text = self.tail_text(stream, usize::MAX, Show::Raw, &mut budget);
+            self.budget.lines -= before.lines - budget.lines;
+            self.budget.chars -= before.chars - budget.chars;
+            match stream {
+                Stream::Stdout => self.into.stdout = Some(text),
+                Stream::Stderr => self.into.stderr = Some(text),
+            }
+        }
+    }
+
+    /// What a template lets through, its end kept when the budget is short.
+    pub(super) fn template(&mut self, template: &TemplateSpec) {
+        let own = self.digest.options.template.as_ref() == Some(template);
+        let view = match (&self.digest.capture, own) {
+            (Some(capture), true) => capture.view(self.digest.passed()),
+            _ => self.template_over_tails(template),
+        };
+        let mut kept: Vec<String> = Vec::new();
+        for line in view.lines.iter().rev() {
+            let corrected = self.digest.claims.correct(line, line.to_owned());
+            let line = clip_middle(&corrected, self.budget.chars).to_owned();
+            if !self.budget.take(&line) {
+                break;
+            }
+            kept.push(line);
+        }
+        kept.reverse();
+        let cut = (view.lines.len() - kept.len()) as u64;
+        let left_out = view.left_out + cut;
+        self.into.filtered_output = Some(kept.join("\n"));
+        if left_out > 0 {
+            let get = self.logs_call(None);
+            self.omit("filtered_output", left_out, 0, get);
+        }
+    }
+
+    /// A template other than the job's own sees the ends of the streams, which is what is kept.
+    fn template_over_tails(&self, template: &TemplateSpec) -> Filtered {
+        let Some(mut capture) = Capture::new(template) else { return Filtered::default() };
+        let mut order = 0;
+        for stream in Stream::ALL {
+            for line in &self.digest.tails[stream.index()] {
+                order += 1;
+                capture.line(stream, order, line.text.as_bytes());
+            }
+        }
+        capture.view(self.digest.passed())
+    }
+
+    /// Text by verbosity: tools' last words, warnings, stderr, stdout.
+    pub(super) fn text(&mut self) {
+        let whole = self.whole_if_short();
+        if whole.is_none() {
+            self.summary();
+        }
+        self.warnings();
+        let explained = self.into.tier_1_findings.iter().any(|finding| finding.severity <= Severity::Error);
+        match self.verbosity {
+            Verbosity::Minimal => {
+                let text = match whole {
+                    Some(text) => text,
+                    None if !self.digest.passed() && !explained => self.last_lines(),
+                    None => String::new(),
+                };
+                self.append_filtered(text);
+            }
+            Verbosity::Normal | Verbosity::Full => {
+                let full = self.verbosity == Verbosity::Full;
+                let show = if full { Show::Everything } else { Show::Filtered };
+                let mut budget = self.budget;
+                if full {
+                    // stderr first, but never so much that nothing of stdout is left.
+                    budget = Budget { lines: budget.lines * 2 / 3, chars: budget.chars * 2 / 3 };
+                }
+                let before = budget;
+                let stderr = self.tail_text(Stream::Stderr, self.allowance.stderr_lines, show, &mut budget);
+                self.budget.lines -= before.lines - budget.lines;
+                self.budget.chars -= before.chars - budget.chars;
+                let mut budget = self.budget;
+                let stdout = self.tail_text(Stream::Stdout, self.allowance.stdout_lines, show, &mut budget);
+                self.budget = budget;
+                self.into.stderr = Some(stderr);
+                self.into.stdout = Some(stdout);
+            }
+        }
+    }
+
+    /// The unseen lines of both streams when there are few of them: short logs explain themselves.
+    fn whole_if_short(&mut self) -> Option<String> {
+        if self.verbosity != Verbosity::Minimal {
+            return None;
+        }
+        let (lines, chars) = if self.digest.passed() { SHORT_ANSWER } else { SHORT_LOG };
+        let bytes: u64 = self.digest.counts.iter().map(|(_, bytes)| bytes).sum();
+        let all: u64 = self.digest.counts.iter().map(|(lines, _)| lines).sum();
+        if bytes > chars as u64 * 4 || all > lines as u64 * 2 {
+            return None;
+        }
+        let mut out = Vec::new();
+        for stream in [Stream::Stderr, Stream::Stdout] {
+            for line in &self.digest.tails[stream.index()] {
+                if !line.text.trim().is_empty() && self.seen.lacks(&line.text) {
+                    let shown = compress::line(&line.text, self.digest.roots());
+                    out.push(self.digest.claims.correct(&line.text, shown));
+                }
+            }
+        }
+        let text = folded(&out).join("\n");
+        let fits = out.len() <= lines && text.chars().count() <= chars;
+        if fits && self.budget.take(&text) {
+            self.shown = [self.digest.counts[0].0, self.digest.counts[1].0];
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    /// The last lines of a run that nothing else explains.
+    fn last_lines(&mut self) -> String {
+        let mut budget = Budget { lines: self.budget.lines.min(20), chars: self.budget.chars.min(2_000) };
+        let before = budget;
+        let mut texts = Vec::new();
+        for (stream, most) in
+            [(Stream::Stderr, self.allowance.stderr_lines), (Stream::Stdout, self.allowance.stdout_lines)]
+        {
+            let text = self.tail_text(stream, most, Show::Filtered, &mut budget);
+            if !text.is_empty() {
+                texts.push(text);
+            }
+        }
+        self.budget.lines -= before.lines - budget.lines;
+        self.budget.chars -= before.chars - budget.chars;
+        texts.join("\n")
+    }
+
+    fn append_filtered(&mut self, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        match &mut self.into.filtered_output {
+            Some(output) => {
+                output.push('\n');
+                output.push_str(&text);
+            }
+            None => self.into.filtered_output = Some(text),
+        }
+    }
+
+    /// Tools' last words that no finding has said.
+    fn summary(&mut self) {
+        let mut kept = Vec::new();
+        for line in self.digest.summary.iter().rev() {
+            if kept.len() == self.allowance.summary_lines {
+                break;
+            }
+            if self.seen.has(&line.text) {
+                continue;
+            }
+            let text = compress::line(&line.text, self.digest.roots());
+            let mut text = self.digest.claims.correct(&line.text, text);
+            if line.repeated > 1 {
+                text.push_str(&format!(" (×{})", line.repeated));
+            }
+            if !self.budget.take(&text) {
+                break;
+            }
+            self.seen.add(&line.text);
+            kept.push(text);
+        }
+        kept.reverse();
+        if !kept.is_empty() {
+            self.into.filtered_output = Some(kept.join("\n"));
+        }
+    }
+
+    fn warnings(&mut self) {
+        let total = self.digest.warnings.len();
+        let mut shown = Vec::new();
+        let room = self.budget.chars / 4;
+        let mut used = 0;
+        for warning in self.digest.warnings.iter().take(self.allowance.warnings) {
+            let lines: Vec<String> = warning.lines().map(str::to_owned).collect();
+            let text = cut_lines(&compress::lines(&lines, self.digest.roots()), 0, 4, 400);
+            used += text.chars().count();
+            if used > room || !self.budget.take(&text) {
+                break;
+            }
+            for line in &lines {
+                self.seen.add(line);
+            }
+            shown.push(text);
+        }
+        let hidden = total - shown.len();
+        if hidden > 0 && self.verbosity > Verbosity::Minimal {
+            let get = self.job_call("--verbosity full");
+            self.omit("warnings", hidden as u64, 0, get);
+        }
+        self.into.warnings.shown = shown;
+    }
+
+    /// The last lines of a stream. Filtered: without noise and without what was shown already; at most `most` of the lines
+    /// of the stream are looked at.
+    fn tail_text(&mut self, stream: Stream, most: usize, show: Show, budget: &mut Budget) -> String {
+        let (everything, is_raw) = (show != Show::Filtered, show == Show::Raw);
+        let lines = &self.digest.tails[stream.index()];
+        let from = lines.len().saturating_sub(most);
+        let roots = self.digest.roots();
+        let wanted: Vec<&TailLine> = lines[from..]
+            .iter()
+            .filter(|line| {
+                everything
+                    || !(is_noise(line.text.as_bytes())
+                        || !line.text.trim().is_empty() && self.seen.has(&line.text))
+            })
+            .collect();
+        let texts: Vec<String> = wanted
+            .iter()
+            .map(|line| {
+                let text = if everything { line.text.clone() } else { compress::line(&line.text, roots) };
+                let text = clip_chars(&text, SHOWN_LINE_CHARS).into_owned();
+                if is_raw { text } else { self.digest.claims.correct(&line.text, text) }
+            })
+            .collect();
+        let texts = if everything { texts } else { folded(&texts) };
+        let mut kept = Vec::new();
+        for text in texts.iter().rev() {
+            if !budget.take(text) {
+                break;
+            }
+            kept.push(text.as_str());
+        }
+        kept.reverse();
+        self.shown[stream.index()] += kept.len() as u64;
+        kept.join("\n").trim_matches('\n').to_owned()
+    }
+}

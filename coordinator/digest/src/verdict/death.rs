@@ -1,0 +1,113 @@
+//! Signs that something died, what kind of death they speak of, and which of them says most.
+
+use super::{Case, Ruling, ruling};
+use crate::rules::Indicator;
+use buildpool_protocol::outcome::CrashType;
+use buildpool_protocol::report::{KnownFrom, Verdict};
+
+/// The death that the log or a crash report speaks of, if any.
+pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> Option<Ruling> {
+    let sign = case
+        .crashes
+        .iter()
+        .filter(|seen| {
+            if runner_only { is_runner_death(seen.what) } else { is_death(seen.what, case.panics_are_tests) }
+        })
+        .max_by_key(|seen| telling(seen.what))?;
+    let doing = case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"));
+    let words = last_words(case).unwrap_or_else(|| sign.line.trim().to_owned());
+    let (text, known_from) = match case.crash_report {
+        Some(report) => (
+            format!(
+                "`{}` crashed{doing}{}: {}",
+                report.process_name,
+                report.signal.as_deref().map_or(String::new(), |signal| format!(" with {signal}")),
+                report.message.as_deref().unwrap_or(&words)
+            ),
+            KnownFrom::CrashReport,
+        ),
+        None => (format!("Something that the command ran died{doing}: {words}"), KnownFrom::Marker),
+    };
+    let mut ruling = ruling(rule, Verdict::Crashed, death_type(case), known_from, text);
+    ruling.line = Some(sign.line.clone());
+    Some(ruling)
+}
+
+/// What kind of death the signs speak of.
+fn death_type(case: &Case<'_>) -> CrashType {
+    if case.out_of_memory.is_some() {
+        return CrashType::OutOfMemory;
+    }
+    if let Some(signal) = case.crash_report.and_then(|report| report.signal.as_deref()) {
+        return CrashType::of_signal(signal);
+    }
+    for seen in case.crashes {
+        if let Indicator::Died(signal) = seen.what {
+            return CrashType::of_signal(signal);
+        }
+    }
+    let has = |indicator| case.crashes.iter().any(|seen| seen.what == indicator);
+    if has(Indicator::OutOfMemory) {
+        CrashType::OutOfMemory
+    } else if has(Indicator::Killed) {
+        CrashType::Killed
+    } else if case.xcodebuild && case.crashes.iter().any(|seen| is_runner_death(seen.what)) {
+        CrashType::SimulatorCrash
+    } else {
+        CrashType::Unknown
+    }
+}
+
+/// Whether a sign alone says that something died, when the run did not end well.
+pub(super) const fn is_death(indicator: Indicator, panics_are_tests: bool) -> bool {
+    match indicator {
+        Indicator::TestRunnerCrashed
+        | Indicator::EarlyExit
+        | Indicator::TestProcessCrashed
+        | Indicator::RestartedAfterCrash
+        | Indicator::FatalError
+        | Indicator::UncaughtException
+        | Indicator::UnexpectedSignal
+        | Indicator::Sanitizer
+        | Indicator::Killed
+        | Indicator::OutOfMemory
+        | Indicator::Died(_) => true,
+        Indicator::Panic => !panics_are_tests,
+        Indicator::ConnectionInterrupted
+        | Indicator::NeverBeganTesting
+        | Indicator::BundleLoadFailed
+        | Indicator::SimulatorBootTimeout
+        | Indicator::RunnerError
+        | Indicator::RunnerNotLaunched => false,
+    }
+}
+
+/// Whether a test runner itself says that what it tested died: counts against a good end whatever came after.
+const fn is_runner_death(indicator: Indicator) -> bool {
+    matches!(
+        indicator,
+        Indicator::TestRunnerCrashed
+            | Indicator::TestProcessCrashed
+            | Indicator::RestartedAfterCrash
+            | Indicator::EarlyExit
+    )
+}
+
+/// How much a sign tells about the cause.
+const fn telling(indicator: Indicator) -> u8 {
+    match indicator {
+        Indicator::FatalError | Indicator::UncaughtException | Indicator::Sanitizer => 9,
+        Indicator::OutOfMemory | Indicator::Panic => 8,
+        Indicator::UnexpectedSignal | Indicator::Died(_) => 7,
+        Indicator::TestRunnerCrashed | Indicator::TestProcessCrashed | Indicator::EarlyExit => 6,
+        Indicator::RunnerError | Indicator::RunnerNotLaunched | Indicator::NeverBeganTesting => 5,
+        Indicator::RestartedAfterCrash | Indicator::BundleLoadFailed | Indicator::SimulatorBootTimeout => 4,
+        Indicator::Killed => 3,
+        Indicator::ConnectionInterrupted => 1,
+    }
+}
+
+/// The crash sign that says most, as a line.
+pub(super) fn last_words(case: &Case<'_>) -> Option<String> {
+    case.crashes.iter().max_by_key(|seen| telling(seen.what)).map(|seen| seen.line.trim().to_owned())
+}

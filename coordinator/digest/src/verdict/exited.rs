@@ -1,0 +1,168 @@
+//! Commands that exited by themselves.
+
+use super::death::{death, is_death};
+use super::{Case, Ruling, failure_type, ruling, tests};
+use buildpool_protocol::outcome::CrashType;
+use buildpool_protocol::report::{KnownFrom, Verdict};
+
+pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
+    let contradiction =
+        |rule, text: String| ruling(rule, Verdict::Inconclusive, CrashType::Unknown, KnownFrom::Marker, text);
+    if let (true, Some(report)) = (case.tests_failed > 0, case.report) {
+        return ruling(
+            "zero_report_failed",
+            Verdict::Failed,
+            CrashType::TestFailure,
+            KnownFrom::Report,
+            format!("The command exited 0, but {report} says that {} failed.", tests(case.tests_failed)),
+        );
+    }
+    if let Some(ruling) = death(case, "zero_runner_crash", true) {
+        return ruling;
+    }
+    if case.crash_report.is_some()
+        && let Some(ruling) = death(case, "zero_crash_report", false)
+    {
+        return ruling;
+    }
+    if case.unfinished > 0 {
+        return contradiction(
+            "zero_unfinished",
+            format!(
+                "The command exited 0, but {} began and never ended{}: the run was cut short.",
+                tests(case.unfinished),
+                case.running_test.map_or(String::new(), |test| format!(" (`{test}`)"))
+            ),
+        );
+    }
+    if let Some((now, before)) = case.collapsed {
+        return contradiction(
+            "zero_collapsed",
+            format!("The command exited 0, but only {now} tests ran where the last good run had {before}."),
+        );
+    }
+    if let (Some(failure), false) = (case.failure, case.success_is_last) {
+        let mut ruling = contradiction(
+            "zero_failure_marker",
+            format!(
+                "The command exited 0, but {} says that it failed: {}",
+                failure.what,
+                failure.line.trim()
+            ),
+        );
+        ruling.crash_type = failure_type(case);
+        ruling.line = Some(failure.line.clone());
+        return ruling;
+    }
+    if case.tests_failed > 0 && !case.success_is_last {
+        let mut ruling = contradiction(
+            "zero_tests_failed",
+            format!("The command exited 0, but its output counts {} as failed.", tests(case.tests_failed)),
+        );
+        ruling.crash_type = CrashType::TestFailure;
+        return ruling;
+    }
+    let death_sign = case.crashes.iter().find(|seen| is_death(seen.what, case.panics_are_tests));
+    if let (Some(seen), false) = (death_sign, case.success_is_last) {
+        let mut ruling = contradiction(
+            "zero_death_marker",
+            format!("The command exited 0, but its output speaks of a death: {}", seen.line.trim()),
+        );
+        ruling.line = Some(seen.line.clone());
+        return ruling;
+    }
+    Ruling {
+        verdict: Verdict::Passed,
+        crash_type: CrashType::None,
+        cause: None,
+        rule: "zero",
+        line: case.success.map(|seen| seen.line.clone()),
+    }
+}
+
+pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
+    if let Some(memory) = &case.out_of_memory {
+        return ruling(
+            "code_out_of_memory",
+            Verdict::Crashed,
+            CrashType::OutOfMemory,
+            KnownFrom::WaitStatus,
+            format!("A process of the job was ended by the kernel for its memory: {memory}."),
+        );
+    }
+    if let Some(mut ruling) = death(case, "code_death", false) {
+        if ruling.crash_type == CrashType::Unknown
+            && let Some(signal) = crate::endings::shell_signal(code)
+        {
+            ruling.crash_type = CrashType::of_signal(signal);
+        }
+        return ruling;
+    }
+    if let Some(signal) = crate::endings::shell_signal(code)
+        && case.tests_failed == 0
+        && !case.build_errors
+        && !case.test_errors
+    {
+        return ruling(
+            "code_shell_signal",
+            Verdict::Failed,
+            CrashType::of_signal(signal),
+            KnownFrom::ShellConvention,
+            format!(
+                "Exit code {code} is what a shell gives when a program died of {signal} ({} + 128): a guess, since the command itself exited.",
+                code - 128
+            ),
+        );
+    }
+    let kind = failure_type(case);
+    if case.tests_failed > 0 {
+        let (known_from, source) = match case.report {
+            Some(report) => (KnownFrom::Report, format!(" ({report})")),
+            None => (KnownFrom::Marker, String::new()),
+        };
+        return ruling(
+            "code_tests_failed",
+            Verdict::Failed,
+            CrashType::TestFailure,
+            known_from,
+            format!("{} failed{source}; exit code {code}.", tests(case.tests_failed)),
+        );
+    }
+    let mut ruling = match (&case.first_error, case.failure) {
+        (Some(error), _) => ruling(
+            if case.infrastructure { "code_infrastructure" } else { "code_error" },
+            Verdict::Failed,
+            kind,
+            KnownFrom::Marker,
+            format!("Exit code {code}: {error}"),
+        ),
+        (None, Some(failure)) => ruling(
+            "code_failure_marker",
+            Verdict::Failed,
+            kind,
+            KnownFrom::Marker,
+            format!("Exit code {code}; {} says: {}", failure.what, failure.line.trim()),
+        ),
+        (None, None) => ruling(
+            "code_unexplained",
+            Verdict::Failed,
+            kind,
+            KnownFrom::WaitStatus,
+            format!(
+                "The command exited with code {code}{}",
+                crate::endings::code_meaning(code, case.xcodebuild)
+            ),
+        ),
+    };
+    if case.success_is_last
+        && let Some(success) = case.success
+        && let Some(cause) = &mut ruling.cause
+    {
+        cause.text.push_str(&format!(
+            " (The last word of {} was success, `{}`, and the exit code says otherwise.)",
+            success.what,
+            success.line.trim()
+        ));
+    }
+    ruling
+}

@@ -1,0 +1,92 @@
+//! A log of which nobody knows how its command ended.
+
+use super::death::death;
+use super::{Case, Ruling, failure_type, ruling, tests};
+use buildpool_protocol::outcome::CrashType;
+use buildpool_protocol::report::{KnownFrom, Verdict};
+
+pub(super) fn log_only(case: &Case<'_>) -> Ruling {
+    if let Some(ruling) = death(case, "log_death", true) {
+        return ruling;
+    }
+    if !case.success_is_last
+        && let Some(ruling) = death(case, "log_death", false)
+    {
+        return ruling;
+    }
+    let kind = failure_type(case);
+    if case.tests_failed > 0 && !(case.success_is_last && case.report.is_none()) {
+        let known_from = if case.report.is_some() { KnownFrom::Report } else { KnownFrom::Marker };
+        return ruling(
+            "log_tests_failed",
+            Verdict::Failed,
+            CrashType::TestFailure,
+            known_from,
+            format!("{} failed.", tests(case.tests_failed)),
+        );
+    }
+    if let (Some(failure), false) = (case.failure, case.success_is_last) {
+        let mut ruling = ruling(
+            "log_failure_marker",
+            Verdict::Failed,
+            kind,
+            KnownFrom::Marker,
+            format!("{} says that it failed: {}", failure.what, failure.line.trim()),
+        );
+        ruling.line = Some(failure.line.clone());
+        return ruling;
+    }
+    if case.unfinished > 0 {
+        return ruling(
+            "log_unfinished",
+            Verdict::Inconclusive,
+            CrashType::Unknown,
+            KnownFrom::Marker,
+            format!("{} began and never ended; the log has no exit code.", tests(case.unfinished)),
+        );
+    }
+    if let (Some(success), true) = (case.success, case.success_is_last) {
+        if case.build_errors || case.test_errors {
+            return ruling(
+                "log_contradiction",
+                Verdict::Inconclusive,
+                kind,
+                KnownFrom::Marker,
+                format!(
+                    "{} says that it succeeded (`{}`), but the log has errors{}; it has no exit code to decide by.",
+                    success.what,
+                    success.line.trim(),
+                    case.first_error.as_deref().map_or(String::new(), |error| format!(": {error}"))
+                ),
+            );
+        }
+        let mut ruling = ruling(
+            "log_success_marker",
+            Verdict::Passed,
+            CrashType::None,
+            KnownFrom::Marker,
+            format!("{} says that it succeeded: {}", success.what, success.line.trim()),
+        );
+        ruling.line = Some(success.line.clone());
+        return ruling;
+    }
+    match &case.first_error {
+        Some(error) if case.build_errors || case.test_errors => {
+            ruling("log_errors", Verdict::Failed, kind, KnownFrom::Marker, error.clone())
+        }
+        Some(error) => ruling(
+            "log_errors_weak",
+            Verdict::Inconclusive,
+            CrashType::Unknown,
+            KnownFrom::Marker,
+            format!("The log has errors but no exit code and no tool's last word: {error}"),
+        ),
+        None => ruling(
+            "log_nothing",
+            Verdict::Inconclusive,
+            CrashType::Unknown,
+            KnownFrom::Marker,
+            "The log alone does not say how the command ended: no exit code was given and no known tool's last word was found.",
+        ),
+    }
+}

@@ -1,0 +1,125 @@
+//! Endings that the pool brought about, and commands that never ran.
+
+use super::{Case, Ruling, ruling};
+use buildpool_protocol::outcome::{Acted, CrashType, StartFailure};
+use buildpool_protocol::report::{KnownFrom, Verdict};
+use std::time::Duration;
+
+pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
+    let doing = case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"));
+    match acted {
+        Acted::Timeout { after } => ruling(
+            "acted_timeout",
+            Verdict::TimedOut,
+            CrashType::Timeout,
+            KnownFrom::Pool,
+            format!(
+                "The pool ended the command{doing}: it ran longer than its timeout of {}.",
+                seconds(*after)
+            ),
+        ),
+        Acted::IdleTimeout { after } => ruling(
+            "acted_idle_timeout",
+            Verdict::TimedOut,
+            CrashType::Timeout,
+            KnownFrom::Pool,
+            format!(
+                "The pool ended the command{doing}: it wrote nothing for {}, its idle timeout.",
+                seconds(*after)
+            ),
+        ),
+        Acted::Cancelled { by, reason } => {
+            let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            let who = if by.is_empty() { "its submitter" } else { by };
+            ruling(
+                "acted_cancelled",
+                Verdict::Cancelled,
+                CrashType::Cancelled,
+                KnownFrom::Pool,
+                format!("The job was cancelled by {who}{why}."),
+            )
+        }
+        Acted::Drained => ruling(
+            "acted_drained",
+            Verdict::Lost,
+            CrashType::None,
+            KnownFrom::Pool,
+            "The pool ended the command because its worker was drained and the drain's deadline came; submit the job again.",
+        ),
+        Acted::CutOff => ruling(
+            "acted_cut_off",
+            Verdict::Lost,
+            CrashType::None,
+            KnownFrom::Pool,
+            "The worker ended the command because it had lost contact with the coordinator for too long; submit the job again.",
+        ),
+        Acted::Fenced => ruling(
+            "acted_fenced",
+            Verdict::Lost,
+            CrashType::None,
+            KnownFrom::Pool,
+            "The worker ended the command because a newer attempt of the job had been granted.",
+        ),
+        Acted::OutputLimit { reason } => ruling(
+            "acted_output_limit",
+            Verdict::Lost,
+            CrashType::None,
+            KnownFrom::Pool,
+            format!("The pool ended the command because its output could not be kept: {reason}."),
+        ),
+    }
+}
+
+pub(super) fn not_started(failure: &StartFailure) -> Ruling {
+    match failure {
+        StartFailure::NotFound { program } => ruling(
+            "not_found",
+            Verdict::Failed,
+            CrashType::Unknown,
+            KnownFrom::Pool,
+            format!(
+                "`{program}` was not found on the worker (127); check the name, the PATH and that the tool is installed there."
+            ),
+        ),
+        StartFailure::NotExecutable { program, reason } => ruling(
+            "not_executable",
+            Verdict::Failed,
+            CrashType::Unknown,
+            KnownFrom::Pool,
+            format!("`{program}` is there but could not be executed (126): {reason}."),
+        ),
+        StartFailure::Directory { path, reason } => ruling(
+            "no_directory",
+            Verdict::Rejected,
+            CrashType::None,
+            KnownFrom::Pool,
+            format!("The command was not run: its directory `{path}` could not be entered: {reason}."),
+        ),
+        StartFailure::Workspace { reason } => ruling(
+            "no_workspace",
+            Verdict::Rejected,
+            CrashType::None,
+            KnownFrom::Pool,
+            format!(
+                "The command was not run: its files could not be laid out on the worker: {reason}. This is the pool's failure."
+            ),
+        ),
+        StartFailure::Resources { reason } => ruling(
+            "no_resources",
+            Verdict::Rejected,
+            CrashType::None,
+            KnownFrom::Pool,
+            format!(
+                "The command was not run: the worker could not start a process: {reason}. This is the worker's failure."
+            ),
+        ),
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    if duration.subsec_millis() == 0 {
+        format!("{} s", duration.as_secs())
+    } else {
+        format!("{:.1} s", duration.as_secs_f64())
+    }
+}

@@ -1,0 +1,254 @@
+//! Each row of the table.
+
+use super::*;
+use buildpool_protocol::outcome::StartFailure;
+use buildpool_protocol::output::Stream;
+use std::time::Duration;
+
+fn seen<T>(what: T, line: &str) -> Seen<T> {
+    Seen { what, line: line.to_owned(), stream: Stream::Stdout, from: 0, order: 1 }
+}
+
+#[track_caller]
+fn check(case: &Case<'_>, rule: &str, verdict: Verdict, crash_type: CrashType) -> Ruling {
+    let ruling = decide(case);
+    assert_eq!((ruling.rule, ruling.verdict, ruling.crash_type), (rule, verdict, crash_type), "{ruling:?}");
+    assert_eq!(ruling.cause.is_none(), rule == "zero", "{ruling:?}");
+    ruling
+}
+
+const ZERO: Ending = Ending::Exited { code: 0 };
+const ONE: Ending = Ending::Exited { code: 1 };
+
+fn died(name: &str) -> Ending {
+    Ending::Signaled { signal: 0, name: name.to_owned(), core_dump: true }
+}
+
+fn known() -> String {
+    name_every_row().join(" ")
+}
+
+/// The rows that the table in the documentation has.
+fn name_every_row() -> Vec<String> {
+    let table = include_str!("../../../../docs/endings.md");
+    table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `"))
+        .filter_map(|line| line.split_once('`'))
+        .map(|(row, _)| row.to_owned())
+        .collect()
+}
+
+#[test]
+fn the_pool_s_reason_goes_before_the_signal() {
+    let killed = died("SIGKILL");
+    let rows = [
+        (
+            Acted::Timeout { after: Duration::from_secs(5) },
+            "acted_timeout",
+            Verdict::TimedOut,
+            CrashType::Timeout,
+        ),
+        (
+            Acted::IdleTimeout { after: Duration::from_secs(5) },
+            "acted_idle_timeout",
+            Verdict::TimedOut,
+            CrashType::Timeout,
+        ),
+        (
+            Acted::Cancelled { by: "me".into(), reason: String::new() },
+            "acted_cancelled",
+            Verdict::Cancelled,
+            CrashType::Cancelled,
+        ),
+        (Acted::Drained, "acted_drained", Verdict::Lost, CrashType::None),
+        (Acted::CutOff, "acted_cut_off", Verdict::Lost, CrashType::None),
+        (Acted::Fenced, "acted_fenced", Verdict::Lost, CrashType::None),
+        (
+            Acted::OutputLimit { reason: "disk full".into() },
+            "acted_output_limit",
+            Verdict::Lost,
+            CrashType::None,
+        ),
+    ];
+    for (acted, rule, verdict, crash_type) in rows {
+        for ending in [&killed, &ZERO, &ONE] {
+            let case = Case { ending: Some(ending), acted: Some(&acted), ..Case::default() };
+            check(&case, rule, verdict, crash_type);
+            assert!(known().contains(rule), "{rule} is not in the table");
+        }
+    }
+}
+
+#[test]
+fn what_never_ran_is_said_to_be_so() {
+    let text = || "x".to_owned();
+    let rows = [
+        (StartFailure::NotFound { program: text() }, "not_found", Verdict::Failed, CrashType::Unknown),
+        (
+            StartFailure::NotExecutable { program: text(), reason: text() },
+            "not_executable",
+            Verdict::Failed,
+            CrashType::Unknown,
+        ),
+        (
+            StartFailure::Directory { path: text(), reason: text() },
+            "no_directory",
+            Verdict::Rejected,
+            CrashType::None,
+        ),
+        (StartFailure::Workspace { reason: text() }, "no_workspace", Verdict::Rejected, CrashType::None),
+        (StartFailure::Resources { reason: text() }, "no_resources", Verdict::Rejected, CrashType::None),
+    ];
+    for (failure, rule, verdict, crash_type) in rows {
+        let ending = Ending::NotStarted(failure);
+        check(&Case { ending: Some(&ending), ..Case::default() }, rule, verdict, crash_type);
+        assert!(known().contains(rule), "{rule} is not in the table");
+    }
+    let ending = Ending::Unobserved { reason: text() };
+    check(&Case { ending: Some(&ending), ..Case::default() }, "unobserved", Verdict::Lost, CrashType::None);
+}
+
+#[test]
+fn each_signal_has_its_type_and_a_core_dump_changes_nothing() {
+    for (name, crash_type) in [
+        ("SIGSEGV", CrashType::SegmentationFault),
+        ("SIGABRT", CrashType::Abort),
+        ("SIGKILL", CrashType::Killed),
+        ("SIGTERM", CrashType::Terminated),
+        ("SIGINT", CrashType::Interrupted),
+        ("SIGTRAP", CrashType::Trap),
+        ("SIGILL", CrashType::IllegalInstruction),
+        ("SIGBUS", CrashType::BusError),
+        ("SIGFPE", CrashType::FloatingPointException),
+        ("SIGSYS", CrashType::BadSystemCall),
+        ("SIGPIPE", CrashType::Unknown),
+    ] {
+        let ending = died(name);
+        let ruling =
+            check(&Case { ending: Some(&ending), ..Case::default() }, "signal", Verdict::Crashed, crash_type);
+        let cause = ruling.cause.expect("a crash has a cause");
+        assert_eq!(cause.known_from, KnownFrom::WaitStatus);
+        assert!(cause.text.contains(name));
+    }
+    let ending = died("SIGKILL");
+    let case = Case { ending: Some(&ending), out_of_memory: Some("limit 1 MiB".into()), ..Case::default() };
+    check(&case, "signal_out_of_memory", Verdict::Crashed, CrashType::OutOfMemory);
+}
+
+#[test]
+fn a_code_of_128_and_more_is_a_guess_unless_the_log_says_it() {
+    let ending = Ending::Exited { code: 139 };
+    let case = Case { ending: Some(&ending), ..Case::default() };
+    let ruling = check(&case, "code_shell_signal", Verdict::Failed, CrashType::SegmentationFault);
+    assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::ShellConvention);
+    let crashes = [seen(Indicator::Died("SIGSEGV"), "Segmentation fault")];
+    let case = Case { ending: Some(&ending), crashes: &crashes, ..Case::default() };
+    check(&case, "code_death", Verdict::Crashed, CrashType::SegmentationFault);
+    // SIGBUS on a Mac and SIGUSR1 on Linux have the same number: no guess is made.
+    let ending = Ending::Exited { code: 138 };
+    let case = Case { ending: Some(&ending), ..Case::default() };
+    check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
+}
+
+#[test]
+fn other_codes_are_failures_of_what_the_log_names() {
+    let one = Case { ending: Some(&ONE), ..Case::default() };
+    check(&one, "code_unexplained", Verdict::Failed, CrashType::Unknown);
+    let case = Case { out_of_memory: Some("peak".into()), ..one.clone() };
+    check(&case, "code_out_of_memory", Verdict::Crashed, CrashType::OutOfMemory);
+    let case = Case { tests_failed: 2, test_errors: true, ..one.clone() };
+    check(&case, "code_tests_failed", Verdict::Failed, CrashType::TestFailure);
+    let case = Case { build_errors: true, first_error: Some("a.c:1: error".into()), ..one.clone() };
+    check(&case, "code_error", Verdict::Failed, CrashType::BuildFailure);
+    let case = Case { infrastructure: true, first_error: Some("no space".into()), ..one.clone() };
+    check(&case, "code_infrastructure", Verdict::Failed, CrashType::Unknown);
+    let failure = seen("xcodebuild", "** BUILD FAILED **");
+    let case = Case { failure: Some(&failure), ..one.clone() };
+    check(&case, "code_failure_marker", Verdict::Failed, CrashType::Unknown);
+    let success = seen("xcodebuild", "** BUILD SUCCEEDED **");
+    let case = Case { success: Some(&success), success_is_last: true, ..one };
+    let ruling = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
+    assert!(ruling.cause.expect("there is a cause").text.contains("exit code says otherwise"));
+}
+
+#[test]
+fn a_panic_inside_tests_is_a_failed_test() {
+    let crashes = [seen(Indicator::Panic, "thread 'a' panicked at src/lib.rs:1:1:")];
+    let ending = Ending::Exited { code: 101 };
+    let case = Case { ending: Some(&ending), crashes: &crashes, tests_failed: 1, ..Case::default() };
+    let in_tests = Case { panics_are_tests: true, ..case.clone() };
+    check(&in_tests, "code_tests_failed", Verdict::Failed, CrashType::TestFailure);
+    check(&case, "code_death", Verdict::Crashed, CrashType::Unknown);
+}
+
+#[test]
+fn zero_passes_only_with_nothing_against_it() {
+    let zero = Case { ending: Some(&ZERO), ..Case::default() };
+    check(&zero, "zero", Verdict::Passed, CrashType::None);
+    let case = Case { tests_failed: 1, report: Some("r.xml"), ..zero.clone() };
+    check(&case, "zero_report_failed", Verdict::Failed, CrashType::TestFailure);
+    let success = seen("xcodebuild", "** TEST SUCCEEDED **");
+    let good = Case { success: Some(&success), success_is_last: true, ..zero.clone() };
+    check(&good, "zero", Verdict::Passed, CrashType::None);
+    let crashes = [seen(Indicator::RestartedAfterCrash, "Restarting after unexpected exit")];
+    let case = Case { crashes: &crashes, xcodebuild: true, ..good.clone() };
+    check(&case, "zero_runner_crash", Verdict::Crashed, CrashType::SimulatorCrash);
+    let report = CrashReport { signal: Some("SIGTRAP".into()), ..CrashReport::default() };
+    let crashes = [seen(Indicator::FatalError, "Fatal error: no")];
+    let case = Case { crashes: &crashes, crash_report: Some(&report), ..good.clone() };
+    check(&case, "zero_crash_report", Verdict::Crashed, CrashType::Trap);
+    let case = Case { unfinished: 3, ..good.clone() };
+    check(&case, "zero_unfinished", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { collapsed: Some((2557, 6664)), ..good.clone() };
+    check(&case, "zero_collapsed", Verdict::Inconclusive, CrashType::Unknown);
+    let failure = seen("xcodebuild", "** TEST FAILED **");
+    let case = Case { failure: Some(&failure), ..zero.clone() };
+    check(&case, "zero_failure_marker", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { failure: Some(&failure), ..good.clone() };
+    check(&case, "zero", Verdict::Passed, CrashType::None);
+    let case = Case { tests_failed: 1, ..zero.clone() };
+    check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
+    let case = Case { crashes: &crashes, ..zero };
+    check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
+    // A test's own output may speak of deaths; the tool's last word stands.
+    let case = Case { crashes: &crashes, ..good };
+    check(&case, "zero", Verdict::Passed, CrashType::None);
+}
+
+#[test]
+fn a_log_alone_passes_on_a_last_word_only() {
+    let log = Case::default();
+    check(&log, "log_nothing", Verdict::Inconclusive, CrashType::Unknown);
+    let success = seen("maven", "BUILD SUCCESS");
+    let good = Case { success: Some(&success), success_is_last: true, ..log.clone() };
+    let ruling = check(&good, "log_success_marker", Verdict::Passed, CrashType::None);
+    assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::Marker);
+    let case = Case { build_errors: true, ..good.clone() };
+    check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::BuildFailure);
+    let case = Case { unfinished: 1, ..good.clone() };
+    check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { tests_failed: 1, ..log.clone() };
+    check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
+    let failure = seen("maven", "BUILD FAILURE");
+    let case = Case { failure: Some(&failure), ..log.clone() };
+    check(&case, "log_failure_marker", Verdict::Failed, CrashType::Unknown);
+    let crashes = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer")];
+    let case = Case { crashes: &crashes, ..log.clone() };
+    check(&case, "log_death", Verdict::Crashed, CrashType::Unknown);
+    let case = Case { test_errors: true, first_error: Some("x".into()), ..log.clone() };
+    check(&case, "log_errors", Verdict::Failed, CrashType::TestFailure);
+    let case = Case { first_error: Some("x".into()), ..log };
+    check(&case, "log_errors_weak", Verdict::Inconclusive, CrashType::Unknown);
+}
+
+#[test]
+fn every_row_of_the_documented_table_is_tested_here() {
+    let tests = include_str!("tests.rs");
+    for row in name_every_row() {
+        let is_rule = ["acted_", "code_", "zero", "log_", "no_", "not_", "signal", "unobserved"];
+        if is_rule.iter().any(|start| row.starts_with(start)) {
+            assert!(tests.contains(&format!("\"{row}\"")), "{row} has no test");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Short excerpts of what tools print, each in the tool's own layout, and what must be found in them.
+
+use buildpool_digest::Digest;
+use buildpool_protocol::report::Verdict;
+
+/// A tool's words and what must be found in them.
+pub(crate) struct Case {
+    pub(crate) tool: &'static str,
+    pub(crate) log: &'static str,
+    /// A part of a finding's message, with the file and line that the finding names.
+    pub(crate) facts: &'static [(&'static str, &'static str, u32)],
+    /// Passed, failed, skipped; all 0 when the tool counts no tests.
+    pub(crate) tests: [u64; 3],
+}
+
+/// No place.
+const NOWHERE: &str = "";
+const NO_TESTS: [u64; 3] = [0, 0, 0];
+
+include!("compilers.rs");
+include!("linters.rs");
+include!("runners.rs");
+include!("machine.rs");
+
+/// All excerpts of something that failed.
+pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
+    COMPILERS.iter().chain(LINTERS).chain(RUNNERS).chain(MACHINE)
+}
+
+impl Case {
+    /// What is not as it must be when the command exited with 1.
+    pub(crate) fn faults(&self, digest: &Digest) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !matches!(digest.verdict, Verdict::Failed | Verdict::Crashed) {
+            wrong.push(format!("{}: {} for exit code 1", self.tool, digest.verdict));
+        }
+        for (fact, file, line) in self.facts {
+            let found = digest.findings.iter().find(|finding| finding.message.contains(fact));
+            let Some(found) = found else {
+                let all: Vec<_> = digest.findings.iter().map(|finding| &finding.message).collect();
+                wrong.push(format!("{}: no finding says {fact:?}: {all:?}", self.tool));
+                continue;
+            };
+            let place = found.location.as_ref();
+            let fits = file.is_empty()
+                || place.is_some_and(|place| place.file == *file && place.line.unwrap_or(0) == *line);
+            if !fits {
+                wrong.push(format!("{}: {fact:?} is at {place:?}", self.tool));
+            }
+        }
+        let counted =
+            digest.tests.as_ref().map_or([0; 3], |tests| [tests.passed, tests.failed, tests.skipped]);
+        if self.tests != counted {
+            wrong.push(format!("{}: counted {counted:?}", self.tool));
+        }
+        wrong
+    }
+}
+
+/// What is not as it must be when all is well; `known` if the exit code is.
+pub(crate) fn faults_of_fine(tool: &str, digest: &Digest, known: bool) -> Vec<String> {
+    let fine = match digest.verdict {
+        Verdict::Passed => true,
+        Verdict::Inconclusive => !known,
+        _ => false,
+    };
+    if fine && digest.findings.is_empty() {
+        return Vec::new();
+    }
+    let first = digest.findings.first().map(|finding| &finding.message);
+    vec![format!("{tool}, exit code known {known}: {} {first:?}", digest.verdict)]
+}
