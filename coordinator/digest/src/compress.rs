@@ -6,21 +6,38 @@ use std::borrow::Cow;
 const PREFIX_CHARS_MIN: usize = 20;
 /// Hexadecimal of this many digits and more is masked.
 const HASH_DIGITS_MIN: usize = 12;
+/// What is drawn down the left side of an excerpt.
+const GUTTERS: [char; 6] = ['|', '│', '┃', '╷', '╵', '·'];
 
 /// Compresses lines that belong together. The first line is the message itself; hexadecimal that it begins with or names
 /// after `commit`, `digest`, `sha` stays, because then it is what the message is about.
 pub(crate) fn lines(lines: &[String], roots: &[String]) -> Vec<String> {
-    let shortened: Vec<String> = lines.iter().map(|text| line(text, roots)).collect();
-    without_common_prefix(shortened)
+    without_common_prefix(each(lines, roots))
 }
 
-/// Compresses one line.
+/// Compresses each of the lines that stand one below the other.
+pub(crate) fn each<S: AsRef<str>>(lines: &[S], roots: &[String]) -> Vec<String> {
+    let points = |index: Option<usize>| {
+        index.and_then(|index| lines.get(index)).is_some_and(|line| points_at_columns(line.as_ref()))
+    };
+    let shortened = lines.iter().enumerate().map(|(index, text)| {
+        let pointed_at = points(index.checked_sub(1)) || points(index.checked_add(1));
+        shortened(text.as_ref(), roots, pointed_at)
+    });
+    shortened.collect()
+}
+
+/// Compresses one line of which it is not known what stands above and below it.
 pub(crate) fn line(text: &str, roots: &[String]) -> String {
+    shortened(text, roots, false)
+}
+
+fn shortened(text: &str, roots: &[String], pointed_at: bool) -> String {
     let stamp = crate::text::stamp_length(text.as_bytes());
     let text = text.get(stamp..).unwrap_or(text);
     let text = relative(text, roots);
     let text = without_hashes(&text);
-    squeezed(&text).into_owned()
+    if pointed_at { text.trim_end().to_owned() } else { squeezed(&text).into_owned() }
 }
 
 /// Paths inside a root become relative to it; others stay whole.
@@ -111,7 +128,7 @@ fn squeezed(text: &str) -> Cow<'_, str> {
     if let Some(short) = without_rules(body) {
         return format!("{lead}{short}").into();
     }
-    let points = body.contains('^') || body.contains('~') || body.starts_with('|') || body.contains(" | ");
+    let points = body.contains('^') || body.contains('~') || body.contains(" | ") || is_excerpt(body);
     let trimmed = body.trim_end();
     if points || !(trimmed.contains("  ") || trimmed.contains('\t')) {
         return if trimmed.len() == body.len() { text.into() } else { text[..indent + trimmed.len()].into() };
@@ -127,6 +144,19 @@ fn squeezed(text: &str) -> Cow<'_, str> {
         blank = is_blank;
     }
     out.into()
+}
+
+/// A line of an excerpt, behind a line that is drawn down its left side: `3 │     foo + 1`, `12|   a`, `│   x`.
+fn is_excerpt(body: &str) -> bool {
+    let numbered = body.trim_start_matches(['>', '→', ' ']).trim_start_matches(|c: char| c.is_ascii_digit());
+    body.starts_with(GUTTERS) || numbered.len() < body.len() && numbered.trim_start().starts_with(GUTTERS)
+}
+
+/// A line that says something about columns of the line above or below it: carets, also behind a drawn line.
+fn points_at_columns(line: &str) -> bool {
+    let body = line.trim_start_matches(|c: char| c.is_whitespace() || GUTTERS.contains(&c));
+    let mut marks = body.chars().take_while(|c| matches!(c, '^' | '~' | '-' | '─' | '┬' | '▲'));
+    body.starts_with(['^', '~', '▲']) || marks.any(|c| matches!(c, '^' | '~' | '┬'))
 }
 
 /// Drawn rules (`______ name ______`) become three characters at each end; none if there is no rule at both ends.
@@ -223,6 +253,32 @@ mod tests {
         check("    return  x", "    return x");
         check("      |     ^^^^ here", "      |     ^^^^ here");
         check("   12 |     let  x", "   12 |     let  x");
+    }
+
+    #[test]
+    fn carets_stay_under_what_they_point_at() {
+        for excerpt in [
+            ["    error: undefined variable \"foo\"", "    │", "  3 │     foo  + 1", "    │     ^^^"],
+            ["error: Unknown", "  ┌─ /src/a.gleam:3:5", "3 │   let  x = foo", "  │            ^^^"],
+            ["Error: src/app.ts:3:5 - error TS2551", "", "3     this.nmae  = 1;", "      ~~~~"],
+            [
+                "AssertionError: expected 1",
+                "      2| it('a',  () => {",
+                "      3|   expect(1)",
+                "       |             ^",
+            ],
+            ["Invalid expression", "  on main.tf line 3", "│   3:   ami    = foo", "│          ^^^"],
+            [
+                "  File \"a.py\", line 1",
+                "    x  =  (1 +",
+                "           ^",
+                "SyntaxError: '(' was never closed",
+            ],
+        ] {
+            let before = excerpt.map(str::to_owned);
+            assert_eq!(lines(&before, &[]), before);
+        }
+        assert_eq!(lines(&["a    b".to_owned(), "c    d".to_owned()], &[]), ["a b", "c d"]);
     }
 
     #[test]

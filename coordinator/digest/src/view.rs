@@ -99,13 +99,9 @@ fn head(result: &JobResult, out: &mut String) {
     }
 }
 
-fn expanded(finding: &Finding, out: &mut String) {
-    let mut lines = finding.message.lines();
-    let first = lines.next().unwrap_or_default();
-    for line in &finding.pre_context {
-        out.push_str(&format!("  | {line}\n"));
-    }
-    out.push_str(&format!("{} ", finding.id));
+/// What stands before a finding's message: its id, and test, place and severity where the message does not say them.
+pub(crate) fn lead(finding: &Finding) -> String {
+    let mut out = format!("{} ", finding.id);
     if let Some(test) = &finding.test
         && !finding.message.contains(test.as_str())
     {
@@ -121,6 +117,16 @@ fn expanded(finding: &Finding, out: &mut String) {
     if finding.severity == Severity::Warning && !finding.message.to_ascii_lowercase().contains("warn") {
         out.push_str("warning: ");
     }
+    out
+}
+
+fn expanded(finding: &Finding, out: &mut String) {
+    let mut lines = finding.message.lines();
+    let first = lines.next().unwrap_or_default();
+    for line in &finding.pre_context {
+        out.push_str(&format!("  | {line}\n"));
+    }
+    out.push_str(&lead(finding));
     out.push_str(first);
     if finding.recurrence > 1 {
         out.push_str(&format!(" (×{})", finding.recurrence));

@@ -3,7 +3,7 @@
 
 mod recorded;
 
-use buildpool_digest::{Digest, Digester, Facts, Options};
+use buildpool_digest::{Digest, Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
@@ -52,22 +52,9 @@ fn budgets_hold() {
         for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
             let mut result = JobResult::default();
             digest.render(verbosity, None, None, &mut result);
-            let mut parts: Vec<&str> = Vec::new();
-            parts.extend(
-                [&result.stdout, &result.stderr, &result.filtered_output]
-                    .into_iter()
-                    .flatten()
-                    .map(String::as_str),
-            );
-            parts.extend(result.warnings.shown.iter().map(String::as_str));
-            parts.extend(result.other_findings.iter().map(|finding| finding.message.as_str()));
-            for finding in &result.tier_1_findings {
-                parts.push(&finding.message);
-                parts.extend(finding.pre_context.iter().chain(&finding.post_context).map(String::as_str));
-            }
+            let shown = text(&result);
             let (lines, chars) = verbosity.budget();
-            let used: usize = parts.iter().map(|part| part.chars().count()).sum();
-            let rows: usize = parts.iter().map(|part| part.lines().count()).sum();
+            let (used, rows) = (shown.chars().count(), shown.lines().count());
             assert!(used <= chars, "{} {}: {used} characters", log.id, verbosity.name());
             assert!(rows <= lines, "{} {}: {rows} lines", log.id, verbosity.name());
             assert!(result.tier_1_findings.len() <= 15 && result.next.len() <= 3);

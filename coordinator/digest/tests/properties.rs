@@ -1,6 +1,6 @@
 //! Every byte string is a log: nothing panics, nothing depends on chunk borders, nothing grows with the log.
 
-use buildpool_digest::{Digester, Facts, Options, text};
+use buildpool_digest::{Digest, Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
@@ -143,7 +143,10 @@ proptest! {
         for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
             let mut result = JobResult::default();
             digest.render(verbosity, None, None, &mut result);
-            prop_assert!(size(&result) <= verbosity.budget().1, "{} of {}", size(&result), verbosity.name());
+            let (lines, chars) = verbosity.budget();
+            let shown = text(&result);
+            prop_assert!(shown.chars().count() <= chars, "{} of {}", shown.chars().count(), verbosity.name());
+            prop_assert!(shown.lines().count() <= lines, "{} lines of {}", shown.lines().count(), verbosity.name());
             digest.render(verbosity, None, Some(characters), &mut result);
             prop_assert!(size(&result) <= characters.max(1_000) + 200, "{} for {characters}", size(&result));
         }
@@ -167,6 +170,49 @@ fn size(result: &JobResult) -> usize {
     let others = result.other_findings.iter().map(|finding| finding.message.chars().count());
     let warnings = result.warnings.shown.iter().map(|line| line.chars().count());
     texts.chain(findings).chain(others).chain(warnings).sum()
+}
+
+/// Sixty thousand lines, with an error early on.
+fn long_log(options: Options) -> Digest {
+    let mut digester = Digester::new(options);
+    for number in 0..60_000 {
+        let line =
+            if number == 100 { "a.c:1:2: error: early\n".to_owned() } else { format!("line {number}\n") };
+        digester.push(Stream::Stdout, line.as_bytes());
+    }
+    digester.finish(&Facts { ending: Some(Ending::Exited { code: 1 }), ..Facts::default() })
+}
+
+#[test]
+fn what_frames_an_answer_is_in_its_budget() {
+    let raw = TemplateSpec { name: "raw".into(), ..TemplateSpec::default() };
+    for (template, verbosity) in [None, Some(&raw)].into_iter().flat_map(|template| {
+        [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full].map(|verbosity| (template, verbosity))
+    }) {
+        let mut result = JobResult::default();
+        long_log(Options::default()).render(verbosity, template, None, &mut result);
+        let (shown, (lines, chars)) = (text(&result), verbosity.budget());
+        assert!(shown.chars().count() <= chars && shown.lines().count() <= lines, "{}", verbosity.name());
+    }
+}
+
+#[test]
+fn the_call_for_what_was_cut_gets_it() {
+    let mut result = JobResult::default();
+    long_log(Options::default()).render(Verbosity::Full, None, None, &mut result);
+    let first = result.stdout.as_deref().and_then(|text| text.lines().next()).expect("the end is shown");
+    let number: usize = first.trim_start_matches("line ").parse().expect("it is a line of the log");
+    // The line that is shown first is `line N`, the log's line N+1; all N before it are what the call prints.
+    assert_eq!(result.omitted[0].get, format!("sed -n 1,{number}p LOG"));
+    assert_eq!(result.omitted[0].lines, number as u64);
+    let mut result = JobResult::default();
+    long_log(Options { job: "0199".into(), ..Options::default() }).render(
+        Verbosity::Full,
+        None,
+        None,
+        &mut result,
+    );
+    assert_eq!(result.omitted[0].get, "buildpool logs 0199 --stream stdout");
 }
 
 #[test]

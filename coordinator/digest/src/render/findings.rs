@@ -6,6 +6,7 @@ use crate::compress;
 use crate::rules::Kind;
 use crate::text::clip_chars;
 use crate::tier::Ranked;
+use crate::view::lead;
 use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
 use buildpool_protocol::report::{Finding, FindingSummary, Severity};
 use buildpool_protocol::spec::Verbosity;
@@ -32,6 +33,8 @@ const ID_CHARS: usize = 10;
 /// Lines of an answer that findings leave to tools' last words.
 const OTHER_LINES: usize = 10;
 
+/// Least number of findings that are expanded, where there are so many.
+const EXPANDED_MIN: usize = 3;
 /// Least characters of an expanded finding.
 const EXPANDED_CHARS_MIN: usize = 100;
 
@@ -48,9 +51,10 @@ impl Page<'_> {
         }
         let expanded =
             ranked.iter().take_while(|(ranked, _)| ranked.tier == 1).take(TIER_1_FINDINGS_MAX).count();
-        let (expanded, others) = ranked.split_at(expanded);
         let mut chars = self.budget.chars * self.allowance.findings_tenths / 10;
-        let others = self.one_liners(others, expanded.len(), &mut chars);
+        let expanded = self.fitting(&ranked, expanded, chars);
+        let (expanded, others) = ranked.split_at(expanded);
+        let others = self.one_liners(others, expanded, &mut chars);
         let count = expanded.len();
         for (index, (ranked, finding)) in expanded.iter().enumerate() {
             // The likeliest causes get more than the others.
@@ -67,6 +71,33 @@ impl Page<'_> {
             self.into.tier_1_findings.push(shown);
         }
         self.into.other_findings = others;
+    }
+
+    /// How many findings are expanded. In `minimal` fewer are when that leaves a line for each of the others.
+    fn fitting(&self, ranked: &[(&Ranked, &Finding)], expanded: usize, chars: usize) -> usize {
+        if self.verbosity != Verbosity::Minimal {
+            return expanded;
+        }
+        let fits = |count: &usize| {
+            let (expanded, others) = ranked.split_at(*count);
+            self.least(expanded) + others.iter().map(|(ranked, _)| self.key_chars(ranked)).sum::<usize>()
+                <= chars
+        };
+        (EXPANDED_MIN.min(expanded)..=expanded).rev().find(fits).unwrap_or(expanded)
+    }
+
+    /// Characters without which expanded findings say little.
+    fn least(&self, expanded: &[(&Ranked, &Finding)]) -> usize {
+        let least = |(_, finding): &(&Ranked, &Finding)| {
+            compress::relative(&lead(finding), self.digest.roots()).chars().count() + EXPANDED_CHARS_MIN
+        };
+        expanded.iter().map(least).sum()
+    }
+
+    /// Characters of the shortest line of a finding.
+    fn key_chars(&self, ranked: &Ranked) -> usize {
+        let key = ranked.key();
+        compress::relative(&key, self.digest.roots()).chars().count().max(KEY_CHARS_MIN) + ID_CHARS
     }
 
     /// Of the warnings beside errors only the first ones are shown in `minimal`.
@@ -89,7 +120,7 @@ impl Page<'_> {
     fn one_liners(
         &mut self,
         others: &[(&Ranked, &Finding)],
-        expanded: usize,
+        expanded: &[(&Ranked, &Finding)],
         chars: &mut usize,
     ) -> Vec<FindingSummary> {
         if others.is_empty() {
@@ -98,21 +129,17 @@ impl Page<'_> {
         let roots = self.digest.roots();
         let natural: Vec<String> =
             others.iter().map(|(ranked, _)| compress::line(&ranked.headline(), roots)).collect();
-        let keys: Vec<usize> = others
-            .iter()
-            .map(|(ranked, _)| {
-                compress::relative(&ranked.key(), roots).chars().count().max(KEY_CHARS_MIN) + ID_CHARS
-            })
-            .collect();
-        let room = chars.saturating_sub(expanded * EXPANDED_CHARS_MIN);
+        let keys: Vec<usize> = others.iter().map(|(ranked, _)| self.key_chars(ranked)).collect();
+        let least = self.least(expanded);
+        let room = chars.saturating_sub(least);
         let lines_room =
-            self.budget.lines.saturating_sub(expanded * 2 + 8).min(self.allowance.other_findings);
+            self.budget.lines.saturating_sub(expanded.len() * 2 + 8).min(self.allowance.other_findings);
         let all_keys: usize = keys.iter().sum();
         let widths = self.widths(others, &keys);
         let (kept, each): (Vec<usize>, Option<usize>) = if all_keys <= room && others.len() <= lines_room {
             ((0..others.len()).collect(), Some((room - all_keys) / others.len()))
         } else {
-            let room = chars.saturating_sub(expanded * EXPANDED_CHARS_WANTED);
+            let room = chars.saturating_sub(least.max(expanded.len() * EXPANDED_CHARS_WANTED));
             (ends(&natural, room, lines_room, &widths), None)
         };
         let mut out = Vec::new();
@@ -144,11 +171,10 @@ impl Page<'_> {
         if skipped > 0 {
             let wider =
                 if self.verbosity == Verbosity::Minimal { "--verbosity normal" } else { "--verbosity full" };
-            let get =
-                if self.verbosity == Verbosity::Full { self.logs_call(None) } else { self.job_call(wider) };
+            let get = if self.verbosity == Verbosity::Full { self.logs_call() } else { self.job_call(wider) };
             self.omit("other_findings", skipped + dropped, 0, get);
         } else if dropped > 0 {
-            let get = self.logs_call(None);
+            let get = self.logs_call();
             self.omit("other_findings", dropped, 0, get);
         }
         out
@@ -188,13 +214,14 @@ impl Page<'_> {
         if self.verbosity == Verbosity::Minimal && flood && ranked.found.kind == Kind::Lint {
             drop_excerpts(&mut lines, ranked.found.head);
         }
+        if let Some(location) = &mut shown.location {
+            location.file = compress::relative(&location.file, roots).into_owned();
+        }
+        let share = share.saturating_sub(lead(&shown).chars().count());
         let kept =
             cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
         self.seen.add_message(&ranked.found.lines, &kept);
         shown.message = kept;
-        if let Some(location) = &mut shown.location {
-            location.file = compress::relative(&location.file, roots).into_owned();
-        }
         let mut left = share.saturating_sub(shown.message.chars().count() + 40);
         let wanted = count <= self.allowance.context_findings
             && (self.verbosity != Verbosity::Minimal
@@ -206,8 +233,8 @@ impl Page<'_> {
             let lines: Vec<String> = lines.iter().filter(|line| !self.seen.has(line)).cloned().collect();
             let from = if last { lines.len().saturating_sub(most) } else { 0 };
             let mut out: Vec<String> = Vec::new();
-            for whole in lines[from..].iter().take(most) {
-                let line = clip_chars(&compress::line(whole, roots), 300).into_owned();
+            for (whole, line) in lines[from..].iter().zip(compress::each(&lines[from..], roots)).take(most) {
+                let line = clip_chars(&line, 300).into_owned();
                 let used = line.chars().count() + 1;
                 if line.trim().is_empty() || used > left {
                     continue;
@@ -224,10 +251,12 @@ impl Page<'_> {
     }
 }
 
+/// Characters of a finding as it is shown, with what stands before its lines.
 fn cost(finding: &Finding) -> usize {
-    let context =
-        finding.pre_context.iter().chain(&finding.post_context).map(|line| line.chars().count() + 1);
-    finding.message.chars().count() + context.sum::<usize>() + 12
+    let context = finding.pre_context.iter().chain(&finding.post_context);
+    let context: usize = context.map(|line| line.chars().count() + 5).sum();
+    let message = finding.message.chars().count() + 2 * finding.message.lines().count();
+    lead(finding).chars().count() + message + context
 }
 
 /// Which of many lines are shown: the first ones and, for a fifth of the room, the last ones.

@@ -17,6 +17,12 @@ use cut::cut_end;
 
 /// Longest remark, in characters.
 const NOTE_CHARS_MAX: usize = 400;
+/// How often an answer is made anew, with less in it, until it fits together with what frames it.
+const FITTINGS_MAX: usize = 6;
+/// Characters and lines that are taken away at least when it does not fit.
+const FITTING_STEP: Budget = Budget { lines: 1, chars: 16 };
+/// Characters for what only the pool knows and adds: worker and duration.
+const POOL_CHARS: usize = 120;
 
 impl Digest {
     /// Fills every field of an answer that comes from the digest. `characters_max` is what the reader can take, when that
@@ -28,9 +34,36 @@ impl Digest {
         characters_max: Option<usize>,
         into: &mut JobResult,
     ) {
-        self.facts_into(into);
         let (lines, chars) = verbosity.budget();
-        let budget = Budget { lines, chars: chars.min(characters_max.unwrap_or(usize::MAX)) };
+        let chars = chars.min(characters_max.unwrap_or(usize::MAX));
+        let pool_chars = if self.options.job.is_empty() { 0 } else { POOL_CHARS };
+        let most = Budget { lines, chars: chars.saturating_sub(pool_chars) };
+        let mut budget = most;
+        for _ in 0..FITTINGS_MAX {
+            self.render_within(budget, verbosity, template, into);
+            let text = crate::view::text(into);
+            let lines = text.lines().count().saturating_sub(most.lines);
+            let chars = text.chars().count().saturating_sub(most.chars);
+            if lines == 0 && chars == 0 {
+                return;
+            }
+            if lines > 0 {
+                budget.lines = budget.lines.saturating_sub(lines + FITTING_STEP.lines);
+            }
+            if chars > 0 {
+                budget.chars = budget.chars.saturating_sub(chars + FITTING_STEP.chars);
+            }
+        }
+    }
+
+    fn render_within(
+        &self,
+        budget: Budget,
+        verbosity: Verbosity,
+        template: Option<&TemplateSpec>,
+        into: &mut JobResult,
+    ) {
+        self.facts_into(into);
         let mut page = Page {
             digest: self,
             allowance: allowance(verbosity),
@@ -38,6 +71,7 @@ impl Digest {
             budget,
             seen: Seen::default(),
             shown: [0, 0],
+            whole_end: false,
             into,
         };
         page.clear();
@@ -91,6 +125,8 @@ struct Page<'a> {
     seen: Seen,
     /// Lines of each stream that are shown as such.
     shown: [u64; 2],
+    /// What is shown of a stream is its end without a hole.
+    whole_end: bool,
     into: &'a mut JobResult,
 }
 
@@ -132,7 +168,8 @@ impl Page<'_> {
             let (lines, bytes) = self.digest.counts[stream.index()];
             let shown = self.shown[stream.index()];
             if lines > shown {
-                let get = self.logs_call(Some(stream));
+                let until = if self.whole_end { lines - shown } else { lines };
+                let get = self.lines_call(stream, until);
                 let text = match stream {
                     Stream::Stdout => self.into.stdout.as_deref(),
                     Stream::Stderr => self.into.stderr.as_deref(),
@@ -144,17 +181,28 @@ impl Page<'_> {
     }
 
     fn job_call(&self, rest: &str) -> String {
-        match self.digest.options.job.as_str() {
-            "" => format!("buildpool digest {rest} < LOG"),
-            job => format!("buildpool job {job} {rest}"),
+        let digest = self.digest;
+        match (digest.options.job.as_str(), digest.exit_code, &digest.process_state.signal_name) {
+            ("", Some(code), _) => format!("buildpool digest --exit-code {code} {rest} < LOG"),
+            ("", None, Some(signal)) => format!("buildpool digest --signal {signal} {rest} < LOG"),
+            ("", None, None) => format!("buildpool digest {rest} < LOG"),
+            (job, ..) => format!("buildpool job {job} {rest}"),
         }
     }
 
-    fn logs_call(&self, stream: Option<Stream>) -> String {
-        match (self.digest.options.job.as_str(), stream) {
-            ("", _) => "buildpool digest --template raw --verbosity full < LOG".to_owned(),
-            (job, Some(stream)) => format!("buildpool logs {job} --stream {stream}"),
-            (job, None) => format!("buildpool logs {job} --stream interleaved"),
+    /// The call that gets the first lines of a stream, up to this one.
+    fn lines_call(&self, stream: Stream, until: u64) -> String {
+        match self.digest.options.job.as_str() {
+            "" => format!("sed -n 1,{until}p LOG"),
+            job => format!("buildpool logs {job} --stream {stream}"),
+        }
+    }
+
+    /// The call that gets both streams whole.
+    fn logs_call(&self) -> String {
+        match self.digest.options.job.as_str() {
+            "" => format!("sed -n 1,{}p LOG", self.digest.counts.iter().map(|(lines, _)| lines).sum::<u64>()),
+            job => format!("buildpool logs {job} --stream interleaved"),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::compress;
 use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
 use crate::template::{Capture, Filtered};
-use crate::text::{TailLine, clip_chars};
+use crate::text::clip_chars;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
@@ -67,7 +67,7 @@ impl Page<'_> {
         let left_out = view.left_out + cut;
         self.into.filtered_output = Some(kept.join("\n"));
         if left_out > 0 {
-            let get = self.logs_call(None);
+            let get = self.logs_call();
             self.omit("filtered_output", left_out, 0, get);
         }
     }
@@ -136,10 +136,11 @@ impl Page<'_> {
         }
         let mut out = Vec::new();
         for stream in [Stream::Stderr, Stream::Stdout] {
-            for line in &self.digest.tails[stream.index()] {
-                if !line.text.trim().is_empty() && self.seen.lacks(&line.text) {
-                    let shown = compress::line(&line.text, self.digest.roots());
-                    out.push(self.digest.claims.correct(&line.text, shown));
+            let lines: Vec<&str> =
+                self.digest.tails[stream.index()].iter().map(|line| line.text.as_str()).collect();
+            for (line, shown) in lines.iter().zip(compress::each(&lines, self.digest.roots())) {
+                if !line.trim().is_empty() && self.seen.lacks(line) {
+                    out.push(self.digest.claims.correct(line, shown));
                 }
             }
         }
@@ -243,22 +244,18 @@ impl Page<'_> {
         let lines = &self.digest.tails[stream.index()];
         let from = lines.len().saturating_sub(most);
         let roots = self.digest.roots();
-        let wanted: Vec<&TailLine> = lines[from..]
-            .iter()
-            .filter(|line| {
-                everything
-                    || !(is_noise(line.text.as_bytes())
-                        || !line.text.trim().is_empty() && self.seen.has(&line.text))
-            })
-            .collect();
-        let texts: Vec<String> = wanted
-            .iter()
-            .map(|line| {
-                let text = if everything { line.text.clone() } else { compress::line(&line.text, roots) };
-                let text = clip_chars(&text, SHOWN_LINE_CHARS).into_owned();
-                if is_raw { text } else { self.digest.claims.correct(&line.text, text) }
-            })
-            .collect();
+        let all: Vec<&str> = lines[from..].iter().map(|line| line.text.as_str()).collect();
+        let compressed = if everything { Vec::new() } else { compress::each(&all, roots) };
+        let mut texts = Vec::new();
+        for (index, line) in all.iter().enumerate() {
+            if !everything && (is_noise(line.as_bytes()) || !line.trim().is_empty() && self.seen.has(line)) {
+                continue;
+            }
+            let text = compressed.get(index).map_or(*line, String::as_str);
+            let text = clip_chars(text, SHOWN_LINE_CHARS).into_owned();
+            texts.push(if is_raw { text } else { self.digest.claims.correct(line, text) });
+        }
+        self.whole_end = everything;
         let texts = if everything { texts } else { folded(&texts) };
         let mut kept = Vec::new();
         for text in texts.iter().rev() {
