@@ -25,12 +25,18 @@ pub(crate) enum JobEvent {
     Done(Arc<Finished>),
 }
 
-/// The end of a connection, or something to say on it.
+/// The end of a connection, or something to say on it. Small: each connection holds room for 32 of them at all times.
 pub(crate) enum WorkerOut {
-    Welcome { lost_after: Duration, wishes: Vec<Wish> },
+    Welcome(Box<Welcome>),
     Desire { wishes: Vec<Wish> },
     Message(Box<ToWorker>),
-    Close(LinkError),
+    Close(Box<LinkError>),
+}
+
+/// What a worker that registered is told.
+pub(crate) struct Welcome {
+    pub(crate) lost_after: Duration,
+    pub(crate) wishes: Vec<Wish>,
 }
 
 /// An answer of the pool to one request.

@@ -46,8 +46,9 @@ async fn a_leader_that_obeys_leaves_a_child_that_does_not() {
 async fn processes_that_fork_while_they_are_killed_are_all_killed() {
     let (coordinator, _worker, _data) = pool().await;
     // Each generation forks the next and exits; nobody is there long enough to be found twice.
+    // It ends by itself one day, should the test be killed before its end.
     let lease = coordinator.grant(impatient(
-        "exec perl -MPOSIX -e '$|=1; $SIG{TERM}=\"IGNORE\"; print \"running\\n\"; for(;;){ my $p=fork; exit if $p; setsid(); }'",
+        "exec perl -MPOSIX -e '$|=1; $SIG{TERM}=\"IGNORE\"; print \"running\\n\"; for(;;){ my $p=fork; exit if $p or time-$^T>300; setsid(); }'",
     ));
     coordinator.until_output(lease, "running").await;
     coordinator.cancel(lease);

@@ -158,7 +158,7 @@ async fn write(
             Some(message) = control.recv() => Message::Text(frame::encode_control(&message).into()),
             Some(message) = bulk.recv() => message,
             Some(frame) = transfers.recv() => match frame {
-                Frame::Step(step) => Message::Text(frame::encode_control(&ToClient::Transfer(step)).into()),
+                Frame::Step(step) => Message::Text(frame::encode_control(&ToClient::Transfer(*step)).into()),
                 Frame::Bulk(bytes) => Message::Binary(bytes),
             },
             else => break,

@@ -17,8 +17,8 @@ use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_M
 use buildpool_protocol::{frame, worker_link};
 use std::sync::Arc;
 
-/// A small read buffer: an idle connection costs little, and a busy one loses at most a fifth of its speed.
-const READ_BUFFER_BYTES: usize = 8 << 10;
+/// A small read buffer: an idle connection costs little. Frames larger than it are read into their own memory.
+const READ_BUFFER_BYTES: usize = 3 << 10;
 
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()

@@ -131,23 +131,23 @@ impl Connection {
 
     async fn say(&mut self, out: WorkerOut) -> Result<bool, LinkError> {
         let message = match out {
-            WorkerOut::Welcome { lost_after, wishes } => ToWorker::Registered {
+            WorkerOut::Welcome(welcome) => ToWorker::Registered {
                 protocol: self.protocol,
                 session: self.session.0,
                 report_every: REPORT_EVERY,
-                lost_after,
-                desired: self.desired(wishes),
+                lost_after: welcome.lost_after,
+                desired: self.desired(welcome.wishes),
             },
             WorkerOut::Desire { wishes } => ToWorker::Desired { desired: self.desired(wishes) },
             WorkerOut::Message(message) => *message,
-            WorkerOut::Close(error) => return Err(error),
+            WorkerOut::Close(error) => return Err(*error),
         };
         Ok(self.send(&message).await)
     }
 
     async fn send_frame(&mut self, frame: Frame) -> bool {
         match frame {
-            Frame::Step(step) => self.send(&ToWorker::Transfer(step)).await,
+            Frame::Step(step) => self.send(&ToWorker::Transfer(*step)).await,
             Frame::Bulk(bytes) => matches!(
                 tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Binary(bytes))).await,
                 Ok(Ok(()))

@@ -3,7 +3,7 @@
 use super::Runtime;
 use crate::attempt::LiveAttempt;
 use crate::finished::Finished;
-use crate::hub::{Reply, WorkerOut};
+use crate::hub::{Reply, Welcome, WorkerOut};
 use buildpool_pool::Effect;
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};
 use buildpool_protocol::worker_link::ToWorker;
@@ -24,7 +24,7 @@ impl Runtime {
                 hub.to_client(client, Reply::Refused { request: client.request, error });
             }
             Effect::Welcome { session, lost_after, wishes } => {
-                hub.to_worker(session, WorkerOut::Welcome { lost_after, wishes });
+                hub.to_worker(session, WorkerOut::Welcome(Box::new(Welcome { lost_after, wishes })));
             }
             Effect::Desire { session, wishes } => hub.to_worker(session, WorkerOut::Desire { wishes }),
             Effect::OpenLog { session, lease } => {
@@ -43,7 +43,7 @@ impl Runtime {
                 hub.to_worker(session, WorkerOut::Message(Box::new(ToWorker::Grant(grant))));
             }
             Effect::Send { session, message } => hub.to_worker(session, WorkerOut::Message(message)),
-            Effect::Close { session, error } => hub.to_worker(session, WorkerOut::Close(error)),
+            Effect::Close { session, error } => hub.to_worker(session, WorkerOut::Close(Box::new(error))),
             Effect::Changed { job } => hub.changed(job),
             Effect::Done { job, .. } => self.done(job),
             Effect::Abandon(lost) => self.abandon(lost.lease.attempt),

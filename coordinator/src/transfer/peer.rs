@@ -19,10 +19,10 @@ const EVENTS_MAX: usize = TRANSFER_WINDOW_BYTES as usize / TRANSFER_FRAME_BYTES 
 /// What waits to be sent for all transfers of a connection; they wait when it is full.
 const OUT_MAX: usize = 4;
 
-/// Something to be sent.
+/// Something to be sent. Small: each connection holds room for 32 of them at all times.
 #[derive(Debug)]
 pub(crate) enum Frame {
-    Step(Message),
+    Step(Box<Message>),
     Bulk(Bytes),
 }
 
@@ -124,7 +124,7 @@ impl pump::Channel for Channel {
     }
 
     async fn say(&mut self, step: Message) -> Result<(), Interrupted> {
-        self.out.send(Frame::Step(step)).await.map_err(|_| Interrupted)
+        self.out.send(Frame::Step(Box::new(step))).await.map_err(|_| Interrupted)
     }
 
     async fn send(&mut self, position: u64, bytes: &[u8]) -> Result<(), Interrupted> {
