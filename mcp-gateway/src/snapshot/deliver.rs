@@ -3,6 +3,7 @@
 use super::error::SnapshotError;
 use super::take::{Options, Snapshot, take};
 use crate::client::{Client, ClientError, Transfer};
+use buildpool_objects::pack::PackFile;
 use buildpool_objects::pump::{self, Channel as _, Event, PumpError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::transfer::{Message, Subject};
@@ -76,10 +77,11 @@ pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, D
     loop {
         let mut transfer = client.transfer().await.map_err(DeliverError::Client)?;
         match once(&mut transfer, snapshot, is_base_suspect).await {
-            Ok(sent) => {
+            Ok(pack) => {
+                let sent = pack.as_ref().map_or(0, |pack| pack.length);
                 let snapshot = Arc::clone(snapshot);
-                pump::on_disk(move || Ok(snapshot.delivered())).await?.map_err(DeliverError::Snapshot)?;
-                return Ok(sent);
+                let done = pump::on_disk(move || Ok(snapshot.delivered(pack.as_ref()))).await?;
+                return done.map(|()| sent).map_err(DeliverError::Snapshot);
             }
             // What we took for common was not, or is not any more: everything, then.
             Err(DeliverError::Pump(PumpError::Refused(LinkError { code: ErrorCode::Invalid, .. })))
@@ -97,17 +99,18 @@ pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, D
     }
 }
 
+/// Gives the pack that had to be sent; none when the snapshot was there.
 async fn once(
     transfer: &mut Transfer,
     snapshot: &Arc<Snapshot>,
     is_base_suspect: bool,
-) -> Result<u64, DeliverError> {
+) -> Result<Option<PackFile>, DeliverError> {
     let channel = transfer.channel();
     let bases = if is_base_suspect { Vec::new() } else { snapshot.bases() };
     let manifest = Box::new(snapshot.manifest.clone());
     pump::Channel::say(transfer, Message::Offer { channel, manifest: manifest.clone(), bases }).await?;
     let (base, head) = match pump::Channel::next(transfer).await? {
-        Event::Step(Message::Done { .. }) => return Ok(0),
+        Event::Step(Message::Done { .. }) => return Ok(None),
         Event::Step(Message::Want { base, head, .. }) => (base, head && !is_base_suspect),
         Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error).into()),
         Event::Step(_) | Event::Bytes { .. } => {
@@ -116,11 +119,11 @@ async fn once(
     };
     let (packing, on) = (Arc::clone(snapshot), base.clone());
     let packed = pump::on_disk(move || Ok(packing.pack(on.as_ref(), head))).await?;
-    let pack = packed.map_err(DeliverError::Snapshot)?;
+    let (pack, file) = packed.map_err(DeliverError::Snapshot)?;
     let subject = Subject::Snapshot { manifest, base };
     let (blake3, length) = (pack.blake3.clone(), pack.length);
     pump::Channel::say(transfer, Message::Begin { channel: transfer.number(), subject, blake3, length })
         .await?;
-    pump::send(transfer, &pack.path, pack.length).await?;
-    Ok(pack.length)
+    pump::send_open(transfer, file, &pack.path, pack.length).await?;
+    Ok(Some(pack))
 }

@@ -7,19 +7,24 @@ use super::worktree::Rules;
 use super::{head, scan, store};
 use crate::directories;
 use buildpool_objects::git::{GitError, split_nul};
-use buildpool_objects::incoming::checksum;
+use buildpool_objects::incoming::{checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::{self, PackFile};
 use buildpool_objects::{Git, Place};
 use buildpool_protocol::limits::EXCLUDES_BYTES_MAX;
 use buildpool_protocol::report::SnapshotInfo;
 use buildpool_protocol::spec::Source;
 use buildpool_protocol::transfer::{Manifest, ObjectId};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// New and changed files beyond this many bytes are not sent unasked.
 pub const GUARD_BYTES: u64 = 1 << 30;
+
+/// Packs that nobody asked for any more are removed after this long.
+const OUTGOING_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often a pack is made that other processes remove at once.
+const PACK_TRIES_MAX: u32 = 10;
 
 /// Files that a warning names.
 const NAMED_MAX: usize = 10;
@@ -135,25 +140,42 @@ impl Snapshot {
     }
 
     /// Packs what somebody lacks who has the tree `base`, and the head or not. The same question gives the same file until
-    /// [`Snapshot::delivered`], so that a transfer can go on after a cut.
+    /// [`Snapshot::delivered`], so that a transfer can go on after a cut. The file is open: another process that sends the
+    /// same pack may remove its name.
     ///
     /// # Errors
     /// When git fails: an object that the snapshot needs is gone from the repository meanwhile.
-    pub fn pack(&self, base: Option<&ObjectId>, head_is_there: bool) -> Result<PackFile, SnapshotError> {
+    pub fn pack(
+        &self,
+        base: Option<&ObjectId>,
+        head_is_there: bool,
+    ) -> Result<(PackFile, File), SnapshotError> {
         let question = format!("{} {base:?} {head_is_there} {:?}", self.manifest.tree, self.manifest.head);
         let name = checksum(&blake3::hash(question.as_bytes()));
         let outgoing = self.root.join("outgoing");
         fs::create_dir_all(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
+        remove_stale(&outgoing, OUTGOING_MAX, SystemTime::now());
         let path = outgoing.join(format!("{}.pack", &name.as_str()[..32]));
-        if let Ok((blake3, length)) = buildpool_objects::incoming::checksum_of(&path) {
-            return Ok(PackFile { path, blake3, length });
-        }
-        match self.write_pack(base, head_is_there, &path) {
-            Err(GitError::Failed { .. }) => {
-                self.read_again()?;
-                Ok(self.write_pack(base, head_is_there, &path)?)
+        let mut tries = 0;
+        loop {
+            let unreadable = || GitError::io(format!("reading {}", path.display()));
+            match File::open(&path) {
+                Ok(file) => {
+                    let (blake3, length) = checksum_of_open(&file).map_err(unreadable())?;
+                    return Ok((PackFile { path, blake3, length }, file));
+                }
+                Err(error) if tries == PACK_TRIES_MAX => return Err(unreadable()(error).into()),
+                Err(_) => tries += 1,
             }
-            result => Ok(result?),
+            match self.write_pack(base, head_is_there, &path) {
+                Err(GitError::Failed { .. }) => {
+                    self.read_again()?;
+                    self.write_pack(base, head_is_there, &path)?;
+                }
+                result => {
+                    result?;
+                }
+            }
         }
     }
 
@@ -180,15 +202,16 @@ impl Snapshot {
         self.root.parent().unwrap_or(Path::new("/")).to_owned()
     }
 
-    /// The receiver has it whole: remembers it as a base for the next one, and removes the packs.
+    /// The receiver has it whole: remembers it as a base for the next one, and removes the pack that brought it. Others may
+    /// be another process's.
     ///
     /// # Errors
     /// When the disk fails.
-    pub fn delivered(&self) -> Result<(), SnapshotError> {
+    pub fn delivered(&self, by: Option<&PackFile>) -> Result<(), SnapshotError> {
         store::remember_sent(&self.root, &self.manifest.tree)?;
-        let outgoing = self.root.join("outgoing");
-        for entry in fs::read_dir(&outgoing).into_iter().flatten().flatten() {
-            fs::remove_file(entry.path()).ok();
+        if let Some(pack) = by {
+            // Gone already: it brought the same snapshot for another process.
+            fs::remove_file(&pack.path).ok();
         }
         Ok(())
     }

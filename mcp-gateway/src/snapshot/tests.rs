@@ -82,8 +82,8 @@ impl Project {
     fn contents(&self, snapshot: &Snapshot) -> Contents {
         let elsewhere = tempfile::tempdir().unwrap();
         git(elsewhere.path(), &["init", "-q", "--bare", "--object-format", snapshot.id().format().name()]);
-        let pack = snapshot.pack(None, false).unwrap();
-        let into = fs::File::open(&pack.path).unwrap();
+        let (_, into) = snapshot.pack(None, false).unwrap();
+        let into = rewound(into);
         let unpacked = Command::new("git")
             .args(["unpack-objects", "-q"])
             .current_dir(elsewhere.path())
@@ -141,6 +141,12 @@ impl Project {
         assert!(snapshot.changed_meanwhile.is_empty() && snapshot.kept_back.is_empty());
         snapshot
     }
+}
+
+/// From its begin again.
+fn rewound(mut file: fs::File) -> fs::File {
+    std::io::Seek::rewind(&mut file).unwrap();
+    file
 }
 
 fn git(directory: &Path, arguments: &[&str]) -> String {

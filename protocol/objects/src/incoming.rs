@@ -180,8 +180,16 @@ impl Incoming {
 /// # Errors
 /// When it can't be read.
 pub fn checksum_of(path: &Path) -> io::Result<(Checksum, u64)> {
+    checksum_of_open(&File::open(path)?)
+}
+
+/// BLAKE3 and length of a file that is open.
+///
+/// # Errors
+/// When it can't be read.
+pub fn checksum_of_open(mut file: &File) -> io::Result<(Checksum, u64)> {
     let mut hasher = blake3::Hasher::new();
-    let length = io::copy(&mut File::open(path)?, &mut hasher)?;
+    let length = io::copy(&mut file, &mut hasher)?;
     Ok((checksum(&hasher.finalize()), length))
 }
 

@@ -188,8 +188,22 @@ pub async fn receive<C: Channel>(
 /// # Errors
 /// See [`PumpError`].
 pub async fn send<C: Channel>(channel: &mut C, path: &Path, length: u64) -> Result<(), PumpError> {
+    let file = File::open(path).map_err(|source| PumpError::Read { path: path.to_owned(), source })?;
+    send_open(channel, file, path, length).await
+}
+
+/// Sends a file that was announced and is open already, so that its name may go meanwhile.
+///
+/// # Errors
+/// See [`PumpError`].
+pub async fn send_open<C: Channel>(
+    channel: &mut C,
+    file: File,
+    path: &Path,
+    length: u64,
+) -> Result<(), PumpError> {
     let unreadable = |source| PumpError::Read { path: path.to_owned(), source };
-    let file = Arc::new(File::open(path).map_err(unreadable)?);
+    let file = Arc::new(file);
     let mut sender = Sender::new(length);
     let mut may_send = false;
     loop {
