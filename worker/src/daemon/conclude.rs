@@ -12,6 +12,7 @@ use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::ARTIFACTS_BYTES_MAX;
 use buildpool_protocol::outcome::{Ending, Outcome};
+use buildpool_protocol::spec::Source;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -79,6 +80,7 @@ fn collect_artifacts(
         root: record.root.clone().unwrap_or_else(|| record.directory.clone()),
         derived_data: None,
         objects: None,
+        is_in_place: matches!(record.spec.source, Source::InPlace { .. }),
     };
     let target = directory.join(ARTIFACTS);
     match workspaces.collect_artifacts(&prepared, &record.spec.artifacts, &target, ARTIFACTS_BYTES_MAX) {

@@ -1,18 +1,23 @@
 //! Files that a job made, collected at its end: copied aside, because the workspace goes on to the next job.
 
 use super::error::WorkspaceError;
+use super::reach;
 use buildpool_objects::incoming::checksum_of;
 use buildpool_protocol::limits::{ARTIFACTS_MAX, PATH_BYTES_MAX};
 use buildpool_protocol::report::ArtifactEntry;
 use buildpool_protocol::spec::check_artifact;
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Files and directories that are looked at for one pattern.
 const LOOKED_AT_MAX: usize = 5_000_000;
+/// Files that a pattern could not take and that are named one by one; the others are counted.
+const NAMED_MAX: usize = 10;
 
 /// What was collected.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -30,6 +35,8 @@ pub struct Place<'a> {
     pub directory: &'a Path,
     /// Nothing outside of it is taken.
     pub root: &'a Path,
+    /// Whether a link may stand for the root: in place it is the submitter's; elsewhere a job has put it there.
+    pub follows_root: bool,
     /// Where the copies go.
     pub target: &'a Path,
     /// Most bytes of all files together.
@@ -47,33 +54,49 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
         return Ok(collected);
     }
     fs::create_dir_all(place.target).map_err(WorkspaceError::io("creating", place.target))?;
+    let directory = match open_directory(place) {
+        Ok(directory) => directory,
+        Err(error) => {
+            collected
+                .notes
+                .push(format!("artifacts: the command's directory is not there any more: {error}"));
+            return Ok(collected);
+        }
+    };
     let mut paths = BTreeSet::new();
     for pattern in patterns {
         let before = paths.len();
-        match matches(place, pattern, &mut paths) {
-            Ok(()) if paths.len() == before => {
-                collected.notes.push(format!("artifact `{pattern}`: nothing new matches"));
-            }
-            Ok(()) => {}
-            Err(why) => collected.notes.push(format!("artifact `{pattern}`: {why}")),
+        let problems = matches(place, pattern, &mut paths);
+        if problems.named.is_empty() && paths.len() == before {
+            collected.notes.push(format!("artifact `{pattern}`: nothing new matches"));
         }
+        problems.tell(&format!("artifact `{pattern}`"), &mut collected.notes);
     }
     let mut bytes = 0_u64;
     let mut left = 0_usize;
+    let mut problems = Problems::default();
     for path in paths {
-        let size = fs::symlink_metadata(place.directory.join(&path)).map_or(0, |metadata| metadata.len());
+        let (file, metadata) = match reach::file(&directory, Path::new(&path)) {
+            Ok(opened) => opened,
+            Err(error) => {
+                problems.add(format!("`{path}`: {error}"));
+                continue;
+            }
+        };
+        let size = metadata.len();
         if collected.entries.len() >= ARTIFACTS_MAX || bytes.saturating_add(size) > place.bytes_max {
             left += 1;
             continue;
         }
-        match copy(place, &path)? {
+        match copy(place.target, &path, &file, &metadata)? {
             Ok(entry) => {
                 bytes += entry.bytes;
                 collected.entries.push(entry);
             }
-            Err(why) => collected.notes.push(format!("artifact `{path}`: {why}")),
+            Err(error) => problems.add(format!("`{path}`: {error}")),
         }
     }
+    problems.tell("artifacts", &mut collected.notes);
     if left > 0 {
         collected.notes.push(format!(
             "{left} artifacts stayed behind: at most {ARTIFACTS_MAX} files and {} bytes are taken",
@@ -83,14 +106,43 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
     Ok(collected)
 }
 
-/// Adds the paths that a pattern matches.
-fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> Result<(), String> {
-    let pattern = check_artifact(pattern).map_err(|_| "leads out of the command's directory".to_owned())?;
-    let matcher = GlobBuilder::new(pattern)
-        .literal_separator(true)
-        .build()
-        .map_err(|error| format!("is no valid pattern: {}", error.kind()))?
-        .compile_matcher();
+/// What kept files from being taken.
+#[derive(Default)]
+struct Problems {
+    named: Vec<String>,
+    more: usize,
+}
+
+impl Problems {
+    fn one(text: impl Into<String>) -> Self {
+        Self { named: vec![text.into()], more: 0 }
+    }
+
+    fn add(&mut self, text: String) {
+        if self.named.len() < NAMED_MAX {
+            self.named.push(text);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn tell(self, whose: &str, notes: &mut Vec<String>) {
+        notes.extend(self.named.into_iter().map(|why| format!("{whose}: {why}")));
+        if self.more > 0 {
+            notes.push(format!("{whose}: {} files more could not be taken", self.more));
+        }
+    }
+}
+
+/// Adds the paths that a pattern matches; gives what kept others from being added.
+fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> Problems {
+    let Ok(pattern) = check_artifact(pattern) else {
+        return Problems::one("leads out of the command's directory");
+    };
+    let matcher = match GlobBuilder::new(pattern).literal_separator(true).build() {
+        Ok(glob) => glob.compile_matcher(),
+        Err(error) => return Problems::one(format!("is no valid pattern: {}", error.kind())),
+    };
     let fixed: PathBuf =
         pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).collect();
     let start = place.directory.join(&fixed);
@@ -99,20 +151,16 @@ fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> Res
         real.zip(place.root.canonicalize().ok()).is_some_and(|(path, root)| path.starts_with(root))
     };
     if fs::symlink_metadata(&start).is_err() {
-        return Ok(());
+        return Problems::default();
     }
     if !inside(&start) {
-        return Err("lies outside of the workspace".into());
+        return Problems::one("lies outside of the workspace");
     }
     walk(place, &start, &matcher, paths)
 }
 
-fn walk(
-    place: Place<'_>,
-    start: &Path,
-    matcher: &GlobMatcher,
-    paths: &mut BTreeSet<String>,
-) -> Result<(), String> {
+fn walk(place: Place<'_>, start: &Path, matcher: &GlobMatcher, paths: &mut BTreeSet<String>) -> Problems {
+    let mut problems = Problems::default();
     let entries = walkdir::WalkDir::new(start)
         .follow_links(false)
         .follow_root_links(false)
@@ -120,34 +168,57 @@ fn walk(
         .filter_entry(|entry| entry.file_name() != ".git");
     for (count, entry) in entries.enumerate() {
         if count == LOOKED_AT_MAX {
-            return Err(format!(
-                "more than {LOOKED_AT_MAX} files would have to be looked at; name a directory"
-            ));
+            problems
+                .add(format!("more than {LOOKED_AT_MAX} files would have to be looked at; name a directory"));
+            break;
         }
-        let entry = entry.map_err(|error| error.to_string())?;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                problems.add(error.to_string());
+                continue;
+            }
+        };
         let Ok(path) = entry.path().strip_prefix(place.directory) else { continue };
         let wanted = || path.ancestors().any(|part| !part.as_os_str().is_empty() && matcher.is_match(part));
         if entry.file_type().is_file() && wanted() {
-            let text = path.to_str().ok_or_else(|| format!("{} is not UTF-8", path.display()))?;
-            if text.len() > PATH_BYTES_MAX {
-                return Err(format!("a path is longer than {PATH_BYTES_MAX} bytes"));
+            match path.to_str() {
+                None => problems.add(format!("the name {} is not UTF-8", path.display())),
+                Some(text) if text.len() > PATH_BYTES_MAX => {
+                    problems.add(format!("a path is longer than {PATH_BYTES_MAX} bytes: {text:.80}…"));
+                }
+                Some(text) => {
+                    paths.insert(text.to_owned());
+                }
             }
-            paths.insert(text.to_owned());
         }
     }
-    Ok(())
+    problems
+}
+
+/// The command's directory, reached from the root through no link.
+fn open_directory(place: Place<'_>) -> io::Result<OwnedFd> {
+    let below = place.directory.strip_prefix(place.root).map_err(io::Error::other)?;
+    reach::enter(reach::directory(place.root, place.follows_root)?, below)
 }
 
 /// Copies a file under its checksum. The outer error is the target's, the inner one the file's.
-fn copy(place: Place<'_>, path: &str) -> Result<Result<ArtifactEntry, String>, WorkspaceError> {
-    let beside = place.target.join("copying");
-    if let Err(error) = fs::copy(place.directory.join(path), &beside) {
+fn copy(
+    target: &Path,
+    path: &str,
+    file: &File,
+    metadata: &Metadata,
+) -> Result<Result<ArtifactEntry, io::Error>, WorkspaceError> {
+    let beside = target.join("copying");
+    let mut into = File::create(&beside).map_err(WorkspaceError::io("creating", &beside))?;
+    // No more than was counted, should it be growing.
+    if let Err(error) = io::copy(&mut file.take(metadata.len()), &mut into) {
         super::checkout::remove(&beside)?;
-        return Ok(Err(error.to_string()));
+        return Ok(Err(error));
     }
-    let executable = fs::metadata(&beside).is_ok_and(|metadata| metadata.permissions().mode() & 0o100 != 0);
+    let executable = metadata.permissions().mode() & 0o100 != 0;
     let (blake3, bytes) = checksum_of(&beside).map_err(WorkspaceError::io("reading", &beside))?;
-    let target = place.target.join(blake3.as_str());
+    let target = target.join(blake3.as_str());
     fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))
         .and_then(|()| fs::rename(&beside, &target))
         .map_err(WorkspaceError::io("writing", &target))?;
@@ -159,7 +230,7 @@ mod tests {
     use super::{Collected, Place, collect};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     struct Made {
         root: tempfile::TempDir,
@@ -186,6 +257,7 @@ mod tests {
             let place = Place {
                 directory: &self.path("work/app"),
                 root: &self.path("work"),
+                follows_root: false,
                 target: &self.path("out"),
                 bytes_max,
             };
@@ -234,6 +306,48 @@ mod tests {
         let all = made.collect(&patterns, 1 << 20);
         assert_eq!(paths(&all), ["a"]);
         assert_eq!(all.notes.len(), patterns.len() - 1, "{:?}", all.notes);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_named_or_read_keeps_no_other_one_back() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        let names: Vec<String> = (0..30).map(|number| format!("out/{number}")).collect();
+        let made = Made::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let bad = |number: u8| made.path("work/app/out").join(OsStr::from_bytes(&[b'b', number, 0xe9]));
+        if fs::write(bad(b'0'), "x").is_err() {
+            eprintln!("SKIPPED: this disk takes no names that are not UTF-8");
+            return;
+        }
+        let all = made.collect(&["out/**"], 1 << 20);
+        assert_eq!(all.entries.len(), names.len());
+        assert!(matches!(all.notes.as_slice(), [one] if one.ends_with("is not UTF-8")), "{:?}", all.notes);
+        (b'a'..=b'z').for_each(|number| fs::write(bad(number), "x").unwrap());
+        let all = made.collect(&["out/**"], 1 << 20);
+        assert_eq!(all.entries.len(), names.len());
+        assert_eq!(
+            (all.notes.len(), all.notes[10].ends_with("17 files more could not be taken")),
+            (11, true)
+        );
+    }
+
+    #[test]
+    fn a_link_that_a_job_puts_in_place_of_its_files_leads_nowhere() {
+        let made = Made::new(&["a", "deep/b"]);
+        fs::create_dir_all(made.path("secret/app/deep")).unwrap();
+        fs::write(made.path("secret/app/deep/key"), "key").unwrap();
+        let (work, app) = (made.path("work"), made.path("work/app"));
+        let replaced = |what: &Path, by: &str| {
+            fs::rename(what, made.path("aside")).unwrap();
+            symlink(made.path(by), what).unwrap();
+            let all = made.collect(&["**", "deep/key"], 1 << 20);
+            fs::remove_file(what).unwrap();
+            fs::rename(made.path("aside"), what).unwrap();
+            all
+        };
+        for all in [replaced(&work, "secret"), replaced(&app, "secret/app")] {
+            assert_eq!((paths(&all).len(), all.notes.len()), (0, 1), "{:?}", all.notes);
+        }
     }
 
     #[test]

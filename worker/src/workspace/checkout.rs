@@ -3,8 +3,9 @@
 
 use super::difference::{Difference, check_all_names};
 use super::error::WorkspaceError;
+use super::leftovers::Files;
 use super::names::Disk;
-use super::visible;
+use super::{reach, visible};
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::write_if_different;
 use buildpool_objects::git::split_nul;
@@ -99,13 +100,13 @@ impl Checkout {
         self.note(&State { tree: None, ..before.clone() })?;
         if clean || !is_warm {
             self.wipe()?;
-            self.change(cache, manifest)?;
-        } else if !self.step(cache, manifest, difference.as_ref())? {
-            match self.change(cache, manifest) {
+            self.change(cache, manifest, disk)?;
+        } else if !self.step(cache, manifest, difference.as_ref(), disk)? {
+            match self.change(cache, manifest, disk) {
                 // Something lies in the way that no rule foresees: then the slow way, which nothing can be in the way of.
                 Err(WorkspaceError::Git(GitError::Failed { .. })) => {
                     self.wipe()?;
-                    self.change(cache, manifest)?;
+                    self.change(cache, manifest, disk)?;
                 }
                 done => done?,
             }
@@ -144,6 +145,7 @@ impl Checkout {
         cache: &ObjectCache,
         manifest: &Manifest,
         difference: Option<&Difference>,
+        disk: Disk,
     ) -> Result<bool, WorkspaceError> {
         let Some(difference) = difference.filter(|difference| !difference.changes_ignore_rules()) else {
             return Ok(false);
@@ -154,14 +156,23 @@ impl Checkout {
         remove(&self.directory.join("index.lock"))?;
         let place = self.place(cache);
         let git = cache.git();
-        let (unchanged, droppings) = std::thread::scope(|scope| {
+        let excludes = self.excludes();
+        let files = self.files(cache, &excludes, disk);
+        let (unchanged, droppings, leftovers) = std::thread::scope(|scope| {
             let droppings = scope.spawn(|| self.droppings(cache));
+            let leftovers = scope.spawn(|| files.look(&difference.before));
             let arguments = ["diff-files", "--quiet", "--no-ext-diff", "--ignore-submodules=all"];
             let unchanged = git.run(&place).args(arguments).output_or_none();
-            (unchanged, droppings.join())
+            (unchanged, droppings.join(), leftovers.join())
         });
-        let (Ok(Some(_)), Ok(Ok(droppings))) = (unchanged, droppings) else { return Ok(false) };
+        let (Ok(Some(_)), Ok(Ok(droppings)), Ok(Ok(leftovers))) = (unchanged, droppings, leftovers) else {
+            return Ok(false);
+        };
+        if leftovers.had_odd_modes() {
+            return Ok(false);
+        }
         self.remove_all(&droppings)?;
+        files.clear(leftovers)?;
         if difference.is_empty() {
             return Ok(true);
         }
@@ -184,11 +195,12 @@ impl Checkout {
     }
 
     /// The way that copes with whatever a job left.
-    fn change(&self, cache: &ObjectCache, manifest: &Manifest) -> Result<(), WorkspaceError> {
+    fn change(&self, cache: &ObjectCache, manifest: &Manifest, disk: Disk) -> Result<(), WorkspaceError> {
         let place = self.place(cache);
         // A git that was ended in the middle leaves it.
         remove(&self.directory.join("index.lock"))?;
         if self.index().exists() {
+            self.set_modes(cache, disk)?;
             // What a job wrote without changing it shall keep its time too.
             cache.git().run(&place).args(["update-index", "-q", "--refresh"]).output_or_none()?;
         }
@@ -198,8 +210,29 @@ impl Checkout {
             .run(&place)
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", tree])
             .output()?;
-        write_if_different(&self.excludes(), manifest.excludes.as_bytes())?;
-        self.remove_all(&self.droppings(cache)?)
+        let excludes = self.excludes();
+        write_if_different(&excludes, manifest.excludes.as_bytes())?;
+        let files = self.files(cache, &excludes, disk);
+        // First, because it opens directories that git could not look into.
+        let leftovers = files.look(&manifest.tree)?;
+        self.remove_all(&self.droppings(cache)?)?;
+        files.clear(leftovers)
+    }
+
+    fn files<'a>(&'a self, cache: &'a ObjectCache, excludes: &'a Path, disk: Disk) -> Files<'a> {
+        Files { git: cache.git(), place: self.place(cache), root: &self.root, excludes, disk }
+    }
+
+    /// Gives files that a job has touched the permissions that git gives them.
+    fn set_modes(&self, cache: &ObjectCache, disk: Disk) -> Result<(), WorkspaceError> {
+        let arguments = ["diff-files", "-z", "--name-only", "--no-ext-diff", "--ignore-submodules=all"];
+        let touched = cache.git().run(&self.place(cache)).args(arguments).output()?;
+        let root = reach::directory(&self.root, false).map_err(WorkspaceError::io("opening", &self.root))?;
+        for path in split_nul(&touched).map(|path| Path::new(OsStr::from_bytes(path))) {
+            reach::set_mode(&root, &self.root, path, |is_executable| disk.mode(is_executable))
+                .map_err(WorkspaceError::io("opening", self.root.join(path)))?;
+        }
+        Ok(())
     }
 
     /// Ignore patterns that are not in the tree.

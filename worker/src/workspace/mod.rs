@@ -7,8 +7,10 @@ pub mod collection;
 mod derived_data;
 mod difference;
 mod error;
+mod leftovers;
 mod names;
 mod pool;
+mod reach;
 mod visible;
 
 pub use collection::SpaceLimits;

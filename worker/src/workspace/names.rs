@@ -12,6 +12,10 @@ pub(super) struct Disk {
     pub(super) utf8_only: bool,
     /// Longest path below the workspace, in bytes.
     pub(super) path_bytes_max: usize,
+    /// Permissions that a new file gets.
+    pub(super) file_mode: u32,
+    /// Permissions that a new directory gets.
+    pub(super) directory_mode: u32,
 }
 
 /// Longest name in a directory, in bytes: what Linux and APFS take.
@@ -39,6 +43,13 @@ pub enum Wrong {
     SameAs(String),
     /// A kind of entry that no snapshot has.
     Mode(u32),
+}
+
+impl Disk {
+    /// Permissions that a file gets when git lays it out.
+    pub(super) const fn mode(self, is_executable: bool) -> u32 {
+        if is_executable { self.directory_mode & 0o777 } else { self.file_mode }
+    }
 }
 
 impl fmt::Display for NameProblem {
@@ -116,8 +127,14 @@ fn is_ignored_by_hfs(c: char) -> bool {
 mod tests {
     use super::{Disk, Wrong, check};
 
-    const LINUX: Disk = Disk { ignores_case: false, utf8_only: false, path_bytes_max: 4000 };
-    const MAC: Disk = Disk { ignores_case: true, utf8_only: true, path_bytes_max: 1000 };
+    const LINUX: Disk = Disk {
+        ignores_case: false,
+        utf8_only: false,
+        path_bytes_max: 4000,
+        file_mode: 0o644,
+        directory_mode: 0o755,
+    };
+    const MAC: Disk = Disk { ignores_case: true, utf8_only: true, path_bytes_max: 1000, ..LINUX };
 
     fn wrong(paths: &[&[u8]], disk: Disk) -> Option<Wrong> {
         check(paths.iter().map(|path| (0o100_644, *path)), disk).err().map(|problem| problem.what)

@@ -14,9 +14,12 @@ use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::spec::Source;
 use buildpool_protocol::transfer::{Manifest, ObjectFormat, ObjectId};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -44,6 +47,8 @@ pub struct Prepared {
     pub derived_data: Option<PathBuf>,
     /// Where git reads the objects of the files' commit; none for what is not in a workspace.
     pub objects: Option<PathBuf>,
+    /// Whether these are the submitter's own files.
+    pub is_in_place: bool,
 }
 
 impl Prepared {
@@ -115,6 +120,26 @@ impl Workspaces {
         Ok(cache)
     }
 
+    /// Keeps every project from being removed as long as it lives.
+    fn share(&self) -> Result<Flock<File>, WorkspaceError> {
+        let path = self.root.join("lock");
+        let file = lock_file(&path)?;
+        Flock::lock(file, FlockArg::LockShared)
+            .map_err(|(_, error)| WorkspaceError::io("locking", path)(error.into()))
+    }
+
+    /// Removes a project that nobody has or is about to have; not now when somebody is laying out files.
+    fn remove_idle(&self, project: &Path) -> Result<(), WorkspaceError> {
+        let path = self.root.join("lock");
+        match Flock::lock(lock_file(&path)?, FlockArg::LockExclusiveNonblock) {
+            Ok(_alone) if checkouts(&project.join("checkouts"), "x").next().is_none() && is_idle(project) => {
+                remove(project)
+            }
+            Ok(_) | Err((_, Errno::EWOULDBLOCK)) => Ok(()),
+            Err((_, error)) => Err(WorkspaceError::io("locking", path)(error.into())),
+        }
+    }
+
     /// What has to be fetched for this source; nothing when all is here.
     ///
     /// # Errors
@@ -122,6 +147,7 @@ impl Workspaces {
     pub fn lacking(&self, source: &Source) -> Result<Option<Lacking>, WorkspaceError> {
         let Source::Snapshot { id, project, head, .. } = source else { return Ok(None) };
         let (tree, head) = parse_ids(id, head.as_deref())?;
+        let _here = self.share()?;
         let cache = self.cache(project, &tree)?;
         if cache.manifest(&tree, head.as_ref()).is_some() {
             return Ok(None);
@@ -151,6 +177,7 @@ impl Workspaces {
         manifest: &Manifest,
         base: Option<&ObjectId>,
     ) -> Result<(), WorkspaceError> {
+        let _here = self.share()?;
         let accepted = self.cache(&manifest.project, &manifest.tree)?.accept(pack, manifest, base);
         remove(pack)?;
         Ok(accepted?)
@@ -176,17 +203,22 @@ impl Workspaces {
                         what: "directory, which must be absolute in place,",
                     });
                 }
-                Ok(Prepared { root: directory.clone(), directory, derived_data: None, objects: None })
+                let root = directory.clone();
+                Ok(Prepared { root, directory, derived_data: None, objects: None, is_in_place: true })
             }
             Source::Empty => {
                 let directory = attempt_directory.join("empty");
                 remove(&directory)?;
                 fs::create_dir_all(&directory).map_err(WorkspaceError::io("creating", &directory))?;
-                Ok(Prepared { root: directory.clone(), directory, derived_data: None, objects: None })
+                let root = directory.clone();
+                Ok(Prepared { root, directory, derived_data: None, objects: None, is_in_place: false })
             }
             Source::Snapshot { id, project, directory, head } => {
                 let (tree, head) = parse_ids(id, head.as_deref())?;
+                let _here = self.share()?;
                 let cache = self.cache(project, &tree)?;
+                // Tidied neither before the checkout says which tree it needs.
+                let _objects = cache.hold()?;
                 let manifest = cache
                     .manifest(&tree, head.as_ref())
                     .ok_or_else(|| WorkspaceError::Missing(tree.clone()))?;
@@ -203,6 +235,7 @@ impl Workspaces {
                         derived_data: Some(checkout.derived_data()),
                         root: checkout.root,
                         objects: Some(objects),
+                        is_in_place: false,
                     }),
                     Err(error) => {
                         remove(&checkout.directory.join("lease"))?;
@@ -258,8 +291,13 @@ impl Workspaces {
         target: &Path,
         bytes_max: u64,
     ) -> Result<Collected, WorkspaceError> {
-        let place =
-            artifacts::Place { directory: &prepared.directory, root: &prepared.root, target, bytes_max };
+        let place = artifacts::Place {
+            directory: &prepared.directory,
+            root: &prepared.root,
+            follows_root: prepared.is_in_place,
+            target,
+            bytes_max,
+        };
         artifacts::collect(place, patterns)
     }
 
@@ -346,7 +384,13 @@ impl Workspaces {
         for checkout in choose(free_ones, total, free_bytes(&self.root)?, now(), limits) {
             if take_lease(&checkout.directory, "removing")? {
                 tracing::info!(directory = %checkout.directory.display(), "removing a workspace to make space");
-                remove(&checkout.directory)?;
+                // Out of the way at once: one that is half removed could be taken.
+                let project = checkout.directory.ancestors().nth(2).unwrap_or(&self.root);
+                let aside = project.join("removed");
+                remove(&aside)?;
+                fs::rename(&checkout.directory, &aside)
+                    .map_err(WorkspaceError::io("removing", &checkout.directory))?;
+                remove(&aside)?;
             }
         }
         for project in self.projects() {
@@ -356,13 +400,13 @@ impl Workspaces {
     }
 
     fn tidy(&self, project: &Path) -> Result<(), WorkspaceError> {
+        // Left by a worker that ended while it removed it.
+        remove(&project.join("removed"))?;
         let own: Vec<Checkout> = checkouts(&project.join("checkouts"), "x").collect();
-        if own.iter().any(|checkout| lease_of(&checkout.directory).is_some()) {
-            return Ok(());
-        }
         if own.is_empty() && is_idle(project) {
-            return remove(project);
+            return self.remove_idle(project);
         }
+        // Those that jobs have among them: their git reads these objects. One that is being laid out holds the cache.
         let pinned: Vec<ObjectId> = own.iter().filter_map(|checkout| checkout.state().tree).collect();
         for (name, format) in [("objects", ObjectFormat::Sha1), ("objects-sha256", ObjectFormat::Sha256)] {
             if project.join(name).is_dir() {
@@ -381,11 +425,22 @@ impl Workspaces {
 
 /// A project without checkouts whose objects were not used for a day.
 fn is_idle(project: &Path) -> bool {
-    let used = ["objects/snapshots", "objects-sha256/snapshots", "project"]
-        .iter()
-        .filter_map(|name| fs::metadata(project.join(name)).and_then(|metadata| metadata.modified()).ok())
+    let records = ["objects/snapshots", "objects-sha256/snapshots"].map(|name| project.join(name));
+    // A use of a snapshot changes its record's time.
+    let inside = records.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
+    let used = inside
+        .map(|entry| entry.path())
+        .chain(records.iter().cloned())
+        .chain([project.join("project")])
+        .filter_map(|path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok())
         .max();
     used.is_some_and(|used| SystemTime::now().duration_since(used).is_ok_and(|idle| idle.as_secs() > 86_400))
+}
+
+fn lock_file(path: &Path) -> Result<File, WorkspaceError> {
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    options.open(path).map_err(WorkspaceError::io("opening", path))
 }
 
 fn checkouts(home: &Path, name: &str) -> impl Iterator<Item = Checkout> + use<> {
@@ -459,16 +514,28 @@ fn inside(root: &Path, directory: &str) -> Result<PathBuf, WorkspaceError> {
 
 /// What the disk can do, found out by trying.
 fn probe(root: &Path) -> Result<Disk, WorkspaceError> {
-    let (upper, lower) = (root.join(".CASE"), root.join(".case"));
+    let (upper, lower, directory) = (root.join(".CASE"), root.join(".case"), root.join(".directory"));
+    remove(&upper)?;
     fs::write(&upper, "").map_err(WorkspaceError::io("writing", &upper))?;
     let ignores_case = lower.exists();
+    let mode = |path: &Path| {
+        let metadata = fs::symlink_metadata(path).map_err(WorkspaceError::io("looking at", path))?;
+        Ok::<_, WorkspaceError>(metadata.permissions().mode() & 0o7777)
+    };
+    let file_mode = mode(&upper)?;
     remove(&upper)?;
+    remove(&directory)?;
+    fs::create_dir(&directory).map_err(WorkspaceError::io("creating", &directory))?;
+    let directory_mode = mode(&directory)?;
+    remove(&directory)?;
     // Below a checkout, with what build tools add.
     let longest = if cfg!(target_os = "macos") { 1024 } else { 4096 };
     Ok(Disk {
         ignores_case,
         utf8_only: cfg!(target_os = "macos"),
         path_bytes_max: longest - 120 - root.as_os_str().len().min(longest / 2),
+        file_mode,
+        directory_mode,
     })
 }
 

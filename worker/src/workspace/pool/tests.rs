@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+mod left;
 mod quick;
 
 /// A user's repository, a worker's workspaces, and the way between.

@@ -1,0 +1,193 @@
+//! What a job left that git does not list among untracked files: repositories inside of the files, pipes and sockets, empty
+//! directories, and permissions. A repository above all must not stay: its configuration would run commands in the next
+//! job's `git status`. Only directories of the tree are walked; what is ignored stays as it is, so nothing below is looked at.
+
+use super::checkout::remove;
+use super::error::WorkspaceError;
+use super::names::Disk;
+use buildpool_objects::git::split_nul;
+use buildpool_objects::{Git, GitError, Place};
+use buildpool_protocol::transfer::ObjectId;
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The files of a checkout, and how git sees them.
+pub(super) struct Files<'a> {
+    pub(super) git: &'a Git,
+    /// For commands on these files.
+    pub(super) place: Place,
+    pub(super) root: &'a Path,
+    /// Ignore patterns that are not in the tree.
+    pub(super) excludes: &'a Path,
+    pub(super) disk: Disk,
+}
+
+/// What was found. Paths are relative to the root.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// To be removed with all that is in them.
+    certain: Vec<PathBuf>,
+    /// Directories that are not the tree's, and what is neither file nor link nor directory; none of them ignored.
+    doubtful: Vec<PathBuf>,
+    /// Directories of submodules that are not there.
+    missing: Vec<PathBuf>,
+    /// Whether directories had other permissions than git gives, so that what is in them may not have been seen.
+    had_odd_modes: bool,
+}
+
+/// The directories of a tree.
+struct Directories {
+    of_files: HashSet<PathBuf>,
+    /// Those that stand for a submodule, which is not in the tree.
+    of_submodules: BTreeSet<PathBuf>,
+}
+
+impl Files<'_> {
+    /// Looks for them in the directories of this tree, and gives these the permissions that they should have.
+    pub(super) fn look(&self, tree: &ObjectId) -> Result<Leftovers, WorkspaceError> {
+        let directories = self.directories(tree)?;
+        let mut found = Leftovers::default();
+        found.had_odd_modes |= self.set_mode(self.root)?;
+        let mut open = vec![PathBuf::new()];
+        while let Some(directory) = open.pop() {
+            let path = self.root.join(&directory);
+            for entry in fs::read_dir(&path).map_err(WorkspaceError::io("listing", &path))? {
+                let entry = entry.map_err(WorkspaceError::io("listing", &path))?;
+                let kind = entry.file_type().map_err(WorkspaceError::io("looking at", entry.path()))?;
+                let name = entry.file_name();
+                let below = directory.join(&name);
+                if self.is_gits(&name) {
+                    // The one at the top is the workspace's own.
+                    if !directory.as_os_str().is_empty() {
+                        found.certain.push(below);
+                    }
+                } else if kind.is_dir() && directories.of_files.contains(&below) {
+                    found.had_odd_modes |= self.set_mode(&entry.path())?;
+                    open.push(below);
+                } else if kind.is_dir() && directories.of_submodules.contains(&below) {
+                    found.had_odd_modes |= self.set_mode(&entry.path())?;
+                    let inner = fs::read_dir(entry.path()).map_err(WorkspaceError::io("listing", &path))?;
+                    found.certain.extend(inner.flatten().map(|entry| below.join(entry.file_name())));
+                } else if kind.is_dir() || !(kind.is_file() || kind.is_symlink()) {
+                    found.doubtful.push(below);
+                }
+            }
+        }
+        let is_missing = |path: &&PathBuf| self.root.join(path).symlink_metadata().is_err();
+        found.missing = directories.of_submodules.iter().filter(is_missing).cloned().collect();
+        found.doubtful = self.without_ignored(found.doubtful)?;
+        Ok(found)
+    }
+
+    fn directories(&self, tree: &ObjectId) -> Result<Directories, GitError> {
+        let arguments = ["ls-tree", "-r", "-d", "-z", tree.as_str()];
+        let listed = self.git.run(&self.place).args(arguments).output()?;
+        let mut found = Directories { of_files: HashSet::new(), of_submodules: BTreeSet::new() };
+        for line in split_nul(&listed) {
+            let cut = line.iter().position(|byte| *byte == b'\t').unwrap_or(line.len());
+            let path = PathBuf::from(OsStr::from_bytes(line.get(cut + 1..).unwrap_or_default()));
+            if line.starts_with(b"160000 ") {
+                found.of_submodules.insert(path);
+            } else {
+                found.of_files.insert(path);
+            }
+        }
+        Ok(found)
+    }
+
+    fn is_gits(&self, name: &OsStr) -> bool {
+        if self.disk.ignores_case { name.eq_ignore_ascii_case(".git") } else { name == ".git" }
+    }
+
+    /// Whether it had others.
+    fn set_mode(&self, directory: &Path) -> Result<bool, WorkspaceError> {
+        let metadata = directory.symlink_metadata().map_err(WorkspaceError::io("looking at", directory))?;
+        let is_odd = metadata.permissions().mode() & 0o7777 != self.disk.directory_mode;
+        if is_odd {
+            let wanted = fs::Permissions::from_mode(self.disk.directory_mode);
+            fs::set_permissions(directory, wanted).map_err(WorkspaceError::io("opening", directory))?;
+        }
+        Ok(is_odd)
+    }
+
+    fn without_ignored(&self, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, GitError> {
+        if paths.is_empty() {
+            return Ok(paths);
+        }
+        let mut excludes = OsString::from("core.excludesFile=");
+        excludes.push(self.excludes);
+        let list = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+        let question = ["--literal-pathspecs", "check-ignore", "--no-index", "-z", "--stdin"].map(OsStr::new);
+        let call = self.git.run(&self.place).args([OsStr::new("-c"), &excludes]).args(question).input(list);
+        let ignored = call.output_or_none()?.unwrap_or_default();
+        let ignored: HashSet<&Path> =
+            split_nul(&ignored).map(|path| Path::new(OsStr::from_bytes(path))).collect();
+        Ok(paths.into_iter().filter(|path| !ignored.contains(path.as_path())).collect())
+    }
+
+    /// Removes what was found, after untracked files went.
+    pub(super) fn clear(&self, found: Leftovers) -> Result<(), WorkspaceError> {
+        for path in &found.certain {
+            remove(&self.root.join(path))?;
+        }
+        for path in found.missing {
+            let path = self.root.join(path);
+            fs::create_dir_all(&path).map_err(WorkspaceError::io("creating", &path))?;
+        }
+        let mut inside = Vec::new();
+        for path in found.doubtful {
+            self.list(&path, &mut inside)?;
+        }
+        let mut directories = Vec::new();
+        for path in self.without_ignored(inside)? {
+            let path = self.root.join(path);
+            match path.symlink_metadata() {
+                Ok(metadata) if metadata.is_dir() => directories.push(path),
+                Ok(_) => remove(&path)?,
+                // Something above it went.
+                Err(_) => {}
+            }
+        }
+        // The inner ones first; one that has what is ignored in it stays.
+        for directory in directories.iter().rev() {
+            fs::remove_dir(directory).ok();
+        }
+        Ok(())
+    }
+
+    /// Adds a path and, of a directory, all directories and odd files in it, outer ones first. Repositories and what can't be
+    /// looked into go at once.
+    fn list(&self, path: &Path, into: &mut Vec<PathBuf>) -> Result<(), WorkspaceError> {
+        let mut walk = walkdir::WalkDir::new(self.root.join(path)).follow_links(false).into_iter();
+        while let Some(entry) = walk.next() {
+            // Gone with the untracked files that were in it.
+            let Ok(entry) = entry else { continue };
+            let kind = entry.file_type();
+            if kind.is_file() || kind.is_symlink() {
+                continue;
+            }
+            let is_closed = kind.is_dir()
+                && entry.metadata().is_ok_and(|found| found.permissions().mode() & 0o700 != 0o700);
+            if self.is_gits(entry.file_name()) || is_closed {
+                remove(entry.path())?;
+                if kind.is_dir() {
+                    walk.skip_current_dir();
+                }
+            } else if let Ok(below) = entry.path().strip_prefix(self.root) {
+                into.push(below.to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Leftovers {
+    /// Whether something may lie where git could not look.
+    pub(super) const fn had_odd_modes(&self) -> bool {
+        self.had_odd_modes
+    }
+}

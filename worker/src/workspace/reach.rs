@@ -1,0 +1,90 @@
+//! Reaching what lies below a directory through no link, whatever a job has put on the way.
+
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, mode_t};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// How a directory is opened to reach what is in it.
+const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_CLOEXEC);
+
+/// Opens a directory; only with `follows` may a link stand for it.
+pub(super) fn directory(path: &Path, follows: bool) -> io::Result<OwnedFd> {
+    let link = if follows { OFlag::empty() } else { OFlag::O_NOFOLLOW };
+    Ok(open(path, DIRECTORY | link, Mode::empty())?)
+}
+
+/// A directory below another one.
+pub(super) fn enter(mut directory: OwnedFd, below: &Path) -> io::Result<OwnedFd> {
+    for part in below.components() {
+        directory = openat(&directory, part.as_os_str(), DIRECTORY | OFlag::O_NOFOLLOW, Mode::empty())?;
+    }
+    Ok(directory)
+}
+
+/// A regular file below a directory.
+pub(super) fn file(directory: &OwnedFd, path: &Path) -> io::Result<(File, Metadata)> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = enter(directory.try_clone()?, path.parent().unwrap_or(Path::new("")))?;
+    // A pipe would let its reader wait.
+    let how = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = File::from(openat(&parent, name, how, Mode::empty())?);
+    let metadata = file.metadata()?;
+    if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+/// Gives a regular file below a directory the permissions that `wanted` says for an executable one or another; leaves alone
+/// what is none, is gone or can't be reached.
+pub(super) fn set_mode(
+    directory: &OwnedFd,
+    root: &Path,
+    path: &Path,
+    wanted: impl Fn(bool) -> u32,
+) -> io::Result<()> {
+    let (Some(name), Ok(metadata)) = (path.file_name(), root.join(path).symlink_metadata()) else {
+        return Ok(());
+    };
+    let mode = metadata.permissions().mode() & 0o7777;
+    let wanted = wanted(mode & 0o100 != 0);
+    if !metadata.is_file() || mode == wanted {
+        return Ok(());
+    }
+    let Ok(parent) = enter(directory.try_clone()?, path.parent().unwrap_or(Path::new(""))) else {
+        return Ok(());
+    };
+    let bits = Mode::from_bits_truncate(wanted as mode_t);
+    Ok(fchmodat(&parent, name, bits, FchmodatFlags::FollowSymlink)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{directory, file};
+    use nix::sys::stat::Mode;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    #[test]
+    fn a_file_is_reached_through_no_link_and_a_pipe_is_none() {
+        let root = tempfile::tempdir().unwrap();
+        let (inside, outside) = (root.path().join("inside"), root.path().join("outside"));
+        for place in [&inside, &outside] {
+            fs::create_dir_all(place.join("deep")).unwrap();
+            fs::write(place.join("deep/file"), "x").unwrap();
+        }
+        symlink(outside.join("deep"), inside.join("link")).unwrap();
+        symlink(outside.join("deep/file"), inside.join("file-link")).unwrap();
+        nix::unistd::mkfifo(&inside.join("pipe"), Mode::S_IRUSR).unwrap();
+        let open = directory(&inside, false).unwrap();
+        file(&open, Path::new("deep/file")).unwrap();
+        for path in ["link/file", "file-link", "pipe", "deep", "..", "none"] {
+            assert!(file(&open, Path::new(path)).is_err(), "{path}");
+        }
+        symlink(&inside, root.path().join("to-inside")).unwrap();
+        assert!(directory(&root.path().join("to-inside"), false).is_err());
+        directory(&root.path().join("to-inside"), true).unwrap();
+    }
+}
