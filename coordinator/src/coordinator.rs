@@ -15,8 +15,7 @@ use crate::store::{Logs, Lookup, Retention, Store, StoreError};
 use crate::tls::{Tls, TlsError, TlsSource};
 use crate::transfer::TransferStore;
 use buildpool_pool::{Input, Pool};
-use buildpool_protocol::spec::Source;
-use buildpool_protocol::transfer::ObjectId;
+use buildpool_protocol::transfer::SnapshotName;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -287,12 +286,9 @@ async fn tidy_transfers(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(RETAIN_EVERY).await;
         let live = shared.runtime.all_live(0).await;
-        let pinned: Vec<ObjectId> = live
+        let pinned: Vec<SnapshotName> = live
             .iter()
-            .filter_map(|live| match &live.record.spec.source {
-                Source::Snapshot { id, .. } => id.parse().ok(),
-                Source::InPlace { .. } | Source::Empty => None,
-            })
+            .filter_map(|live| SnapshotName::of(&live.record.spec.source).ok().flatten())
             .collect();
         let shared = shared.clone();
         // Ended only by the end of the coordinator.

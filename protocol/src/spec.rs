@@ -78,6 +78,9 @@ pub enum Source {
         directory: String,
         /// The commit that HEAD pointed at, where there is one.
         head: Option<String>,
+        /// The checksum of its manifest: branch, tags and ignore patterns belong to a snapshot, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        manifest: Option<String>,
     },
     /// An empty directory.
     Empty,

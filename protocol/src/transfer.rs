@@ -9,6 +9,7 @@
 use crate::error::{ErrorCode, LinkError};
 use crate::ids::Lease;
 use crate::limits;
+use crate::spec::Source;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -186,6 +187,32 @@ pub struct Manifest {
     pub bytes: u64,
 }
 
+/// By what a job and a worker ask for a snapshot.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct SnapshotName {
+    /// The working tree.
+    pub tree: ObjectId,
+    /// The commit that was checked out.
+    pub head: Option<ObjectId>,
+    /// The checksum of its manifest. None from a peer that does not name it: then whichever of these was used last.
+    pub manifest: Option<Checksum>,
+}
+
+impl SnapshotName {
+    /// The snapshot that a job runs on; none for a job on other files.
+    ///
+    /// # Errors
+    /// When what names it is no id or checksum.
+    pub fn of(source: &Source) -> Result<Option<Self>, NotHexadecimal> {
+        let Source::Snapshot { id, head, manifest, .. } = source else { return Ok(None) };
+        Ok(Some(Self {
+            tree: id.parse()?,
+            head: head.as_deref().map(str::parse).transpose()?,
+            manifest: manifest.as_deref().map(str::parse).transpose()?,
+        }))
+    }
+}
+
 /// What git answers from in a workspace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Head {
@@ -337,10 +364,14 @@ pub enum Message {
     Want {
         /// Of the offer.
         channel: u32,
-        /// The tree of `bases` to build on, if one is here.
+        /// The tree to build on, if one of `bases` or the snapshot's own is here.
         base: Option<ObjectId>,
         /// Whether the commit at `head` is here, with all that belongs to it.
         head: bool,
+        /// What is not here of the commit at `head`: the commit, its tree, its history, its tags. None from a coordinator that
+        /// does not look, whose word for the commit says nothing of history and tags; and where it would be long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lacks: Option<Vec<ObjectId>>,
     },
     /// Worker: send me this snapshot. Answered by `begin` or `failed`.
     FetchSnapshot {
@@ -355,8 +386,15 @@ pub enum Message {
         head: Option<ObjectId>,
         /// Trees that are here, the most recently used one first.
         trees: Vec<ObjectId>,
-        /// Commits that are here with all that belongs to them.
+        /// Commits that are here with all that belongs to them, as workers once counted them. Not looked at any more, and empty:
+        /// of one commit there can be more and less history.
         heads: Vec<ObjectId>,
+        /// The checksum of its manifest; if absent, the one of this tree and commit that was used last.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        manifest: Option<Checksum>,
+        /// Snapshots that are here, by the checksums of their manifests.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        known: Vec<Checksum>,
     },
     /// Client: send me this artifact. Answered by `begin` or `failed`.
     FetchArtifact {
@@ -444,6 +482,33 @@ mod tests {
             files: 3,
             bytes: 12,
         }
+    }
+
+    #[test]
+    fn peers_that_do_not_name_manifests_are_understood() {
+        let want = br#"{"step":"want","channel":1,"base":null,"head":true}"#;
+        let id = "a".repeat(40).parse::<ObjectId>().unwrap();
+        let expected = Message::Want { channel: 1, base: None, head: true, lacks: None };
+        assert_eq!(decode_control::<Message>(std::str::from_utf8(want).unwrap()).unwrap(), expected);
+        let fetch = format!(
+            r#"{{"step":"fetch_snapshot","channel":1,"project":"p","tree":"{id}","head":null,"trees":[],"heads":["{id}"]}}"#
+        );
+        let expected = Message::FetchSnapshot {
+            channel: 1,
+            project: "p".into(),
+            tree: id.clone(),
+            head: None,
+            trees: vec![],
+            heads: vec![id],
+            manifest: None,
+            known: vec![],
+        };
+        assert_eq!(decode_control::<Message>(&fetch).unwrap(), expected);
+        assert_eq!(
+            encode_control(&expected).unwrap(),
+            fetch,
+            "and what they do not know is not sent without need"
+        );
     }
 
     #[test]

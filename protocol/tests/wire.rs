@@ -67,6 +67,7 @@ fn spec() -> JobSpec {
         project: "app".into(),
         directory: "ios".into(),
         head: None,
+        manifest: None,
     };
     JobSpec {
         env: BTreeMap::from([("LANG".into(), "C".into())]),

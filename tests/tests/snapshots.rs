@@ -192,3 +192,68 @@ fn on_the_local_pool_a_job_is_isolated_when_it_is_asked_for() {
     place.buildpool(&["run", "--", "sh", "-c", "echo b > b"]).expect(0);
     assert!(top.join("b").exists());
 }
+
+/// What a build may ask git, in one text.
+const QUESTIONS: &str = "git describe; git describe --tags --always --dirty; git rev-parse --abbrev-ref HEAD; \
+                         git log -1 --format=%s; git log --format=%h >/dev/null && echo whole; \
+                         git status --porcelain";
+
+/// What git says here.
+fn said(top: &Path) -> String {
+    let mut command = Command::new("sh");
+    command.args(["-c", QUESTIONS]).current_dir(top);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+/// What it says to a job that is asked for here.
+fn said_to_a_job(pool: &Pool, top: &Path, arguments: &[&str]) -> String {
+    let all = [&["run"], arguments, &["--", "sh", "-c", QUESTIONS]].concat();
+    let output = pool.command(&all).current_dir(top).output().unwrap();
+    buildpool_tests::Finished::from(output).expect(0).out()
+}
+
+#[test]
+fn git_answers_for_this_call_whatever_was_sent_before() {
+    let pool = Pool::start(1);
+    let origin = project(&pool);
+    for name in ["second", "third"] {
+        fs::write(origin.join("name"), name).unwrap();
+        git(&origin, &["commit", "-qam", name]);
+    }
+    git(&origin, &["tag", "-am", "one", "v1.1", "HEAD~1"]);
+    let url = format!("file://{}", origin.display());
+    let (shallow, full) = (pool.place().home().join("shallow"), pool.place().home().join("full"));
+    git(&pool.place().home(), &["clone", "-q", "--depth", "1", &url, shallow.to_str().unwrap()]);
+    git(&pool.place().home(), &["clone", "-q", &url, full.to_str().unwrap()]);
+    for clone in [&shallow, &full] {
+        // Both are one project, and share what was sent.
+        git(clone, &["remote", "set-url", "origin", "https://example.org/team/app.git"]);
+        assert_eq!(said_to_a_job(&pool, clone, &[]), said(clone), "{}", clone.display());
+    }
+    let changes: [(&str, &dyn Fn()); 5] = [
+        ("a file", &|| fs::write(full.join("untracked"), "x").unwrap()),
+        ("a tag", &|| drop(git(&full, &["tag", "-am", "two", "v2"]))),
+        ("a branch", &|| drop(git(&full, &["switch", "-q", "-c", "other"]))),
+        ("a tag less", &|| drop(git(&full, &["tag", "-d", "v2"]))),
+        ("more history", &|| drop(git(&shallow, &["fetch", "-q", "--unshallow", "--tags", &url]))),
+    ];
+    for (what, change) in changes {
+        change();
+        for clone in [&full, &shallow] {
+            assert_eq!(said_to_a_job(&pool, clone, &[]), said(clone), "after {what} in {}", clone.display());
+        }
+    }
+    git(&full, &["tag", "-am", "three", "v3"]);
+    let committed = said_to_a_job(&pool, &full, &["--ref", "HEAD"]);
+    assert!(committed.starts_with("v3\nv3\nHEAD\nthird\nwhole\n"), "{committed}");
+
+    // An ignore pattern that is not in the tree.
+    fs::write(full.join(".git/info/exclude"), "/prod\n").unwrap();
+    let run = |command: &str| {
+        let output = pool.command(&["run", "--", "sh", "-c", command]).current_dir(&full).output().unwrap();
+        buildpool_tests::Finished::from(output).expect(0).out()
+    };
+    run("mkdir prod && echo warm > prod/made");
+    assert_eq!(run("cat prod/made"), "warm\n");
+}

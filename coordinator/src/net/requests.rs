@@ -21,7 +21,7 @@ use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::Source;
-use buildpool_protocol::transfer::ObjectId;
+use buildpool_protocol::transfer::SnapshotName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -179,13 +179,12 @@ pub(crate) async fn submit(
 
 /// A job waits for workers, not for files: they are here before it is accepted.
 async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Result<(), LinkError> {
-    let Source::Snapshot { id, project, head, .. } = &message.spec.source else { return Ok(()) };
+    let Source::Snapshot { id, project, .. } = &message.spec.source else { return Ok(()) };
     let invalid =
         |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));
-    let tree: ObjectId = id.parse().map_err(invalid)?;
-    let head: Option<ObjectId> = head.as_deref().map(str::parse).transpose().map_err(invalid)?;
+    let Some(name) = SnapshotName::of(&message.spec.source).map_err(invalid)? else { return Ok(()) };
     let (store, project) = (shared.transfers.clone(), project.clone());
-    let has = tokio::task::spawn_blocking(move || store.has(&project, &tree, head.as_ref())).await;
+    let has = tokio::task::spawn_blocking(move || store.has(&project, &name)).await;
     if has.unwrap_or(false) {
         return Ok(());
     }

@@ -4,12 +4,12 @@ use super::peer::{Channel, Who};
 use super::store::Fetch;
 use crate::shared::Shared;
 use crate::store::Lookup;
-use buildpool_objects::CacheError;
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, PumpError};
+use buildpool_objects::{CacheError, record};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease};
 use buildpool_protocol::limits::{ARTIFACTS_BYTES_MAX, BASES_MAX, PATH_BYTES_MAX, TRANSFER_BYTES_MAX};
-use buildpool_protocol::transfer::{Checksum, Manifest, Message, ObjectId, Subject};
+use buildpool_protocol::transfer::{Checksum, Manifest, Message, ObjectId, SnapshotName, Subject};
 use std::sync::Arc;
 
 /// Whether a step begins a transfer, from this side.
@@ -39,8 +39,9 @@ pub(super) async fn serve(
         (Who::Client { .. }, Message::FetchArtifact { job, path, .. }) => {
             artifact_out(shared, channel, &job, &path).await
         }
-        (Who::Worker(_), Message::FetchSnapshot { project, tree, head, trees, heads, .. }) => {
-            snapshot_out(shared, channel, Fetch { project, tree, head, trees, heads }).await
+        (Who::Worker(_), Message::FetchSnapshot { project, tree, head, trees, manifest, known, .. }) => {
+            let name = SnapshotName { tree, head, manifest };
+            snapshot_out(shared, channel, Fetch { project, name, trees, known }).await
         }
         (
             Who::Worker(session),
@@ -78,19 +79,26 @@ async fn offer(
     let (store, offered) = (shared.transfers.clone(), manifest.clone());
     let lacks = blocking(move || {
         let cache = store.cache(&offered.project, offered.tree.format())?;
-        let head = offered.head.as_ref().map(|head| &head.commit);
-        if cache.manifest(&offered.tree, head).is_some() {
-            // Its branch or its ignore patterns may be others now.
-            cache.renew(&offered)?;
+        if cache.manifest(&record::name(&offered)).is_some() {
             return Ok(None);
         }
-        let base = bases.into_iter().find(|base| cache.has_tree(base));
-        Ok(Some((base, head.is_none_or(|commit| cache.has_head(commit)))))
+        let trees = std::iter::once(offered.tree.clone()).chain(bases);
+        let base = trees.into_iter().find(|base| cache.has_tree(base));
+        let lacks = cache.lacks(&offered)?;
+        if lacks.is_empty() && base.as_ref() == Some(&offered.tree) {
+            // Only its branch or its ignore patterns are new.
+            cache.adopt(&offered)?;
+            return Ok(None);
+        }
+        Ok(Some((base, lacks)))
     });
-    let Some((base, head)) = lacks.await? else {
+    let Some((base, lacks)) = lacks.await? else {
         return finish(channel).await;
     };
-    say(channel, Message::Want { channel: number, base, head }).await?;
+    let head = lacks.is_empty();
+    // A list that is long would cost more than what it spares.
+    let lacks = Some(lacks).filter(|lacks| lacks.len() <= BASES_MAX);
+    say(channel, Message::Want { channel: number, base, head, lacks }).await?;
     let (subject, blake3, length) = match channel.next().await {
         Ok(Event::Step(Message::Begin { subject, blake3, length, .. })) => (subject, blake3, length),
         Ok(Event::Step(Message::Failed { .. })) | Err(_) => return Ok(()),

@@ -4,11 +4,10 @@
 use buildpool_objects::cache::{ObjectCache, project_key};
 use buildpool_objects::incoming::{checksum, remove_stale};
 use buildpool_objects::pack::PackFile;
-use buildpool_objects::{CacheError, Git, GitError};
+use buildpool_objects::{CacheError, Git, GitError, record};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
-use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId};
-use std::collections::BTreeSet;
+use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,10 +27,9 @@ pub(crate) struct TransferStore {
 /// What a worker asks for.
 pub(crate) struct Fetch {
     pub(crate) project: String,
-    pub(crate) tree: ObjectId,
-    pub(crate) head: Option<ObjectId>,
+    pub(crate) name: SnapshotName,
     pub(crate) trees: Vec<ObjectId>,
-    pub(crate) heads: Vec<ObjectId>,
+    pub(crate) known: Vec<Checksum>,
 }
 
 impl TransferStore {
@@ -56,27 +54,27 @@ impl TransferStore {
     }
 
     /// Whether a snapshot is here whole. Counts as a use of it.
-    pub(crate) fn has(&self, project: &str, tree: &ObjectId, head: Option<&ObjectId>) -> bool {
-        ObjectCache::holds(&self.project(project, tree.format()), tree, head)
+    pub(crate) fn has(&self, project: &str, name: &SnapshotName) -> bool {
+        ObjectCache::holds(&self.project(project, name.tree.format()), name)
     }
 
     /// Makes the pack for a worker. The same question gives the same file, so that a transfer can go on after a cut.
     pub(crate) fn pack(&self, fetch: &Fetch) -> Result<(PackFile, Manifest, Option<ObjectId>), CacheError> {
-        let cache = self.cache(&fetch.project, fetch.tree.format())?;
-        let (trees, heads) = (bounded(&fetch.trees), bounded(&fetch.heads));
-        let question = format!("{} {} {:?} {trees:?} {heads:?}", fetch.project, fetch.tree, fetch.head);
+        let cache = self.cache(&fetch.project, fetch.name.tree.format())?;
+        let (trees, known) = (bounded(&fetch.trees), bounded(&fetch.known));
+        let manifest =
+            cache.manifest(&fetch.name).ok_or_else(|| CacheError::Unknown(fetch.name.tree.clone()))?;
+        let name = record::name(&manifest);
+        let question = format!("{} {name:?} {trees:?} {known:?}", fetch.project);
         let outgoing = self.root.join("outgoing");
         fs::create_dir_all(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
-        let name = checksum(&blake3::hash(question.as_bytes()));
-        let path = outgoing.join(format!("{name}.pack"));
-        let wanted = (&fetch.tree, fetch.head.as_ref());
-        let manifest =
-            cache.manifest(wanted.0, wanted.1).ok_or_else(|| CacheError::Unknown(fetch.tree.clone()))?;
+        let path = outgoing.join(format!("{}.pack", checksum(&blake3::hash(question.as_bytes()))));
         if let Ok((blake3, length)) = buildpool_objects::incoming::checksum_of(&path) {
             let base = trees.iter().find(|base| cache.has_tree(base)).cloned();
             return Ok((PackFile { path, blake3, length }, manifest, base));
         }
-        cache.pack(wanted, trees, heads, &path)
+        // By what the worker asked for: of an earlier version's record the name is another one.
+        cache.pack(&fetch.name, trees, known, &path)
     }
 
     /// Where an artifact lies.
@@ -99,7 +97,7 @@ impl TransferStore {
 
     /// Removes what nobody can ask for any more: artifacts of jobs that are not known, snapshots that were not used for
     /// long, what was never finished. Blocks.
-    pub(crate) fn tidy(&self, pinned: &[ObjectId], is_known: impl Fn(JobId) -> bool) {
+    pub(crate) fn tidy(&self, pinned: &[SnapshotName], is_known: impl Fn(JobId) -> bool) {
         let now = SystemTime::now();
         remove_stale(&self.incoming(), STALE_AFTER, now);
         remove_stale(&self.root.join("outgoing"), STALE_AFTER, now);
@@ -118,11 +116,11 @@ impl TransferStore {
     }
 }
 
-fn bounded(ids: &[ObjectId]) -> &[ObjectId] {
+fn bounded<T>(ids: &[T]) -> &[T] {
     &ids[..ids.len().min(BASES_MAX)]
 }
 
-fn tidy_project(directory: &Path, pinned: &[ObjectId], now: SystemTime) -> Result<(), CacheError> {
+fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> Result<(), CacheError> {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let format = if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
     let records: Vec<SystemTime> = fs::read_dir(directory.join("snapshots"))
@@ -133,14 +131,14 @@ fn tidy_project(directory: &Path, pinned: &[ObjectId], now: SystemTime) -> Resul
         .collect();
     let used = records.into_iter().max();
     let cache = ObjectCache::open(Git::find()?, directory, format)?;
-    let trees: BTreeSet<ObjectId> = cache.manifests().into_iter().map(|manifest| manifest.tree).collect();
-    let is_pinned = pinned.iter().any(|tree| trees.contains(tree));
+    let is_pinned = |manifest: &Manifest| pinned.iter().any(|name| record::fits(name, manifest));
+    let has_pinned = cache.manifests().iter().any(is_pinned);
     let is_idle = used.is_none_or(|used| now.duration_since(used).is_ok_and(|idle| idle > IDLE_AFTER));
-    if is_idle && !is_pinned {
+    if is_idle && !has_pinned {
         log_failure(directory, fs::remove_dir_all(directory));
         return Ok(());
     }
-    cache.tidy(pinned, buildpool_objects::limits::SNAPSHOTS_KEPT, false)
+    cache.tidy(is_pinned, buildpool_objects::limits::SNAPSHOTS_KEPT, false)
 }
 
 fn log_failure(directory: &Path, result: io::Result<()>) {

@@ -3,7 +3,7 @@
 use super::error::SnapshotError;
 use super::take::{Options, Snapshot, take};
 use crate::client::{Client, ClientError, Transfer};
-use buildpool_objects::pack::PackFile;
+use buildpool_objects::pack::{self, PackFile};
 use buildpool_objects::pump::{self, Channel as _, Event, PumpError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::transfer::{Message, Subject};
@@ -109,16 +109,22 @@ async fn once(
     let bases = if is_base_suspect { Vec::new() } else { snapshot.bases() };
     let manifest = Box::new(snapshot.manifest.clone());
     pump::Channel::say(transfer, Message::Offer { channel, manifest: manifest.clone(), bases }).await?;
-    let (base, head) = match pump::Channel::next(transfer).await? {
+    let (base, lacks) = match pump::Channel::next(transfer).await? {
         Event::Step(Message::Done { .. }) => return Ok(None),
-        Event::Step(Message::Want { base, head, .. }) => (base, head && !is_base_suspect),
+        Event::Step(Message::Want { .. }) if is_base_suspect => (None, None),
+        Event::Step(Message::Want { base, head: true, lacks: None, .. }) => {
+            // It counts commits by their ids alone, of which there can be more and less history.
+            let head = snapshot.manifest.head.iter();
+            (base, Some(head.flat_map(pack::commits_and_tags).map(|part| part.id).collect()))
+        }
+        Event::Step(Message::Want { base, lacks, .. }) => (base, lacks),
         Event::Step(Message::Failed { error, .. }) => return Err(PumpError::Refused(error).into()),
         Event::Step(_) | Event::Bytes { .. } => {
             return Err(PumpError::Misbehaved("something else than an answer to an offer").into());
         }
     };
     let (packing, on) = (Arc::clone(snapshot), base.clone());
-    let packed = pump::on_disk(move || Ok(packing.pack(on.as_ref(), head))).await?;
+    let packed = pump::on_disk(move || Ok(packing.pack(on.as_ref(), lacks.as_deref()))).await?;
     let (pack, file) = packed.map_err(DeliverError::Snapshot)?;
     let subject = Subject::Snapshot { manifest, base };
     let (blake3, length) = (pack.blake3.clone(), pack.length);

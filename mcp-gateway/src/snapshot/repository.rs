@@ -2,8 +2,9 @@
 
 use super::error::SnapshotError;
 use buildpool_objects::git::{GitError, split_nul};
+use buildpool_objects::incoming::checksum;
 use buildpool_objects::{Git, Place};
-use buildpool_protocol::transfer::{ObjectFormat, ObjectId};
+use buildpool_protocol::transfer::{Checksum, ObjectFormat, ObjectId};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,8 @@ pub(super) struct UserSide {
     pub(super) branch: Option<String>,
     /// Where `origin` is, if there is one.
     pub(super) origin: Option<String>,
+    /// Over all tags and where a shallow history ends; none if that can't be told.
+    pub(super) refs: Option<Checksum>,
 }
 
 /// Settings that decide how git sees the files of a tree.
@@ -88,6 +91,7 @@ impl Repository {
             head: None,
             branch: None,
             origin: None,
+            refs: None,
         };
         let top = PathBuf::from(top);
         user.ask(git, &top)?;
@@ -152,13 +156,20 @@ impl UserSide {
 
     fn ask(&mut self, git: &Git, top: &Path) -> Result<(), SnapshotError> {
         let place = self.place(top);
-        let (settings, head) = std::thread::scope(|scope| {
+        let (settings, head, tags) = std::thread::scope(|scope| {
             let head = scope
                 .spawn(|| git.run_as_user(&place).args(["rev-parse", "HEAD^{commit}", "HEAD^{tree}"]).text());
+            let format = "--format=%(objectname) %(refname)";
+            let tags =
+                scope.spawn(|| git.run_as_user(&place).args(["for-each-ref", "refs/tags", format]).output());
             let settings =
                 git.run_as_user(&place).args(["config", "-z", "--get-regexp", SETTINGS]).output_or_none();
-            (settings, head.join())
+            (settings, head.join(), tags.join())
         });
+        if let Ok(Ok(mut tags)) = tags {
+            tags.extend(fs::read(self.common_dir.join("shallow")).unwrap_or_default());
+            self.refs = Some(checksum(&blake3::hash(&tags)));
+        }
         for entry in split_nul(&settings?.unwrap_or_default()) {
             let text = String::from_utf8_lossy(entry);
             let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));

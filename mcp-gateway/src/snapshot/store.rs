@@ -46,6 +46,8 @@ pub(super) struct Memory {
     pub(super) own_bytes: u64,
     /// What `git describe` needs, for the commit that it was last asked for.
     pub(super) head: Option<Head>,
+    /// Over the tags as they were then.
+    pub(super) refs: Option<Checksum>,
 }
 
 /// What a tree depends on beside the content of the files.

@@ -9,7 +9,7 @@ use crate::directories;
 use buildpool_objects::git::{GitError, split_nul};
 use buildpool_objects::incoming::{checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::{self, PackFile};
-use buildpool_objects::{Git, Place};
+use buildpool_objects::{Git, Place, record};
 use buildpool_protocol::limits::EXCLUDES_BYTES_MAX;
 use buildpool_protocol::report::SnapshotInfo;
 use buildpool_protocol::spec::Source;
@@ -92,6 +92,7 @@ impl Snapshot {
             project: self.manifest.project.clone(),
             directory: self.directory.clone(),
             head: self.manifest.head.as_ref().map(|head| head.commit.to_string()),
+            manifest: Some(record::key(&self.manifest).to_string()),
         }
     }
 
@@ -139,7 +140,8 @@ impl Snapshot {
         bases
     }
 
-    /// Packs what somebody lacks who has the tree `base`, and the head or not. The same question gives the same file until
+    /// Packs what somebody lacks who has the tree `base`, and of what belongs to the head all but `lacks`; everything of it
+    /// where that is not known. The same question gives the same file until
     /// [`Snapshot::delivered`], so that a transfer can go on after a cut. The file is open: another process that sends the
     /// same pack may remove its name.
     ///
@@ -148,9 +150,9 @@ impl Snapshot {
     pub fn pack(
         &self,
         base: Option<&ObjectId>,
-        head_is_there: bool,
+        lacks: Option<&[ObjectId]>,
     ) -> Result<(PackFile, File), SnapshotError> {
-        let question = format!("{} {base:?} {head_is_there} {:?}", self.manifest.tree, self.manifest.head);
+        let question = format!("{} {base:?} {lacks:?} {:?}", self.manifest.tree, self.manifest.head);
         let name = checksum(&blake3::hash(question.as_bytes()));
         let outgoing = self.root.join("outgoing");
         fs::create_dir_all(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
@@ -167,10 +169,10 @@ impl Snapshot {
                 Err(error) if tries == PACK_TRIES_MAX => return Err(unreadable()(error).into()),
                 Err(_) => tries += 1,
             }
-            match self.write_pack(base, head_is_there, &path) {
+            match self.write_pack(base, lacks, &path) {
                 Err(GitError::Failed { .. }) => {
                     self.read_again()?;
-                    self.write_pack(base, head_is_there, &path)?;
+                    self.write_pack(base, lacks, &path)?;
                 }
                 result => {
                     result?;
@@ -182,10 +184,11 @@ impl Snapshot {
     fn write_pack(
         &self,
         base: Option<&ObjectId>,
-        head_is_there: bool,
+        lacks: Option<&[ObjectId]>,
         path: &Path,
     ) -> Result<PackFile, GitError> {
-        let parts = pack::lacking(&self.git, &self.place, &self.manifest, base, head_is_there)?;
+        let is_wanted = |id: &ObjectId| lacks.is_none_or(|lacks| lacks.contains(id));
+        let parts = pack::lacking(&self.git, &self.place, &self.manifest, base, &is_wanted)?;
         pack::write(&self.git, &self.place, &parts, base, path)
     }
 
@@ -257,11 +260,13 @@ impl Call {
         let (taken, store) = taker.take(&self.repository, 1)?;
         let mut notes = taker.notes;
         let mut memory = store.memory();
-        let head = head::head(&self.git, &self.repository, memory.head.take())?;
-        if head != memory.head {
-            memory.head.clone_from(&head);
-            store.remember(&memory)?;
-        }
+        let refs = self.repository.user.as_ref().and_then(|user| user.refs.clone());
+        // A tag that came or went changes what is to be told of the same commit.
+        let known = memory.head.take().filter(|_| refs.is_some() && memory.refs == refs);
+        let head = head::head(&self.git, &self.repository, known)?;
+        memory.head.clone_from(&head);
+        memory.refs = refs;
+        store.remember(&memory)?;
         let manifest = Manifest {
             project: self.repository.project(),
             tree: taken.tree,

@@ -6,15 +6,19 @@ use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum;
 use crate::limits::{PACKS_MAX, SNAPSHOTS_KEPT};
 use crate::pack::{self, PackFile, Part};
+use crate::record;
 use buildpool_protocol::limits::{SNAPSHOT_BYTES_MAX, TRANSFER_BYTES_MAX};
-use buildpool_protocol::transfer::{Head, Manifest, ObjectFormat, ObjectId};
+use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// Where a cache notes what is whole in it.
+const SNAPSHOTS: &str = "snapshots";
 
 /// Why a cache can't do it.
 #[derive(Debug)]
@@ -116,16 +120,14 @@ impl ObjectCache {
             ("core.preComposeUnicode", if ignores_case { "true" } else { "false" }),
         ];
         directory::write(directory, format, true, &settings.map(|(key, value)| (key.into(), value.into())))?;
-        let snapshots = directory.join("snapshots");
+        let snapshots = directory.join(SNAPSHOTS);
         fs::create_dir_all(&snapshots).map_err(GitError::io(format!("creating {}", snapshots.display())))?;
         Ok(Self { git, directory: directory.to_owned() })
     }
 
     /// Whether a snapshot is whole in the cache in this directory; counts as a use of it. Needs no git.
-    pub fn holds(directory: &Path, tree: &ObjectId, head: Option<&ObjectId>) -> bool {
-        let path = directory.join(record_name(tree, head));
-        // Only the order of removal depends on its time.
-        File::open(path).map(|file| file.set_modified(SystemTime::now()).ok()).is_ok()
+    pub fn holds(directory: &Path, name: &SnapshotName) -> bool {
+        record::find(&directory.join(SNAPSHOTS), name).is_some_and(|path| use_record(&path).is_ok())
     }
 
     /// For commands of git's on it.
@@ -143,45 +145,53 @@ impl ObjectCache {
         &self.directory
     }
 
-    /// What is known of a snapshot with this commit checked out, if it is whole here; counts as a use of it.
-    pub fn manifest(&self, tree: &ObjectId, head: Option<&ObjectId>) -> Option<Manifest> {
-        let path = self.record(tree, head);
+    /// What is known of a snapshot, if it is whole here; counts as a use of it.
+    pub fn manifest(&self, name: &SnapshotName) -> Option<Manifest> {
+        let path = record::find(&self.directory.join(SNAPSHOTS), name)?;
         let manifest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
         // Only the order of removal depends on it.
-        File::open(&path).and_then(|file| file.set_modified(SystemTime::now())).ok();
+        use_record(&path).ok();
         Some(manifest)
     }
 
     /// The snapshots that are whole here, the most recently used one first.
     pub fn manifests(&self) -> Vec<Manifest> {
-        let mut records: Vec<(SystemTime, PathBuf)> = fs::read_dir(self.directory.join("snapshots"))
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))
-            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-            .collect();
-        records.sort_by(|a, b| b.cmp(a));
-        records.iter().filter_map(|(_, path)| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect()
+        self.records().into_iter().map(|(_, manifest)| manifest).collect()
     }
 
-    /// Whether a commit is here with all that belongs to it.
-    pub fn has_head(&self, commit: &ObjectId) -> bool {
-        self.mark(commit, "head").exists()
+    fn records(&self) -> Vec<(PathBuf, Manifest)> {
+        let records = record::all(&self.directory.join(SNAPSHOTS)).into_iter();
+        records
+            .filter_map(|(_, path)| {
+                let manifest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+                Some((path, manifest))
+            })
+            .collect()
     }
 
     /// Whether a tree is here with all that is in it.
     pub fn has_tree(&self, tree: &ObjectId) -> bool {
-        self.mark(tree, "tree").exists()
+        self.mark(tree).exists()
     }
 
-    fn record(&self, tree: &ObjectId, head: Option<&ObjectId>) -> PathBuf {
-        self.directory.join(record_name(tree, head))
+    /// An empty file that says that a tree is whole.
+    fn mark(&self, id: &ObjectId) -> PathBuf {
+        self.directory.join(format!("{SNAPSHOTS}/{id}.tree"))
     }
 
-    /// An empty file that says that something is whole.
-    fn mark(&self, id: &ObjectId, kind: &str) -> PathBuf {
-        self.directory.join(format!("snapshots/{id}.{kind}"))
+    /// What is not here of a snapshot's head: its commits, its tags, its tree. Looks at each, because of one commit there can be more
+    /// and less history.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub fn lacks(&self, manifest: &Manifest) -> Result<Vec<ObjectId>, CacheError> {
+        let Some(head) = &manifest.head else { return Ok(Vec::new()) };
+        let parts: Vec<Part> = pack::commits_and_tags(head).collect();
+        let found = self.look(&parts)?;
+        let missing =
+            parts.into_iter().zip(found).filter(|(_, size)| size.is_none()).map(|(part, _)| part.id);
+        let tree = Some(&head.tree).filter(|tree| **tree != manifest.tree && !self.has_tree(tree));
+        Ok(tree.cloned().into_iter().chain(missing).collect())
     }
 
     /// Takes a pack in. Only when everything that belongs to the snapshot is here does the snapshot count as being here.
@@ -209,126 +219,124 @@ impl ObjectCache {
                 .args(["index-pack", "--stdin", "--fix-thin", &bound])
                 .input_from(file)?;
         }
-        let head_is_there = manifest.head.as_ref().is_none_or(|head| self.has_head(&head.commit));
-        let parts = pack::lacking(&self.git, &self.place(), manifest, base, head_is_there)?;
+        self.complete(manifest, base)
+    }
+
+    /// Takes in a snapshot all of whose objects came with others.
+    ///
+    /// # Errors
+    /// [`CacheError::Incomplete`] when that is not so.
+    pub fn adopt(&self, manifest: &Manifest) -> Result<(), CacheError> {
+        let _shared = self.lock(FlockArg::LockShared)?;
+        self.complete(manifest, None)
+    }
+
+    /// Records a snapshot after looking whether everything is here that belongs to it, less what is known to be.
+    fn complete(&self, manifest: &Manifest, base: Option<&ObjectId>) -> Result<(), CacheError> {
+        let base = if self.has_tree(&manifest.tree) { Some(&manifest.tree) } else { base };
+        let whole = manifest.head.as_ref().map(|head| &head.tree).filter(|tree| self.has_tree(tree));
+        let parts = pack::lacking(&self.git, &self.place(), manifest, base, &|id| Some(id) != whole)?;
         self.check_parts(&parts, manifest)?;
-        directory::write_if_different(&self.mark(&manifest.tree, "tree"), b"")?;
+        directory::write_if_different(&self.mark(&manifest.tree), b"")?;
         if let Some(head) = &manifest.head {
-            directory::write_if_different(&self.mark(&head.tree, "tree"), b"")?;
-            directory::write_if_different(&self.mark(&head.commit, "head"), b"")?;
+            directory::write_if_different(&self.mark(&head.tree), b"")?;
         }
         let text = serde_json::to_vec(manifest).expect("a manifest has string keys only");
-        directory::write_if_different(&self.record_of(manifest), &text)?;
+        let path = self.directory.join(SNAPSHOTS).join(record::file_name(manifest));
+        directory::write_if_different(&path, &text)?;
+        // It is the latest one of its tree and commit for whoever asks by these alone.
+        use_record(&path).map_err(GitError::io(format!("writing {}", path.display())))?;
         Ok(())
     }
 
-    fn record_of(&self, manifest: &Manifest) -> PathBuf {
-        self.record(&manifest.tree, manifest.head.as_ref().map(|head| &head.commit))
-    }
-
-    /// Notes what changed beside the objects of a snapshot that is here.
-    ///
-    /// # Errors
-    /// When the disk fails.
-    pub fn renew(&self, manifest: &Manifest) -> Result<(), CacheError> {
-        let path = self.record_of(manifest);
-        // The history may be one that was not sent.
-        let known: Option<Manifest> =
-            fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        let Some(known) = known else { return Ok(()) };
-        let head = known.head.zip(manifest.head.as_ref());
-        let head = head.map(|(head, new)| Head { branch: new.branch.clone(), ..head });
-        let renewed = Manifest { head, excludes: manifest.excludes.clone(), ..known };
-        let text = serde_json::to_vec(&renewed).expect("a manifest has string keys only");
-        Ok(directory::write_if_different(&path, &text)?)
-    }
-
-    fn check_parts(&self, parts: &[Part], manifest: &Manifest) -> Result<(), CacheError> {
+    /// The size of each of these objects; none for one that is missing or of another kind.
+    fn look(&self, parts: &[Part]) -> Result<Vec<Option<u64>>, CacheError> {
         let mut list = Vec::with_capacity(parts.len() * 41);
         for part in parts {
             list.extend_from_slice(part.id.as_str().as_bytes());
             list.push(b'\n');
         }
-        let call = self.git.run(&self.place()).args([
-            "cat-file",
-            "--batch-check=%(objecttype) %(objectsize)",
-            "--buffer",
-        ]);
+        let arguments = ["cat-file", "--batch-check=%(objecttype) %(objectsize)", "--buffer"];
+        let call = self.git.run(&self.place()).args(arguments);
         let answer = String::from_utf8_lossy(&call.input(list).output()?).into_owned();
-        let (mut bytes, mut count, mut first) = (0_u64, 0, None);
         let mut lines = answer.lines();
-        for part in parts {
+        let sizes = parts.iter().map(|part| {
             let (kind, size) = lines.next().and_then(|line| line.split_once(' ')).unwrap_or_default();
-            if part.kind.fits(kind) {
-                bytes = bytes.saturating_add(size.parse().unwrap_or(0));
-            } else {
-                count += 1;
-                first = first.or(Some(&part.id));
-            }
-        }
-        match first {
-            Some(object) => {
-                Err(CacheError::Incomplete { tree: manifest.tree.clone(), object: object.clone(), count })
-            }
-            None if bytes > SNAPSHOT_BYTES_MAX => Err(CacheError::TooLarge { bytes }),
-            None => Ok(()),
-        }
+            part.kind.fits(kind).then(|| size.parse().unwrap_or(0))
+        });
+        Ok(sizes.collect())
     }
 
-    /// Makes the pack that somebody lacks of a tree with a commit checked out who has these trees and heads; also says which
-    /// tree it builds on.
+    fn check_parts(&self, parts: &[Part], manifest: &Manifest) -> Result<(), CacheError> {
+        let found = self.look(parts)?;
+        let mut missing = parts.iter().zip(&found).filter(|(_, size)| size.is_none()).map(|(part, _)| part);
+        if let Some(first) = missing.next() {
+            let (tree, object) = (manifest.tree.clone(), first.id.clone());
+            return Err(CacheError::Incomplete { tree, object, count: 1 + missing.count() });
+        }
+        let bytes = found.into_iter().flatten().fold(0_u64, u64::saturating_add);
+        if bytes > SNAPSHOT_BYTES_MAX { Err(CacheError::TooLarge { bytes }) } else { Ok(()) }
+    }
+
+    /// Makes the pack that somebody lacks of a snapshot who has these trees, and these snapshots whole; also says which tree it
+    /// builds on.
     ///
     /// # Errors
     /// [`CacheError::Unknown`] when the snapshot is not here, and what git says.
     pub fn pack(
         &self,
-        wanted: (&ObjectId, Option<&ObjectId>),
+        name: &SnapshotName,
         trees: &[ObjectId],
-        heads: &[ObjectId],
+        known: &[Checksum],
         into: &Path,
     ) -> Result<(PackFile, Manifest, Option<ObjectId>), CacheError> {
         let _shared = self.lock(FlockArg::LockShared)?;
-        let (tree, head) = wanted;
-        let manifest = self.manifest(tree, head).ok_or_else(|| CacheError::Unknown(tree.clone()))?;
+        let manifest = self.manifest(name).ok_or_else(|| CacheError::Unknown(name.tree.clone()))?;
         let base = trees.iter().find(|base| self.has_tree(base));
-        let head_is_there = manifest.head.as_ref().is_none_or(|head| heads.contains(&head.commit));
-        let parts = pack::lacking(&self.git, &self.place(), &manifest, base, head_is_there)?;
+        let mut theirs: HashSet<ObjectId> = trees.iter().cloned().collect();
+        for head in self.manifests().iter().filter(|other| known.contains(&record::key(other))) {
+            theirs.extend(head.head.iter().flat_map(pack::commits_and_tags).map(|part| part.id));
+            theirs.extend(head.head.iter().map(|head| head.tree.clone()));
+        }
+        let parts = pack::lacking(&self.git, &self.place(), &manifest, base, &|id| !theirs.contains(id))?;
         let file = pack::write(&self.git, &self.place(), &parts, base, into)?;
         Ok((file, manifest, base.cloned()))
     }
 
-    /// Keeps every snapshot in `pinned` and the most recently used others, makes one pack of what they need, and
+    /// Keeps every snapshot that is pinned and the most recently used others, makes one pack of what they need, and
     /// removes the rest. Does nothing while there are few packs, unless `always`. Waits for nobody: when the cache is in
     /// use it is left as it is.
     ///
     /// # Errors
     /// What git or the disk says; nothing is removed then.
-    pub fn tidy(&self, pinned: &[ObjectId], keep: usize, always: bool) -> Result<(), CacheError> {
+    pub fn tidy(
+        &self,
+        is_pinned: impl Fn(&Manifest) -> bool,
+        keep: usize,
+        always: bool,
+    ) -> Result<(), CacheError> {
         let packs = self.packs("pack")?;
         if packs.len() < PACKS_MAX && !always {
             return Ok(());
         }
         let Some(_alone) = self.try_lock(FlockArg::LockExclusiveNonblock)? else { return Ok(()) };
-        let known = self.manifests();
-        let (kept, gone): (Vec<_>, Vec<_>) = known.into_iter().enumerate().partition(|(rank, manifest)| {
-            *rank < keep.min(SNAPSHOTS_KEPT) || pinned.contains(&manifest.tree)
-        });
-        for (_, manifest) in &gone {
-            fs::remove_file(self.record_of(manifest)).ok();
-        }
+        let kept: Vec<(PathBuf, Manifest)> = self
+            .records()
+            .into_iter()
+            .enumerate()
+            .filter(|(rank, (_, manifest))| *rank < keep.min(SNAPSHOTS_KEPT) || is_pinned(manifest))
+            .map(|(_, record)| record)
+            .collect();
         let mut parts: Vec<Part> = Vec::new();
         let mut previous: Option<&ObjectId> = None;
-        for (_, manifest) in &kept {
-            parts.extend(pack::lacking(&self.git, &self.place(), manifest, previous, false)?);
+        let mut whole: BTreeSet<PathBuf> = BTreeSet::new();
+        for (record, manifest) in &kept {
+            parts.extend(pack::lacking(&self.git, &self.place(), manifest, previous, &|_| true)?);
             previous = Some(&manifest.tree);
+            whole.extend([record.clone(), self.mark(&manifest.tree)]);
+            whole.extend(manifest.head.iter().map(|head| self.mark(&head.tree)));
         }
-        let mut whole: BTreeSet<String> = BTreeSet::new();
-        for (_, manifest) in &kept {
-            whole.insert(format!("{}.tree", manifest.tree));
-            whole.extend(manifest.head.iter().map(|head| format!("{}.tree", head.tree)));
-            whole.extend(manifest.head.iter().map(|head| format!("{}.head", head.commit)));
-        }
-        self.forget_marks_but(&whole)?;
+        self.forget_all_but(&whole)?;
         self.write_one_pack(&parts)?;
         for stem in packs {
             for extension in ["idx", "pack", "rev"] {
@@ -339,15 +347,13 @@ impl ObjectCache {
         Ok(())
     }
 
-    fn forget_marks_but(&self, whole: &BTreeSet<String>) -> Result<(), CacheError> {
-        let directory = self.directory.join("snapshots");
+    /// Removes records and marks.
+    fn forget_all_but(&self, whole: &BTreeSet<PathBuf>) -> Result<(), CacheError> {
+        let directory = self.directory.join(SNAPSHOTS);
         let entries =
             fs::read_dir(&directory).map_err(GitError::io(format!("listing {}", directory.display())))?;
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if !name.ends_with(".json") && !whole.contains(&name) {
-                fs::remove_file(entry.path()).ok();
-            }
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| !whole.contains(path)) {
+            fs::remove_file(path).ok();
         }
         Ok(())
     }
@@ -438,9 +444,8 @@ impl ObjectCache {
     }
 }
 
-fn record_name(tree: &ObjectId, head: Option<&ObjectId>) -> String {
-    let head = head.map_or("none", ObjectId::as_str);
-    format!("snapshots/{tree}.{head}.json")
+fn use_record(path: &Path) -> io::Result<()> {
+    File::open(path)?.set_modified(SystemTime::now())
 }
 
 #[cfg(test)]

@@ -482,14 +482,15 @@ mod tests {
 
     #[test]
     fn one_that_was_replaced_is_asked_for_its_version_again() {
-        use std::os::unix::fs::PermissionsExt;
         let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let paths = std::env::join_paths(directories.iter().map(tempfile::TempDir::path)).unwrap();
         let put = |directory: usize, version: &str| {
             let beside = directories[directory].path().join("new");
-            std::fs::write(&beside, format!("#!/bin/sh\necho x >> $0.asked\necho git version {version}\n"))
-                .unwrap();
-            std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let script = format!("#!/bin/sh\necho x >> $0.asked\necho git version {version}\n");
+            // Written by another process: what another test's child has open for writing can't be executed.
+            let mut copy = std::process::Command::new("sh");
+            copy.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(&beside).arg(script);
+            assert!(copy.status().unwrap().success());
             std::fs::rename(beside, directories[directory].path().join("git")).unwrap();
         };
         let known = Mutex::new(None);

@@ -9,6 +9,7 @@ pub mod incoming;
 pub mod limits;
 pub mod pack;
 pub mod pump;
+pub mod record;
 
 pub use cache::{CacheError, ObjectCache};
 pub use git::{Git, GitError, Place};

@@ -3,7 +3,7 @@
 
 use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum_of;
-use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId};
+use buildpool_protocol::transfer::{Checksum, Head, Manifest, ObjectId};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -56,8 +56,8 @@ pub struct PackFile {
     pub length: u64,
 }
 
-/// What somebody lacks of a snapshot who has the tree `base` (or nothing), and the head with all that belongs to it or
-/// not. Each object once.
+/// What somebody lacks of a snapshot who has the tree `base` (or nothing), and of what belongs to the head all but what is
+/// wanted: commits, tags and the commit's tree. Each object once.
 ///
 /// # Errors
 /// When git fails: an object is missing here.
@@ -66,7 +66,7 @@ pub fn lacking(
     place: &Place,
     manifest: &Manifest,
     base: Option<&ObjectId>,
-    head_is_there: bool,
+    is_wanted: &dyn Fn(&ObjectId) -> bool,
 ) -> Result<Vec<Part>, GitError> {
     let empty = manifest.tree.format().empty_tree();
     let base = base.unwrap_or(&empty);
@@ -76,18 +76,23 @@ pub fn lacking(
         parts.push(top(&manifest.tree, Kind::Tree));
         parts.extend(added(git, place, base, &manifest.tree)?);
     }
-    if let Some(head) = manifest.head.as_ref().filter(|_| !head_is_there) {
-        parts.push(top(&head.commit, Kind::Commit));
-        if head.tree != manifest.tree {
+    if let Some(head) = &manifest.head {
+        if head.tree != manifest.tree && is_wanted(&head.tree) {
             parts.push(top(&head.tree, Kind::Tree));
             parts.extend(added(git, place, &manifest.tree, &head.tree)?);
         }
-        parts.extend(head.history.iter().map(|id| top(id, Kind::Commit)));
-        parts.extend(head.tags.iter().map(|tag| top(&tag.object, Kind::TagOrCommit)));
+        parts.extend(commits_and_tags(head).filter(|part| is_wanted(&part.id)));
     }
     let mut seen = HashSet::new();
     parts.retain(|part| part.id != empty && seen.insert(part.id.clone()));
     Ok(parts)
+}
+
+/// What belongs to a head beside its tree.
+pub fn commits_and_tags(head: &Head) -> impl Iterator<Item = Part> {
+    let top = |id: &ObjectId, kind| Part { id: id.clone(), kind, path: Vec::new() };
+    let commits = [&head.commit].into_iter().chain(&head.history).map(move |id| top(id, Kind::Commit));
+    commits.chain(head.tags.iter().map(move |tag| top(&tag.object, Kind::TagOrCommit)))
 }
 
 /// Trees and blobs that are in `to` and not at the same place in `from`. Gitlinks are passed over.
@@ -119,7 +124,8 @@ fn added(git: &Git, place: &Place, from: &ObjectId, to: &ObjectId) -> Result<Vec
 /// Numbers the packs that are being made.
 static MAKING: AtomicU64 = AtomicU64::new(0);
 
-/// Writes a pack with these objects; objects may be deltas against those of `base`. Replaces `into` whole.
+/// Writes a pack with these objects; objects may be deltas against those of `base`. Replaces `into` whole. Without objects the file
+/// is empty.
 ///
 /// # Errors
 /// When git or the disk fails.
@@ -145,7 +151,8 @@ pub fn write(
     let beside = into.with_extension(format!("{}-{number}.new", std::process::id()));
     let file = File::create(&beside).map_err(GitError::io(format!("creating {}", beside.display())))?;
     let arguments = ["pack-objects", "--stdout", "--delta-base-offset", "-q"];
-    let made = git.run(place).args(arguments).input(list).output_into(file);
+    let made =
+        if parts.is_empty() { Ok(()) } else { git.run(place).args(arguments).input(list).output_into(file) };
     if let Err(error) = made {
         fs::remove_file(&beside).ok();
         return Err(error);

@@ -5,6 +5,7 @@ use super::error::WorkspaceError;
 use super::pool::{Lacking, Workspaces};
 use crate::link::transfers::{Channel, Transfers};
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, PumpError};
+use buildpool_objects::record;
 use buildpool_protocol::ids::Lease;
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::report::ArtifactEntry;
@@ -62,9 +63,17 @@ pub async fn fetch(
     lacking: &Lacking,
 ) -> Result<(), CarryError> {
     let mut patience = Patience::default();
+    let mut lacking = lacking.clone();
     loop {
-        match fetch_once(&mut transfers.open().await, workspaces, lacking).await {
+        match fetch_once(&mut transfers.open().await, workspaces, &lacking).await {
             Ok(()) => return Ok(()),
+            // What we counted on is not here, or not any more: everything, then.
+            Err(CarryError::Workspace(WorkspaceError::Cache(_)))
+                if !(lacking.trees.is_empty() && lacking.known.is_empty()) =>
+            {
+                lacking.trees.clear();
+                lacking.known.clear();
+            }
             Err(error) => patience.after(error).await?,
         }
     }
@@ -129,10 +138,12 @@ async fn fetch_once(
     let request = Message::FetchSnapshot {
         channel: number,
         project: lacking.project.clone(),
-        tree: lacking.tree.clone(),
-        head: lacking.head.clone(),
+        tree: lacking.name.tree.clone(),
+        head: lacking.name.head.clone(),
         trees: lacking.trees.clone(),
-        heads: lacking.heads.clone(),
+        heads: Vec::new(),
+        manifest: lacking.name.manifest.clone(),
+        known: lacking.known.clone(),
     };
     channel.say(request).await?;
     let (subject, blake3, length) = match channel.next().await? {
@@ -145,9 +156,7 @@ async fn fetch_once(
     let Subject::Snapshot { manifest, base } = subject else {
         return Err(PumpError::Misbehaved("it sent an artifact for a snapshot").into());
     };
-    let is_wanted = manifest.tree == lacking.tree
-        && manifest.project == lacking.project
-        && manifest.head.as_ref().map(|head| &head.commit) == lacking.head.as_ref();
+    let is_wanted = manifest.project == lacking.project && record::fits(&lacking.name, &manifest);
     if !is_wanted || manifest.check().is_err() {
         return Err(PumpError::Misbehaved("it sent another snapshot than was asked for").into());
     }

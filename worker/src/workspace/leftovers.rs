@@ -120,12 +120,17 @@ impl Files<'_> {
         }
         let mut excludes = OsString::from("core.excludesFile=");
         excludes.push(self.excludes);
-        let list = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
-        let question = ["--literal-pathspecs", "check-ignore", "--no-index", "-z", "--stdin"].map(OsStr::new);
+        // Behind `./` nothing in a name means anything to git; it answers in the same form.
+        let list = paths
+            .iter()
+            .flat_map(|path| [b"./".as_slice(), path.as_os_str().as_bytes(), b"\0"].concat())
+            .collect();
+        let question = ["check-ignore", "--no-index", "-z", "--stdin"].map(OsStr::new);
         let call = self.git.run(&self.place).args([OsStr::new("-c"), &excludes]).args(question).input(list);
         let ignored = call.output_or_none()?.unwrap_or_default();
-        let ignored: HashSet<&Path> =
-            split_nul(&ignored).map(|path| Path::new(OsStr::from_bytes(path))).collect();
+        let ignored: HashSet<&Path> = split_nul(&ignored)
+            .map(|path| Path::new(OsStr::from_bytes(path.strip_prefix(b"./").unwrap_or(path))))
+            .collect();
         Ok(paths.into_iter().filter(|path| !ignored.contains(path.as_path())).collect())
     }
 

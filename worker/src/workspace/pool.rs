@@ -7,13 +7,13 @@ use super::collection::{Candidate, SpaceLimits, choose};
 use super::derived_data::with_derived_data;
 use super::error::WorkspaceError;
 use super::names::Disk;
-use buildpool_objects::Git;
 use buildpool_objects::cache::{ObjectCache, project_key};
 use buildpool_objects::incoming::remove_stale;
+use buildpool_objects::{Git, record};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::spec::Source;
-use buildpool_protocol::transfer::{Manifest, ObjectFormat, ObjectId};
+use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::collections::BTreeSet;
@@ -67,13 +67,11 @@ pub struct Lacking {
     /// Whose objects.
     pub project: String,
     /// The snapshot.
-    pub tree: ObjectId,
-    /// With which commit checked out.
-    pub head: Option<ObjectId>,
+    pub name: SnapshotName,
     /// Trees that are here, the most recently used first.
     pub trees: Vec<ObjectId>,
-    /// Commits that are here.
-    pub heads: Vec<ObjectId>,
+    /// Snapshots that are here, by the checksums of their manifests.
+    pub known: Vec<Checksum>,
 }
 
 impl Workspaces {
@@ -145,19 +143,23 @@ impl Workspaces {
     /// # Errors
     /// When the source is malformed or the disk fails.
     pub fn lacking(&self, source: &Source) -> Result<Option<Lacking>, WorkspaceError> {
-        let Source::Snapshot { id, project, head, .. } = source else { return Ok(None) };
-        let (tree, head) = parse_ids(id, head.as_deref())?;
+        let (Source::Snapshot { project, .. }, Some(name)) = (source, name_of(source)?) else {
+            return Ok(None);
+        };
         let _here = self.share()?;
-        let cache = self.cache(project, &tree)?;
-        if cache.manifest(&tree, head.as_ref()).is_some() {
+        let cache = self.cache(project, &name.tree)?;
+        if cache.manifest(&name).is_some() {
             return Ok(None);
         }
-        let known = cache.manifests();
-        let trees = known.iter().map(|manifest| manifest.tree.clone()).take(BASES_MAX).collect();
-        let heads: BTreeSet<ObjectId> =
-            known.into_iter().filter_map(|manifest| manifest.head).map(|head| head.commit).collect();
-        let heads = heads.into_iter().take(BASES_MAX).collect();
-        Ok(Some(Lacking { project: project.clone(), tree, head, trees, heads }))
+        let manifests = cache.manifests();
+        let mut trees: Vec<ObjectId> = Vec::new();
+        for manifest in &manifests {
+            if !trees.contains(&manifest.tree) && trees.len() < BASES_MAX {
+                trees.push(manifest.tree.clone());
+            }
+        }
+        let known = manifests.iter().take(BASES_MAX).map(record::key).collect();
+        Ok(Some(Lacking { project: project.clone(), name, trees, known }))
     }
 
     /// Where the bytes of packs for this project are received.
@@ -213,15 +215,14 @@ impl Workspaces {
                 let root = directory.clone();
                 Ok(Prepared { root, directory, derived_data: None, objects: None, is_in_place: false })
             }
-            Source::Snapshot { id, project, directory, head } => {
-                let (tree, head) = parse_ids(id, head.as_deref())?;
+            Source::Snapshot { project, directory, .. } => {
+                let name = name_of(source)?.ok_or(WorkspaceError::Malformed { what: "snapshot" })?;
+                let tree = name.tree.clone();
                 let _here = self.share()?;
                 let cache = self.cache(project, &tree)?;
                 // Tidied neither before the checkout says which tree it needs.
                 let _objects = cache.hold()?;
-                let manifest = cache
-                    .manifest(&tree, head.as_ref())
-                    .ok_or_else(|| WorkspaceError::Missing(tree.clone()))?;
+                let manifest = cache.manifest(&name).ok_or_else(|| WorkspaceError::Missing(tree.clone()))?;
                 let checkout = self.take_checkout(project, &tree, attempt)?;
                 let own = cache.directory().join("objects");
                 let objects = if self.links_objects { checkout.objects() } else { own.clone() };
@@ -416,7 +417,7 @@ impl Workspaces {
                     format,
                     self.disk.ignores_case,
                 )?;
-                cache.tidy(&pinned, 8, false)?;
+                cache.tidy(|manifest| pinned.contains(&manifest.tree), 8, false)?;
             }
         }
         Ok(())
@@ -472,9 +473,8 @@ fn lease_of(directory: &Path) -> Option<String> {
     fs::read_to_string(directory.join("lease")).ok()
 }
 
-fn parse_ids(tree: &str, head: Option<&str>) -> Result<(ObjectId, Option<ObjectId>), WorkspaceError> {
-    let parse = |text: &str| text.parse().map_err(|_| WorkspaceError::Malformed { what: "snapshot id" });
-    Ok((parse(tree)?, head.map(parse).transpose()?))
+fn name_of(source: &Source) -> Result<Option<SnapshotName>, WorkspaceError> {
+    SnapshotName::of(source).map_err(|_| WorkspaceError::Malformed { what: "snapshot id" })
 }
 
 /// The directory that the files are in: some tools name what they build after it.

@@ -56,7 +56,8 @@ pub(crate) fn spec() -> JobSpec {
 }
 
 pub(crate) fn snapshot(project: &str) -> Source {
-    Source::Snapshot { id: "1".repeat(40), project: project.into(), directory: String::new(), head: None }
+    let (id, project, directory) = ("1".repeat(40), project.into(), String::new());
+    Source::Snapshot { id, project, directory, head: None, manifest: None }
 }
 
 pub(crate) fn by(name: &str) -> Submitter {

@@ -130,16 +130,16 @@ fn the_second_snapshot_packs_as_its_difference_and_a_cut_transfer_finds_the_same
     }
     project.commit("more");
     let first = project.take();
-    let (full, _) = first.pack(None, false).unwrap();
+    let (full, _) = first.pack(None, None).unwrap();
     first.delivered(Some(&full)).unwrap();
     assert!(!full.path.exists());
     project.write("src/part7.rs", "fn part7() { changed() }\n".repeat(30));
     let second = project.take();
     assert_eq!(second.bases(), vec![first.id().clone()]);
-    let (thin, _) = second.pack(Some(first.id()), true).unwrap();
+    let (thin, _) = second.pack(Some(first.id()), Some(&[])).unwrap();
     assert!(thin.length < 1000, "{}", thin.length);
     let before = fs::metadata(&thin.path).unwrap().ino();
-    assert_eq!(second.pack(Some(first.id()), true).unwrap().0, thin);
+    assert_eq!(second.pack(Some(first.id()), Some(&[])).unwrap().0, thin);
     assert_eq!(fs::metadata(&thin.path).unwrap().ino(), before);
 }
 

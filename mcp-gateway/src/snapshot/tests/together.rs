@@ -98,8 +98,8 @@ fn a_pack_outlives_the_delivery_of_another_and_goes_when_nobody_asks_for_it() {
     let first = project.take();
     project.write("README", "changed meanwhile\n");
     let second = project.take();
-    let (mine, _) = first.pack(None, false).unwrap();
-    let (others, file) = second.pack(None, false).unwrap();
+    let (mine, _) = first.pack(None, None).unwrap();
+    let (others, file) = second.pack(None, None).unwrap();
     // As another process leaves it while its git is writing.
     let unfinished = others.path.with_extension("1-0.new");
     fs::write(&unfinished, "PACK").unwrap();
@@ -110,12 +110,12 @@ fn a_pack_outlives_the_delivery_of_another_and_goes_when_nobody_asks_for_it() {
     second.delivered(Some(&others)).unwrap();
     let sum = buildpool_objects::incoming::checksum_of_open(&rewound(file)).unwrap();
     assert_eq!(sum, (others.blake3.clone(), others.length));
-    assert_eq!(second.pack(None, false).unwrap().0.length, others.length, "and it can be made again");
+    assert_eq!(second.pack(None, None).unwrap().0.length, others.length, "and it can be made again");
 
     let yesterday = std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 60 * 60);
     for path in [&others.path, &unfinished] {
         fs::File::options().write(true).open(path).unwrap().set_modified(yesterday).unwrap();
     }
-    let (third, _) = first.pack(None, false).unwrap();
+    let (third, _) = first.pack(None, None).unwrap();
     assert!(third.path.exists() && !others.path.exists() && !unfinished.exists());
 }

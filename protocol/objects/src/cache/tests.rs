@@ -1,7 +1,8 @@
 use super::{CacheError, ObjectCache, project_key};
 use crate::git::{Git, Place};
 use crate::pack;
-use buildpool_protocol::transfer::{Head, Manifest, ObjectFormat, ObjectId};
+use crate::record::{self, name};
+use buildpool_protocol::transfer::{Head, Manifest, ObjectFormat, ObjectId, SnapshotName, Tag};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,7 +63,7 @@ impl Source {
     }
 
     fn pack(&self, manifest: &Manifest, base: Option<&ObjectId>) -> pack::PackFile {
-        let parts = pack::lacking(&self.git, &self.place(), manifest, base, false).unwrap();
+        let parts = pack::lacking(&self.git, &self.place(), manifest, base, &|_| true).unwrap();
         pack::write(&self.git, &self.place(), &parts, base, &self.root.path().join("out.pack")).unwrap()
     }
 
@@ -79,10 +80,6 @@ fn borrowed(files: &[(String, String)]) -> Vec<(&str, String)> {
     files.iter().map(|(path, content)| (path.as_str(), content.clone())).collect()
 }
 
-fn commit(manifest: &Manifest) -> Option<&ObjectId> {
-    manifest.head.as_ref().map(|head| &head.commit)
-}
-
 #[test]
 fn the_same_tree_under_another_commit_is_another_snapshot_and_costs_only_the_commit() {
     let source = Source::new();
@@ -90,13 +87,14 @@ fn the_same_tree_under_another_commit_is_another_snapshot_and_costs_only_the_com
     let second = source.commit(&[]);
     let cache = source.cache("cache");
     cache.accept(&source.pack(&first, None).path, &first, None).unwrap();
-    assert_eq!(cache.manifest(&second.tree, commit(&second)), None);
+    assert_eq!(cache.manifest(&name(&second)), None);
     let pack = source.pack(&second, Some(&first.tree));
     assert!(pack.length < 400, "{}", pack.length);
     cache.accept(&pack.path, &second, Some(&first.tree)).unwrap();
-    assert_eq!(cache.manifest(&second.tree, commit(&second)), Some(second.clone()));
-    assert_eq!(cache.manifest(&first.tree, commit(&first)), Some(first));
-    assert_eq!(cache.manifest(&second.tree, None), None);
+    assert_eq!(cache.manifest(&name(&second)), Some(second.clone()));
+    assert_eq!(cache.manifest(&name(&first)), Some(first));
+    let another = SnapshotName { head: None, ..name(&second) };
+    assert_eq!(cache.manifest(&another), None);
 }
 
 #[test]
@@ -106,8 +104,8 @@ fn a_snapshot_comes_whole_and_the_next_one_as_its_difference() {
     let cache = source.cache("cache");
     let full = source.pack(&first, None);
     cache.accept(&full.path, &first, None).unwrap();
-    assert_eq!(cache.manifest(&first.tree, commit(&first)), Some(first.clone()));
-    assert!(cache.has_head(&first.head.as_ref().unwrap().commit));
+    assert_eq!(cache.manifest(&name(&first)), Some(first.clone()));
+    assert_eq!(cache.lacks(&first).unwrap(), []);
 
     let second = source.commit(&[("src/dir3/file3.rs", "content 3\n".repeat(41))]);
     let thin = source.pack(&second, Some(&first.tree));
@@ -117,13 +115,82 @@ fn a_snapshot_comes_whole_and_the_next_one_as_its_difference() {
 
     let worker = source.cache("worker");
     let (pack, manifest, base) =
-        cache.pack((&second.tree, commit(&second)), &[], &[], &source.root.path().join("w.pack")).unwrap();
+        cache.pack(&name(&second), &[], &[], &source.root.path().join("w.pack")).unwrap();
     assert_eq!((base.as_ref(), &manifest), (None, &second));
     worker.accept(&pack.path, &manifest, None).unwrap();
     let listing = |cache: &ObjectCache| {
         cache.git().run(&cache.place()).args(["ls-tree", "-r", second.tree.as_str()]).text().unwrap()
     };
     assert_eq!(listing(&worker), source.ask(&["ls-tree", "-r", second.tree.as_str()]));
+}
+
+#[test]
+fn tags_branch_and_ignore_patterns_make_another_snapshot_that_costs_only_what_is_new() {
+    let source = Source::new();
+    let old = source.commit(&borrowed(&many_files()));
+    let first = source.commit(&[("new", "x".into())]);
+    let (cache, worker) = (source.cache("cache"), source.cache("worker"));
+    cache.accept(&source.pack(&first, None).path, &first, None).unwrap();
+    worker.accept(&source.pack(&first, None).path, &first, None).unwrap();
+    source.ask(&["tag", "-am", "one", "v1", "HEAD~1"]);
+    let tag = source.ask(&["rev-parse", "v1"]).parse::<ObjectId>().unwrap();
+    let earlier = old.head.as_ref().unwrap().commit.clone();
+    let head = Head {
+        history: vec![earlier.clone()],
+        tags: vec![Tag { name: "v1".into(), object: tag.clone() }],
+        shallow: vec![earlier.clone()],
+        ..first.head.clone().unwrap()
+    };
+    let tagged = Manifest { head: Some(head.clone()), ..first.clone() };
+    assert_eq!(cache.manifest(&name(&tagged)), None);
+    assert_eq!(cache.lacks(&tagged).unwrap(), [earlier, tag]);
+    assert!(matches!(cache.adopt(&tagged), Err(CacheError::Incomplete { count: 2, .. })));
+    let lacks = cache.lacks(&tagged).unwrap();
+    let tree = Some(&first.tree);
+    let parts = pack::lacking(&source.git, &source.place(), &tagged, tree, &|id| lacks.contains(id)).unwrap();
+    let pack =
+        pack::write(&source.git, &source.place(), &parts, tree, &source.root.path().join("t")).unwrap();
+    assert!(pack.length < 500, "{}", pack.length);
+    cache.accept(&pack.path, &tagged, tree).unwrap();
+    assert_eq!(cache.manifest(&name(&tagged)), Some(tagged.clone()));
+    assert_eq!(cache.manifest(&name(&first)), Some(first.clone()));
+
+    // Nothing has to come for another branch; and the worker gets as little as the cache.
+    let branch = Head { branch: Some("other".into()), ..head };
+    let switched = Manifest { head: Some(branch), excludes: "/prod\n".into(), ..first.clone() };
+    assert_eq!(cache.lacks(&switched).unwrap(), []);
+    cache.adopt(&switched).unwrap();
+    let into = source.root.path().join("w");
+    for (manifest, most) in [(&tagged, 500), (&switched, 0)] {
+        let known: Vec<_> = worker.manifests().iter().map(record::key).collect();
+        let trees = std::slice::from_ref(&first.tree);
+        let (pack, sent, base) = cache.pack(&name(manifest), trees, &known, &into).unwrap();
+        assert!(pack.length <= most && sent == *manifest, "{}", pack.length);
+        worker.accept(&pack.path, &sent, base.as_ref()).unwrap();
+        assert_eq!(worker.manifest(&name(manifest)).as_ref(), Some(manifest));
+    }
+    // Whoever can't name the manifest gets the one that was used last.
+    let by_tree = SnapshotName { manifest: None, ..name(&first) };
+    for manifest in [&first, &tagged, &switched] {
+        cache.manifest(&name(manifest)).unwrap();
+        assert_eq!(cache.manifest(&by_tree).as_ref(), Some(manifest));
+    }
+}
+
+#[test]
+fn a_record_of_an_earlier_version_is_found_by_tree_and_commit() {
+    let source = Source::new();
+    let manifest = source.commit(&[("a", "a".into())]);
+    let cache = source.cache("cache");
+    cache.accept(&source.pack(&manifest, None).path, &manifest, None).unwrap();
+    let head = &manifest.head.as_ref().unwrap().commit;
+    let records = cache.directory().join("snapshots");
+    let older = records.join(format!("{}.{head}.json", manifest.tree));
+    fs::rename(records.join(record::file_name(&manifest)), older).unwrap();
+    assert_eq!(cache.manifest(&name(&manifest)), None);
+    let by_tree = SnapshotName { manifest: None, ..name(&manifest) };
+    assert!(ObjectCache::holds(cache.directory(), &by_tree));
+    assert_eq!(cache.manifest(&by_tree), Some(manifest));
 }
 
 #[test]
@@ -135,7 +202,7 @@ fn a_pack_that_does_not_bring_everything_or_has_no_base_here_is_refused() {
     let thin = source.pack(&second, Some(&first.tree));
     assert!(matches!(cache.accept(&thin.path, &second, Some(&first.tree)), Err(CacheError::NoBase(_))));
 
-    let mut parts = pack::lacking(&source.git, &source.place(), &first, None, false).unwrap();
+    let mut parts = pack::lacking(&source.git, &source.place(), &first, None, &|_| true).unwrap();
     let removed = parts.iter().position(|part| part.path.ends_with(b"file7.rs")).unwrap();
     let removed = parts.remove(removed);
     let pack =
@@ -144,7 +211,7 @@ fn a_pack_that_does_not_bring_everything_or_has_no_base_here_is_refused() {
         Err(CacheError::Incomplete { object, count: 1, .. }) => assert_eq!(object, removed.id),
         other => panic!("{other:?}"),
     }
-    assert_eq!(cache.manifest(&first.tree, commit(&first)), None);
+    assert_eq!(cache.manifest(&name(&first)), None);
 
     let bytes = fs::read(&pack.path).unwrap();
     fs::write(&pack.path, &bytes[..bytes.len() - 30]).unwrap();
@@ -161,16 +228,16 @@ fn tidying_keeps_what_is_used_and_pinned_and_drops_the_rest() {
         let manifest = source.commit(&[("a/b", format!("{round}").repeat(2000)), ("c", "same".into())]);
         let pack = source.pack(&manifest, base.as_ref());
         cache.accept(&pack.path, &manifest, base.as_ref()).unwrap();
-        cache.manifest(&manifest.tree, commit(&manifest));
+        cache.manifest(&name(&manifest));
         base = Some(manifest.tree.clone());
         manifests.push(manifest);
     }
     let pinned = manifests[0].tree.clone();
     let busy = cache.hold().unwrap();
-    cache.tidy(std::slice::from_ref(&pinned), 3, false).unwrap();
+    cache.tidy(|manifest| manifest.tree == pinned, 3, false).unwrap();
     assert_eq!(cache.manifests().len(), 30, "left alone while in use");
     drop(busy);
-    cache.tidy(std::slice::from_ref(&pinned), 3, false).unwrap();
+    cache.tidy(|manifest| manifest.tree == pinned, 3, false).unwrap();
     assert_eq!(cache.packs("pack").unwrap().len(), 1);
     let left = cache.manifests();
     assert_eq!(left.len(), 4);
@@ -178,11 +245,10 @@ fn tidying_keeps_what_is_used_and_pinned_and_drops_the_rest() {
         let call = cache.git().run(&cache.place()).args(["ls-tree", "-r", manifest.tree.as_str()]);
         assert!(call.text().unwrap().contains("a/b"));
         let head = manifest.head.as_ref().unwrap();
-        assert!(cache.has_head(&head.commit));
+        assert_eq!(cache.lacks(manifest).unwrap(), []);
         cache.git().run(&cache.place()).args(["cat-file", "commit", head.commit.as_str()]).output().unwrap();
     }
-    let dropped = &manifests[5].head.as_ref().unwrap().commit;
-    assert!(!cache.has_head(dropped));
+    assert_eq!(cache.lacks(&manifests[5]).unwrap(), [manifests[5].head.as_ref().unwrap().commit.clone()]);
     let next = source.commit(&[("c", "other".into())]);
     let pack = source.pack(&next, base.as_ref());
     cache.accept(&pack.path, &next, base.as_ref()).unwrap();

@@ -1,8 +1,8 @@
 use super::super::SpaceLimits;
 use super::{Prepared, Workspaces};
 use crate::workspace::WorkspaceError;
-use buildpool_objects::pack;
 use buildpool_objects::{Git, Place};
+use buildpool_objects::{pack, record};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::spec::Source;
 use buildpool_protocol::transfer::{Head, Manifest, ObjectId, Tag};
@@ -123,10 +123,11 @@ impl Bench {
             project: project.into(),
             directory: String::new(),
             head: commit,
+            manifest: Some(record::key(&manifest).to_string()),
         };
         if let Some(lacking) = self.workspaces.lacking(&source).unwrap() {
             let base = lacking.trees.first();
-            let parts = pack::lacking(&self.git, &place, &manifest, base, false).unwrap();
+            let parts = pack::lacking(&self.git, &place, &manifest, base, &|_| true).unwrap();
             let file = pack::write(&self.git, &place, &parts, base, &self.root.path().join("p")).unwrap();
             self.workspaces.accept(&file.path, &manifest, base).unwrap();
             assert!(!file.path.exists() && self.workspaces.lacking(&source).unwrap().is_none());
@@ -359,13 +360,14 @@ fn nothing_runs_on_a_snapshot_that_is_not_whole_or_in_a_directory_outside() {
     symlink("/etc", bench.home().join("out")).unwrap();
     bench.commit();
     let source = bench.deliver();
-    let Source::Snapshot { id, project, head, .. } = source.clone() else { panic!() };
+    let Source::Snapshot { id, project, head, manifest, .. } = source.clone() else { panic!() };
     let at = |id: &str, directory: &str| {
         let source = Source::Snapshot {
             id: id.into(),
             project: project.clone(),
             directory: directory.into(),
             head: head.clone(),
+            manifest: manifest.clone(),
         };
         bench.workspaces.prepare(attempt(9), &source, false, bench.root.path())
     };
@@ -406,10 +408,11 @@ fn a_tree_that_reaches_into_git_is_not_laid_out() {
             bytes: 1,
         };
         let place = Place { git_dir: Some(bench.home().join(".git")), ..Place::default() };
-        let parts = pack::lacking(&bench.git, &place, &manifest, None, false).unwrap();
+        let parts = pack::lacking(&bench.git, &place, &manifest, None, &|_| true).unwrap();
         let file = pack::write(&bench.git, &place, &parts, None, &bench.root.path().join("p")).unwrap();
         bench.workspaces.accept(&file.path, &manifest, None).unwrap();
-        let source = Source::Snapshot { id: tree, project: "p".into(), directory: String::new(), head: None };
+        let (project, directory) = ("p".into(), String::new());
+        let source = Source::Snapshot { id: tree, project, directory, head: None, manifest: None };
         let error = bench.workspaces.prepare(attempt(1), &source, false, bench.root.path()).unwrap_err();
         assert!(matches!(error, WorkspaceError::Names(_)), "{name}: {error}");
     }
