@@ -505,7 +505,7 @@ mod tests {
         };
         assert_eq!(decode_control::<Message>(&fetch).unwrap(), expected);
         assert_eq!(
-            encode_control(&expected).unwrap(),
+            encode_control(&expected),
             fetch,
             "and what they do not know is not sent without need"
         );
