@@ -1,7 +1,7 @@
 //! Lines that say success where something that knows better says otherwise: they are shown with what is true beside them.
 
 use crate::signs::Signs;
-use crate::text::{clip_chars, stamp_length};
+use crate::text::{clip_chars, front_length};
 use crate::verdict::Ruling;
 use buildpool_protocol::evidence::{Evidence, ReportIssue};
 use buildpool_protocol::report::{Severity, TestCounts, Verdict};
@@ -60,7 +60,7 @@ impl Claims {
 
     /// The line as it is shown; `original` is the one of the log.
     pub(crate) fn correct(&self, original: &str, shown: String) -> String {
-        let stamp = stamp_length(original.as_bytes());
+        let stamp = front_length(original.as_bytes());
         let said = original.get(stamp..).unwrap_or(original).trim();
         if self.lines.is_empty() || !self.lines.contains(said) && !self.lines.contains(original.trim()) {
             return shown;

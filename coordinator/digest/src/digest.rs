@@ -5,8 +5,8 @@ use crate::digester::{Gathered, Options, SummaryLine};
 use crate::facts::Facts;
 use crate::found::{Finds, Found};
 use crate::machine;
-use crate::rules::Kind;
-use crate::signs::Signs;
+use crate::rules::{Indicator, Kind};
+use crate::signs::{Seen, Signs};
 use crate::template::Capture;
 use crate::text::TailLine;
 use crate::tier::{self, Ranked};
@@ -92,6 +92,8 @@ impl Digest {
         let Gathered { options, mut finds, tally, signs, summary, capture, mut gaps, tails, counts } =
             gathered;
         machine::attribute(&mut finds);
+        finds.take_back_words(0, signs.failed_total);
+        finds.mark_flaky(|test| tally.is_flaky(test));
         tier::add_reports(&mut finds, &facts.evidence);
         gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
         let (tests, report) = believed_tests(&tally, facts);
@@ -109,6 +111,7 @@ impl Digest {
             unfinished,
             running_test: tally.latest_running().map(str::to_owned).or_else(|| first_unfinished(facts)),
             collapsed,
+            failures_are_past: tally.failures_are_past(),
         });
         let ruling = verdict::decide(&case.as_case(facts, &signs));
         let mut crash_indicators = signs.indicators();
@@ -206,6 +209,8 @@ impl Digest {
 struct OwnedCase {
     out_of_memory: Option<String>,
     success_is_last: bool,
+    crashes: Vec<Seen<Indicator>>,
+    failures_are_past: bool,
     tests_failed: u64,
     report: Option<String>,
     unfinished: u64,
@@ -229,12 +234,14 @@ struct CaseParts<'a> {
     unfinished: u64,
     running_test: Option<String>,
     collapsed: Option<(u64, u64)>,
+    failures_are_past: bool,
 }
 
 fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
     let signs = parts.signs;
     let success = signs.success.as_ref().map_or(0, |seen| seen.order);
     let failure = signs.failure.as_ref().map_or(0, |seen| seen.order);
+    let crashes = signs.standing_crashes();
     let is =
         |found: &Found, kind: Kind| found.kind == kind && !found.remark && found.severity <= Severity::Error;
     let first = parts
@@ -249,7 +256,9 @@ fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
             .as_ref()
             .filter(|memory| memory.oom_killed)
             .map(memory_words),
-        success_is_last: success > failure && success > signs.last_crash,
+        success_is_last: success > failure && crashes.iter().all(|seen| success > seen.last),
+        crashes,
+        failures_are_past: parts.failures_are_past,
         tests_failed: parts.tests.map_or(0, |tests| tests.failed),
         report: parts.report.map(str::to_owned),
         unfinished: parts.unfinished,
@@ -271,10 +280,11 @@ impl OwnedCase {
             acted: facts.acted.as_ref(),
             out_of_memory: self.out_of_memory.clone(),
             crash_report: facts.evidence.crash_reports.first(),
-            crashes: &signs.crashes,
+            crashes: &self.crashes,
             success: signs.success.as_ref(),
             failure: signs.failure.as_ref(),
             success_is_last: self.success_is_last,
+            failures_are_past: self.failures_are_past,
             tests_failed: self.tests_failed,
             report: self.report.as_deref(),
             unfinished: self.unfinished,
@@ -378,7 +388,7 @@ fn exit_code(ending: Option<&Ending>) -> Option<i32> {
 fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, ruling: &Ruling) -> bool {
     let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 })) && facts.acted.is_none();
     if good_end {
-        return verdict != Verdict::Passed;
+        return verdict != Verdict::Passed || ruling.rule == "zero_failed_before";
     }
     let unexplained = ranked.iter().all(|ranked| ranked.found.severity > Severity::Error)
         && signs.failure.is_none()
@@ -428,7 +438,7 @@ fn explain(
             failure.line.trim()
         ));
     }
-    for seen in &signs.crashes {
+    for seen in &case.crashes {
         evidence.push(format!(
             "crash sign {:?} at {} byte {}: {}",
             seen.what,

@@ -1,28 +1,29 @@
 //! Bytes in, a digest out.
 
+mod hearing;
+mod message;
+
 use crate::digest::Digest;
 use crate::facts::Facts;
-use crate::found::{Finds, Found, Slot};
-use crate::limits::{
-    MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX, SCANNED_BYTES_MAX, SHOWN_LINE_CHARS, SUMMARY_LINES_MAX,
-};
+use crate::found::{Finds, Slot};
+use crate::limits::{SCANNED_BYTES_MAX, SHOWN_LINE_CHARS};
 use crate::noise::is_noise;
-use crate::rules::{Act, Asker, Draft, Groups, Level, Next, Problem, Rule, RuleSet, severity_of_word};
+use crate::rules::{Asker, Kind, RuleSet};
 use crate::signs::Signs;
-use crate::tally::Tally;
+use crate::tally::{Standing, Tally};
 use crate::template::Capture;
-use crate::text::{Cleaner, Lines, RawLine, Tail, clip_chars, stamp_length};
-use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
+use crate::text::{Cleaner, Front, Lines, RawLine, Tail, clip_chars, front, front_length};
 use buildpool_protocol::output::Stream;
-use buildpool_protocol::report::{GapEntry, Location, Severity};
+use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::TemplateSpec;
+use message::Open;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Longest line kept as possible context, in bytes.
 const RECENT_BYTES_MAX: usize = 600;
-/// Most lines held back until it is known whether they belong to a message.
-const MAYBE_LINES_MAX: usize = 12;
+/// Lines kept that may belong to what comes after them. The last of them are a finding's context.
+const RECENT_LINES_MAX: usize = 24;
 /// Most holes that are kept.
 const GAPS_MAX: usize = 64;
 
@@ -73,24 +74,22 @@ struct StreamState {
     open: Option<Open>,
     awaiting: Option<(Slot, u64)>,
     count: u64,
-}
-
-/// A problem whose lines still come.
-#[derive(Debug)]
-struct Open {
-    problem: Problem,
-    found: Found,
-    draft: Draft,
-    bytes: usize,
-    maybe: Vec<(String, u64)>,
+    /// The last line was blank.
+    blank: bool,
+    /// The file that failures are in, where a tool names it once.
+    file: Option<(Vec<u8>, String)>,
 }
 
 /// A cleaned line.
 struct Line<'l> {
     stream: Stream,
     text: &'l [u8],
+    front: Front,
     /// What the rules look at.
     body: &'l [u8],
+    /// It is part of the message of a failed test: what it says, the test says.
+    printed: bool,
+    standing: Standing,
     /// Offset of its first byte in the stream.
     from: u64,
     /// Offset one past its last byte.
@@ -264,14 +263,22 @@ impl Digester {
         if let Some(capture) = &mut self.capture {
             capture.line(stream, self.order, line);
         }
-        let body = scanned(line);
+        let front = front(line);
+        let own = &line[front.length..];
+        let body = &own[..own.len().min(SCANNED_BYTES_MAX)];
         let speaks = !body.is_empty() && asker.speaks(body);
-        let mut part = false;
-        if self.streams[stream.index()].open.is_some() {
-            part = self.follow(stream, line, to, speaks);
+        let (mut part, mut printed) = (false, false);
+        if let Some(open) = &self.streams[stream.index()].open {
+            let of_test = open.problem.owns && open.problem.kind == Kind::Test;
+            part = self.follow(stream, line, &front, to, speaks);
+            printed = part && of_test;
         }
+        let state = &mut self.streams[stream.index()];
+        let standing = Standing { number: state.count, after_blank: state.blank };
+        state.blank = is_blank(own);
         if speaks {
-            self.interpret(asker, &Line { stream, text: line, body, from, to }, part);
+            let line = Line { stream, text: line, front, body, printed, standing, from, to };
+            self.interpret(asker, &line, part);
         }
         let state = &mut self.streams[stream.index()];
         if line.is_empty() || part {
@@ -294,211 +301,6 @@ impl Digester {
             self.last_line.extend_from_slice(&line[..line.len().min(RECENT_BYTES_MAX)]);
         }
     }
-
-    /// Whether the line belongs to the open problem; closes it if it does not.
-    fn follow(&mut self, stream: Stream, line: &[u8], to: u64, speaks: bool) -> bool {
-        let Some(open) = &mut self.streams[stream.index()].open else { return false };
-        let Some(follow) = open.problem.follow else {
-            self.close(stream);
-            return false;
-        };
-        let full =
-            open.draft.lines.len() + open.maybe.len() >= MESSAGE_LINES_MAX || open.bytes >= MESSAGE_BYTES_MAX;
-        let text = shown(line);
-        let next = follow(&open.draft.lines, &text);
-        match next {
-            Next::Part | Next::Last => {
-                if full {
-                    open.found.lines_cut += 1;
-                    // The last lines of a long message say most: they push out the middle.
-                    // Of the middle, what is indented goes before what is not.
-                    let from = (MESSAGE_LINES_MAX / 3).min(open.draft.lines.len() - 1);
-                    let deep = |line: &String| line.starts_with([' ', '\t']);
-                    let at = open.draft.lines[from..].iter().position(deep).map_or(from, |at| from + at);
-                    let dropped = open.draft.lines.remove(at);
-                    open.bytes -= dropped.len().min(open.bytes);
-                }
-                for (held, _) in open.maybe.drain(..) {
-                    open.bytes += held.len();
-                    open.draft.lines.push(held);
-                }
-                open.bytes += text.len();
-                open.draft.lines.push(text);
-                open.found.to = to;
-                if next == Next::Last {
-                    self.close(stream);
-                }
-                true
-            }
-            Next::Maybe if open.maybe.len() < MAYBE_LINES_MAX && (open.problem.owns || !speaks) => {
-                open.maybe.push((text, to));
-                false
-            }
-            Next::Maybe | Next::Beyond => {
-                self.close(stream);
-                false
-            }
-        }
-    }
-
-    /// Does what the rules say about a line.
-    fn interpret(&mut self, asker: &Asker<'_>, line: &Line<'_>, part: bool) {
-        let Line { stream, body, from, .. } = *line;
-        let owned = self.streams[stream.index()].open.as_ref().is_some_and(|open| open.problem.owns);
-        let mut problem_seen = part || owned;
-        asker.each(body, |index, rule, groups| {
-            self.heard[index] = true;
-            for act in rule.acts {
-                match act {
-                    Act::Problem(problem) => {
-                        if !problem_seen {
-                            problem_seen = true;
-                            self.open(rule, *problem, groups, line);
-                        }
-                    }
-                    Act::Test(family, event) => {
-                        if let Some(test) = groups.text("t") {
-                            self.tally.event(*family, &test, *event);
-                        }
-                    }
-                    Act::Counts(family, count) => {
-                        if let Some(counts) = count(groups) {
-                            self.signs.counted(counts.failed, &String::from_utf8_lossy(body));
-                            self.tally.summary(*family, counts);
-                        }
-                    }
-                    Act::Adds(family, count) => {
-                        if let Some(counts) = count(groups) {
-                            self.tally.adds(*family, counts);
-                        }
-                    }
-                    Act::Moves(family, count) => {
-                        if let Some(counts) = count(groups) {
-                            self.tally.moves(*family, counts);
-                        }
-                    }
-                    Act::Session(family) => {
-                        self.tally.session(*family);
-                        self.tally.expect(groups.number("n"));
-                    }
-                    Act::Sign(sign) => {
-                        self.signs.add(*sign, &String::from_utf8_lossy(body), stream, from, self.order);
-                    }
-                    Act::Summary => self.summary(stream, body, from),
-                    Act::Harmless => problem_seen = true,
-                }
-            }
-        });
-    }
-
-    fn summary(&mut self, stream: Stream, body: &[u8], from: u64) {
-        let text = clip_chars(&String::from_utf8_lossy(body), 600).trim_end().to_owned();
-        if let Some(last) = self.summary.iter_mut().rev().take(8).find(|last| last.text == text) {
-            last.repeated += 1;
-            return;
-        }
-        if self.summary.len() == SUMMARY_LINES_MAX {
-            self.summary.pop_front();
-            self.summary_dropped += 1;
-        }
-        self.summary.push_back(SummaryLine { text, stream, from, repeated: 1 });
-    }
-
-    fn open(&mut self, rule: &'static Rule, problem: Problem, groups: &Groups<'_>, line: &Line<'_>) {
-        let Line { stream, text, from, to, .. } = *line;
-        self.close(stream);
-        let (severity, remark) = match problem.level {
-            Level::Is(severity) => (severity, false),
-            Level::Word => (groups.text("s").map_or(Severity::Error, |word| severity_of_word(&word)), false),
-            Level::Remark => (Severity::Info, true),
-        };
-        let number = |name: &str, other: &str| {
-            groups.text(name).or_else(|| groups.text(other)).and_then(|text| text.parse().ok())
-        };
-        let draft = Draft {
-            lines: vec![shown(text)],
-            test: groups.text("t").map(|test| test.trim().to_owned()),
-            file: groups.text("f").map(|file| file.trim().to_owned()),
-            line: number("l", "l2"),
-            column: number("c", "c2"),
-            severity: None,
-            spurious: false,
-            join: None,
-        };
-        let mut draft = draft;
-        if draft.test.is_none() && problem.kind == crate::rules::Kind::Test {
-            draft.test = self.tally.latest_running().map(str::to_owned);
-        }
-        let state = &mut self.streams[stream.index()];
-        state.awaiting = None;
-        let mut head = 0;
-        if let Some(lead) = problem.lead {
-            while let Some(line) = state.recent.pop_back() {
-                let text = shown(&line);
-                if !lead(&text) {
-                    state.recent.push_back(line);
-                    break;
-                }
-                draft.lines.insert(0, text);
-                head += 1;
-            }
-        }
-        let pre = state
-            .recent
-            .iter()
-            .filter(|line| !is_blank(line) && !is_noise(&line[stamp_length(line)..]))
-            .map(|line| shown(line))
-            .collect();
-        let found = Found {
-            rule: rule.name,
-            kind: problem.kind,
-            severity,
-            sure: problem.sure,
-            remark,
-            bare: problem.bare,
-            lines: Vec::new(),
-            head,
-            join: None,
-            lines_cut: 0,
-            test: None,
-            location: None,
-            stream: Some(stream),
-            report: None,
-            from,
-            to,
-            order: self.order,
-            recurrence: 1,
-            pre,
-            post: Vec::new(),
-        };
-        let bytes = draft.lines[0].len();
-        state.open = Some(Open { problem, found, draft, bytes, maybe: Vec::new() });
-        if problem.follow.is_none() {
-            self.close(stream);
-        }
-    }
-
-    /// Completes the open problem of a stream, if there is one.
-    fn close(&mut self, stream: Stream) {
-        let state = &mut self.streams[stream.index()];
-        let Some(Open { mut found, mut draft, problem, .. }) = state.open.take() else { return };
-        if let Some(refine) = problem.refine {
-            refine(&mut draft);
-        }
-        if draft.spurious {
-            return;
-        }
-        while draft.lines.last().is_some_and(|line| line.trim().is_empty()) {
-            draft.lines.pop();
-        }
-        found.join = draft.join;
-        found.severity = draft.severity.unwrap_or(found.severity);
-        found.lines = draft.lines;
-        found.test = draft.test.filter(|test| !test.is_empty());
-        found.location = draft.file.map(|file| Location { file, line: draft.line, column: draft.column });
-        state.recent.clear();
-        state.awaiting = self.finds.add(found).map(|slot| (slot, POST_CONTEXT_LINES as u64));
-    }
 }
 
 /// All that the log gave.
@@ -518,7 +320,7 @@ pub(crate) struct Gathered {
 
 /// What the rules look at: the line without its time stamp, and of a very long one the beginning.
 fn scanned(line: &[u8]) -> &[u8] {
-    let body = &line[stamp_length(line)..];
+    let body = &line[front_length(line)..];
     &body[..body.len().min(SCANNED_BYTES_MAX)]
 }
 
@@ -532,7 +334,7 @@ fn shown(line: &[u8]) -> String {
 
 fn remember(recent: &mut VecDeque<Vec<u8>>, line: &[u8]) {
     let mut buffer =
-        if recent.len() == PRE_CONTEXT_LINES { recent.pop_front().unwrap_or_default() } else { Vec::new() };
+        if recent.len() == RECENT_LINES_MAX { recent.pop_front().unwrap_or_default() } else { Vec::new() };
     buffer.clear();
     buffer.extend_from_slice(&line[..line.len().min(RECENT_BYTES_MAX)]);
     recent.push_back(buffer);

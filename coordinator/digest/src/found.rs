@@ -9,6 +9,11 @@ use buildpool_protocol::report::{Location, Severity};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+/// How sure a word of death is that something lived on after, in percent.
+const TAKEN_BACK_SURE: u8 = 72;
+/// How sure the failure of a test is that passed in the end, in percent.
+const FLAKY_SURE: u8 = 50;
+
 /// One thing that was found in the log or in a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
@@ -20,6 +25,8 @@ pub(crate) struct Found {
     pub(crate) sure: u8,
     /// A linter's remark without a severity word.
     pub(crate) remark: bool,
+    /// It rests on a word of death, which a test may print as well.
+    pub(crate) word: bool,
     /// Says only that a test failed; a finding that says why replaces it.
     pub(crate) bare: bool,
     /// As the tool printed it.
@@ -91,8 +98,8 @@ impl Found {
         let mut hasher = DefaultHasher::new();
         (self.rule, &self.test, &self.location).hash(&mut hasher);
         for line in &self.lines {
-            let stamp = crate::text::stamp_length(line.as_bytes());
-            line.get(stamp..).unwrap_or(line).hash(&mut hasher);
+            let stamp = crate::text::front_length(line.as_bytes());
+            line.get(stamp..).unwrap_or(line).trim().hash(&mut hasher);
         }
         hasher.finish()
     }
@@ -270,6 +277,25 @@ impl Finds {
             Slot::Error(at) => self.errors.get_mut(at),
             Slot::Warning(at) => self.warnings.get_mut(at),
             Slot::Remark(at) => self.remarks.get_mut(at),
+        }
+    }
+
+    /// Words of death between these two lines were printed by something that lived on: they tell of no crash.
+    pub(crate) fn take_back_words(&mut self, after: u64, before: u64) {
+        for found in &mut self.errors {
+            if found.word && found.order > after && found.order < before {
+                found.kind = Kind::Runtime;
+                found.sure = found.sure.min(TAKEN_BACK_SURE);
+            }
+        }
+    }
+
+    /// A test that passed in the end is no cause.
+    pub(crate) fn mark_flaky(&mut self, is_flaky: impl Fn(&str) -> bool) {
+        for found in &mut self.errors {
+            if found.kind == Kind::Test && found.test.as_deref().is_some_and(&is_flaky) {
+                found.sure = found.sure.min(FLAKY_SURE);
+            }
         }
     }
 

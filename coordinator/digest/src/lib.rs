@@ -12,6 +12,7 @@ mod digest;
 mod digester;
 mod endings;
 mod facts;
+mod family;
 mod found;
 pub mod limits;
 mod machine;

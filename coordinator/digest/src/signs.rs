@@ -1,6 +1,7 @@
 //! Signs about the whole run, with the line that gave each.
 
 use crate::rules::{Indicator, Sign};
+use crate::tally::{Counts, Family};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
 use std::collections::BTreeSet;
@@ -13,6 +14,8 @@ pub(crate) struct Seen<T> {
     pub(crate) stream: Stream,
     pub(crate) from: u64,
     pub(crate) order: u64,
+    /// The order of the last line of this sort.
+    pub(crate) last: u64,
 }
 
 /// All signs, bounded: the last word of each kind and the first crash signs.
@@ -26,8 +29,10 @@ pub(crate) struct Signs {
     pub(crate) claims: BTreeSet<String>,
     /// The last line that counted tests, where it counts no failure. Those before it speak of parts of the run.
     pub(crate) count_claim: Option<String>,
-    /// The last crash sign's place.
-    pub(crate) last_crash: u64,
+    /// The last line that counted failed tests, where the tool that ran them counted.
+    pub(crate) failed_total: u64,
+    /// Words of death before this line are of a program that has ended since.
+    settled: u64,
 }
 
 /// Most crash signs that are kept; their kinds are few, and one of each kind is kept.
@@ -47,20 +52,25 @@ impl Signs {
                 if self.claims.len() < CLAIMS_MAX {
                     self.claims.insert(line.trim().to_owned());
                 }
-                self.success = Some(Seen { what: tool, line, stream, from, order });
+                self.success = Some(Seen { what: tool, line, stream, from, order, last: order });
             }
             Sign::Failure(tool) => {
                 self.tools.insert(tool);
-                self.failure = Some(Seen { what: tool, line, stream, from, order });
+                self.failure = Some(Seen { what: tool, line, stream, from, order, last: order });
+            }
+            Sign::StillFailure(tool) => {
+                if let Some(failure) = self.failure.as_mut().filter(|failure| failure.what == tool) {
+                    failure.order = order;
+                }
             }
             Sign::Tool(tool) => {
                 self.tools.insert(tool);
             }
             Sign::Crash(indicator) => {
-                self.last_crash = order;
-                let known = self.crashes.iter().any(|seen| seen.what == indicator);
-                if !known && self.crashes.len() < CRASHES_MAX {
-                    self.crashes.push(Seen { what: indicator, line, stream, from, order });
+                if let Some(known) = self.crashes.iter_mut().find(|seen| seen.what == indicator) {
+                    known.last = order;
+                } else if self.crashes.len() < CRASHES_MAX {
+                    self.crashes.push(Seen { what: indicator, line, stream, from, order, last: order });
                 }
             }
         }
@@ -70,6 +80,42 @@ impl Signs {
     pub(crate) fn counted(&mut self, failed: u64, line: &str) {
         self.count_claim =
             (failed == 0).then(|| crate::text::clip_chars(line, LINE_CHARS_MAX).trim().to_owned());
+    }
+
+    /// A tool's own counts, as they stand after a line: what they say about the run.
+    pub(crate) fn total(&mut self, family: Family, counts: Counts, place: (&str, Stream, u64, u64)) {
+        let (line, stream, from, order) = place;
+        if counts.failed > 0 {
+            self.failed_total = order;
+            self.add(Sign::Failure(family.name()), line, stream, from, order);
+        } else if counts.is_good() {
+            self.add(Sign::Success(family.name()), line, stream, from, order);
+        }
+    }
+
+    /// A program that had said a word of death went on: it did not die. True if there was such a word.
+    pub(crate) fn survived(&mut self) -> bool {
+        let before = self.crashes.len();
+        let settled = self.settled;
+        self.crashes.retain(|seen| seen.order <= settled || !seen.what.is_word());
+        self.crashes.len() < before
+    }
+
+    /// What was said up to this line is of a program that has ended: nothing that comes later takes it back.
+    pub(crate) const fn settle(&mut self, order: u64) {
+        self.settled = order;
+    }
+
+    /// The line up to which words of death stand.
+    pub(crate) const fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// Crash signs, without words of death after which a tool counted its failed tests: it lived, and they are what a
+    /// test printed.
+    pub(crate) fn standing_crashes(&self) -> Vec<Seen<Indicator>> {
+        let stands = |seen: &&Seen<Indicator>| !seen.what.is_word() || seen.last >= self.failed_total;
+        self.crashes.iter().filter(stands).cloned().collect()
     }
 
     /// As in the result.
@@ -94,8 +140,8 @@ impl Signs {
                 Indicator::Panic => set.panic = true,
                 Indicator::Killed => set.killed = true,
                 Indicator::OutOfMemory => set.out_of_memory = true,
-                Indicator::Died("SIGKILL") => set.killed = true,
-                Indicator::Died(_) => set.unexpected_signal = true,
+                Indicator::Died("SIGKILL") | Indicator::ChildDied("SIGKILL") => set.killed = true,
+                Indicator::Died(_) | Indicator::ChildDied(_) => set.unexpected_signal = true,
             }
         }
         set

@@ -220,6 +220,7 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
             severity,
             sure: 97,
             remark: false,
+            word: false,
             bare: false,
             lines,
             head: 0,

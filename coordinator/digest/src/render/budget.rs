@@ -99,7 +99,7 @@ pub(super) struct Seen(BTreeSet<u64>, BTreeSet<u64>);
 impl Seen {
     fn key(line: &str) -> u64 {
         let mut hasher = Fnv::default();
-        let stamp = crate::text::stamp_length(line.as_bytes());
+        let stamp = crate::text::front_length(line.as_bytes());
         hasher.text(line.get(stamp..).unwrap_or(line).trim());
         hasher.0
     }

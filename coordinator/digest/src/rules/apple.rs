@@ -26,6 +26,12 @@ const SWIFT_RUN: Count = |groups| {
     Some(Counts { passed: total, failed: 0, skipped: 0, expected: 0 })
 };
 
+/// How many failed is known from their own lines; that some did is known here.
+const SWIFT_RUN_FAILED: Count = |groups| {
+    let total = groups.number("n");
+    Some(Counts { passed: total.saturating_sub(1), failed: total.min(1), skipped: 0, expected: 0 })
+};
+
 /// The detail lines that Swift Testing prints under an issue.
 fn details(_: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
@@ -61,22 +67,22 @@ fn failed_commands(so_far: &[String], line: &str) -> Next {
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "xctest.started",
-        pattern: r"^Test [Cc]ase '(?P<t>[^']+)' started(?: at .*|\.)?$",
+        pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' started(?: at .*|\.)?$",
         acts: &[Act::Test(Family::XcTest, Started)],
     },
     Rule {
         name: "xctest.passed",
-        pattern: r"^Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()",
+        pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' passed (?:on '|\()",
         acts: &[Act::Test(Family::XcTest, Passed)],
     },
     Rule {
         name: "xctest.skipped",
-        pattern: r"^Test [Cc]ase '(?P<t>[^']+)' skipped (?:on '|\()",
+        pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' skipped (?:on '|\()",
         acts: &[Act::Test(Family::XcTest, Skipped)],
     },
     Rule {
         name: "xctest.failed",
-        pattern: r"^Test [Cc]ase '(?P<t>[^']+)' failed (?:on '|\()",
+        pattern: r"^.*Test [Cc]ase '(?P<t>[^']+)' failed (?:on '|\()",
         acts: &[
             Act::Test(Family::XcTest, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(xctest_name)),
@@ -100,7 +106,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "xctest.executed",
         pattern: r"^\s*Executed (?P<n>\d+) tests?, with (?:(?P<skipped>\d+) tests? skipped and )?(?P<failed>\d+) failures?",
-        acts: &[Act::Counts(Family::XcTest, EXECUTED)],
+        acts: &[Act::Partial(Family::XcTest, EXECUTED)],
     },
     Rule {
         name: "xctest.executed_failed",
@@ -161,7 +167,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "swift_testing.run_passed",
         pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? passed after",
         acts: &[
-            Act::Counts(Family::SwiftTesting, SWIFT_RUN),
+            Act::Partial(Family::SwiftTesting, SWIFT_RUN),
             Act::Session(Family::SwiftTesting),
             Act::Sign(Sign::Success("Swift Testing")),
             Act::Summary,
@@ -171,7 +177,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "swift_testing.run_failed",
         pattern: r"^\S+ +Test run with (?P<n>\d+) tests?(?: in \d+ suites?)? failed after",
         acts: &[
-            Act::Counts(Family::SwiftTesting, SWIFT_RUN),
+            Act::Partial(Family::SwiftTesting, SWIFT_RUN_FAILED),
             Act::Session(Family::SwiftTesting),
             Act::Sign(Sign::Failure("Swift Testing")),
             Act::Summary,
@@ -311,7 +317,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "swiftpm.failed",
-        pattern: r"^(?:error: )?(?:fatalError|Build failed|terminated\(\d+\))",
+        pattern: r"^(?:error: (?:fatalError|Build failed|terminated\(\d+\)).*|Build failed)$",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 50)),
             Act::Sign(Sign::Failure("swift build")),
@@ -344,7 +350,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:error: )?Exited with (?:unexpected )?signal code (?P<n>\d+)",
         acts: &[
             Act::Problem(problem(FATAL, Kind::Crash, 93)),
-            Act::Sign(Sign::Crash(Indicator::UnexpectedSignal)),
+            Act::Sign(Sign::Crash(Indicator::ChildDied(""))),
         ],
     },
     Rule {

@@ -83,6 +83,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 93))],
     },
     Rule {
+        name: "make.ignored",
+        pattern: r"^g?n?make(?:\[\d+\])?: (?:\*\*\* )?\[.*\] .*\(ignored\)$",
+        acts: &[Act::Harmless, Act::Alone],
+    },
+    Rule {
         name: "make.error",
         pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* (?P<m>.*)",
         acts: &[
@@ -120,7 +125,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "cmake.incomplete",
-        pattern: r"^-- Configuring incomplete, errors occurred!|^(?:Errors|CMake Generate step failed)",
+        pattern: r"^(?:-- Configuring incomplete, errors occurred!|CMake Generate step failed)",
         acts: &[Act::Sign(Sign::Failure("cmake")), Act::Summary],
     },
     Rule {

@@ -1,7 +1,7 @@
 //! go build, vet and test.
 
 use super::TestEvent::{Failed, Passed, Skipped, Started};
-use super::{Act, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, problem};
+use super::{Act, Draft, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, problem};
 use crate::tally::Family;
 
 /// What a failed test printed: indented lines.
@@ -17,6 +17,9 @@ fn test_lines(_: &[String], line: &str) -> Next {
 fn goroutines(so_far: &[String], line: &str) -> Next {
     let end = line.starts_with("FAIL\t")
         || line.starts_with("exit status")
+        || line == "PASS"
+        || line.starts_with("--- ")
+        || line.starts_with("=== ")
         || line.starts_with("ok  \t")
         || line == "FAIL";
     if end || so_far.len() > 60 {
@@ -38,31 +41,63 @@ fn race(_: &[String], line: &str) -> Next {
     }
 }
 
+/// What a test logged before the line that tells how it ended.
+fn logged(line: &str) -> bool {
+    line.starts_with("    ") && !line.trim_start().starts_with("--- ")
+}
+
+/// Where the test said that something is wrong: the first line of its log.
+fn log_place(draft: &mut Draft) {
+    let place = draft.lines.iter().find_map(|line| {
+        let place = line.trim_start().split_once(": ").map_or(line.trim(), |(place, _)| place);
+        place.contains(".go:").then(|| place.to_owned())
+    });
+    if let Some(place) = place {
+        let _placed = super::set_place(draft, &place);
+    }
+}
+
 const PANIC: Problem = problem(FATAL, Kind::Crash, 95).follow(goroutines).owning();
 
 pub(super) const RULES: &[Rule] = &[
-    Rule { name: "go.run", pattern: r"^=== RUN\s+(?P<t>\S+)$", acts: &[Act::Test(Family::Go, Started)] },
-    Rule { name: "go.pass", pattern: r"^\s*--- PASS: (?P<t>\S+) \(", acts: &[Act::Test(Family::Go, Passed)] },
+    Rule { name: "go.run", pattern: r"^.*=== RUN\s+(?P<t>\S+)$", acts: &[Act::Test(Family::Go, Started)] },
+    // What a test printed last may stand before the line that tells its end.
+    Rule {
+        name: "go.pass",
+        pattern: r"^.*--- PASS: (?P<t>\S+) \([\d.]+s\)$",
+        acts: &[Act::Test(Family::Go, Passed)],
+    },
     Rule {
         name: "go.skip",
-        pattern: r"^\s*--- SKIP: (?P<t>\S+) \(",
+        pattern: r"^.*--- SKIP: (?P<t>\S+) \([\d.]+s\)$",
         acts: &[Act::Test(Family::Go, Skipped)],
     },
     Rule {
         name: "go.fail",
-        pattern: r"^\s*--- FAIL: (?P<t>\S+) \(",
+        pattern: r"^.*--- FAIL: (?P<t>\S+) \([\d.]+s\)$",
         acts: &[
             Act::Test(Family::Go, Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines)),
+            Act::Problem(problem(ERROR, Kind::Test, 94).follow(test_lines).lead(logged).refine(log_place)),
         ],
     },
+    // A test's own log; what failed of it is told by the line that says so.
+    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", acts: &[Act::Harmless] },
     Rule {
         name: "go.package_failed",
-        pattern: r"^FAIL\s+\S+(?:\s+(?:[\d.]+s|\[.*\]))?$",
-        acts: &[Act::Sign(Sign::Failure("go test")), Act::Summary],
+        pattern: r"^FAIL\s+\S+\s+(?:[\d.]+s|\((?:cached|[\d.]+s)\)|\[(?:build|setup) failed\])$",
+        acts: &[
+            Act::Over(Family::Go, false),
+            Act::Sign(Sign::Failure("go test")),
+            Act::Summary,
+            Act::Harmless,
+        ],
     },
-    Rule { name: "go.failed", pattern: r"^FAIL$", acts: &[Act::Sign(Sign::Failure("go test"))] },
-    Rule { name: "go.package_ok", pattern: r"^ok  \t\S+\t", acts: &[Act::Sign(Sign::Success("go test"))] },
+    Rule { name: "go.failed", pattern: r"^FAIL$", acts: &[Act::Sign(Sign::StillFailure("go test"))] },
+    Rule {
+        name: "go.package_ok",
+        pattern: r"^ok\s+\S+\s+(?:[\d.]+s|\(cached\))",
+        acts: &[Act::Over(Family::Go, true), Act::Sign(Sign::Success("go test"))],
+    },
     Rule {
         name: "go.panic",
         pattern: r"^panic: (?P<m>.*)",

@@ -19,8 +19,16 @@ fn tsc_lines(so_far: &[String], line: &str) -> Next {
 /// A jest failure: from its bullet to the next one, or the suite's end.
 fn jest(_: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
-    let end =
-        ["● ", "PASS ", "FAIL ", "Test Suites:", "Snapshot Summary", "Summary of all failing", "Tests: "];
+    let end = [
+        "● ",
+        "PASS ",
+        "FAIL ",
+        "Test Suites:",
+        "Snapshot Summary",
+        "Summary of all failing",
+        "Tests: ",
+        "A worker process has failed",
+    ];
     if end.iter().any(|end| trimmed.starts_with(end)) && !trimmed.starts_with("● Console") {
         Next::Beyond
     } else if trimmed.is_empty() {
@@ -38,6 +46,7 @@ fn vitest(so_far: &[String], line: &str) -> Next {
     if trimmed.starts_with("⎯⎯")
         || trimmed.starts_with("FAIL ")
         || trimmed.starts_with("Test Files")
+        || trimmed.starts_with("Tests:")
         || so_far.len() > 40
     {
         Next::Beyond
@@ -52,7 +61,18 @@ fn vitest(so_far: &[String], line: &str) -> Next {
 pub(super) fn numbered(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
     let digits = trimmed.chars().take_while(char::is_ascii_digit).count();
-    if digits > 0 && trimmed[digits..].starts_with(") ") {
+    let ends = [
+        ") ",
+        " passing",
+        " pending",
+        " failing",
+        " failed",
+        " passed",
+        " skipped",
+        " flaky",
+        " did not run",
+    ];
+    if digits > 0 && ends.iter().any(|end| trimmed[digits..].starts_with(end)) {
         Next::Beyond
     } else if trimmed.is_empty() {
         Next::Maybe
@@ -112,7 +132,7 @@ const JEST: Count = |groups| {
         passed: groups.number("passed"),
         failed: groups.number("failed"),
         skipped: groups.number("skipped") + groups.number("todo"),
-        expected: 0,
+        expected: groups.number("expected"),
     })
 };
 
@@ -150,48 +170,47 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Failure("eslint")), Act::Summary],
     },
     Rule {
+        name: "jest.file",
+        pattern: r"^ ?(?:FAIL|PASS) {1,2}(?:[^\s./]+ )?(?P<f>\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?(?: \([\d.]+ MB heap size\))?$",
+        acts: &[Act::File, Act::Harmless],
+    },
+    Rule {
         name: "jest.bullet",
         pattern: r"^\s*\xe2\x97\x8f (?P<t>.+)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(jest).owning().refine(jest_console))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 93).follow(jest).owning().in_file().refine(jest_console),
+        )],
     },
     Rule {
         name: "jest.tests",
         pattern: r"^Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo|(?P<passed>\d+) passed)(?:, )?)+(?:, )?\d+ total",
-        acts: &[Act::Session(Family::Jest), Act::Counts(Family::Jest, JEST), Act::Summary],
+        acts: &[Act::Counts(Family::Jest, JEST), Act::Summary],
     },
+    Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", acts: &[Act::Heading(Family::Jest)] },
     Rule {
         name: "jest.bad",
-        pattern: r"^Test(?:s| Suites):\s+[1-9]\d* failed",
+        pattern: r"^Test Suites: +[1-9]\d* failed",
         acts: &[Act::Sign(Sign::Failure("jest"))],
     },
     Rule {
-        name: "jest.good",
-        pattern: r"^Tests:\s+(?:\d+ (?:skipped|todo), )*[1-9]\d* passed, \d+ total",
-        acts: &[Act::Sign(Sign::Success("jest"))],
-    },
-    Rule {
         name: "vitest.heading",
-        pattern: r"^\s*FAIL  ?(?P<t>\S.*)$",
+        pattern: r"^\s*FAIL  (?P<t>\S.*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(vitest).owning().refine(js_place))],
     },
     Rule {
         name: "vitest.tests",
-        pattern: r"^\s*Tests  (?:(?:(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo)(?: \| )?)+ \(\d+\)",
-        acts: &[Act::Session(Family::Vitest), Act::Counts(Family::Vitest, JEST), Act::Summary],
+        pattern: r"^\s*Tests  +(?:(?:(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<expected>\d+) expected fail|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo)(?: \| )?)+ \(\d+\)",
+        acts: &[Act::Counts(Family::Vitest, JEST), Act::Summary],
     },
+    Rule { name: "vitest.files", pattern: r"^\s*Test Files  +\d+ ", acts: &[Act::Heading(Family::Vitest)] },
     Rule {
         name: "vitest.bad",
-        pattern: r"^\s*(?:Tests|Test Files)  +[1-9]\d* failed",
+        pattern: r"^\s*Test Files  +[1-9]\d* failed",
         acts: &[Act::Sign(Sign::Failure("vitest"))],
     },
     Rule {
-        name: "vitest.good",
-        pattern: r"^\s*Tests  +[1-9]\d* passed",
-        acts: &[Act::Sign(Sign::Success("vitest"))],
-    },
-    Rule {
         name: "vitest.errors",
-        pattern: r"^\s*(?:Errors  +\d+ errors?|Unhandled (?:Rejection|Error)s?\b.*)",
+        pattern: r"^\s*(?:Errors  +[1-9]\d* errors?|Vitest caught \d+ unhandled errors? during the test run.*)$",
         acts: &[Act::Sign(Sign::Failure("vitest")), Act::Summary],
     },
     Rule {
@@ -202,14 +221,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "mocha.passing",
         pattern: r"^\s+(?P<n>\d+) passing \(",
-        acts: &[
-            Act::Session(Family::Mocha),
-            Act::Counts(Family::Mocha, |groups| {
-                Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 })
-            }),
-            Act::Sign(Sign::Success("mocha")),
-            Act::Summary,
-        ],
+        acts: &[Act::Counts(Family::Mocha, PASSING), Act::Summary],
     },
     Rule {
         name: "mocha.pending",
@@ -219,7 +231,30 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "mocha.failing",
         pattern: r"^\s+(?P<n>[1-9]\d*) failing$",
-        acts: &[Act::Adds(Family::Mocha, FAILING), Act::Sign(Sign::Failure("mocha")), Act::Summary],
+        acts: &[Act::Adds(Family::Mocha, FAILING), Act::Summary],
+    },
+    Rule {
+        name: "node_test.heading",
+        pattern: r"^\xe2\x9c\x96 failing tests:$",
+        acts: &[Act::Harmless, Act::Alone],
+    },
+    Rule {
+        name: "node_test.todo",
+        pattern: r"^\s*\xe2\x9c\x96 .* \([\d.]+m?s\) # (?:TODO|SKIP|todo|skip).*",
+        acts: &[
+            Act::Problem(problem(super::INFO, Kind::Test, 50).follow(super::indented_or_blank).owning()),
+            Act::Alone,
+        ],
+    },
+    Rule {
+        name: "node_test.failed",
+        pattern: r"^\s*\xe2\x9c\x96 (?P<t>.+?) \([\d.]+m?s\)$",
+        acts: &[
+            Act::Problem(
+                problem(ERROR, Kind::Test, 93).follow(super::indented_or_blank).owning().refine(node_test),
+            ),
+            Act::Alone,
+        ],
     },
     Rule {
         name: "ava.failed_line",
@@ -227,19 +262,14 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 84).follow(super::boxed).refine(super::pointed))],
     },
     Rule {
+        name: "ava.counts",
+        pattern: r"^\s+(?:(?P<failed>\d+) tests? failed|(?P<passed>\d+) tests? passed|(?P<skipped>\d+) tests? (?:skipped|todo)|(?P<expected>\d+) known failures?)$",
+        acts: &[Act::Adds(Family::Ava, JEST)],
+    },
+    Rule {
         name: "ava.summary",
-        pattern: r"^\s+(?P<n>\d+) (?:tests?|uncaught exceptions?|known failures?|unhandled rejections?)(?: (?:failed|passed|skipped))?$",
+        pattern: r"^\s+(?P<n>\d+) (?:tests?|uncaught exceptions?|known failures?|unhandled rejections?)(?: (?:failed|passed|skipped|todo|remaining))?$",
         acts: &[Act::Summary],
-    },
-    Rule {
-        name: "ava.bad",
-        pattern: r"^\s+[1-9]\d* tests? failed$",
-        acts: &[Act::Sign(Sign::Failure("ava"))],
-    },
-    Rule {
-        name: "ava.good",
-        pattern: r"^\s+[1-9]\d* tests? passed$",
-        acts: &[Act::Sign(Sign::Success("ava"))],
     },
     Rule {
         name: "node_test.tests",
@@ -259,12 +289,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "node_test.fail",
         pattern: r"^(?:# |\xe2\x84\xb9 )fail (?P<n>[1-9]\d*)$",
-        acts: &[Act::Adds(Family::NodeTest, FAILING), Act::Sign(Sign::Failure("node --test")), Act::Summary],
-    },
-    Rule {
-        name: "node_test.none_failed",
-        pattern: r"^(?:# |\xe2\x84\xb9 )fail 0$",
-        acts: &[Act::Sign(Sign::Success("node --test"))],
+        acts: &[Act::Adds(Family::NodeTest, FAILING), Act::Summary],
     },
     Rule {
         name: "node.uncaught",
@@ -331,6 +356,15 @@ fn jest_console(draft: &mut Draft) {
     let heading = draft.test.as_deref().unwrap_or_default();
     draft.spurious =
         heading.starts_with("Console") || heading.starts_with("Deprecation") || draft.lines.len() == 1;
+    if heading == "Test suite failed to run" {
+        draft.test = None;
+    }
+    js_place(draft);
+}
+
+/// A line without anything under it tells only that the test failed.
+fn node_test(draft: &mut Draft) {
+    draft.bare = draft.lines.len() == 1;
     js_place(draft);
 }
 

@@ -52,8 +52,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "maven.totals",
-        pattern: r"^\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)$",
-        acts: &[Act::Session(Family::Maven), Act::Counts(Family::Maven, SUREFIRE), Act::Summary],
+        pattern: r"^\[(?:INFO|ERROR|WARNING)\] Tests run: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+), Skipped: (?P<skipped>\d+)(?:, Flakes: \d+)?$",
+        acts: &[
+            Act::Session(Family::Maven),
+            Act::Counts(Family::Maven, SUREFIRE),
+            Act::Summary,
+            Act::Harmless,
+        ],
     },
     Rule {
         name: "maven.class",

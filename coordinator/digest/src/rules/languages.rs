@@ -92,11 +92,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\s*(?P<s>error|warning|info) (?:\xe2\x80\xa2|-) (?P<m>.*?) (?:\xe2\x80\xa2|-) (?P<f>[^\s:]+\.dart):(?P<l>\d+):(?P<c>\d+) ",
         acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 90))],
     },
-    Rule {
-        name: "dart.found",
-        pattern: r"^[1-9]\d* issues? found\.",
-        acts: &[Act::Sign(Sign::Failure("dart analyze")), Act::Summary],
-    },
+    Rule { name: "dart.found", pattern: r"^[1-9]\d* issues? found\.", acts: &[Act::Summary] },
     Rule {
         name: "dart.good",
         pattern: r"^No issues found!",
@@ -119,7 +115,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "dotnet.build",
-        pattern: r"^Build (?:FAILED|failed)\b.*",
+        pattern: r"^Build (?:FAILED\.?|failed(?: with \d+ (?:error|warning).*| in [\d.]+.*|[.!])?)$",
         acts: &[Act::Sign(Sign::Failure("build")), Act::Summary],
     },
     Rule {

@@ -151,8 +151,13 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Failure("rubocop")), Act::Summary],
     },
     Rule {
+        name: "ruff.fixed",
+        pattern: r"^Found \d+ errors? \(\d+ fixed, 0 remaining\)\.$",
+        acts: &[Act::Sign(Sign::Success("linter")), Act::Summary, Act::Alone],
+    },
+    Rule {
         name: "ruff.found",
-        pattern: r"^Found (?P<n>[1-9]\d*) (?:errors?|diagnostics?|issues?|problems?|violations?|offenses?|warnings?)\b.*$",
+        pattern: r"^Found (?P<n>[1-9]\d*) (?:errors?|diagnostics?|issues?|problems?|violations?|offenses?)\b.*$",
         acts: &[Act::Sign(Sign::Failure("linter")), Act::Summary],
     },
     Rule {

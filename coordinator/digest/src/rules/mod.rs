@@ -87,6 +87,8 @@ pub(crate) struct Problem {
     pub(crate) bare: bool,
     /// Lines right before it that belong to it: `In function 'f':`, `required from here`.
     pub(crate) lead: Option<fn(&str) -> bool>,
+    /// It is in the file that was named last.
+    pub(crate) in_file: bool,
     /// Corrects place, test and severity when the lines are complete.
     pub(crate) refine: Option<fn(&mut Draft)>,
 }
@@ -103,6 +105,8 @@ pub(crate) struct Draft {
     pub(crate) severity: Option<Severity>,
     /// The lines that followed show that it is none.
     pub(crate) spurious: bool,
+    /// It says only that a test failed: nothing followed.
+    pub(crate) bare: bool,
     /// The same failure is told in two places: once as a block, once as a line with the full name.
     pub(crate) join: Option<Join>,
 }
@@ -133,6 +137,8 @@ pub(crate) enum Sign {
     Success(&'static str),
     /// A known tool says that it failed; its name.
     Failure(&'static str),
+    /// A tool says in a mere word that it failed; it counts if the tool has said so before.
+    StillFailure(&'static str),
     /// A tool was at work; its name. Says nothing about how it went.
     Tool(&'static str),
     /// A sign of a crash.
@@ -161,6 +167,24 @@ pub(crate) enum Indicator {
     OutOfMemory,
     /// A shell or make names the signal of a program that it ran.
     Died(&'static str),
+    /// A tool says that what it ran died, of this signal if it names one.
+    ChildDied(&'static str),
+}
+
+impl Indicator {
+    /// Whether it is no more than a word, which a test may print as well.
+    pub(crate) const fn is_word(self) -> bool {
+        matches!(
+            self,
+            Self::FatalError
+                | Self::UncaughtException
+                | Self::UnexpectedSignal
+                | Self::Panic
+                | Self::Killed
+                | Self::OutOfMemory
+                | Self::Died(_)
+        )
+    }
 }
 
 /// Reads counts from a summary line.
@@ -173,20 +197,34 @@ pub(crate) enum Act {
     Problem(Problem),
     /// It tells about the test in group `t`.
     Test(Family, TestEvent),
-    /// It is a tool's summary of its tests.
+    /// The test that began last ended; the line does not name it.
+    Ends(Family),
+    /// It is a tool's summary of its tests, and says how the run went.
     Counts(Family, Count),
+    /// It is a summary of a part of the tests, or of those that ran so far: it does not say how the run went.
+    Partial(Family, Count),
+    /// It announces a summary.
+    Heading(Family),
+    /// It says how many tests there are.
+    Plan(Family),
     /// It adds to the summary that came before: `3 failing`.
     Adds(Family, Count),
     /// It tells how many of the summary that came before did not simply pass: `FAILED (failures=3)`.
     Moves(Family, Count),
     /// It begins a test session: counts that come after it are those of another one.
     Session(Family),
+    /// A program of this family has ended; completely if all its tests passed.
+    Over(Family, bool),
+    /// It names the file (`f`) that the failures after it are in.
+    File,
     /// It is a sign about the run.
     Sign(Sign),
     /// It is worth keeping as the tool's last word.
     Summary,
     /// It is no problem, whatever it looks like to rules that come later.
     Harmless,
+    /// No rule that comes later is heard.
+    Alone,
 }
 
 /// A pattern and what follows.
@@ -200,7 +238,17 @@ pub(crate) struct Rule {
 
 /// Problem with defaults, for the tables.
 pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
-    Problem { level, kind, sure, follow: None, owns: false, bare: false, lead: None, refine: None }
+    Problem {
+        level,
+        kind,
+        sure,
+        follow: None,
+        owns: false,
+        bare: false,
+        lead: None,
+        in_file: false,
+        refine: None,
+    }
 }
 
 impl Problem {
@@ -219,6 +267,11 @@ impl Problem {
         self
     }
 
+    pub(crate) const fn in_file(mut self) -> Self {
+        self.in_file = true;
+        self
+    }
+
     pub(crate) const fn bare(mut self) -> Self {
         self.bare = true;
         self
@@ -232,6 +285,7 @@ impl Problem {
 
 pub(crate) const ERROR: Level = Level::Is(Severity::Error);
 pub(crate) const FATAL: Level = Level::Is(Severity::Fatal);
+pub(crate) const INFO: Level = Level::Is(Severity::Info);
 pub(crate) const WARNING: Level = Level::Is(Severity::Warning);
 
 /// Tables in order: of two rules that begin a problem on the same line the earlier one counts.
@@ -384,10 +438,17 @@ mod tests {
             for act in rule.acts {
                 match act {
                     Act::Test(..) => assert!(groups.contains("t"), "{} names no test", rule.name),
+                    Act::File => assert!(groups.contains("f"), "{} names no file", rule.name),
+                    Act::Plan(_) => assert!(groups.contains("n"), "{} has no number", rule.name),
                     Act::Problem(Problem { level: Level::Word, .. }) => {
                         assert!(groups.contains("s"), "{} has no severity word", rule.name);
                     }
                     Act::Adds(..)
+                    | Act::Ends(_)
+                    | Act::Partial(..)
+                    | Act::Heading(_)
+                    | Act::Over(..)
+                    | Act::Alone
                     | Act::Moves(..)
                     | Act::Problem(_)
                     | Act::Counts(..)

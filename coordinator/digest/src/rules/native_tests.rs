@@ -1,7 +1,7 @@
 //! GoogleTest, ctest, Catch2, TAP, bats.
 
-use super::TestEvent::{Failed, Passed, Skipped, Started};
-use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Kind, Next, Rule, Sign, problem};
+use super::TestEvent::{ExpectedFailure, Failed, Passed, Skipped, Started};
+use super::{Act, Count, Draft, ERROR, FATAL, INFO, Indicator, Kind, Next, Problem, Rule, Sign, problem};
 use crate::tally::{Counts, Family};
 
 /// A GoogleTest failure's lines: up to the next bracketed line.
@@ -16,9 +16,12 @@ fn gtest_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// A TAP failure's YAML block or `#` diagnostics.
-fn tap_lines(_: &[String], line: &str) -> Next {
+/// A TAP failure's YAML block up to `...`, or `#` diagnostics.
+fn tap_lines(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
+    if so_far.get(1).is_some_and(|line| line.trim() == "---") {
+        return if trimmed == "..." { Next::Last } else { super::indented_or_blank(so_far, line) };
+    }
     if trimmed.starts_with('#') && !trimmed.starts_with("# tests ")
         || line.starts_with("  ") && !trimmed.is_empty()
     {
@@ -26,6 +29,19 @@ fn tap_lines(_: &[String], line: &str) -> Next {
     } else {
         Next::Beyond
     }
+}
+
+/// What node and others say about a failure in YAML; that a test failed because one inside it did is told by that one.
+fn tap_place(draft: &mut Draft) {
+    for line in &draft.lines {
+        let Some((key, value)) = line.trim().split_once(": ") else { continue };
+        let value = value.trim_matches(['\'', '"']).to_owned();
+        if key == "location" || key == "at" {
+            let _placed = super::set_place(draft, &value);
+            break;
+        }
+    }
+    draft.bare = draft.lines.iter().any(|line| line.contains("'subtestsFailed'"));
 }
 
 fn bats_lines(_: &[String], line: &str) -> Next {
@@ -41,11 +57,30 @@ const CTEST: Count = |groups| {
     Some(Counts { passed: total.saturating_sub(failed), failed, skipped: 0, expected: 0 })
 };
 
+const SKIPPED: Count =
+    |groups| Some(Counts { passed: 0, failed: 0, skipped: groups.number("n"), expected: 0 });
+
+const FAILED: Count =
+    |groups| Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 });
+
+const ONE_SKIPPED: Count = |_| Some(Counts { passed: 0, failed: 0, skipped: 1, expected: 0 });
+
+/// `3 | 2 passed | 1 failed`, and Catch2's own expected failures.
+const SORTS: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed") + groups.number("errors"),
+        skipped: groups.number("skipped"),
+        expected: groups.number("expected"),
+    })
+};
+
 const GTEST_PASSED: Count =
     |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
 
 const BATS: Count = |groups| {
-    let (total, failed, skipped) = (groups.number("n"), groups.number("failed"), groups.number("skipped"));
+    let total = groups.number("n") + groups.number("doctests") + groups.number("properties");
+    let (failed, skipped) = (groups.number("failed"), groups.number("skipped"));
     Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
 };
 
@@ -56,25 +91,33 @@ fn ctest_name(draft: &mut Draft) {
     }
 }
 
+/// A failure that is expected, with what it says.
+const TODO: Problem = problem(INFO, Kind::Test, 50).follow(tap_lines).owning();
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        name: "gtest.session",
+        pattern: r"^(?:\d+: )?\[==========\] Running (?P<n>\d+) tests? from ",
+        acts: &[Act::Session(Family::GoogleTest)],
+    },
+    Rule {
         name: "gtest.run",
-        pattern: r"^(?:\d+: )?\[ RUN      \] (?P<t>\S+)",
+        pattern: r"^.*\[ RUN      \] (?P<t>\S+)$",
         acts: &[Act::Test(Family::GoogleTest, Started)],
     },
     Rule {
         name: "gtest.ok",
-        pattern: r"^(?:\d+: )?\[       OK \] (?P<t>\S+)",
+        pattern: r"^.*\[       OK \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
         acts: &[Act::Test(Family::GoogleTest, Passed)],
     },
     Rule {
         name: "gtest.skipped",
-        pattern: r"^(?:\d+: )?\[  SKIPPED \] (?P<t>\S+) \(",
+        pattern: r"^.*\[  SKIPPED \] (?P<t>[^\s,]+)(?:, where .*)? \(\d+ ms\)$",
         acts: &[Act::Test(Family::GoogleTest, Skipped)],
     },
     Rule {
         name: "gtest.failed",
-        pattern: r"^(?:\d+: )?\[  FAILED  \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
+        pattern: r"^.*\[  FAILED  \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
         acts: &[Act::Test(Family::GoogleTest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
@@ -95,14 +138,19 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gtest.failures",
         pattern: r"^(?:\d+: )?\s*(?P<n>\d+) FAILED TESTS?$",
-        acts: &[Act::Sign(Sign::Failure("GoogleTest")), Act::Summary],
+        acts: &[Act::Adds(Family::GoogleTest, FAILED), Act::Summary],
+    },
+    Rule {
+        name: "gtest.skips",
+        pattern: r"^(?:\d+: )?\[  SKIPPED \] (?P<n>\d+) tests?, listed below:$",
+        acts: &[Act::Adds(Family::GoogleTest, SKIPPED)],
     },
     Rule {
         name: "ctest.crashed",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?P<m>SegFault|SEGFAULT)",
         acts: &[
             Act::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
-            Act::Sign(Sign::Crash(Indicator::Died("SIGSEGV"))),
+            Act::Sign(Sign::Crash(Indicator::ChildDied("SIGSEGV"))),
         ],
     },
     Rule {
@@ -110,12 +158,12 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?:Child aborted|Subprocess aborted|Illegal|Numerical|Bus error|Other)",
         acts: &[
             Act::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
-            Act::Sign(Sign::Crash(Indicator::UnexpectedSignal)),
+            Act::Sign(Sign::Crash(Indicator::ChildDied(""))),
         ],
     },
     Rule {
         name: "ctest.failed",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*(?:Failed|Timeout|Not Run|Skipped|Exception)",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*(?:Failed|Timeout|Not Run *(?:[\d.]+ sec)?$|Exception)",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).refine(ctest_name))],
     },
     Rule {
@@ -128,7 +176,21 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<n>\d+)",
         acts: &[Act::Counts(Family::CTest, CTEST), Act::Summary],
     },
-    Rule { name: "ctest.passed", pattern: r"^100% tests passed", acts: &[Act::Sign(Sign::Success("ctest"))] },
+    Rule {
+        name: "ctest.skipped",
+        pattern: r"^\s+\d+ - (?P<t>\S+) \(Skipped\)$",
+        acts: &[Act::Moves(Family::CTest, ONE_SKIPPED)],
+    },
+    Rule {
+        name: "ctest.disabled",
+        pattern: r"^\s+\d+ - (?P<t>\S+) \(Disabled\)$",
+        acts: &[Act::Adds(Family::CTest, ONE_SKIPPED)],
+    },
+    Rule {
+        name: "ctest.errors",
+        pattern: r"^Errors while running CTest$",
+        acts: &[Act::Sign(Sign::Failure("ctest")), Act::Summary],
+    },
     Rule {
         name: "catch2.place",
         pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+): FAILED:",
@@ -136,32 +198,68 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "catch2.passed",
-        pattern: r"^All tests passed \(\d+ assertions? in \d+ test cases?\)",
-        acts: &[Act::Sign(Sign::Success("Catch2")), Act::Summary],
+        pattern: r"^All tests passed \(\d+ assertions? in (?P<passed>\d+) test cases?\)",
+        acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
     },
     Rule {
-        name: "catch2.failed",
-        pattern: r"^test cases: .*\d+ failed",
-        acts: &[Act::Sign(Sign::Failure("Catch2")), Act::Summary],
+        name: "catch2.summary",
+        pattern: r"^(?:\[doctest\] )?test cases: +\d+(?: *\| *(?:(?P<passed>\d+) passed|(?P<failed>\d+) failed(?: as expected)?|(?P<skipped>\d+) skipped))+ *$",
+        acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "meson.ok",
+        pattern: r"^Ok: +(?P<passed>\d+) *$",
+        acts: &[Act::Session(Family::Meson), Act::Counts(Family::Meson, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "meson.others",
+        pattern: r"^(?:Expected Fail: +(?P<expected>\d+)|(?:Fail|Unexpected Pass|Timeout): +(?P<failed>\d+)|Skipped: +(?P<skipped>\d+)) *$",
+        acts: &[Act::Adds(Family::Meson, SORTS), Act::Harmless],
+    },
+    Rule {
+        name: "automake.total",
+        pattern: r"^# TOTAL: +\d+$",
+        acts: &[Act::Session(Family::Automake), Act::Partial(Family::Automake, SORTS)],
+    },
+    Rule {
+        name: "automake.sorts",
+        pattern: r"^# (?:PASS: +(?P<passed>\d+)|(?:FAIL|XPASS|ERROR): +(?P<failed>\d+)|SKIP: +(?P<skipped>\d+)|XFAIL: +(?P<expected>\d+))$",
+        acts: &[Act::Adds(Family::Automake, SORTS), Act::Summary],
+    },
+    Rule { name: "tap.plan", pattern: r"^1\.\.(?P<n>\d+)(?: #.*)?$", acts: &[Act::Plan(Family::Tap)] },
+    Rule {
+        name: "tap.todo",
+        pattern: r"^not ok\b(?: \d+)?(?: -)? ?(?P<t>.*?) ?# *(?i:todo)\b",
+        acts: &[Act::Test(Family::Tap, ExpectedFailure), Act::Problem(TODO), Act::Alone],
+    },
+    Rule {
+        name: "tap.todo_inside",
+        pattern: r"^ +not ok\b(?: \d+)?(?: -)? ?(?P<t>.*?) ?# *(?i:todo)\b",
+        acts: &[Act::Problem(TODO), Act::Alone],
+    },
+    Rule {
+        name: "tap.skip",
+        pattern: r"^ok\b(?: \d+)?(?: -)? ?(?P<t>.*?) ?# *(?i:skip)",
+        acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
     },
     Rule {
         name: "tap.not_ok",
-        pattern: r"^\s*not ok (?P<n>\d+)(?: -)? (?P<t>[^#]*?)(?: #.*)?$",
+        pattern: r"^not ok (?:\d+(?: -)? ?)?(?P<t>.*?)(?: # .*)?$",
         acts: &[
             Act::Test(Family::Tap, Failed),
-            Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines)),
+            Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
             Act::Sign(Sign::Failure("TAP")),
         ],
     },
     Rule {
-        name: "tap.ok",
-        pattern: r"^ok (?P<n>\d+)(?: -)? (?P<t>[^#]+?)(?: # time=.*)?$",
-        acts: &[Act::Test(Family::Tap, Passed)],
+        name: "tap.not_ok_inside",
+        pattern: r"^ +not ok \d+(?: -)? (?P<t>.*?)(?: # .*)?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place))],
     },
     Rule {
-        name: "tap.skip",
-        pattern: r"^ok \d+(?: -)? (?P<t>[^#]*?) # (?:skip|SKIP|todo|TODO)",
-        acts: &[Act::Test(Family::Tap, Skipped)],
+        name: "tap.ok",
+        pattern: r"^ok \d+(?: -)? ?(?P<t>.*?)(?: # .*)?$",
+        acts: &[Act::Test(Family::Tap, Passed)],
     },
     Rule {
         name: "bats.failed",
@@ -170,17 +268,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "bats.summary",
-        pattern: r"^(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) skipped)?(?: in .*)?$",
+        pattern: r"^(?:(?P<doctests>\d+) doctests?, )?(?:(?P<properties>\d+) propert(?:y|ies), )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, \d+ (?:excluded|invalid))*(?:, (?P<skipped>\d+) skipped)?(?: in .*)?$",
         acts: &[Act::Counts(Family::Bats, BATS), Act::Summary],
-    },
-    Rule {
-        name: "bats.bad",
-        pattern: r"^\d+ tests?, [1-9]\d* failures?(?:, .*)?(?: in .*)?$",
-        acts: &[Act::Sign(Sign::Failure("test"))],
-    },
-    Rule {
-        name: "bats.good",
-        pattern: r"^[1-9]\d* tests?, 0 failures(?:, .*)?(?: in .*)?$",
-        acts: &[Act::Sign(Sign::Success("test"))],
     },
 ];

@@ -56,6 +56,13 @@ fn section(_: &[String], line: &str) -> Next {
 
 /// A test that unittest reports: heading, rule, traceback, up to the next rule.
 fn unittest(so_far: &[String], line: &str) -> Next {
+    // Below the heading, and the first line of the test's description, there is a rule.
+    let is_rule = |line: &str| line.starts_with("------");
+    let short = so_far[0].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    let ruled = is_rule(line) || so_far.iter().any(|line| is_rule(line));
+    if !ruled && so_far.len() >= if short { 1 } else { 2 } {
+        return Next::Beyond;
+    }
     if line.starts_with("======") || line.starts_with("------") && so_far.len() > 3 {
         Next::Beyond
     } else if line.trim().is_empty() {
@@ -140,16 +147,6 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Counts(Family::Pytest, PYTEST), Act::Summary],
     },
     Rule {
-        name: "pytest.bad",
-        pattern: r"^=* ?(?:\d+ [a-z]+, )*[1-9]\d* (?:failed|errors?)\b.* in [\d.]+s.*$",
-        acts: &[Act::Sign(Sign::Failure("pytest"))],
-    },
-    Rule {
-        name: "pytest.good",
-        pattern: r"^=* ?[1-9]\d* passed(?:, \d+ (?:skipped|deselected|xfailed|xpassed|warnings?|subtests passed))* in [\d.]+s.*$",
-        acts: &[Act::Sign(Sign::Success("pytest"))],
-    },
-    Rule {
         name: "pytest.interrupted",
         pattern: r"^!{4,} (?P<m>.*?) !{4,}$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 85)), Act::Sign(Sign::Failure("pytest"))],
@@ -179,24 +176,21 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?P<t>\S+ \([\w.]+\))(?: \[.*\])? \.\.\. (?:FAIL|ERROR)$",
         acts: &[Act::Test(Family::Unittest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
+    Rule { name: "unittest.rule", pattern: r"^-{70}$", acts: &[Act::Heading(Family::Unittest)] },
     Rule {
         name: "unittest.ran",
         pattern: r"^Ran (?P<n>\d+) tests? in [\d.]+s",
-        acts: &[Act::Session(Family::Unittest), Act::Counts(Family::Unittest, UNITTEST), Act::Summary],
+        acts: &[Act::Partial(Family::Unittest, UNITTEST), Act::Summary],
     },
     Rule {
         name: "unittest.failed",
         pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skipped=(?P<skipped>\d+)|expected failures=(?P<expected>\d+)|unexpected successes=(?P<unexpected>\d+))(?:, )?)+\)",
-        acts: &[
-            Act::Moves(Family::Unittest, UNITTEST_REST),
-            Act::Sign(Sign::Failure("unittest")),
-            Act::Summary,
-        ],
+        acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "unittest.ok",
         pattern: r"^OK(?: \((?:(?:skipped=(?P<skipped>\d+)|expected failures=(?P<expected>\d+)|unexpected successes=\d+)(?:, )?)+\))?$",
-        acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Sign(Sign::Success("unittest"))],
+        acts: &[Act::Moves(Family::Unittest, UNITTEST_REST)],
     },
     Rule {
         name: "regrtest.success",
@@ -262,6 +256,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "pytest.running",
         pattern: r"^(?P<t>\S+\.py::\S+) $",
         acts: &[Act::Test(Family::Pytest, Started)],
+    },
+    Rule {
+        name: "pytest.ended",
+        pattern: r"^.*(?:PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*\))? +\[ *\d+%\]$",
+        acts: &[Act::Ends(Family::Pytest)],
     },
 ];
 

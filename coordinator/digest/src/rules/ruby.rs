@@ -5,13 +5,17 @@ use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tally::{Counts, Family};
 
 const EXAMPLES: Count = |groups| {
-    let (total, failed, skipped) = (groups.number("n"), groups.number("failed"), groups.number("pending"));
-    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+    let (total, skipped) = (groups.number("n"), groups.number("pending"));
+    // What failed outside of examples is none of them.
+    let failed = groups.number("failed") + groups.number("errors");
+    let passed = total.saturating_sub(failed + skipped);
+    Some(Counts { passed, failed: failed + groups.number("outside"), skipped, expected: 0 })
 };
 
 const MINITEST: Count = |groups| {
     let failed = groups.number("failed") + groups.number("errors");
-    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
+    let (total, skipped) = (groups.number("n") + groups.number("all"), groups.number("skipped"));
+    let skipped = skipped + groups.number("ignored");
     Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
 };
 
@@ -77,44 +81,20 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(numbered).owning().refine(place))],
     },
     Rule {
-        name: "exunit.summary",
-        pattern: r"^(?:\d+ doctests?, )?(?:\d+ properties, )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, \d+ excluded)?(?:, (?P<pending>\d+) skipped)?$",
-        acts: &[Act::Counts(Family::ExUnit, EXAMPLES), Act::Summary],
-    },
-    Rule {
         name: "rspec.rerun",
         pattern: r"^rspec (?P<f>\./[^\s:]+):(?P<l>\d+) # (?P<t>.*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Summary],
     },
+    Rule { name: "rspec.finished", pattern: r"^Finished in [\d.]+ ", acts: &[Act::Heading(Family::RSpec)] },
     Rule {
         name: "rspec.summary",
-        pattern: r"^(?P<n>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<pending>\d+) pending)?(?:, \d+ errors?.*)?$",
-        acts: &[Act::Session(Family::RSpec), Act::Counts(Family::RSpec, EXAMPLES), Act::Summary],
-    },
-    Rule {
-        name: "rspec.bad",
-        pattern: r"^\d+ examples?, [1-9]\d* failures?",
-        acts: &[Act::Sign(Sign::Failure("rspec"))],
-    },
-    Rule {
-        name: "rspec.good",
-        pattern: r"^[1-9]\d* examples?, 0 failures(?:, \d+ pending)?$",
-        acts: &[Act::Sign(Sign::Success("rspec"))],
+        pattern: r"^(?P<n>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<errors>\d+) errors?\b[^,]*)?(?:, (?P<pending>\d+) pending)?(?:, (?P<outside>\d+) errors?\b.*)?$",
+        acts: &[Act::Counts(Family::RSpec, EXAMPLES), Act::Summary],
     },
     Rule {
         name: "minitest.summary",
         pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips)?",
         acts: &[Act::Session(Family::Minitest), Act::Counts(Family::Minitest, MINITEST), Act::Summary],
-    },
-    Rule {
-        name: "minitest.bad",
-        pattern: r"^\d+ (?:runs|tests), \d+ assertions, (?:[1-9]\d* failures, \d+ errors|0 failures, [1-9]\d* errors)",
-        acts: &[Act::Sign(Sign::Failure("minitest"))],
-    },
-    Rule {
-        name: "minitest.good",
-        pattern: r"^[1-9]\d* (?:runs|tests), \d+ assertions, 0 failures, 0 errors",
-        acts: &[Act::Sign(Sign::Success("minitest"))],
     },
     Rule {
         name: "minitest.numbered",
@@ -134,13 +114,8 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Session(Family::PhpUnit), Act::Counts(Family::PhpUnit, PEST), Act::Summary],
     },
     Rule {
-        name: "pest.bad",
-        pattern: r"^\s+Tests:\s+[1-9]\d* failed, .*\(\d+ assertions?\)",
-        acts: &[Act::Sign(Sign::Failure("Pest"))],
-    },
-    Rule {
         name: "phpunit.summary",
-        pattern: r"^Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?",
+        pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?|OK \((?P<all>\d+) tests?, \d+ assertions?\)$)",
         acts: &[Act::Session(Family::PhpUnit), Act::Counts(Family::PhpUnit, MINITEST), Act::Summary],
     },
     Rule {
@@ -149,13 +124,8 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Failure("PHPUnit"))],
     },
     Rule {
-        name: "phpunit.good",
-        pattern: r"^OK \(\d+ tests?, \d+ assertions?\)$",
-        acts: &[Act::Sign(Sign::Success("PHPUnit")), Act::Summary],
-    },
-    Rule {
         name: "dotnet.summary",
-        pattern: r"^(?:Failed!|Passed!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)",
+        pattern: r"^(?:(?:Failed!|Passed!|Skipped!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)|Test summary: total: (?P<all>\d+), failed: (?P<errors>\d+), succeeded: \d+, skipped: (?P<ignored>\d+))",
         acts: &[Act::Session(Family::DotNet), Act::Counts(Family::DotNet, MINITEST), Act::Summary],
     },
 ];

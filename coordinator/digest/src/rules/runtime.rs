@@ -24,12 +24,13 @@ const DIED: Problem = problem(FATAL, Kind::Crash, 88);
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "shell.segfault",
-        pattern: r"^(?:.*[: ])?(?:Segmentation fault|segmentation fault|SIGSEGV|segfault at)\b.*",
+        // What a shell, make, zsh, gdb, gfortran and the kernel say; a program's own words may have anything before them.
+        pattern: r"^(?:(?:\S+: )?(?:(?:line )?\d+: +)?(?:\d+ +)?|g?n?make(?:\[\d+\])?: \*\*\* \[.*\] |\[\d+\] *[-+]? *\d+ +|.*\[\d+\]: |(?:Program|Thread .*) received signal SIGSEGV[,:] )(?:Segmentation fault|segmentation fault|segfault at [0-9a-f]+)(?:: 11)?(?: ip .*|[,.]? ?\(core dumped\).*| {2,}.*| - .*|\.)?$",
         acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGSEGV")))],
     },
     Rule {
         name: "shell.aborted",
-        pattern: r"^(?:.*: (?:line )?\d+: +\d+ )?(?:Aborted|Abort trap: 6|abort)(?: +\(core dumped\).*| {2,}.*)?$",
+        pattern: r"^(?:(?:.*: (?:line )?\d+: +\d+ )?(?:Aborted|Abort trap: 6)|(?:zsh|\[\d+\])(?::\d*)?:? +(?:\d+ )?abort)(?: +\(core dumped\).*| {2,}.*)?$",
         acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGABRT")))],
     },
     Rule {
@@ -50,7 +51,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "rust.signal",
         pattern: r"^.*\(signal: \d+, (?P<m>SIG[A-Z]+)(?:: .*)?\)",
-        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::UnexpectedSignal))],
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::ChildDied("")))],
+    },
+    Rule {
+        name: "shell.told_signal",
+        pattern: r"^.*(?:terminated by|terminated with|died with|died of|killed by|crashed with|exited due to|exited with|due to) (?:signal |<Signals\.)?(?:11[ :(]*)?SIGSEGV\b",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGSEGV")))],
     },
     Rule {
         name: "shell.not_found",

@@ -169,12 +169,27 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "libtest.ok",
         pattern: r"^test result: ok\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
-        acts: &[Act::Counts(Family::Cargo, LIBTEST), Act::Sign(Sign::Success("cargo test"))],
+        acts: &[Act::Counts(Family::Cargo, LIBTEST)],
     },
     Rule {
         name: "libtest.result",
         pattern: r"^test result: FAILED\. (?P<passed>\d+) passed; (?P<failed>\d+) failed; (?P<ignored>\d+) ignored",
-        acts: &[Act::Counts(Family::Cargo, LIBTEST), Act::Sign(Sign::Failure("cargo test")), Act::Summary],
+        acts: &[Act::Counts(Family::Cargo, LIBTEST), Act::Summary],
+    },
+    Rule {
+        name: "cargo.running",
+        pattern: r"^\s+(?:Running (?:unittests |tests/|benches/|`).*|Doc-tests \S+)$",
+        acts: &[Act::Over(Family::Nextest, false)],
+    },
+    Rule {
+        name: "nextest.session",
+        pattern: r"^(?: Nextest run ID |\s+Starting (?P<n>\d+) tests? across )",
+        acts: &[Act::Session(Family::Nextest)],
+    },
+    Rule {
+        name: "nextest.passed",
+        pattern: r"^\s+(?:TRY \d+ )?(?:PASS|LEAK) \[[ >]*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
+        acts: &[Act::Test(Family::Nextest, Passed)],
     },
     Rule {
         name: "nextest.failed",
@@ -188,7 +203,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "rust.panic",
-        pattern: r"^thread '(?P<t>[^']*)'(?: \(\d+\))? panicked at (?P<m>.*)",
+        pattern: r"^(?:test .+ \.\.\. )?thread '(?P<t>[^']*)'(?: \(\d+\))? panicked at (?P<m>.*)",
         acts: &[
             Act::Problem(problem(super::FATAL, Kind::Crash, 93).follow(one_more_plain).refine(panicked)),
             Act::Sign(Sign::Crash(super::Indicator::Panic)),

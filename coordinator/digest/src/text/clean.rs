@@ -123,7 +123,7 @@ fn ci_prefix(line: &[u8]) -> usize {
         at = 3;
     }
     if let Some(length) = utc_stamp(&line[at..]) {
-        return at + length;
+        return at + length + gitlab_length(&line[at + length..]);
     }
     if let Some(rest) = line[at..].strip_prefix(b"_bk;t=")
         && let Some(end) = memchr(0x07, &rest[..rest.len().min(24)])
@@ -137,6 +137,15 @@ fn ci_prefix(line: &[u8]) -> usize {
         return at + first + 1 + second + 1 + length;
     }
     at
+}
+
+/// Bytes of what GitLab puts after its time stamp: the stream's number and kind, and `+` where a line goes on: `01O `, `00E+`.
+fn gitlab_length(line: &[u8]) -> usize {
+    let known = line.len() >= 3
+        && line[..2].iter().all(u8::is_ascii_hexdigit)
+        && matches!(line[2], b'O' | b'E')
+        && matches!(line.get(3), None | Some(b' ' | b'+'));
+    if known { line.len().min(4) } else { 0 }
 }
 
 /// `2024-05-21T10:00:05.1234567Z ` at the front.
@@ -158,11 +167,11 @@ fn utc_stamp(line: &[u8]) -> Option<usize> {
 }
 
 /// Bytes of a program's own time stamp at the front, with the blanks after it: `2024-05-21 10:00:05,123 `,
-/// `[10:00:05] `, `10:00:05.123 `. 0 if there is none.
+/// `[10:00:05] `, `[10:00:05]: `, `(10:00:05) `, `10:00:05.123 `. 0 if there is none.
 pub(crate) fn stamp_length(line: &[u8]) -> usize {
     let (mut at, bracket) = match line.first() {
         Some(b'#') => return buildkit_length(line),
-        Some(b'[') => (1, true),
+        Some(b'[' | b'(') => (1, true),
         Some(byte) if byte.is_ascii_digit() => (0, false),
         _ => return 0,
     };
@@ -195,10 +204,12 @@ pub(crate) fn stamp_length(line: &[u8]) -> usize {
         at += 5;
     }
     if bracket {
-        if line.get(at) != Some(&b']') {
+        let close = if line[0] == b'[' { b']' } else { b')' };
+        if line.get(at) != Some(&close) {
             return 0;
         }
         at += 1;
+        at += usize::from(line.get(at) == Some(&b':'));
     }
     let blanks = line[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     if blanks == 0 { 0 } else { at + blanks }
@@ -271,6 +282,9 @@ mod tests {
         check(b"2024-05-21T10:00:05.1234567Z error: x", "error: x");
         check(b"\xef\xbb\xbf2024-05-21T10:00:05.1234567Z x", "x");
         check(b"build (mac)\tRun tests\t2024-05-21T10:00:05.1234567Z   indented", "  indented");
+        check(b"2024-05-21T10:00:05.123456Z 01O --- FAIL: A", "--- FAIL: A");
+        check(b"2024-05-21T10:00:05.123456Z 00E+ more", " more");
+        check(b"2024-05-21T10:00:05.123456Z 010 x", "010 x");
         check(b"2024-05-21 not a stamp", "2024-05-21 not a stamp");
     }
 
@@ -281,6 +295,9 @@ mod tests {
             ("[2024-05-21T10:00:05+01:00] x", "x"),
             ("10:00:05 x", "x"),
             ("[10:00:05.1] x", "x"),
+            ("[10:00:05]: x", "x"),
+            ("(10:00:05) x", "x"),
+            ("(10:00:05] x", "(10:00:05] x"),
             ("2024-11-09 22:03:15.508596+0100 App[1:2] x", "App[1:2] x"),
             ("2024 files", "2024 files"),
             ("[1/2] CC x", "[1/2] CC x"),

@@ -1,9 +1,11 @@
 //! Text as it really is: bytes into lines, lines into what a terminal would have shown.
 
 mod clean;
+mod front;
 mod lines;
 mod tail;
 
 pub(crate) use clean::{Cleaner, clip_chars, stamp_length};
+pub(crate) use front::{Front, front, front_length};
 pub(crate) use lines::{Lines, RawLine};
 pub(crate) use tail::{Tail, TailLine};

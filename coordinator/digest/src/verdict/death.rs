@@ -42,7 +42,9 @@ fn death_type(case: &Case<'_>) -> CrashType {
         return CrashType::of_signal(signal);
     }
     for seen in case.crashes {
-        if let Indicator::Died(signal) = seen.what {
+        if let Indicator::Died(signal) | Indicator::ChildDied(signal) = seen.what
+            && !signal.is_empty()
+        {
             return CrashType::of_signal(signal);
         }
     }
@@ -71,7 +73,8 @@ pub(super) const fn is_death(indicator: Indicator, panics_are_tests: bool) -> bo
         | Indicator::Sanitizer
         | Indicator::Killed
         | Indicator::OutOfMemory
-        | Indicator::Died(_) => true,
+        | Indicator::Died(_)
+        | Indicator::ChildDied(_) => true,
         Indicator::Panic => !panics_are_tests,
         Indicator::ConnectionInterrupted
         | Indicator::NeverBeganTesting
@@ -98,7 +101,7 @@ const fn telling(indicator: Indicator) -> u8 {
     match indicator {
         Indicator::FatalError | Indicator::UncaughtException | Indicator::Sanitizer => 9,
         Indicator::OutOfMemory | Indicator::Panic => 8,
-        Indicator::UnexpectedSignal | Indicator::Died(_) => 7,
+        Indicator::UnexpectedSignal | Indicator::Died(_) | Indicator::ChildDied(_) => 7,
         Indicator::TestRunnerCrashed | Indicator::TestProcessCrashed | Indicator::EarlyExit => 6,
         Indicator::RunnerError | Indicator::RunnerNotLaunched | Indicator::NeverBeganTesting => 5,
         Indicator::RestartedAfterCrash | Indicator::BundleLoadFailed | Indicator::SimulatorBootTimeout => 4,

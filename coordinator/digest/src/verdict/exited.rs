@@ -2,6 +2,7 @@
 
 use super::death::{death, is_death};
 use super::{Case, Ruling, failure_type, ruling, tests};
+use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
@@ -54,7 +55,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         ruling.line = Some(failure.line.clone());
         return ruling;
     }
-    if case.tests_failed > 0 && !case.success_is_last {
+    if case.tests_failed > 0 && !case.failures_are_past {
         let mut ruling = contradiction(
             "zero_tests_failed",
             format!("The command exited 0, but its output counts {} as failed.", tests(case.tests_failed)),
@@ -62,14 +63,28 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         ruling.crash_type = CrashType::TestFailure;
         return ruling;
     }
-    let death_sign = case.crashes.iter().find(|seen| is_death(seen.what, case.panics_are_tests));
-    if let (Some(seen), false) = (death_sign, case.success_is_last) {
+    // A word of death may be a test's own, and a tool's last word stands; a sanitizer's report is nothing that a test prints.
+    let stands = |what| !case.success_is_last || what == Indicator::Sanitizer;
+    let is_death = |what| is_death(what, case.panics_are_tests) && stands(what);
+    if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
         let mut ruling = contradiction(
             "zero_death_marker",
             format!("The command exited 0, but its output speaks of a death: {}", seen.line.trim()),
         );
         ruling.line = Some(seen.line.clone());
         return ruling;
+    }
+    if case.tests_failed > 0 {
+        return ruling(
+            "zero_failed_before",
+            Verdict::Passed,
+            CrashType::None,
+            KnownFrom::Marker,
+            format!(
+                "The command exited 0, and the last total counts no failed test; an earlier one counted {}.",
+                tests(case.tests_failed)
+            ),
+        );
     }
     Ruling {
         verdict: Verdict::Passed,

@@ -15,7 +15,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
         return ruling;
     }
     let kind = failure_type(case);
-    if case.tests_failed > 0 && !(case.success_is_last && case.report.is_none()) {
+    if case.tests_failed > 0 && !(case.failures_are_past && case.success_is_last && case.report.is_none()) {
         let known_from = if case.report.is_some() { KnownFrom::Report } else { KnownFrom::Marker };
         return ruling(
             "log_tests_failed",

@@ -34,6 +34,8 @@ pub(crate) struct Case<'a> {
     /// The success came after the last crash sign and the last failure.
     pub(crate) success_is_last: bool,
     pub(crate) tests_failed: u64,
+    /// Each tool that counted failed tests counted none the last time.
+    pub(crate) failures_are_past: bool,
     /// The failed tests are known from a report file, named here.
     pub(crate) report: Option<&'a str>,
     /// Tests that began and never ended, in a run that prints both.

@@ -6,7 +6,7 @@ use buildpool_protocol::output::Stream;
 use std::time::Duration;
 
 fn seen<T>(what: T, line: &str) -> Seen<T> {
-    Seen { what, line: line.to_owned(), stream: Stream::Stdout, from: 0, order: 1 }
+    Seen { what, line: line.to_owned(), stream: Stream::Stdout, from: 0, order: 1, last: 1 }
 }
 
 #[track_caller]
@@ -209,7 +209,15 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero", Verdict::Passed, CrashType::None);
     let case = Case { tests_failed: 1, ..zero.clone() };
     check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
+    // Another tool's success takes no failure back; only a later total of the same tool does.
+    let case = Case { tests_failed: 1, ..good.clone() };
+    check(&case, "zero_tests_failed", Verdict::Inconclusive, CrashType::TestFailure);
+    let case = Case { tests_failed: 1, failures_are_past: true, ..good.clone() };
+    check(&case, "zero_failed_before", Verdict::Passed, CrashType::None);
     let case = Case { crashes: &crashes, ..zero };
+    check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
+    let report = [seen(Indicator::Sanitizer, "ERROR: AddressSanitizer: x")];
+    let case = Case { crashes: &report, ..good.clone() };
     check(&case, "zero_death_marker", Verdict::Inconclusive, CrashType::Unknown);
     // A test's own output may speak of deaths; the tool's last word stands.
     let case = Case { crashes: &crashes, ..good };
@@ -230,6 +238,10 @@ fn a_log_alone_passes_on_a_last_word_only() {
     check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { tests_failed: 1, ..log.clone() };
     check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
+    let case = Case { tests_failed: 1, ..good.clone() };
+    check(&case, "log_tests_failed", Verdict::Failed, CrashType::TestFailure);
+    let case = Case { tests_failed: 1, failures_are_past: true, ..good.clone() };
+    check(&case, "log_success_marker", Verdict::Passed, CrashType::None);
     let failure = seen("maven", "BUILD FAILURE");
     let case = Case { failure: Some(&failure), ..log.clone() };
     check(&case, "log_failure_marker", Verdict::Failed, CrashType::Unknown);

@@ -1,0 +1,214 @@
+//! Messages of several lines: what begins one, which lines belong to it, what it becomes when it is complete.
+
+use super::{Digester, Line, is_blank, shown};
+use crate::found::Found;
+use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
+use crate::noise::is_noise;
+use crate::rules::{Act, Draft, Groups, Kind, Level, Next, Problem, Rule, Sign, severity_of_word};
+use crate::text::{Front, front_length};
+use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{Location, Severity};
+
+/// Most lines held back until it is known whether they belong to a message.
+const MAYBE_LINES_MAX: usize = 12;
+
+/// A problem whose lines still come.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) problem: Problem,
+    found: Found,
+    draft: Draft,
+    /// What stood before the first line's own text.
+    front: String,
+    /// The task that printed it; empty if none is named.
+    task: Vec<u8>,
+    bytes: usize,
+    maybe: Vec<(String, u64)>,
+}
+
+impl Open {
+    /// Whether another task than this one printed the message.
+    pub(super) fn is_of_another(&self, task: &[u8]) -> bool {
+        !self.task.is_empty() && self.task != task
+    }
+}
+
+impl Digester {
+    pub(super) fn open(
+        &mut self,
+        rule: &'static Rule,
+        problem: Problem,
+        groups: &Groups<'_>,
+        line: &Line<'_>,
+    ) {
+        let Line { stream, text, from, to, ref front, .. } = *line;
+        self.close(stream);
+        let (severity, remark) = match problem.level {
+            Level::Is(severity) => (severity, false),
+            Level::Word => (groups.text("s").map_or(Severity::Error, |word| severity_of_word(&word)), false),
+            Level::Remark => (Severity::Info, true),
+        };
+        let number = |name: &str, other: &str| {
+            groups.text(name).or_else(|| groups.text(other)).and_then(|text| text.parse().ok())
+        };
+        let draft = Draft {
+            lines: vec![shown(&text[front.length..])],
+            test: groups.text("t").map(|test| test.trim().to_owned()),
+            file: groups.text("f").map(|file| file.trim().to_owned()),
+            line: number("l", "l2"),
+            column: number("c", "c2"),
+            severity: None,
+            spurious: false,
+            bare: problem.bare,
+            join: None,
+        };
+        let mut draft = draft;
+        if draft.test.is_none() && problem.kind == Kind::Test {
+            draft.test = self.tally.latest_running().map(str::to_owned);
+        }
+        let state = &mut self.streams[stream.index()];
+        state.awaiting = None;
+        let mut head = 0;
+        if let Some(lead) = problem.lead {
+            while let Some(line) = state.recent.pop_back() {
+                let text = shown(&line[front_length(&line)..]);
+                if !lead(&text) {
+                    state.recent.push_back(line);
+                    break;
+                }
+                draft.lines.insert(0, text);
+                head += 1;
+            }
+        }
+        let context = state.recent.len().saturating_sub(PRE_CONTEXT_LINES);
+        let pre = state
+            .recent
+            .iter()
+            .skip(context)
+            .filter(|line| !is_blank(line) && !is_noise(&line[front_length(line)..]))
+            .map(|line| shown(line))
+            .collect();
+        let found = Found {
+            rule: rule.name,
+            kind: problem.kind,
+            severity,
+            sure: problem.sure,
+            remark,
+            word: rule.acts.iter().any(|act| matches!(act, Act::Sign(Sign::Crash(said)) if said.is_word())),
+            bare: problem.bare,
+            lines: Vec::new(),
+            head,
+            join: None,
+            lines_cut: 0,
+            test: None,
+            location: None,
+            stream: Some(stream),
+            report: None,
+            from,
+            to,
+            order: self.order,
+            recurrence: 1,
+            pre,
+            post: Vec::new(),
+        };
+        let bytes = draft.lines[0].len();
+        let task = text[front.task.clone()].to_vec();
+        let front = String::from_utf8_lossy(&text[..front.length]).into_owned();
+        state.open = Some(Open { problem, found, draft, front, task, bytes, maybe: Vec::new() });
+        if problem.follow.is_none() {
+            self.close(stream);
+        }
+    }
+
+    /// Completes the open problem of a stream, if there is one.
+    pub(super) fn close(&mut self, stream: Stream) {
+        let state = &mut self.streams[stream.index()];
+        let Some(Open { mut found, mut draft, problem, front, task, .. }) = state.open.take() else { return };
+        if let Some(refine) = problem.refine {
+            refine(&mut draft);
+        }
+        if draft.spurious {
+            return;
+        }
+        while draft.lines.last().is_some_and(|line| line.trim().is_empty()) {
+            draft.lines.pop();
+        }
+        if problem.in_file && draft.file.is_none() {
+            draft.file = state.file.clone().filter(|(of, _)| *of == task).map(|(_, file)| file);
+        }
+        if let Some(first) = draft.lines.first_mut() {
+            first.insert_str(0, &front);
+        }
+        found.join = draft.join;
+        found.bare = draft.bare;
+        found.severity = draft.severity.unwrap_or(found.severity);
+        found.lines = draft.lines;
+        found.test = draft.test.filter(|test| !test.is_empty());
+        found.location = draft.file.map(|file| Location { file, line: draft.line, column: draft.column });
+        state.recent.clear();
+        state.awaiting = self.finds.add(found).map(|slot| (slot, POST_CONTEXT_LINES as u64));
+    }
+
+    /// Whether the line belongs to the open problem; closes it if it does not.
+    pub(super) fn follow(
+        &mut self,
+        stream: Stream,
+        line: &[u8],
+        front: &Front,
+        to: u64,
+        speaks: bool,
+    ) -> bool {
+        let Some(open) = &mut self.streams[stream.index()].open else { return false };
+        let (task, own) = (&line[front.task.clone()], &line[front.length..]);
+        if open.is_of_another(task) {
+            return false;
+        }
+        let own = match (open.task.is_empty(), task.is_empty()) {
+            // No task printed the message: what looks like a task's name is text.
+            (true, false) => &line[front.task.start..],
+            _ => own,
+        };
+        let Some(follow) = open.problem.follow else {
+            self.close(stream);
+            return false;
+        };
+        let full =
+            open.draft.lines.len() + open.maybe.len() >= MESSAGE_LINES_MAX || open.bytes >= MESSAGE_BYTES_MAX;
+        let text = shown(own);
+        let next = follow(&open.draft.lines, &text);
+        match next {
+            Next::Part | Next::Last => {
+                if full {
+                    open.found.lines_cut += 1;
+                    // The last lines of a long message say most: they push out the middle.
+                    // Of the middle, what is indented goes before what is not.
+                    let from = (MESSAGE_LINES_MAX / 3).min(open.draft.lines.len() - 1);
+                    let deep = |line: &String| line.starts_with([' ', '\t']);
+                    let at = open.draft.lines[from..].iter().position(deep).map_or(from, |at| from + at);
+                    let dropped = open.draft.lines.remove(at);
+                    open.bytes -= dropped.len().min(open.bytes);
+                }
+                for (held, _) in open.maybe.drain(..) {
+                    open.bytes += held.len();
+                    open.draft.lines.push(held);
+                }
+                open.bytes += text.len();
+                open.draft.lines.push(text);
+                open.found.to = to;
+                if next == Next::Last {
+                    self.close(stream);
+                }
+                true
+            }
+            Next::Maybe if open.maybe.len() < MAYBE_LINES_MAX && (open.problem.owns || !speaks) => {
+                open.maybe.push((text, to));
+                false
+            }
+            Next::Maybe | Next::Beyond => {
+                self.close(stream);
+                false
+            }
+        }
+    }
+}

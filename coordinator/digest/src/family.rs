@@ -1,0 +1,143 @@
+//! Test tools that count, and what is peculiar to how each counts.
+
+/// Who counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum Family {
+    XcTest,
+    SwiftTesting,
+    Cargo,
+    Nextest,
+    Go,
+    GoogleTest,
+    CTest,
+    Pytest,
+    Unittest,
+    Regrtest,
+    Jest,
+    Vitest,
+    Mocha,
+    NodeTest,
+    Maven,
+    Gradle,
+    RSpec,
+    Minitest,
+    Bats,
+    Tap,
+    DotNet,
+    PhpUnit,
+    ScalaTest,
+    Bazel,
+    Flutter,
+    Playwright,
+    Deno,
+    Bun,
+    Cucumber,
+    Behave,
+    Robot,
+    TestThat,
+    JUnit,
+    Busted,
+    Meson,
+    Ava,
+    Automake,
+    Catch2,
+}
+
+impl Family {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::XcTest => "XCTest",
+            Self::SwiftTesting => "Swift Testing",
+            Self::Cargo => "cargo test",
+            Self::Nextest => "cargo nextest",
+            Self::Go => "go test",
+            Self::GoogleTest => "GoogleTest",
+            Self::CTest => "ctest",
+            Self::Pytest => "pytest",
+            Self::Unittest => "unittest",
+            Self::Regrtest => "regrtest",
+            Self::Jest => "jest",
+            Self::Vitest => "vitest",
+            Self::Mocha => "mocha",
+            Self::NodeTest => "node --test",
+            Self::Maven => "maven surefire",
+            Self::Gradle => "gradle",
+            Self::RSpec => "rspec",
+            Self::Minitest => "minitest",
+            Self::Bats => "bats or ExUnit",
+            Self::Tap => "TAP",
+            Self::DotNet => "dotnet test",
+            Self::PhpUnit => "PHPUnit",
+            Self::ScalaTest => "ScalaTest",
+            Self::Bazel => "bazel test",
+            Self::Flutter => "flutter test",
+            Self::Playwright => "Playwright",
+            Self::Deno => "deno test",
+            Self::Bun => "bun test",
+            Self::Cucumber => "cucumber",
+            Self::Behave => "behave",
+            Self::Robot => "Robot Framework",
+            Self::TestThat => "testthat",
+            Self::JUnit => "JUnit",
+            Self::Busted => "busted",
+            Self::Ava => "ava",
+            Self::Meson => "meson test",
+            Self::Automake => "make check",
+            Self::Catch2 => "Catch2",
+        }
+    }
+
+    /// Whether the tool names each test as it ends, so that its results can be counted one by one.
+    pub(crate) const fn by_test(self) -> bool {
+        matches!(self, Self::XcTest | Self::Tap | Self::Go | Self::Bazel)
+    }
+
+    /// Whether this family's tests are run by a driver whose own count is the one that is asked for.
+    pub(crate) const fn inside(self, driver: Self) -> bool {
+        match driver {
+            Self::CTest => !matches!(self, Self::CTest),
+            Self::Regrtest => !matches!(self, Self::Regrtest),
+            Self::Gradle => matches!(self, Self::Maven),
+            Self::Bats | Self::NodeTest => matches!(self, Self::Tap),
+            _ => false,
+        }
+    }
+
+    /// Whether a total of this family is its own only where something announces it; others are a test's own output.
+    pub(crate) const fn announces(self) -> Option<Announced> {
+        match self {
+            Self::Jest | Self::Vitest | Self::Unittest | Self::RSpec => Some(Announced::ByHeading),
+            Self::Mocha => Some(Announced::ByBlankLine),
+            _ => None,
+        }
+    }
+
+    /// Whether a program of this family prints the beginning of each test that it prints the end of, one after the other.
+    pub(crate) const fn begins_each(self) -> bool {
+        matches!(self, Self::Go | Self::GoogleTest)
+    }
+
+    /// Whether the program that prints what became of its tests is the one that runs them: it lives as long as it prints.
+    pub(crate) const fn runs_them_itself(self) -> bool {
+        matches!(self, Self::Go | Self::GoogleTest | Self::Cargo)
+    }
+
+    /// Whether lines that add to a total mean nothing before its first line.
+    pub(crate) const fn totals_begin(self) -> bool {
+        matches!(self, Self::Meson | Self::Automake | Self::Mocha | Self::GoogleTest | Self::CTest)
+    }
+
+    /// Whether tests may share a name.
+    pub(crate) const fn names_repeat(self) -> bool {
+        matches!(self, Self::Tap)
+    }
+}
+
+/// What comes before a total.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Announced {
+    /// A line of the tool's own, a few lines before.
+    ByHeading,
+    /// A blank line right before.
+    ByBlankLine,
+}
