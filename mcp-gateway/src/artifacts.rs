@@ -29,6 +29,13 @@ pub enum FetchError {
         /// As the job has it.
         path: String,
     },
+    /// This disk takes its path for that of another file.
+    SameAs {
+        /// As the job has it.
+        path: String,
+        /// What is there.
+        other: String,
+    },
     /// The disk here.
     Io {
         /// What was to be written.
@@ -48,6 +55,12 @@ impl fmt::Display for FetchError {
                 "`{}` leads out of the directory, or something else than a directory is in its way",
                 path.escape_debug()
             ),
+            Self::SameAs { path, other } => write!(
+                f,
+                "`{}` and `{}` are one file on this disk, which ignores case; fetch into another directory",
+                path.escape_debug(),
+                other.escape_debug()
+            ),
             Self::Io { path, .. } => write!(f, "{} can't be written", path.display()),
         }
     }
@@ -59,7 +72,7 @@ impl std::error::Error for FetchError {
             Self::Client(error) => std::error::Error::source(error),
             Self::Pump(error) => std::error::Error::source(error),
             Self::Io { source, .. } => Some(source),
-            Self::Path { .. } => None,
+            Self::Path { .. } | Self::SameAs { .. } => None,
         }
     }
 }
@@ -85,7 +98,11 @@ pub async fn fetch(
     let is_there = buildpool_objects::incoming::checksum_of(&target)
         .is_ok_and(|(blake3, _)| blake3.as_str() == entry.blake3);
     if !is_there {
-        let staging = directory.join(".buildpool-incoming");
+        if let Some(other) = other_name(&target) {
+            return Err(FetchError::SameAs { path: entry.path.clone(), other });
+        }
+        // Of the content, so that no artifact lies there by the name that it has, and a later call goes on with it.
+        let staging = directory.join(format!(".buildpool-incoming-{:.16}", entry.blake3));
         let received = receive(client, job, entry, &staging).await?;
         let io = |source| FetchError::Io { path: target.clone(), source };
         fs::rename(&received, &target).map_err(io)?;
@@ -96,6 +113,27 @@ pub async fn fetch(
     let io = |source| FetchError::Io { path: target.clone(), source };
     fs::set_permissions(&target, fs::Permissions::from_mode(mode)).map_err(io)?;
     Ok(target)
+}
+
+/// The name that a file has here, where it is another one than it was asked for by.
+fn other_name(path: &Path) -> Option<String> {
+    fs::symlink_metadata(path).ok()?;
+    let present = fs::read_dir(path.parent()?).ok()?.flatten().map(|entry| entry.file_name());
+    name_beside(path.file_name()?.to_str()?, present.filter_map(|name| name.into_string().ok()))
+}
+
+/// Which of these a disk without case took for a name that it does not have.
+fn name_beside(name: &str, present: impl Iterator<Item = String>) -> Option<String> {
+    let mut other = None;
+    for found in present {
+        if found == name {
+            return None;
+        }
+        if found.to_lowercase() == name.to_lowercase() {
+            other = Some(found);
+        }
+    }
+    other
 }
 
 async fn receive(
@@ -175,9 +213,18 @@ fn place(directory: &Path, path: &str) -> Result<PathBuf, FetchError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FetchError, place};
+    use super::{FetchError, name_beside, place};
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_file_by_the_same_name_in_other_letters_is_another_one() {
+        let present =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into_iter();
+        assert_eq!(name_beside("a", present(&["b", "A"])), Some("A".to_owned()));
+        assert_eq!(name_beside("a", present(&["A", "a"])), None);
+        assert_eq!(name_beside("a", present(&["b"])), None);
+    }
 
     #[test]
     fn no_path_leads_out_of_the_directory() {

@@ -8,6 +8,7 @@ pub mod duration;
 pub mod error;
 pub mod evidence;
 pub mod frame;
+mod glob;
 pub mod ids;
 pub mod limits;
 pub mod outcome;

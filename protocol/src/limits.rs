@@ -87,6 +87,10 @@ pub const PROJECT_BYTES_MAX: usize = 512;
 pub const REF_NAME_BYTES_MAX: usize = 1024;
 /// Ignore patterns that travel beside a snapshot, in bytes.
 pub const EXCLUDES_BYTES_MAX: usize = 64 << 10;
+/// Files and directories of the commit that a snapshot is told to do without.
+pub const LEFT_BEHIND_MAX: usize = 1_000;
+/// Their names together, in bytes.
+pub const LEFT_BEHIND_BYTES_MAX: usize = 64 << 10;
 /// Commits and tags that travel beside a snapshot, for `git describe`.
 pub const HISTORY_MAX: usize = 1_000;
 /// Trees or commits that one side names as being there.
@@ -114,7 +118,9 @@ const _: () = assert!(
     TRANSFER_FRAME_BYTES + crate::frame::BINARY_HEADER_BYTES <= BINARY_FRAME_BYTES_MAX
         && TRANSFER_FRAME_BYTES as u64 * 2 <= TRANSFER_WINDOW_BYTES
 );
-const _: () = assert!(EXCLUDES_BYTES_MAX + HISTORY_MAX * 3 * 80 < CONTROL_MESSAGE_BYTES_MAX);
+const _: () = assert!(
+    EXCLUDES_BYTES_MAX + LEFT_BEHIND_BYTES_MAX * 2 + HISTORY_MAX * 3 * 80 < CONTROL_MESSAGE_BYTES_MAX
+);
 const _: () = assert!(
     CHUNK_BYTES_MAX + crate::output::CHUNK_HEADER_BYTES + crate::frame::BINARY_HEADER_BYTES
         <= BINARY_FRAME_BYTES_MAX

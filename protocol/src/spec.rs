@@ -1,6 +1,7 @@
 //! What a job asks for. A spec is immutable once accepted.
 
 use crate::duration;
+use crate::glob;
 use crate::ids::BuildId;
 use crate::limits;
 use serde::{Deserialize, Serialize};
@@ -526,7 +527,7 @@ pub fn is_trace_context(text: &str) -> bool {
 /// Checks the glob of files to bring back, and gives it as it is matched: without `./` before and `/` behind it.
 ///
 /// # Errors
-/// When it is empty or too long, or leads out of the command's directory.
+/// When it is empty or too long, is no glob, or leads out of the command's directory.
 pub fn check_artifact(pattern: &str) -> Result<&str, SpecError> {
     let wrong =
         |reason: &str| Err(SpecError::new("artifact", format!("`{}` {reason}", pattern.escape_debug())));
@@ -539,7 +540,10 @@ pub fn check_artifact(pattern: &str) -> Result<&str, SpecError> {
     if pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
         return wrong(&format!("is no path; at most {} bytes without NUL are valid", limits::PATH_BYTES_MAX));
     }
-    Ok(plain)
+    match glob::problem(plain) {
+        Some(problem) => wrong(&format!("{problem}; a backslash before a character takes it as it is")),
+        None => Ok(plain),
+    }
 }
 
 fn check_variable(field: &'static str, name: &str) -> Result<(), SpecError> {

@@ -181,6 +181,10 @@ pub struct Manifest {
     /// kept in a workspace as a build product.
     #[serde(default)]
     pub excludes: String,
+    /// Files of the commit that are not in the tree although nobody deleted them, and directories of such with `/` behind: those
+    /// outside of a sparse checkout, and what `.buildpoolignore` names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_behind: Vec<String>,
     /// Files in the tree.
     pub files: u64,
     /// Their sizes together.
@@ -262,6 +266,15 @@ impl Manifest {
                 "excludes: {} bytes of ignore patterns; at most {} are valid",
                 self.excludes.len(),
                 limits::EXCLUDES_BYTES_MAX
+            ));
+        }
+        let named: usize = self.left_behind.iter().map(String::len).sum();
+        if self.left_behind.len() > limits::LEFT_BEHIND_MAX || named > limits::LEFT_BEHIND_BYTES_MAX {
+            return invalid(format!(
+                "left_behind: {} names with {named} bytes; at most {} with {} bytes are valid",
+                self.left_behind.len(),
+                limits::LEFT_BEHIND_MAX,
+                limits::LEFT_BEHIND_BYTES_MAX
             ));
         }
         if self.files > limits::SNAPSHOT_FILES_MAX || self.bytes > limits::SNAPSHOT_BYTES_MAX {
@@ -479,6 +492,7 @@ mod tests {
                 shallow: vec![],
             }),
             excludes: "/out\n".into(),
+            left_behind: vec![],
             files: 3,
             bytes: 12,
         }
@@ -504,11 +518,7 @@ mod tests {
             known: vec![],
         };
         assert_eq!(decode_control::<Message>(&fetch).unwrap(), expected);
-        assert_eq!(
-            encode_control(&expected),
-            fetch,
-            "and what they do not know is not sent without need"
-        );
+        assert_eq!(encode_control(&expected), fetch, "and what they do not know is not sent without need");
     }
 
     #[test]

@@ -257,3 +257,44 @@ fn git_answers_for_this_call_whatever_was_sent_before() {
     run("mkdir prod && echo warm > prod/made");
     assert_eq!(run("cat prod/made"), "warm\n");
 }
+
+#[test]
+fn what_stays_behind_is_not_taken_for_deleted() {
+    let pool = Pool::start(1);
+    let top = project(&pool);
+    for file in ["out-of-cone/a", "big/b", "sub/c"] {
+        fs::create_dir_all(top.join(file).parent().unwrap()).unwrap();
+        fs::write(top.join(file), file).unwrap();
+    }
+    fs::write(top.join(".buildpoolignore"), "/big\n").unwrap();
+    git(&top, &["add", "-A"]);
+    git(&top, &["commit", "-qm", "more"]);
+    assert_eq!(said_to_a_job(&pool, &top, &[]), said(&top));
+    git(&top, &["sparse-checkout", "set", "--cone", "sub", "big"]);
+    assert!(!top.join("out-of-cone").exists());
+    assert_eq!(said_to_a_job(&pool, &top, &[]), said(&top));
+    fs::remove_file(top.join("sub/c")).unwrap();
+    let answers = said_to_a_job(&pool, &top, &[]);
+    assert_eq!(answers, said(&top));
+    assert!(answers.ends_with(" D sub/c\n"), "{answers}");
+}
+
+#[test]
+fn a_submodule_that_is_not_checked_out_is_an_empty_directory_and_stays_one() {
+    let pool = Pool::start(1);
+    let top = project(&pool);
+    let commit = git(&top, &["rev-parse", "HEAD"]);
+    git(&top, &["update-index", "--add", "--cacheinfo", &format!("160000,{commit},vendor/lib")]);
+    git(&top, &["commit", "-qm", "a submodule"]);
+    fs::create_dir_all(top.join("vendor/lib")).unwrap();
+    let answers = said(&top);
+    assert_eq!(said_to_a_job(&pool, &top, &[]), answers);
+    // What a job does there does not reach the next one.
+    let leave = "ls -A vendor/lib; touch vendor/lib/file; git init -q vendor/lib";
+    for arguments in [&["--ref", "HEAD"][..], &[], &[]] {
+        let all = [&["run"], arguments, &["--", "sh", "-c", leave]].concat();
+        assert_eq!(pool.buildpool(&all).expect(0).out(), "", "{arguments:?}");
+    }
+    pool.buildpool(&["run", "--", "rm", "-r", "vendor"]).expect(0);
+    assert_eq!(said_to_a_job(&pool, &top, &[]), answers);
+}

@@ -30,6 +30,20 @@ pub enum SnapshotError {
         /// Where.
         path: PathBuf,
     },
+    /// What should lead to the repository leads nowhere.
+    Broken {
+        /// The `.git`.
+        path: PathBuf,
+        /// What git says.
+        message: String,
+    },
+    /// The clone has a filter, and lacks files of the commit.
+    Partial {
+        /// As the commit was asked for.
+        name: String,
+        /// How many files and directories.
+        count: usize,
+    },
     /// No such commit.
     UnknownRef {
         /// As it was asked for.
@@ -92,8 +106,19 @@ impl fmt::Display for SnapshotError {
             ),
             Self::NoWorkTree { path } => write!(
                 f,
-                "{} is inside a bare repository or a .git directory and has no working tree; name one with --cwd, or a commit with --ref",
+                "{} is inside a bare repository or a .git directory and has no working tree; name one with --cwd",
                 path.display()
+            ),
+            Self::Broken { path, message } => write!(
+                f,
+                "{} does not lead to a repository, so what belongs to the project can't be told ({}); mend it (`git worktree repair`) or remove it",
+                path.display(),
+                message.trim().trim_start_matches("fatal: ")
+            ),
+            Self::Partial { name, count } => write!(
+                f,
+                "--ref: this clone is partial (--filter), and {count} files or directories of `{}` are not in it; check the commit out once, or use a clone without a filter",
+                name.escape_debug()
             ),
             Self::UnknownRef { name } => {
                 write!(f, "--ref: `{}` names no commit of this repository", name.escape_debug())
@@ -139,6 +164,8 @@ impl std::error::Error for SnapshotError {
             Self::Index { source, .. } => Some(source),
             Self::TooBroad { .. }
             | Self::NoWorkTree { .. }
+            | Self::Broken { .. }
+            | Self::Partial { .. }
             | Self::UnknownRef { .. }
             | Self::NoRepository { .. }
             | Self::TooLarge { .. }

@@ -14,6 +14,7 @@ mod disk;
 mod error;
 mod head;
 mod index_file;
+mod left_behind;
 mod nested;
 mod repository;
 mod scan;

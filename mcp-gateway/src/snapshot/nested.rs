@@ -6,7 +6,7 @@ use super::repository::Repository;
 use super::store::{self, Store};
 use super::worktree::{Rules, Taken, WorkTree};
 use buildpool_objects::Git;
-use buildpool_objects::git::GitError;
+use buildpool_objects::git::{GitError, split_nul};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +16,19 @@ use std::path::Path;
 const DEPTH_MAX: usize = 4;
 /// Repositories in one project.
 const COUNT_MAX: usize = 500;
+
+/// What becomes of a repository inside.
+enum Inner {
+    /// Its files go along.
+    Taken(Box<Taken>, Store),
+    /// A submodule that is not checked out: its directory goes along.
+    Empty,
+    /// It stays behind.
+    Nothing,
+}
+
+/// Where it lies, its tree, and the store that has it.
+type Grafted = (Vec<u8>, Taken, Store);
 
 /// Takes trees with all that is nested in them.
 pub(super) struct Taker<'a> {
@@ -40,14 +53,17 @@ impl Taker<'_> {
         }
         let store = Store::open(self.caches, repository)?;
         let mut taken = self.outer(repository, &store)?;
-        let mut inner: Vec<(Vec<u8>, Taken, Store)> = Vec::new();
+        let mut inner: Vec<Grafted> = Vec::new();
+        let mut empty: Vec<Vec<u8>> = Vec::new();
         for path in std::mem::take(&mut taken.nested) {
-            if let Some((found, its_store)) = self.inner(repository, &path, depth)? {
-                inner.push((path, found, its_store));
+            match self.inner(repository, &path, depth)? {
+                Inner::Taken(found, its_store) => inner.push((path, *found, its_store)),
+                Inner::Empty => empty.push(path),
+                Inner::Nothing => {}
             }
         }
-        if !inner.is_empty() {
-            self.graft(repository, &store, &mut taken, &inner)?;
+        if !inner.is_empty() || !empty.is_empty() {
+            self.graft(repository, &store, &mut taken, &inner, &empty)?;
         }
         Ok((taken, store))
     }
@@ -64,28 +80,49 @@ impl Taker<'_> {
         }
     }
 
-    fn inner(
-        &mut self,
-        outer: &Repository,
-        path: &[u8],
-        depth: usize,
-    ) -> Result<Option<(Taken, Store)>, SnapshotError> {
+    fn inner(&mut self, outer: &Repository, path: &[u8], depth: usize) -> Result<Inner, SnapshotError> {
         let directory = outer.top.join(OsStr::from_bytes(path));
         let name = String::from_utf8_lossy(path);
         if fs::symlink_metadata(directory.join(".git")).is_err() {
+            if !directory.is_dir() {
+                return Ok(Inner::Nothing);
+            }
             self.notes
                 .push(format!("the submodule {name} is not checked out here, so its directory is empty"));
-            return Ok(None);
+            return Ok(Inner::Empty);
         }
-        let repository = Repository::find(self.git, &directory)?;
+        let repository = match Repository::find(self.git, &directory) {
+            Err(SnapshotError::Broken { .. }) => Repository::without_git(&directory)?,
+            found => found?,
+        };
         let same = repository.top.canonicalize().ok() == directory.canonicalize().ok();
         if !same || repository.format() != outer.format() {
             self.notes.push(format!(
                 "the repository in {name} stayed behind: its .git points elsewhere or has another object format"
             ));
-            return Ok(None);
+            return Ok(Inner::Nothing);
         }
-        self.take(&repository, depth + 1).map(Some)
+        let (taken, store) = self.take(&repository, depth + 1)?;
+        Ok(Inner::Taken(Box::new(taken), store))
+    }
+
+    /// Lines for an index with these submodules as the user's has them: links, which are laid out as empty directories.
+    fn links(&self, store: &Store, paths: &[Vec<u8>]) -> Result<Vec<u8>, SnapshotError> {
+        let place = store.place(store.users_index());
+        let mut lines = Vec::new();
+        for some in paths.chunks(100) {
+            let mut arguments: Vec<&OsStr> =
+                ["--literal-pathspecs", "ls-files", "-s", "-z", "--"].map(OsStr::new).to_vec();
+            arguments.extend(some.iter().map(|path| OsStr::from_bytes(path)));
+            let listed = self.git.run(&place).args(arguments).output()?;
+            for line in split_nul(&listed).filter(|line| line.starts_with(b"160000 ")) {
+                // In a conflict one of the sides; mode and id, without the stage.
+                let (facts, path) = line.split_at(line.iter().position(|byte| *byte == b'\t').unwrap_or(0));
+                let id = facts.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+                lines.extend([b"160000 ", id, path, b"\0"].concat());
+            }
+        }
+        Ok(lines)
     }
 
     fn graft(
@@ -93,7 +130,8 @@ impl Taker<'_> {
         repository: &Repository,
         store: &Store,
         taken: &mut Taken,
-        inner: &[(Vec<u8>, Taken, Store)],
+        inner: &[Grafted],
+        empty: &[Vec<u8>],
     ) -> Result<(), SnapshotError> {
         store.read_also(repository, &inner.iter().map(|(_, _, store)| store).collect::<Vec<_>>())?;
         let index = store.root().join("grafted-index");
@@ -101,6 +139,10 @@ impl Taker<'_> {
             .or_else(|error| if store.index().exists() { Err(error) } else { Ok(0) })
             .map_err(GitError::io("copying our index"))?;
         let place = store.place(index.clone());
+        if !empty.is_empty() {
+            let lines = self.links(store, empty)?;
+            self.git.run(&place).args(["update-index", "-z", "--index-info"]).input(lines).output()?;
+        }
         for (path, found, _) in inner {
             let mut prefix = std::ffi::OsString::from("--prefix=");
             prefix.push(OsStr::from_bytes(path));

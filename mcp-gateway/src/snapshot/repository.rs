@@ -35,12 +35,14 @@ pub(super) struct UserSide {
     pub(super) branch: Option<String>,
     /// Where `origin` is, if there is one.
     pub(super) origin: Option<String>,
+    /// Whether it may lack objects of its own commits: a clone with a filter.
+    pub(super) is_partial: bool,
     /// Over all tags and where a shallow history ends; none if that can't be told.
     pub(super) refs: Option<Checksum>,
 }
 
 /// Settings that decide how git sees the files of a tree.
-const SETTINGS: &str = r"^(core\.(filemode|symlinks|ignorecase|precomposeunicode|trustctime|checkstat|excludesfile|attributesfile)|filter\..*\.(clean|process)|remote\.origin\.url)$";
+const SETTINGS: &str = r"^(core\.(filemode|symlinks|ignorecase|precomposeunicode|trustctime|checkstat|excludesfile|attributesfile)|filter\..*\.(clean|process)|remote\.origin\.url|extensions\.partialclone|remote\..*\.promisor)$";
 
 impl Repository {
     /// Finds it from a directory upwards.
@@ -61,21 +63,28 @@ impl Repository {
         let answer = match git.run_as_user(&place).args(questions).text() {
             Ok(answer) => answer,
             Err(GitError::Failed { message, .. }) if message.contains("not a git repository") => {
-                return Self::without_git(directory);
+                return match broken_above(directory) {
+                    Some(path) => Err(SnapshotError::Broken { path, message }),
+                    None => Self::without_git(directory),
+                };
             }
             Err(GitError::Failed { message, .. }) if message.contains("must be run in a work tree") => {
                 return Err(SnapshotError::NoWorkTree { path: directory.to_owned() });
             }
             Err(error) => return Err(error.into()),
         };
-        let lines: Vec<&str> = answer.split('\n').collect();
+        let lines: Vec<String> = match answer.lines().count() {
+            ANSWERS => answer.lines().map(str::to_owned).collect(),
+            // A path has a line end in its name.
+            _ => one_by_one(git, &place, &questions)?,
+        };
         let [inside, git_dir, common_dir, index, objects, format, top] = lines.as_slice() else {
             return Err(odd("rev-parse", &answer));
         };
-        if *inside != "true" {
+        if inside != "true" {
             return Err(SnapshotError::NoWorkTree { path: directory.to_owned() });
         }
-        let format = match *format {
+        let format = match format.as_str() {
             "sha1" => ObjectFormat::Sha1,
             "sha256" => ObjectFormat::Sha256,
             other => return Err(odd("rev-parse --show-object-format", other)),
@@ -91,6 +100,7 @@ impl Repository {
             head: None,
             branch: None,
             origin: None,
+            is_partial: false,
             refs: None,
         };
         let top = PathBuf::from(top);
@@ -98,7 +108,8 @@ impl Repository {
         Ok(Self { top, user: Some(user) })
     }
 
-    fn without_git(directory: &Path) -> Result<Self, SnapshotError> {
+    /// The files of a directory alone.
+    pub(super) fn without_git(directory: &Path) -> Result<Self, SnapshotError> {
         let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
         if directory.parent().is_none() || home.as_deref() == Some(directory) {
             return Err(SnapshotError::TooBroad { path: directory.to_owned() });
@@ -122,6 +133,39 @@ impl Repository {
         truncate(&mut project);
         project
     }
+}
+
+/// How many answers `git rev-parse` gives to the questions of [`Repository::find`].
+const ANSWERS: usize = 7;
+
+/// As the answers to all questions at once, which no line end in one of them can blur.
+fn one_by_one(git: &Git, place: &Place, questions: &[&str]) -> Result<Vec<String>, SnapshotError> {
+    let [command, questions @ ..] = questions else { return Ok(Vec::new()) };
+    let mut answers = Vec::new();
+    let mut left = questions.iter();
+    while let Some(question) = left.next() {
+        let mut arguments = vec![*command, *question];
+        if *question == "--git-path" {
+            arguments.extend(left.next());
+        }
+        let answer = git.run_as_user(place).args(arguments).output()?;
+        let answer = answer.strip_suffix(b"\n").unwrap_or(&answer);
+        answers.push(std::str::from_utf8(answer).map_err(|_| odd("rev-parse", "no UTF-8"))?.to_owned());
+    }
+    Ok(answers)
+}
+
+/// Something that looks like a repository's own here or above, where git sees none: a `.git` file that points nowhere, or a
+/// damaged directory.
+fn broken_above(directory: &Path) -> Option<PathBuf> {
+    let places = directory.ancestors().map(|place| place.join(".git"));
+    places.into_iter().find(|path| match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_some())
+        }
+        Ok(_) => true,
+        Err(_) => false,
+    })
 }
 
 fn truncate(text: &mut String) {
@@ -176,6 +220,9 @@ impl UserSide {
             match key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) {
                 Some((filter, _)) => self.filters.push(filter.to_owned()),
                 None if key == "remote.origin.url" => self.origin = Some(value.to_owned()),
+                None if key.starts_with("remote.") || key.starts_with("extensions.") => {
+                    self.is_partial = true
+                }
                 None => self.settings.push((key.to_owned(), value.to_owned())),
             }
         }

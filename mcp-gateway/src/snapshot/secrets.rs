@@ -22,6 +22,9 @@ const NAMES: &[&str] = &[
     "id_ed25519",
     "id_ed25519_sk",
     "credentials.json",
+    "service-account.json",
+    "service_account.json",
+    "serviceaccount.json",
     "secrets.json",
     "secrets.yml",
     "secrets.yaml",
@@ -49,7 +52,7 @@ const ENDS: &[&str] = &[
     ".keychain-db",
 ];
 
-/// What follows `.env.` where the file is meant to be shared.
+/// What follows `.env.`, or is before `.env`, where the file is meant to be shared.
 const SHARED_ENVIRONMENTS: &[&str] = &["example", "sample", "template", "dist", "defaults", "schema"];
 
 /// Directories all of whose files are secrets.
@@ -74,6 +77,12 @@ pub(super) fn is_secret(path: &[u8]) -> bool {
     if let Some(kind) = name.strip_prefix(".env.") {
         return !SHARED_ENVIRONMENTS.iter().any(|shared| kind.ends_with(shared));
     }
+    if let Some(kind) = name.strip_suffix(".env") {
+        return !SHARED_ENVIRONMENTS.iter().any(|shared| kind.ends_with(shared));
+    }
+    if name == "config.json" && path.rsplit(|byte| *byte == b'/').nth(1) == Some(b".docker") {
+        return true;
+    }
     parts.any(|part| DIRECTORIES.iter().any(|directory| part.eq_ignore_ascii_case(directory.as_bytes())))
 }
 
@@ -93,6 +102,11 @@ mod tests {
             (".env.local", true),
             (".env.production", true),
             (".env.example", false),
+            ("deploy/prod.env", true),
+            ("example.env", false),
+            (".docker/config.json", true),
+            ("docker/config.json", false),
+            ("keys/service-account.json", true),
             (".env.local.sample", false),
             ("config/server.pem", true),
             ("Certificates.p12", true),

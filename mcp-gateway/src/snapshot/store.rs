@@ -42,6 +42,8 @@ pub(super) struct Memory {
     pub(super) files: u64,
     /// Their bytes.
     pub(super) bytes: u64,
+    /// What of the commit stayed behind, as a manifest has it.
+    pub(super) left_behind: Vec<String>,
     /// Bytes that were written into our own objects.
     pub(super) own_bytes: u64,
     /// What `git describe` needs, for the commit that it was last asked for.
@@ -168,6 +170,11 @@ impl Store {
     /// Our copy of the user's index: what is tracked.
     pub(super) fn users_index(&self) -> PathBuf {
         self.root.join("users-index")
+    }
+
+    /// What a sparse index says of files that are not on disk, which our copy of it does not: paths, each with a NUL behind it.
+    pub(super) fn users_sparse(&self) -> PathBuf {
+        self.root.join("users-index.sparse")
     }
 
     /// For git commands on the user's files with one of our indexes.

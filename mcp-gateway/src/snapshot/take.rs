@@ -13,7 +13,7 @@ use buildpool_objects::{Git, Place, record};
 use buildpool_protocol::limits::EXCLUDES_BYTES_MAX;
 use buildpool_protocol::report::SnapshotInfo;
 use buildpool_protocol::spec::Source;
-use buildpool_protocol::transfer::{Manifest, ObjectId};
+use buildpool_protocol::transfer::{Head, Manifest, ObjectId};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -267,11 +267,16 @@ impl Call {
         memory.head.clone_from(&head);
         memory.refs = refs;
         store.remember(&memory)?;
+        let head = match head {
+            Some(head) if self.is_partial() => self.if_whole(head, &taken.tree, &store, &mut notes)?,
+            head => head,
+        };
         let manifest = Manifest {
             project: self.repository.project(),
             tree: taken.tree,
             head,
             excludes: self.excludes(&mut notes),
+            left_behind: taken.left_behind,
             files: taken.files,
             bytes: taken.bytes,
         };
@@ -292,6 +297,28 @@ impl Call {
         })
     }
 
+    fn is_partial(&self) -> bool {
+        self.repository.user.as_ref().is_some_and(|user| user.is_partial)
+    }
+
+    /// The head, if all of its files are here: what a clone with a filter lacks is on another machine.
+    fn if_whole(
+        &self,
+        head: Head,
+        tree: &ObjectId,
+        store: &store::Store,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Head>, SnapshotError> {
+        let absent = pack::absent(&self.git, &store.reading_place(), Some(tree), &head.tree)?;
+        if absent == 0 {
+            return Ok(Some(head));
+        }
+        notes.push(format!(
+            "this clone is partial (--filter), and {absent} files or directories of its commit are not in it: the files travel, the commit does not, so git knows of none in the workspace"
+        ));
+        Ok(None)
+    }
+
     fn commit(self, name: &str) -> Result<Snapshot, SnapshotError> {
         let Some(user) = &self.repository.user else {
             return Err(SnapshotError::NoRepository { path: self.top });
@@ -306,6 +333,12 @@ impl Call {
         let (commit, tree) = (id("commit")?, id("tree")?);
         let store = store::Store::open(&self.caches, &self.repository)?;
         let place = store.reading_place();
+        if self.is_partial() {
+            let count = pack::absent(&self.git, &place, None, &tree)?;
+            if count > 0 {
+                return Err(SnapshotError::Partial { name: name.to_owned(), count });
+            }
+        }
         let listed = self.git.run(&place).args(["ls-tree", "-r", "-l", "-z", tree.as_str()]).output()?;
         let (mut files, mut bytes, mut notes) = (0, 0_u64, Vec::new());
         for line in split_nul(&listed) {
@@ -325,6 +358,7 @@ impl Call {
             tree,
             head: Some(head),
             excludes: self.excludes(&mut notes),
+            left_behind: Vec::new(),
             files,
             bytes,
         };

@@ -92,6 +92,10 @@ impl Project {
             let (facts, path) = line.split_once('\t').unwrap();
             let (mode, rest) = facts.split_once(' ').unwrap();
             let id = rest.split_once(' ').unwrap().1;
+            if mode == "160000" {
+                // An empty directory.
+                continue;
+            }
             let blob = Command::new("git")
                 .args(["cat-file", "blob", id])
                 .current_dir(elsewhere.path())

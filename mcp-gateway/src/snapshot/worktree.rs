@@ -3,6 +3,7 @@
 use super::disk::Disk;
 use super::error::SnapshotError;
 use super::index_file::{self, Entry, GITLINK, IndexFile, SPARSE_DIRECTORY};
+use super::left_behind;
 use super::repository::{Repository, odd};
 use super::scan::{self, Scan};
 use super::secrets::is_secret;
@@ -41,6 +42,8 @@ pub(super) struct Taken {
     pub(super) changed_meanwhile: Vec<Vec<u8>>,
     /// Directories with repositories of their own: untracked ones and submodules.
     pub(super) nested: Vec<Vec<u8>>,
+    /// What of the commit stayed behind, as a manifest has it.
+    pub(super) left_behind: Vec<String>,
 }
 
 /// What has to be done to our index.
@@ -56,6 +59,8 @@ struct Plan {
     lacks_some: bool,
     kept_back: Vec<Vec<u8>>,
     submodules: Vec<Vec<u8>>,
+    /// Tracked and not wanted, though nobody deleted it; none where that is as it was.
+    left_behind: Option<Vec<String>>,
 }
 
 impl Plan {
@@ -66,7 +71,8 @@ impl Plan {
     /// The plan of the next look, if that finds all as it was; none where it would have to look further.
     fn when_done(&self) -> Option<Self> {
         let (kept_back, submodules) = (self.kept_back.clone(), self.submodules.clone());
-        (!self.lacks_some).then(|| Self { kept_back, submodules, ..Self::default() })
+        let left_behind = self.left_behind.clone();
+        (!self.lacks_some).then(|| Self { kept_back, submodules, left_behind, ..Self::default() })
     }
 }
 
@@ -145,6 +151,9 @@ impl WorkTree<'_> {
         if memory.files > SNAPSHOT_FILES_MAX {
             return Err(SnapshotError::TooManyFiles { count: memory.files });
         }
+        if let Some(names) = &plan.left_behind {
+            memory.left_behind.clone_from(names);
+        }
         memory.tree = Some(tree.clone());
         self.store.remember(&memory)?;
         Ok(taken(tree, &memory, plan, scan, changed_meanwhile))
@@ -208,7 +217,11 @@ impl WorkTree<'_> {
             self.git.run(&place).args(arguments).output()?;
             index = self.read_index(&path)?;
         }
-        if index.entries.iter().any(|entry| entry.mode == SPARSE_DIRECTORY) {
+        let is_sparse = index.entries.iter().any(|entry| entry.mode == SPARSE_DIRECTORY);
+        let left = index.entries.iter().filter(|entry| is_sparse && entry.skip_worktree);
+        let left: Vec<u8> = left.flat_map(|entry| [entry.path.as_slice(), b"\0"].concat()).collect();
+        fs::write(self.store.users_sparse(), left).map_err(GitError::io("noting what a sparse index has"))?;
+        if is_sparse {
             // git would read and renew the trees that stand for whole directories; none of their files is on disk.
             let present =
                 index.entries.iter().filter(|entry| entry.mode != SPARSE_DIRECTORY && entry.stage == 0);
@@ -225,8 +238,12 @@ impl WorkTree<'_> {
     fn read_index(&self, path: &Path) -> Result<IndexFile, SnapshotError> {
         let Ok(bytes) = fs::read(path) else { return Ok(IndexFile::default()) };
         let hash_bytes = self.repository.format().empty_tree().as_str().len() / 2;
-        index_file::parse(&bytes, hash_bytes)
-            .map_err(|source| SnapshotError::Index { path: path.to_owned(), source })
+        index_file::parse(&bytes, hash_bytes).map_err(|source| {
+            // Ours is a copy: what is damaged is the user's.
+            let user = self.repository.user.as_ref().filter(|_| path == self.store.users_index());
+            let path = user.map_or_else(|| path.to_owned(), |user| user.index.clone());
+            SnapshotError::Index { path, source }
+        })
     }
 
     /// Begins our index from the user's, so that a first call need not read every file: all entries that stand for the
@@ -324,18 +341,25 @@ impl WorkTree<'_> {
         let ours = self.read_index(&self.store.index())?;
         let unwanted = scan::tracked_but_ignored(self.git, self.store, self.repository)?;
         let mut plan = Plan::default();
+        let mut disk = Disk::below(&self.repository.top);
+        let sparse = fs::read(self.store.users_sparse()).unwrap_or_default();
+        let mut left: Vec<Vec<u8>> = split_nul(&sparse).map(<[u8]>::to_vec).collect();
         let mut wanted: Vec<&[u8]> = scan.others.iter().map(Vec::as_slice).collect();
         for entry in &users.entries {
             match entry.mode {
                 GITLINK => plan.submodules.push(entry.path.clone()),
                 SPARSE_DIRECTORY => {}
-                _ if unwanted.binary_search(&entry.path).is_ok() => {}
+                _ if unwanted.binary_search(&entry.path).is_ok() => left.push(entry.path.clone()),
+                _ if entry.skip_worktree && disk.size(&entry.path).is_none() => {
+                    left.push(entry.path.clone());
+                    plan.lacks_some = true;
+                }
                 _ => wanted.push(&entry.path),
             }
         }
         wanted.sort_unstable();
         wanted.dedup();
-        let mut disk = Disk::below(&self.repository.top);
+        plan.left_behind = Some(left_behind::named(&left, wanted.iter().copied()));
         let pins = if self.rules.allow_secrets {
             BTreeMap::new()
         } else {
@@ -427,14 +451,25 @@ impl WorkTree<'_> {
         &self,
         paths: impl Iterator<Item = &'p Vec<u8>>,
     ) -> Result<HashMap<Vec<u8>, String>, SnapshotError> {
-        let paths: Vec<&Vec<u8>> = paths.filter(|path| !path.contains(&b'\n')).collect();
+        let paths: Vec<&Vec<u8>> = paths.collect();
+        match self.hash_all(&paths) {
+            Err(SnapshotError::Git(GitError::Failed { .. })) => {
+                // One that can't be read keeps no other from being compared.
+                let each = paths.iter().filter_map(|path| self.hash_all(std::slice::from_ref(path)).ok());
+                Ok(each.flatten().collect())
+            }
+            result => result,
+        }
+    }
+
+    fn hash_all(&self, paths: &[&Vec<u8>]) -> Result<HashMap<Vec<u8>, String>, SnapshotError> {
         if paths.is_empty() {
             return Ok(HashMap::new());
         }
-        let list = paths.iter().flat_map(|path| [path.as_slice(), b"\n"].concat()).collect();
+        let list = paths.iter().flat_map(|path| line_of(path)).collect();
         let call = self.git.run(&self.store.place(self.store.index()));
         let text = call.args(["hash-object", "--no-filters", "--stdin-paths"]).input(list).text()?;
-        Ok(paths.into_iter().cloned().zip(text.lines().map(str::to_owned)).collect())
+        Ok(paths.iter().map(|path| path.to_vec()).zip(text.lines().map(str::to_owned)).collect())
     }
 
     fn guard(&self, plan: &Plan) -> Result<(), SnapshotError> {
@@ -487,6 +522,24 @@ impl WorkTree<'_> {
     }
 }
 
+/// A path as a line that git reads: in C quotes where it could be taken for something else.
+fn line_of(path: &[u8]) -> Vec<u8> {
+    if !path.starts_with(b"\"") && !path.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        return [path, b"\n"].concat();
+    }
+    let mut line = vec![b'"'];
+    for byte in path {
+        match byte {
+            b'\n' => line.extend(b"\\n"),
+            b'\r' => line.extend(b"\\r"),
+            b'"' | b'\\' => line.extend([b'\\', *byte]),
+            other => line.push(*other),
+        }
+    }
+    line.extend(b"\"\n");
+    line
+}
+
 fn taken(tree: ObjectId, memory: &Memory, plan: Plan, scan: Scan, changed_meanwhile: Vec<Vec<u8>>) -> Taken {
     let mut nested = scan.nested;
     nested.extend(plan.submodules);
@@ -499,5 +552,6 @@ fn taken(tree: ObjectId, memory: &Memory, plan: Plan, scan: Scan, changed_meanwh
         kept_back: plan.kept_back,
         changed_meanwhile,
         nested,
+        left_behind: memory.left_behind.clone(),
     }
 }

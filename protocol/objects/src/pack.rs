@@ -88,6 +88,23 @@ pub fn lacking(
     Ok(parts)
 }
 
+/// How many trees and blobs of `to` are not here that are not at the same place in `from` either. Where the difference can't even
+/// be listed, one.
+///
+/// # Errors
+/// When git can't be run.
+pub fn absent(git: &Git, place: &Place, from: Option<&ObjectId>, to: &ObjectId) -> Result<usize, GitError> {
+    let empty = to.format().empty_tree();
+    let parts = match added(git, place, from.unwrap_or(&empty), to) {
+        Err(GitError::Failed { .. }) => return Ok(1),
+        parts => parts?,
+    };
+    let list = parts.iter().flat_map(|part| [part.id.as_str().as_bytes(), b"\n"].concat()).collect();
+    let call = git.run(place).args(["cat-file", "--batch-check=%(objecttype)", "--buffer"]);
+    let answer = call.input(list).output()?;
+    Ok(answer.split(|byte| *byte == b'\n').filter(|line| line.ends_with(b" missing")).count())
+}
+
 /// What belongs to a head beside its tree.
 pub fn commits_and_tags(head: &Head) -> impl Iterator<Item = Part> {
     let top = |id: &ObjectId, kind| Part { id: id.clone(), kind, path: Vec::new() };

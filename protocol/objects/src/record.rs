@@ -10,7 +10,7 @@ use std::time::SystemTime;
 /// The checksum of what a workspace is made of. Both ends of a link compute it, so a field of a manifest that is added to it needs
 /// a new version of the protocol.
 pub fn key(manifest: &Manifest) -> Checksum {
-    let told = (&manifest.tree, &manifest.head, &manifest.excludes);
+    let told = (&manifest.tree, &manifest.head, &manifest.excludes, &manifest.left_behind);
     let text = serde_json::to_vec(&told).expect("a manifest has string keys only");
     checksum(&blake3::hash(&text))
 }

@@ -269,6 +269,15 @@ mod tests {
         collected.entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 
+    proptest::proptest! {
+        #[test]
+        fn a_pattern_that_is_taken_is_a_glob_and_a_glob_is_taken(text in "[]\\[{}!^a-c,*?\\\\-]{1,12}") {
+            let is_taken = buildpool_protocol::spec::check_artifact(&text).is_ok();
+            let glob = globset::GlobBuilder::new(&text).literal_separator(true).build();
+            proptest::prop_assert_eq!(is_taken, glob.is_ok(), "{:?}", glob);
+        }
+    }
+
     #[test]
     fn patterns_match_names_directories_and_whole_trees_each_file_once() {
         let made = Made::new(&[

@@ -33,6 +33,8 @@ pub(super) struct Checkout {
 pub(super) struct State {
     /// What is laid out; none while it is being changed.
     pub(super) tree: Option<ObjectId>,
+    /// What its git is told to do without.
+    pub(super) left_behind: Vec<String>,
     /// Seconds since 1970.
     pub(super) used_at: u64,
 }
@@ -117,9 +119,10 @@ impl Checkout {
             cache,
             objects,
             manifest,
-            before.tree.as_ref() != Some(&manifest.tree),
+            before.tree.as_ref() != Some(&manifest.tree) || before.left_behind != manifest.left_behind,
         )?;
-        self.note(&State { tree: Some(manifest.tree.clone()), used_at: now() })
+        let left_behind = manifest.left_behind.clone();
+        self.note(&State { tree: Some(manifest.tree.clone()), left_behind, used_at: now() })
     }
 
     /// A link in its place would lead somewhere else.

@@ -7,6 +7,7 @@ use buildpool_objects::GitError;
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::git::split_nul;
 use buildpool_protocol::transfer::ObjectId;
+use std::collections::HashSet;
 
 /// The difference of two trees.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,6 +84,20 @@ impl Difference {
             && files.iter().all(|entry| entry.is_a_changed_file())
             && self.entries.iter().all(|entry| !entry.is_added());
         is_simple.then(|| files.iter().flat_map(|entry| [entry.path.as_slice(), b"\0"].concat()).collect())
+    }
+
+    /// Files that are new and that these names cover: by themselves, or by a directory with `/` behind it. Each with a NUL behind it.
+    pub(super) fn added_among(&self, names: &[String]) -> Vec<u8> {
+        let names: HashSet<&[u8]> = names.iter().map(String::as_bytes).collect();
+        let is_named = |path: &[u8]| {
+            let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| end);
+            names.contains(path) || ends.into_iter().any(|end| names.contains(&path[..=end]))
+        };
+        let added = self.entries.iter().filter(|entry| entry.is_added() && entry.mode != DIRECTORY);
+        added
+            .filter(|entry| is_named(&entry.path))
+            .flat_map(|entry| [entry.path.as_slice(), b"\0"].concat())
+            .collect()
     }
 
     /// What turns an index of the tree before into one of the tree after, as `git update-index -z --index-info` reads it.
@@ -193,6 +208,17 @@ mod tests {
             assert_eq!(other.changed_files(), None, "{before:o} {after:o}");
         }
         assert_eq!(difference(&["a"; NAMED_FILES_MAX + 1]).changed_files(), None);
+    }
+
+    #[test]
+    fn files_that_stayed_behind_are_known_by_name_or_directory() {
+        let mut added = difference(&["big/a", "bigger", "out/deep/b", "sub/c", "sub/d"]);
+        added.entries.iter_mut().for_each(|entry| entry.mode_before = 0);
+        let names = ["big/", "out/", "sub/d"].map(str::to_owned);
+        assert_eq!(added.added_among(&names), b"big/a\0out/deep/b\0sub/d\0");
+        added.entries[0].mode_before = 0o100_644;
+        assert_eq!(added.added_among(&names), b"out/deep/b\0sub/d\0");
+        assert_eq!(added.added_among(&[]), b"");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which trees this disk can hold without anything landing where it should not. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// What the disk can do.
@@ -41,6 +41,8 @@ pub enum Wrong {
     TooLong,
     /// On this disk it is the same as another one.
     SameAs(String),
+    /// The tree has it twice, as no tree of git's has.
+    Twice,
     /// A kind of entry that no snapshot has.
     Mode(u32),
 }
@@ -58,6 +60,7 @@ impl fmt::Display for NameProblem {
         match &self.what {
             Wrong::Escapes => write!(f, "`{path}` leads out of the workspace or into git's own files"),
             Wrong::NotText => write!(f, "`{path}` is not UTF-8, and this worker's disk takes no other names"),
+            Wrong::Twice => write!(f, "`{path}` is in the tree twice"),
             Wrong::TooLong => write!(f, "`{path}` is longer than this worker's disk takes"),
             Wrong::SameAs(other) => write!(
                 f,
@@ -80,6 +83,7 @@ pub(super) fn check<'a>(
     disk: Disk,
 ) -> Result<(), NameProblem> {
     let mut folded: HashMap<String, &'a [u8]> = HashMap::new();
+    let mut seen: HashSet<&'a [u8]> = HashSet::new();
     for (mode, path) in entries {
         let problem = |what| NameProblem { path: String::from_utf8_lossy(path).into_owned(), what };
         if !matches!(mode, 0o100_644 | 0o100_755 | 0o120_000 | 0o040_000 | 0o160_000) {
@@ -95,6 +99,9 @@ pub(super) fn check<'a>(
         let text = std::str::from_utf8(path);
         if disk.utf8_only && text.is_err() {
             return Err(problem(Wrong::NotText));
+        }
+        if !seen.insert(path) {
+            return Err(problem(Wrong::Twice));
         }
         if disk.ignores_case {
             let key = text.map_or_else(|_| String::from_utf8_lossy(path).to_lowercase(), str::to_lowercase);
@@ -175,6 +182,11 @@ mod tests {
         assert_eq!(wrong(&[b"caf\xe9"], MAC), Some(Wrong::NotText));
         assert_eq!(wrong(&[&[b'a'; 256]], LINUX), Some(Wrong::TooLong));
         assert_eq!(wrong(&["d/".repeat(501).trim_end_matches('/').as_bytes()], MAC), Some(Wrong::TooLong));
+    }
+
+    #[test]
+    fn a_name_that_a_tree_has_twice_is_refused() {
+        assert_eq!(wrong(&[b"a", b"b", b"a"], LINUX), Some(Wrong::Twice));
     }
 
     #[test]

@@ -117,8 +117,14 @@ fn write_index(
     if head.tree != manifest.tree {
         let work_tree = own.parent().map(Path::to_owned);
         let place = Place { work_tree, index: Some(beside.clone()), ..cache.place() };
-        let lines = Difference::between(cache, &manifest.tree, &head.tree)?.index_lines();
+        let difference = Difference::between(cache, &manifest.tree, &head.tree)?;
+        let lines = difference.index_lines();
         cache.git().run(&place).args(["update-index", "-z", "--index-info"]).input(lines).output()?;
+        let left = difference.added_among(&manifest.left_behind);
+        if !left.is_empty() {
+            let arguments = ["update-index", "-z", "--skip-worktree", "--stdin"];
+            cache.git().run(&place).args(arguments).input(left).output()?;
+        }
     }
     fs::rename(&beside, &target).map_err(WorkspaceError::io("writing", &target))
 }

@@ -205,3 +205,27 @@ fn history_reaches_back_to_the_nearest_tag() {
     assert_eq!(head.history.len(), 5, "three, one on the side and the tagged one");
     assert_eq!(head.shallow.len(), 0, "the tagged commit is the first one");
 }
+
+#[test]
+fn what_stays_behind_without_being_deleted_is_named() {
+    let project = Project::new();
+    for file in ["in/a", "out/deep/b", "out/c", "big/data", "deleted"] {
+        project.write(file, file);
+    }
+    project.commit("more");
+    fs::remove_file(project.path("deleted")).unwrap();
+    assert_eq!(project.take().manifest.left_behind, [""; 0]);
+    project.write(".buildpoolignore", "/big\n");
+    assert_eq!(project.take().manifest.left_behind, ["big/"]);
+    for sparse in ["--no-sparse-index", "--sparse-index"] {
+        project.git(&["sparse-checkout", "set", "--cone", sparse, "in", "src"]);
+        for _ in 0..2 {
+            let left = project.take().manifest.left_behind;
+            assert_eq!(left, ["big/", "out/"], "{sparse}");
+        }
+        project.write("in/a", sparse);
+        assert_eq!(project.take().manifest.left_behind, ["big/", "out/"], "{sparse}");
+    }
+    project.git(&["sparse-checkout", "disable"]);
+    assert_eq!(project.take().manifest.left_behind, ["big/"]);
+}

@@ -57,3 +57,41 @@ fn pipes_and_sockets_are_passed_over() {
     let snapshot = project.take_with(&project.options());
     assert_eq!(snapshot.manifest.files, 3);
 }
+
+#[test]
+fn a_secret_with_an_odd_name_or_that_cannot_be_read_is_kept_back_like_any_other() {
+    let project = Project::new();
+    let names = ["\"q.pem", "line\nend.pem", "return\r.pem", "\\.pem", "plain.pem"];
+    for name in names {
+        project.write(name, "committed");
+    }
+    project.commit("keys");
+    assert!(project.take().kept_back.is_empty());
+    for name in names {
+        project.write(name, "SECRET");
+    }
+    let mut kept_back = project.take().kept_back;
+    kept_back.sort();
+    let mut expected = names.map(str::to_owned);
+    expected.sort();
+    assert_eq!(kept_back, expected);
+    if !nix::unistd::Uid::effective().is_root() {
+        fs::set_permissions(project.path("plain.pem"), fs::Permissions::from_mode(0o000)).unwrap();
+        assert_eq!(project.take().kept_back.len(), names.len());
+    }
+}
+
+#[test]
+fn tags_that_came_and_went_since_the_last_call_are_seen() {
+    let project = Project::new();
+    let tags =
+        || project.take().manifest.head.unwrap().tags.into_iter().map(|tag| tag.name).collect::<Vec<_>>();
+    assert_eq!(tags(), [""; 0]);
+    project.git(&["tag", "-am", "one", "v1"]);
+    assert_eq!(tags(), ["v1"]);
+    project.git(&["pack-refs", "--all"]);
+    project.git(&["tag", "light"]);
+    assert_eq!(tags(), ["light", "v1"]);
+    project.git(&["tag", "-d", "v1"]);
+    assert_eq!(tags(), ["light"]);
+}

@@ -43,6 +43,28 @@ fn a_submodule_that_is_not_checked_out_is_said() {
         snapshot.notes,
         ["the submodule vendor/library is not checked out here, so its directory is empty"]
     );
+    assert_eq!(snapshot.id(), &snapshot.manifest.head.as_ref().unwrap().tree, "its directory is there");
+    fs::remove_dir(project.path("vendor/library")).unwrap();
+    let without = project.take_as_it_is();
+    assert_ne!(without.id(), snapshot.id());
+    assert!(without.notes.is_empty(), "{:?}", without.notes);
+}
+
+#[test]
+fn what_leads_to_no_repository_is_named_at_the_top_and_is_a_file_below() {
+    let project = Project::new();
+    let linked = project.root.path().join("linked");
+    project.git(&["worktree", "add", "-q", "--detach", linked.to_str().unwrap()]);
+    fs::create_dir(linked.join("deep")).unwrap();
+    fs::write(linked.join("deep/file"), "x").unwrap();
+    fs::remove_dir_all(project.path(".git/worktrees")).unwrap();
+    for directory in [linked.clone(), linked.join("deep")] {
+        let error = take(&Options { directory, ..project.options() }).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("linked/.git does not lead to a repository"), "{text}");
+    }
+    fs::rename(&linked, project.path("inside")).unwrap();
+    assert!(project.contents(&project.take()).contains_key("inside/deep/file"));
 }
 
 #[test]

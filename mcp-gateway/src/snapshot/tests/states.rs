@@ -252,3 +252,53 @@ fn places_without_a_working_tree_say_so() {
     let root = take(&Options { directory: "/".into(), ..project.options() });
     assert!(matches!(root, Err(SnapshotError::TooBroad { .. })), "{root:?}");
 }
+
+#[test]
+fn a_partial_clone_travels_without_its_commit_and_says_so() {
+    let origin = Project::new();
+    origin.write("kept/a", "a\n");
+    origin.write("left/b", "b\n");
+    origin.commit("more");
+    origin.git(&["config", "uploadpack.allowFilter", "true"]);
+    let project = Project::empty();
+    fs::remove_dir(project.top()).unwrap();
+    let url = format!("file://{}", origin.top().display());
+    let clone = ["clone", "-q", "--filter=blob:none", "--sparse", &url, "project"];
+    git(project.root.path(), &clone);
+    project.git(&["sparse-checkout", "set", "kept"]);
+    let snapshot = project.take();
+    assert_eq!(project.contents(&snapshot), project.on_disk(&[]));
+    assert!(snapshot.manifest.head.is_none());
+    assert!(snapshot.notes[0].starts_with("this clone is partial"), "{:?}", snapshot.notes);
+    let at_a_ref = Options { commit: Some("HEAD".into()), ..project.options() };
+    let text = take(&at_a_ref).unwrap_err().to_string();
+    assert!(text.contains("partial (--filter)") && text.contains("`HEAD`"), "{text}");
+    // With all files here it is a clone like any other.
+    project.git(&["sparse-checkout", "disable"]);
+    let whole = project.take_as_it_is();
+    assert!(whole.manifest.head.is_some() && whole.notes.is_empty(), "{:?}", whole.notes);
+    take(&at_a_ref).unwrap();
+}
+
+#[test]
+fn a_line_end_in_the_name_of_a_directory_is_a_part_of_it() {
+    let project = Project::new();
+    let odd = project.root.path().join("two\nlines\n");
+    fs::rename(project.top(), &odd).unwrap();
+    fs::create_dir(odd.join("sub")).unwrap();
+    let options = Options { directory: odd.join("sub"), ..project.options() };
+    let snapshot = take(&options).unwrap();
+    assert_eq!(
+        (snapshot.top.as_path(), snapshot.directory.as_str()),
+        (odd.canonicalize().unwrap().as_path(), "sub")
+    );
+    assert_eq!(snapshot.manifest.files, 3);
+}
+
+#[test]
+fn a_damaged_index_is_called_by_its_name() {
+    let project = Project::new();
+    project.write(".git/index", "garbage");
+    let error = take(&project.options()).unwrap_err();
+    assert!(error.to_string().contains("project/.git/index"), "{error}");
+}

@@ -57,6 +57,7 @@ impl Source {
             tree: head.tree.clone(),
             head: Some(head),
             excludes: String::new(),
+            left_behind: vec![],
             files: 1,
             bytes: 1,
         }

@@ -114,6 +114,7 @@ impl Bench {
             tree: tree.clone(),
             head,
             excludes: "*.private\n".into(),
+            left_behind: vec![],
             files: 0,
             bytes: 0,
         };
@@ -404,6 +405,7 @@ fn a_tree_that_reaches_into_git_is_not_laid_out() {
             tree: tree.parse().unwrap(),
             head: None,
             excludes: String::new(),
+            left_behind: vec![],
             files: 1,
             bytes: 1,
         };
