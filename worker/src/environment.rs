@@ -39,7 +39,10 @@ pub fn of_attempt(
 /// What a worker's jobs have without asking: a login's variables, and the configured ones over them.
 pub fn of_worker(configured: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut environment = login(User::from_uid(Uid::effective()).ok().flatten().as_ref());
-    for (name, value) in std::env::vars() {
+    // What is no text can't be passed on, and is no reason to have no worker.
+    let texts = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    for (name, value) in texts {
         if PASSED_ON.contains(&name.as_str()) || name.starts_with("LC_") {
             environment.insert(name, value);
         }

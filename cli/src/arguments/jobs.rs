@@ -18,7 +18,7 @@ pub(crate) struct JobsArguments {
     #[arg(long, value_parser = state)]
     pub(crate) state: Option<JobState>,
     /// At most this many
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,

@@ -32,6 +32,8 @@ fn a_command_keeps_every_argument_of_its_own() {
 fn bad_values_are_refused_with_what_is_valid() {
     for (line, expected) in [
         (&["run", "--resource", "simulator", "--", "true"][..], "NAME=N"),
+        (&["run", "--resource", "simulator=0", "--", "true"], "N at least 1"),
+        (&["jobs", "--limit", "0"], "1.."),
         (&["run", "--env", "=x", "--", "true"], "NAME=VALUE"),
         (&["run", "--timeout", "soon", "--", "true"], "valid are 90s"),
         (&["run", "--on-lost", "cry", "--", "true"], "rerun, wait, fail"),

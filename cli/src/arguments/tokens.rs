@@ -85,7 +85,7 @@ pub(crate) struct AuditArguments {
     #[command(flatten)]
     pub(crate) place: TokenPlace,
     /// At most this many, the newest first
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,

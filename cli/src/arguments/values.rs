@@ -52,12 +52,13 @@ impl JoinText {
 }
 
 pub(super) fn resource(text: &str) -> Result<(String, u32), String> {
-    let wrong = || format!("`{text}` is no resource; valid is NAME=N, as in simulator=2");
+    let wrong = || format!("`{text}` is no resource; valid is NAME=N with N at least 1, as in simulator=2");
     let (name, count) = text.split_once('=').ok_or_else(wrong)?;
     if name.is_empty() {
         return Err(wrong());
     }
-    Ok((name.to_owned(), count.parse().map_err(|_| wrong())?))
+    let count: std::num::NonZeroU32 = count.parse().map_err(|_| wrong())?;
+    Ok((name.to_owned(), count.get()))
 }
 
 pub(super) fn variable(text: &str) -> Result<(String, String), String> {

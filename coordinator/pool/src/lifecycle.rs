@@ -9,6 +9,7 @@ use crate::roster::Worker;
 use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
 use buildpool_protocol::outcome::{Acted, Ending, Outcome, StartFailure};
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
+use buildpool_protocol::spec::OnLost;
 use buildpool_protocol::worker_link::{Desired, Grant, HeldState, ToWorker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,8 +47,13 @@ enum Meaning {
     Unstartable(String),
 }
 
-fn meaning(outcome: &Outcome) -> Meaning {
+fn meaning(outcome: &Outcome, on_lost: OnLost) -> Meaning {
     match (&outcome.acted, &outcome.ending) {
+        // A command that ran and may not run twice is lost, whoever ended it.
+        (
+            Some(Acted::Drained),
+            Ending::Exited { .. } | Ending::Signaled { .. } | Ending::Unobserved { .. },
+        ) if on_lost != OnLost::Rerun => Meaning::Loss("its worker was drained".to_owned()),
         (Some(Acted::Drained), _) => Meaning::Return("its worker was drained".to_owned()),
         (Some(Acted::CutOff), _) => {
             Meaning::Loss("its worker was cut off for so long that it ended the attempt itself".to_owned())
@@ -189,6 +195,7 @@ impl Pool {
             // Its worker is told by the answer to its next report.
             return;
         };
+        let on_lost = job.record.spec.on_lost;
         let worker = match &job.phase {
             Phase::Granted(granted) => granted.worker,
             Phase::Queued { adoptable, .. } => match adoptable {
@@ -198,7 +205,7 @@ impl Pool {
         };
         self.return_adoptable(id, lease);
         self.note_start(id, lease.attempt.number, completed.outcome.started_at_ms);
-        match meaning(&completed.outcome) {
+        match meaning(&completed.outcome, on_lost) {
             Meaning::Result if completed.infrastructure && self.may_retry(id) => {
                 let reason = completed
                     .cause

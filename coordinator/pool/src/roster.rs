@@ -230,7 +230,9 @@ impl Roster {
                 Some(_) => {}
             }
         }
-        let wanted: Vec<_> = spec.selectors.iter().map(ToString::to_string).collect();
+        let labels = spec.selectors.iter().map(ToString::to_string);
+        let resources = spec.resources.iter().map(|(name, count)| format!("{name}={count}"));
+        let wanted: Vec<_> = labels.chain(resources).collect();
         format!("no single worker has all of what was asked for ({})", wanted.join(", "))
     }
 

@@ -10,6 +10,7 @@ use buildpool_digest::Digest;
 use buildpool_pool as pool;
 use buildpool_pool::{Change, Now};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
+use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::Verdict;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -148,7 +149,11 @@ impl Mirror {
             attempt: (done.attempt > 0).then_some(done.attempt),
             verdict: done.verdict,
             exit_code: digest.as_ref().and_then(|digest| digest.exit_code),
-            crash_type: digest.as_ref().map(|digest| digest.crash_type).unwrap_or_default(),
+            crash_type: match (&digest, done.verdict) {
+                (Some(digest), _) => digest.crash_type,
+                (None, Verdict::Cancelled) => CrashType::Cancelled,
+                (None, _) => CrashType::None,
+            },
             cause: done.cause.clone(),
             outcome: done.outcome.clone(),
             duration_ms: outcome

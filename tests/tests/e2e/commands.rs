@@ -1,7 +1,9 @@
 //! The other commands: what they print, in both forms.
 
-use buildpool_tests::{Place, STRANGER};
+use buildpool_tests::{Finished, Place, Pool, STRANGER};
+use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 fn keys(value: &serde_json::Value) -> Vec<&str> {
@@ -61,6 +63,42 @@ fn a_job_is_cancelled_by_its_id() {
     assert!(done["cause"]["text"].as_str().unwrap().contains("not needed any more"), "{done}");
     let again = place.buildpool(&["cancel", &id]).expect(0);
     assert_eq!(again.out(), format!("job {id} is done: cancelled\n"));
+}
+
+#[test]
+fn a_job_that_is_cancelled_while_it_waits_is_told_as_any_cancelled_one() {
+    let pool = Pool::start(1);
+    let submitted = ["run", "--no-snapshot", "--detach", "--", "sleep", "600"];
+    pool.buildpool(&submitted).expect(0);
+    pool.buildpool(&submitted).expect(0);
+    let id = pool.buildpool(&submitted).expect(0).out().trim().to_owned();
+    pool.buildpool(&["cancel", &id]).expect(0);
+    let done = pool.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(0).json();
+    assert_eq!((&done["verdict"], &done["crash_type"]), (&"cancelled".into(), &"cancelled".into()));
+}
+
+#[test]
+fn a_short_answer_is_shown_whatever_it_looks_like() {
+    let place = Place::new();
+    for word in ["x", ".", "PASS it on", "ok 1"] {
+        let run = ["run", "--verbosity", "normal", "--output", "json", "--", "echo", word];
+        let result = place.buildpool(&run).expect(0).json();
+        assert_eq!(
+            (&result["stdout"], &result["omitted"]),
+            (&word.into(), &serde_json::json!([])),
+            "{result}"
+        );
+    }
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_named_when_it_is_left_out() {
+    let place = Place::new();
+    let mut command = place.command(["run", "--", "sh", "-c", "echo ${BAD-unset}"]);
+    command.env("BAD", OsStr::from_bytes(b"\xff\xfe"));
+    let ended = Finished::from(command.output().unwrap()).expect(0);
+    assert_eq!(ended.out(), "unset\n");
+    assert!(ended.err().contains("BAD is no text (UTF-8) and was not passed on"), "{ended}");
 }
 
 #[test]

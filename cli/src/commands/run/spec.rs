@@ -2,6 +2,7 @@
 
 use crate::arguments::RunArguments;
 use crate::failure::{Failure, USAGE};
+use crate::terminal;
 use buildpool_gateway::snapshot::{Options, Snapshot};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::spec::{Command, JobSpec, OWN_VARIABLES, Source, TemplateSpec};
@@ -119,12 +120,19 @@ fn project_of(directory: &Path) -> PathBuf {
     root.unwrap_or(directory).to_owned()
 }
 
-/// The whole environment, less what is the pool's own and what is no text.
+/// The whole environment, less what is the pool's own and, which is said, what is no text.
 fn own_environment(directory: &str, elsewhere: bool) -> BTreeMap<String, String> {
-    let texts = env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let mut environment: BTreeMap<_, _> =
-        texts.filter(|(name, _)| !name.starts_with(OWN_VARIABLES)).collect();
+    let mut environment = BTreeMap::new();
+    for (name, value) in env::vars_os() {
+        match (name.to_str(), value.to_str()) {
+            (Some(name), Some(value)) => {
+                if !name.starts_with(OWN_VARIABLES) {
+                    environment.insert(name.to_owned(), value.to_owned());
+                }
+            }
+            _ => terminal::warn(&format!("{} is no text (UTF-8) and was not passed on", name.display())),
+        }
+    }
     if elsewhere {
         environment.insert("PWD".to_owned(), directory.to_owned());
     }

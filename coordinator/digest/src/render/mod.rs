@@ -218,7 +218,9 @@ impl Page<'_> {
                 next.push(format!("buildpool job {job} --finding {}", finding.id));
             }
             if self.into.tier_1_findings.is_empty() {
-                next.push(format!("buildpool logs {job} --tail 200"));
+                if digest.counts.iter().any(|(lines, _)| *lines > 0) {
+                    next.push(format!("buildpool logs {job} --tail 200"));
+                }
             } else if self.verbosity == Verbosity::Minimal && !self.into.other_findings.is_empty() {
                 next.push(format!("buildpool job {job} --verbosity normal"));
             }

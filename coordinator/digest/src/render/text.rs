@@ -246,9 +246,15 @@ impl Page<'_> {
         let roots = self.digest.roots();
         let all: Vec<&str> = lines[from..].iter().map(|line| line.text.as_str()).collect();
         let compressed = if everything { Vec::new() } else { compress::each(&all, roots) };
+        // A few lines that all look like a tool's chatter may be all that the command had to say.
+        let is_chatter = |line: &str| is_noise(line.as_bytes());
+        let is_all_there_is = all.len() <= SHORT_ANSWER.0
+            && all.len() as u64 == self.digest.counts[stream.index()].0
+            && all.iter().all(|line| line.trim().is_empty() || is_chatter(line));
         let mut texts = Vec::new();
         for (index, line) in all.iter().enumerate() {
-            if !everything && (is_noise(line.as_bytes()) || !line.trim().is_empty() && self.seen.has(line)) {
+            let is_left_out = is_chatter(line) && !is_all_there_is;
+            if !everything && (is_left_out || !line.trim().is_empty() && self.seen.has(line)) {
                 continue;
             }
             let text = compressed.get(index).map_or(*line, String::as_str);

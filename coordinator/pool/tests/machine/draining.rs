@@ -1,9 +1,11 @@
 //! Emptying a worker, and letting it take jobs again.
 
-use crate::scene::{Scene, drains, granted, held, refusal, refused_as, register, wishes};
+use crate::scene::{Scene, drains, granted, held, refusal, refused_as, register, spec, submit, wishes};
 use buildpool_pool::{Input, Wish};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::outcome::{Acted, Ending};
+use buildpool_protocol::report::Verdict;
+use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{Condition, HeldState, Register};
 use std::time::Duration;
 
@@ -39,6 +41,22 @@ fn what_a_drain_ended_goes_back_and_does_not_count_as_a_loss() {
     assert!(live.attempts.iter().all(|attempt| !attempt.counted));
     scene.mac(2, 1);
     assert_eq!(scene.lease(1).attempt.number, 2);
+}
+
+#[test]
+fn what_a_drain_ended_does_not_run_twice_when_it_may_not() {
+    for on_lost in [OnLost::Fail, OnLost::Wait] {
+        let mut scene = Scene::new();
+        let session = scene.mac(1, 1);
+        scene.send(submit(1, "a", JobSpec { on_lost, ..spec() }));
+        let lease = scene.lease(1);
+        scene.report(session, vec![held(lease, HeldState::Running)]);
+        scene.drain("mac-1", true, Some(MINUTE));
+        let killed = Ending::Signaled { signal: 15, name: "SIGTERM".into(), core_dump: false };
+        scene.complete(lease, killed, Some(Acted::Drained));
+        assert_eq!(scene.verdict(1), Some(Verdict::Lost), "{on_lost:?}");
+        assert!(scene.cause(1).contains("its worker was drained"), "{}", scene.cause(1));
+    }
 }
 
 #[test]
