@@ -242,6 +242,9 @@ pub struct JobSpec {
     /// Variables beside those of the worker; for a job in place, the submitter's whole environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Which of them were asked for with this job, for a job in place: the others are merely what is around its submitter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given_env: Vec<String>,
     /// Names of secrets; their values travel beside the spec and are never stored.
     #[serde(default)]
     pub secrets: Vec<String>,
@@ -315,6 +318,7 @@ impl JobSpec {
             source,
             project: String::new(),
             env: BTreeMap::new(),
+            given_env: Vec::new(),
             secrets: Vec::new(),
             selectors: Vec::new(),
             resources: BTreeMap::new(),
@@ -428,6 +432,9 @@ impl JobSpec {
     }
 
     fn check_environment(&self) -> Result<(), SpecError> {
+        if let Some(name) = self.given_env.iter().find(|name| !self.env.contains_key(*name)) {
+            return Err(SpecError::new("given_env", format!("`{}` is not in `env`", name.escape_debug())));
+        }
         let mut bytes = 0;
         for (name, value) in &self.env {
             check_variable("env", name)?;

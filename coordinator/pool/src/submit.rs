@@ -11,7 +11,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
-use buildpool_protocol::spec::{JobSpec, Source};
+use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
 use buildpool_protocol::worker_link::{Desired, ToWorker};
 use std::sync::Arc;
 
@@ -286,7 +286,19 @@ pub(crate) fn cancelled_by(asked: &CancelAsked) -> Cause {
     Cause { text: format!("Cancelled by {}{because}.", asked.by), known_from: KnownFrom::Pool }
 }
 
-/// What makes two submits the same request: project, files and command.
+/// What makes two submits the same request: everything that decides what runs and what it leaves behind. How its answer is
+/// shown, which build and trace it is part of, and what is merely around its submitter make no difference.
 pub(crate) fn likeness(spec: &JobSpec) -> String {
-    format!("{}\0{:?}\0{:?}\0{:?}", spec.project, spec.source, spec.command, spec.selectors)
+    let mut same = JobSpec {
+        build: None,
+        trace: None,
+        fallback: None,
+        verbosity: Verbosity::default(),
+        template: None,
+        ..spec.clone()
+    };
+    if matches!(spec.source, Source::InPlace { .. }) {
+        same.env.retain(|name, _| spec.given_env.contains(name));
+    }
+    format!("{same:?}")
 }

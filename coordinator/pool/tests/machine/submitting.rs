@@ -7,7 +7,7 @@ use crate::scene::{
 use buildpool_pool::{Change, Config, Effect, Input, Submit};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::report::Verdict;
-use buildpool_protocol::spec::{Command, JobSpec, Source};
+use buildpool_protocol::spec::{Command, JobSpec, Source, Verbosity};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -178,6 +178,41 @@ fn the_same_job_again_is_the_same_job() {
     assert_eq!(accepted(&scene.send(by_likeness(7, "b"))), Some((job(7), false)));
     scene.step(Input::Delivered { job: job(5) });
     assert_eq!(accepted(&scene.send(by_likeness(8, "a"))), Some((job(8), false)));
+}
+
+#[test]
+fn only_an_equal_submit_is_an_earlier_job() {
+    let env = |value: &str| BTreeMap::from([("A".to_owned(), value.to_owned())]);
+    let text = || vec!["out/*".to_owned()];
+    let base = || JobSpec { source: snapshot("p"), ..spec() };
+    let in_place = || JobSpec { source: Source::InPlace { directory: "/src".into() }, ..spec() };
+    let given = |value| JobSpec { env: env(value), given_env: vec!["A".to_owned()], ..in_place() };
+    for (what, first, second, is_same) in [
+        ("a variable", base(), JobSpec { env: env("1"), ..base() }, false),
+        ("another value", JobSpec { env: env("1"), ..base() }, JobSpec { env: env("2"), ..base() }, false),
+        ("a given value in place", given("1"), given("2"), false),
+        ("the same given value", given("1"), given("1"), true),
+        ("an inherited value", JobSpec { env: env("1"), ..in_place() }, in_place(), true),
+        ("a timeout", base(), JobSpec { timeout: Some(Duration::from_secs(2)), ..base() }, false),
+        ("artifacts", base(), JobSpec { artifacts: text(), ..base() }, false),
+        ("reports", base(), JobSpec { reports: text(), ..base() }, false),
+        ("resources", base(), JobSpec { resources: [("x".to_owned(), 1)].into(), ..base() }, false),
+        ("the way it is shown", base(), JobSpec { verbosity: Verbosity::Full, ..base() }, true),
+        (
+            "the build",
+            base(),
+            JobSpec {
+                build: Some("00000000-0000-7000-b000-000000000007".parse().expect("a UUID")),
+                ..base()
+            },
+            true,
+        ),
+    ] {
+        let mut scene = Scene::with(Config { local: true, ..Config::default() });
+        scene.send(Submit { attach: true, ..submit(1, "a", first) });
+        let answer = accepted(&scene.send(Submit { attach: true, ..submit(2, "a", second) }));
+        assert_eq!(answer, Some(if is_same { (job(1), true) } else { (job(2), false) }), "{what}");
+    }
 }
 
 #[test]
