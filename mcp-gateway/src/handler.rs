@@ -269,6 +269,11 @@ impl ServerHandler for Handler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), McpError> {
+        // A task is a job: whoever may not cancel the one may not cancel the other.
+        if !self.offers(Name::CancelJob) {
+            let text = "tasks are not cancelled here, because this gateway was started with --read-only";
+            return Err(McpError::invalid_params(text, None));
+        }
         tasks::cancel(&self.call_of(&context), &request.task_id).await
     }
 

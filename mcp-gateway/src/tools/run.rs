@@ -137,6 +137,7 @@ pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Rep
     let mut spec = JobSpec::new(Command::Shell(task.command), source.source);
     spec.project = source.project;
     spec.env = if source.in_place {
+        spec.given_env = options.env.keys().cloned().collect();
         source::environment(&task.directory, &options.env)
     } else {
         options.env.clone()
