@@ -8,7 +8,7 @@ use buildpool_protocol::report::JobResult;
 use buildpool_protocol::spec::Verbosity;
 use libfuzzer_sys::fuzz_target;
 
-/// Most bytes of an answer, by SPEC's table.
+/// Most characters of an answer, by SPEC's table.
 const BUDGETS: [(Verbosity, usize); 3] =
     [(Verbosity::Minimal, 5_000), (Verbosity::Normal, 40_000), (Verbosity::Full, 200_000)];
 
@@ -17,7 +17,7 @@ fuzz_target!(|input: (u8, &[u8])| {
     let whole = answers(log, log.len().max(1));
     assert_eq!(whole, answers(log, usize::from(piece_bytes).max(1)));
     for (answer, (verbosity, most)) in whole.iter().zip(BUDGETS) {
-        assert!(answer.len() <= most, "{verbosity:?}: {} bytes", answer.len());
+        assert!(answer.chars().count() <= most, "{verbosity:?}: {} characters", answer.chars().count());
     }
 });
 
