@@ -1,6 +1,8 @@
 //! The configuration with which an MCP client starts this gateway: where each client keeps it, and how it is added to what
 //! is there already.
 
+mod json_text;
+
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::fs;
@@ -12,8 +14,14 @@ use std::str::FromStr;
 const NAME: &str = "buildpool";
 /// Largest configuration file that is changed.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Seconds that Codex is told to wait for a call.
-const CODEX_TIMEOUT_SECS: u32 = 300;
+/// Seconds that Codex is told to wait for a call, where nobody said otherwise.
+const CODEX_TIMEOUT_SECS: i64 = 300;
+/// And for the start.
+const CODEX_STARTUP_SECS: i64 = 10;
+/// What Codex is told to hand on: of the variables around it a server gets only those that are named, and without these
+/// neither a token in the environment nor a configuration in another place would be found.
+const CODEX_VARIABLES: [&str; 5] =
+    ["BUILDPOOL_TOKEN", "BUILDPOOL_URL", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
 /// A client that can be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,10 +163,14 @@ impl Installation {
     fn words(&self, client: McpClient) -> Vec<String> {
         let mut words = vec!["mcp".to_owned()];
         words.extend(self.arguments.iter().cloned());
-        // A client of a project starts the gateway there; the others say where.
-        if !client.is_of_project() {
-            words.extend(["--directory".to_owned(), self.project.display().to_string()]);
-        }
+        // Claude Code starts the gateway in the project; the others say where that is.
+        let place = match client {
+            McpClient::ClaudeDesktop | McpClient::Codex => self.project.display().to_string(),
+            // Cursor starts it in the home directory; VS Code, which starts it in the project, knows the word as well.
+            McpClient::Cursor | McpClient::VsCode => "${workspaceFolder}".to_owned(),
+            McpClient::ClaudeCode => return words,
+        };
+        words.extend(["--directory".to_owned(), place]);
         words
     }
 
@@ -171,13 +183,22 @@ impl Installation {
     }
 
     fn toml(&self) -> String {
-        let program = toml_text(&self.program.display().to_string());
-        let words: Vec<String> = self.words(McpClient::Codex).iter().map(|word| toml_text(word)).collect();
-        format!(
-            "[mcp_servers.{NAME}]\ncommand = {program}\nargs = [{}]\nstartup_timeout_sec = 10\ntool_timeout_sec = \
-             {CODEX_TIMEOUT_SECS}\n",
-            words.join(", ")
-        )
+        toml_text(&self.table(toml::Table::new()))
+    }
+
+    /// The table of this name in Codex' file; what somebody else put into it stays.
+    fn table(&self, mut table: toml::Table) -> toml::Table {
+        let words: Vec<toml::Value> =
+            self.words(McpClient::Codex).into_iter().map(toml::Value::from).collect();
+        table.insert("command".to_owned(), self.program.display().to_string().into());
+        table.insert("args".to_owned(), words.into());
+        let known = table.get("env_vars").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+        let more =
+            CODEX_VARIABLES.iter().map(|name| toml::Value::from(*name)).filter(|name| !known.contains(name));
+        table.insert("env_vars".to_owned(), known.iter().cloned().chain(more).collect::<Vec<_>>().into());
+        table.entry("startup_timeout_sec").or_insert_with(|| CODEX_STARTUP_SECS.into());
+        table.entry("tool_timeout_sec").or_insert_with(|| CODEX_TIMEOUT_SECS.into());
+        table
     }
 
     /// The client's file.
@@ -188,7 +209,12 @@ impl Installation {
         if client.is_of_project() {
             return Ok(self.project.join(client.file()));
         }
-        let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        let directory =
+            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        if let (McpClient::Codex, Some(codex)) = (client, directory("CODEX_HOME")) {
+            return Ok(codex.join("config.toml"));
+        }
+        let home = directory("HOME");
         Ok(home.ok_or(InstallError::NoHome)?.join(client.file()))
     }
 
@@ -200,7 +226,7 @@ impl Installation {
         let path = self.path(client)?;
         let old = read(&path)?;
         let text = match client {
-            McpClient::Codex => checked_toml(old.as_deref().unwrap_or_default(), &self.toml()),
+            McpClient::Codex => self.with_toml(old.as_deref().unwrap_or_default()),
             McpClient::ClaudeCode | McpClient::ClaudeDesktop | McpClient::Cursor | McpClient::VsCode => {
                 self.with_json(old.as_deref(), client)
             }
@@ -211,20 +237,58 @@ impl Installation {
     }
 
     fn with_json(&self, old: Option<&str>, client: McpClient) -> Result<String, String> {
-        let mut all = match old.map(str::trim).filter(|text| !text.is_empty()) {
-            None => Value::Object(Map::new()),
-            Some(text) => {
-                serde_json::from_str(text).map_err(|error| format!("it is no plain JSON ({error})"))?
+        let old = old.filter(|text| !text.trim().is_empty()).unwrap_or("{}");
+        let all: Value =
+            serde_json::from_str(old).map_err(|error| format!("it is no plain JSON ({error})"))?;
+        let all = all.as_object().ok_or("it is no JSON object")?;
+        let servers = match all.get(client.key()) {
+            Some(servers) => {
+                Some(servers.as_object().ok_or_else(|| format!("`{}` is no object", client.key()))?)
             }
+            None => None,
         };
-        let servers = all
-            .as_object_mut()
-            .ok_or("it is no JSON object")?
-            .entry(client.key())
-            .or_insert_with(|| Value::Object(Map::new()));
-        let servers = servers.as_object_mut().ok_or_else(|| format!("`{}` is no object", client.key()))?;
-        servers.insert(NAME.to_owned(), self.entry(client));
-        Ok(pretty(&all))
+        // What somebody else put into our entry stays.
+        let mut entry =
+            servers.and_then(|servers| servers.get(NAME)?.as_object()).cloned().unwrap_or_default();
+        if let Value::Object(ours) = self.entry(client) {
+            entry.extend(ours);
+        }
+        let new = json_text::with_member(old, &[client.key(), NAME], &Value::Object(entry.clone()))
+            .ok_or("our entry can't be added to it")?;
+        let mut expected = all.clone();
+        let servers = expected.entry(client.key()).or_insert_with(|| Value::Object(Map::new()));
+        servers[NAME] = Value::Object(entry);
+        let read: Value = serde_json::from_str(&new)
+            .map_err(|error| format!("our entry can't be added to it ({error})"))?;
+        if read != Value::Object(expected) {
+            return Err("our entry can't be added to it without changing something else".to_owned());
+        }
+        Ok(new)
+    }
+
+    /// The file with our table in place of an older one, after checking that a reader finds our table and everything else
+    /// as it was: the same can be said in ways that lines do not show.
+    fn with_toml(&self, old: &str) -> Result<String, String> {
+        let read = |text: &str, what: &str| {
+            text.parse::<toml::Table>().map_err(|error| format!("{what} ({})", error.message()))
+        };
+        let take = |all: &mut toml::Table| {
+            let servers = all.get_mut("mcp_servers").and_then(toml::Value::as_table_mut)?;
+            let ours = servers.remove(NAME);
+            if servers.is_empty() {
+                all.remove("mcp_servers");
+            }
+            ours
+        };
+        let mut before = read(old, "it is no valid TOML")?;
+        let known = take(&mut before).and_then(|table| table.as_table().cloned()).unwrap_or_default();
+        let table = self.table(known);
+        let new = with_table(old, &toml_text(&table));
+        let mut after = read(&new, "our table can't be added to it")?;
+        if take(&mut after) != Some(toml::Value::Table(table)) || after != before {
+            return Err(format!("`mcp_servers.{NAME}` is not a table of its own there"));
+        }
+        Ok(new)
     }
 }
 
@@ -234,52 +298,42 @@ fn pretty(value: &Value) -> String {
     text
 }
 
-/// A basic string; what JSON escapes, TOML reads the same way.
-fn toml_text(text: &str) -> String {
-    Value::from(text).to_string()
+/// The table as a part of Codex' file.
+fn toml_text(table: &toml::Table) -> String {
+    let servers = toml::Table::from_iter([(NAME.to_owned(), toml::Value::Table(table.clone()))]);
+    let all = toml::Table::from_iter([("mcp_servers".to_owned(), toml::Value::Table(servers))]);
+    toml::to_string(&all).unwrap_or_default()
 }
 
-/// As [`with_toml`], after checking that a reader finds the new table and everything else as it was: the same can be said
-/// in ways that lines do not show.
-fn checked_toml(old: &str, table: &str) -> Result<String, String> {
-    let read = |text: &str, what: &str| {
-        text.parse::<toml::Table>().map_err(|error| format!("{what} ({})", error.message()))
-    };
-    let take = |all: &mut toml::Table| {
-        let servers = all.get_mut("mcp_servers").and_then(toml::Value::as_table_mut)?;
-        let ours = servers.remove(NAME);
-        if servers.is_empty() {
-            all.remove("mcp_servers");
-        }
-        ours
-    };
-    let mut before = read(old, "it is no valid TOML")?;
-    take(&mut before);
-    let new = with_toml(old, table);
-    let mut after = read(&new, "our table can't be added to it")?;
-    let mut ours = read(table, "our table is no valid TOML")?;
-    if take(&mut after) != take(&mut ours) || after != before {
-        return Err(format!("`mcp_servers.{NAME}` is not a table of its own there"));
-    }
-    Ok(new)
-}
-
-/// The file with our table in place of an older one, line by line, so that comments and order stay.
-fn with_toml(old: &str, table: &str) -> String {
+/// The file with our table in place of an older one, line by line, so that comments and order stay. What stands between
+/// our table and the next one belongs to that.
+fn with_table(old: &str, table: &str) -> String {
     let head = format!("[mcp_servers.{NAME}");
     let mut kept = String::new();
+    let mut between = String::new();
     let mut is_ours = false;
     for line in old.lines() {
         let line_start = line.trim_start();
         if line_start.starts_with('[') {
+            let was_ours = is_ours;
             is_ours =
                 line_start.starts_with(&format!("{head}]")) || line_start.starts_with(&format!("{head}."));
+            if was_ours && !is_ours {
+                kept.push_str(&between);
+            }
+            between.clear();
         }
         if !is_ours {
             kept.push_str(line);
             kept.push('\n');
+        } else if line_start.is_empty() || line_start.starts_with('#') {
+            between.push_str(line);
+            between.push('\n');
+        } else {
+            between.clear();
         }
     }
+    kept.push_str(&between);
     let kept = kept.trim_end();
     if kept.is_empty() { table.to_owned() } else { format!("{kept}\n\n{table}") }
 }
@@ -324,7 +378,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Installation, McpClient, checked_toml, with_toml};
+    use super::{Installation, McpClient, with_table};
     use serde_json::{Value, json};
     use std::fs;
     use std::path::Path;
@@ -353,7 +407,7 @@ mod tests {
                 "buildpool": {
                     "type": "stdio",
                     "command": "/opt/build pool/buildpool",
-                    "args": ["mcp", "--coordinator", "wss://pool:7070"],
+                    "args": ["mcp", "--coordinator", "wss://pool:7070", "--directory", "${workspaceFolder}"],
                 },
             }});
             assert_eq!(read, expected);
@@ -374,32 +428,74 @@ mod tests {
     }
 
     #[test]
+    fn a_json_file_stays_as_it_is_but_for_the_entry() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(".mcp.json");
+        let installation = installation(directory.path());
+        let old = "{\"z\": 12345678901234567890123, \"a\":[1,\n 2],\n  \"mcpServers\": {\n    \"other\": {\"url\": \"}x\"},\n    \
+                   \"buildpool\": {\"env\": {\"A\": \"b\"}, \"command\": \"old\", \"timeout\": 600000}\n  }, \"b\": 1}\n";
+        fs::write(&path, old).unwrap();
+        installation.write(McpClient::ClaudeCode).unwrap();
+        let new = fs::read_to_string(&path).unwrap();
+        let (head, _) = old.split_once("{\"env\"").unwrap();
+        assert!(new.starts_with(head) && new.ends_with("\n  }, \"b\": 1}\n"), "{new}");
+        let read: Value = serde_json::from_str(&new).unwrap();
+        let ours = &read["mcpServers"]["buildpool"];
+        assert_eq!((&ours["env"]["A"], &ours["timeout"]), (&json!("b"), &json!(600_000)));
+        assert_eq!(ours["command"], "/opt/build pool/buildpool");
+        for old in ["{}", " {\"a\": 1 } ", "{\"mcpServers\": {}}", "{\"mcpServers\":{\"x\":{}}}", ""] {
+            fs::write(&path, old).unwrap();
+            installation.write(McpClient::ClaudeCode).unwrap();
+            let once = fs::read_to_string(&path).unwrap();
+            let read: Value = serde_json::from_str(&once).unwrap();
+            assert_eq!(read["mcpServers"]["buildpool"]["type"], "stdio", "{once}");
+            assert_eq!(
+                (read.get("a").is_some(), read["mcpServers"].get("x").is_some()),
+                (old.contains("a"), old.contains("x"))
+            );
+            installation.write(McpClient::ClaudeCode).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), once, "twice is as good as once");
+        }
+    }
+
+    #[test]
     fn a_toml_file_that_lines_do_not_tell_is_left_alone() {
-        let table = "[mcp_servers.buildpool]\ncommand = \"new\"\n";
+        let installation = installation(Path::new("/work"));
         for old in [
             "[mcp_servers]\nbuildpool = { command = \"old\" }\n",
             "mcp_servers = { other = { command = \"x\" } }\n",
             "text = \"\"\"\n[mcp_servers.buildpool]\nnot ours\n\"\"\"\n",
             "[broken\n",
         ] {
-            assert!(checked_toml(old, table).is_err(), "{old}");
+            assert!(installation.with_toml(old).is_err(), "{old}");
         }
-        for old in ["", "# mine\n", "[mcp_servers.other]\ncommand = \"x\"\n", table] {
-            let new = checked_toml(old, table).unwrap();
+        let table = installation.toml();
+        for old in ["", "# mine\n", "[mcp_servers.other]\ncommand = \"x\"\n", table.as_str()] {
+            let new = installation.with_toml(old).unwrap();
             assert_eq!(new.matches("[mcp_servers.buildpool]").count(), 1, "{new}");
-            assert_eq!(checked_toml(&new, table).unwrap(), new, "twice is as good as once");
+            assert_eq!(installation.with_toml(&new).unwrap(), new, "twice is as good as once");
         }
     }
 
     #[test]
-    fn a_toml_table_is_replaced_with_its_parts() {
-        let old = "# mine\nmodel = \"x\"\n\n[mcp_servers.buildpool]\ncommand = \"old\"\n\n[mcp_servers.buildpool.env]\nA = \
-                   \"b\"\n\n[mcp_servers.other]\ncommand = \"y\"\n";
-        let new = with_toml(old, "[mcp_servers.buildpool]\ncommand = \"new\"\n");
-        assert_eq!(
-            new,
-            "# mine\nmodel = \"x\"\n\n[mcp_servers.other]\ncommand = \"y\"\n\n[mcp_servers.buildpool]\ncommand = \"new\"\n"
+    fn a_toml_table_keeps_what_others_put_into_it() {
+        let old = "# mine\nmodel = \"x\"\n\n[mcp_servers.buildpool]\ncommand = \"old\"\ntool_timeout_sec = 900\nenv_vars = \
+                   [\"MINE\"]\n\n[mcp_servers.buildpool.env]\nA = \"b\"\n\n# of the other\n[mcp_servers.other]\ncommand = \"y\"\n";
+        let new = installation(Path::new("/work")).with_toml(old).unwrap();
+        assert!(
+            new.starts_with("# mine\nmodel = \"x\"\n\n\n# of the other\n[mcp_servers.other]\ncommand = \"y\"\n\n[mcp_servers.buildpool]\n"),
+            "{new}"
         );
+        let read: toml::Table = new.parse().unwrap();
+        let ours = &read["mcp_servers"]["buildpool"];
+        assert_eq!(
+            (ours["tool_timeout_sec"].as_integer(), ours["env"]["A"].as_str()),
+            (Some(900), Some("b"))
+        );
+        let passed: Vec<&str> =
+            ours["env_vars"].as_array().unwrap().iter().filter_map(toml::Value::as_str).collect();
+        assert!(passed.starts_with(&["MINE", "BUILDPOOL_TOKEN"]), "{passed:?}");
+        assert_eq!(with_table("", "x"), "x");
     }
 
     #[test]
@@ -409,8 +505,13 @@ mod tests {
             assert_eq!(client.name().parse(), Ok(client));
             let text = installation.text(client);
             assert!(text.contains("build pool/buildpool") && text.contains("wss://pool:7070"), "{text}");
-            let says_where = text.contains("/work tree");
-            assert_eq!(says_where, matches!(client, McpClient::Codex | McpClient::ClaudeDesktop), "{text}");
+            let place = ["/work tree", "${workspaceFolder}"].into_iter().find(|place| text.contains(place));
+            let expected = match client {
+                McpClient::Codex | McpClient::ClaudeDesktop => Some("/work tree"),
+                McpClient::Cursor | McpClient::VsCode => Some("${workspaceFolder}"),
+                McpClient::ClaudeCode => None,
+            };
+            assert_eq!(place, expected, "{text}");
         }
         assert!("emacs".parse::<McpClient>().unwrap_err().contains("claude-code, claude-desktop, codex"));
     }
