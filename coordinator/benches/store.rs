@@ -48,6 +48,8 @@ fn granted(mut job: JobRecord) -> JobRecord {
         granted_at_ms: 2,
         started_at_ms: None,
         ended: None,
+        lost_after_ms: None,
+        boot: None,
     });
     job
 }

@@ -57,6 +57,9 @@ pub struct Register {
     pub worker: WorkerId,
     /// This start of the daemon.
     pub boot: BootId,
+    /// Earlier starts that are certain to be over, the newest first: on this machine, since it was last switched on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<BootId>,
     /// For people; unique in the pool.
     pub name: String,
     /// Of the software.

@@ -116,6 +116,7 @@ fn the_worker_link_is_as_it_was() {
         protocol: VersionRange { min: 1, max: 1 },
         worker: id::<WorkerId>(),
         boot: id::<BootId>(),
+        earlier: Vec::new(),
         name: "mac-1".into(),
         version: "0.1.0".into(),
         slots: 2,

@@ -2,7 +2,7 @@
 
 use crate::input::{ClientRef, Session};
 use buildpool_protocol::error::LinkError;
-use buildpool_protocol::ids::{JobId, Lease, WorkerId};
+use buildpool_protocol::ids::{BootId, JobId, Lease, WorkerId};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::report::{Cause, SnapshotInfo, Verdict};
 use buildpool_protocol::spec::JobSpec;
@@ -220,6 +220,12 @@ pub struct AttemptRecord {
     /// Whether it failed for infrastructure and was tried again, as the submitter allowed.
     #[serde(default)]
     pub retried: bool,
+    /// The longest absence that its worker was ever told it may outlive.
+    #[serde(default)]
+    pub lost_after: Duration,
+    /// The start of its worker's daemon that it was sent to.
+    #[serde(default)]
+    pub boot: Option<BootId>,
 }
 
 /// How a job ended.
@@ -254,6 +260,12 @@ pub struct WorkerRecord {
     pub resources: BTreeMap<String, u32>,
     /// Takes no more jobs, by an operator's word.
     pub draining: bool,
+    /// When what still runs is to end, in milliseconds since 1970.
+    #[serde(default)]
+    pub drain_until_ms: Option<i64>,
+    /// An operator let it take jobs again, and it has not come back as one that does.
+    #[serde(default)]
+    pub resumed: bool,
     /// Milliseconds since 1970.
     pub last_seen_ms: i64,
     /// Of its software.

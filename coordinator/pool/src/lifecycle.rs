@@ -94,6 +94,8 @@ impl Pool {
             lost: None,
             counted: false,
             retried: false,
+            lost_after: self.config.lost_after,
+            boot: known.boot(),
         };
         let grant = Grant {
             lease: lease_of(id, &attempt),

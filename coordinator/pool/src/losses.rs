@@ -5,7 +5,7 @@ use crate::input::Now;
 use crate::job::{Adoptable, Job, Phase};
 use crate::lifecycle::Ended;
 use crate::pool::{Pool, Timer};
-use crate::roster::{Contact, Worker};
+use crate::roster::Contact;
 use crate::submit::cancelled_by;
 use buildpool_protocol::ids::{JobId, Lease, WorkerId};
 use buildpool_protocol::limits;
@@ -123,7 +123,7 @@ impl Pool {
 
     /// Sets the timer for the loss of an absent worker; one at a time, however often it comes and goes.
     pub(crate) fn time_loss(&mut self, worker: WorkerId) {
-        let lost_after = self.config.lost_after;
+        let lost_after = self.lost_after(worker);
         if let Some(known) = self.roster.get_mut(worker)
             && let Contact::Absent { since } = known.contact
             && !known.is_loss_timed
@@ -142,7 +142,7 @@ impl Pool {
             return self.time_loss(worker);
         }
         let Some(known) = self.roster.get(worker) else { return };
-        let reason = self.unreachable(&known.record.name);
+        let reason = self.unreachable(worker, &known.record.name);
         let jobs: Vec<JobId> = known.jobs.keys().copied().collect();
         for id in jobs {
             let Some(job) = self.jobs.get(&id) else { continue };
@@ -161,27 +161,38 @@ impl Pool {
     pub(crate) fn is_lost(&self, now: Now, worker: WorkerId) -> bool {
         self.roster.get(worker).is_some_and(|known| match known.contact {
             Contact::Connected { .. } => false,
-            Contact::Absent { since } => since.saturating_add(self.config.lost_after) <= now.clock,
+            Contact::Absent { since } => since.saturating_add(self.lost_after(worker)) <= now.clock,
         })
     }
 
-    pub(crate) fn unreachable(&self, name: &str) -> String {
-        format!("worker {name} could not be reached for {} s", self.config.lost_after.as_secs())
+    /// After how long an absence what a worker holds may be granted again: as it is configured, or as the worker was told
+    /// before for what it holds, if that was longer. Its keepers go by what they were told.
+    fn lost_after(&self, worker: WorkerId) -> Duration {
+        let held = self.roster.get(worker).into_iter().flat_map(|known| known.jobs.keys());
+        let attempts = held.filter_map(|id| self.jobs.get(id)?.attempts.last());
+        attempts.map(|attempt| attempt.lost_after).fold(self.config.lost_after, Duration::max)
+    }
+
+    pub(crate) fn unreachable(&self, worker: WorkerId, name: &str) -> String {
+        format!("worker {name} could not be reached for {} s", self.lost_after(worker).as_secs())
     }
 
     /// A worker is here and does not hold what was granted to it.
     ///
-    /// An attempt that never began is granted again under the same lease, by the answer to the registration: what was
-    /// sent before may still be on its way inside one connection, and never outlives it. One that had begun is lost if
-    /// its own daemon says so. Another start of the daemon can't know: the attempt may run on the machine that this
-    /// one's disk was copied from, which ends it before `lost_after` has passed, so that is waited for.
+    /// The start of the daemon that it was sent to knows: what it never received is granted again under the same lease, by
+    /// the answer to the registration, since what was sent before may still be on its way inside one connection, and never
+    /// outlives it; what had begun is lost. A later start on the same running machine can say that nothing began and was
+    /// written down, so that the job may run again, by a lease of its own. Any other start can't know: the attempt may run
+    /// on the machine that this one's disk was copied from, which ends it before `lost_after` has passed, so that is waited for.
     pub(crate) fn not_held(&mut self, now: Now, id: JobId, is_new_connection: bool) -> NotHeld {
         let Some(job) = self.jobs.get(&id) else { return NotHeld::Settled };
         let Some(granted) = job.granted() else { return NotHeld::Settled };
         let (lease, worker) = (granted.lease, granted.worker);
-        let is_same_daemon =
-            granted.boot.is_some() && granted.boot == self.roster.get(worker).and_then(Worker::boot);
-        if !job.has_begun() && !granted.confirmed {
+        let held_by = granted.boot.or_else(|| job.attempts.last().and_then(|attempt| attempt.boot));
+        let Some(known) = self.roster.get(worker) else { return NotHeld::Settled };
+        let is_same_daemon = held_by.is_some() && held_by == known.boot();
+        let is_spoken_for = held_by.is_some_and(|boot| known.speaks_for(boot));
+        if is_same_daemon && !job.has_begun() && !granted.confirmed {
             if !is_new_connection {
                 let is_overdue = granted.sent_at.saturating_add(GRANT_ARRIVES_WITHIN) <= now.clock;
                 return if is_overdue { NotHeld::GrantAgain } else { NotHeld::Settled };
@@ -190,11 +201,15 @@ impl Pool {
                 return NotHeld::GrantAgain;
             }
             self.end_attempt(now, id, lease, "its worker never received it", Loss::Free);
-        } else if is_same_daemon || !job.has_begun() {
-            let loss = if job.has_begun() { Loss::Counted { may_return: false } } else { Loss::Free };
+        } else if is_same_daemon || is_spoken_for && !job.has_begun() {
+            // What an earlier start wrote down last may have been lost with it: where a job must never run twice, it may have begun.
+            let is_certain = is_same_daemon || job.record.spec.on_lost == OnLost::Rerun;
+            let is_free = !job.has_begun() && is_certain;
+            let loss = if is_free { Loss::Free } else { Loss::Counted { may_return: false } };
             self.end_attempt(now, id, lease, "its worker came back without it", loss);
         } else if granted.missing_since.is_none() {
-            self.timers.insert((now.clock.saturating_add(self.config.lost_after), Timer::Missing(id)));
+            let lost_after = self.lost_after(worker);
+            self.timers.insert((now.clock.saturating_add(lost_after), Timer::Missing(id)));
             if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
                 granted.missing_since = Some(now.clock);
             }
@@ -206,14 +221,20 @@ impl Pool {
     /// A worker came back without an attempt, and has not found it for `lost_after`.
     pub(crate) fn missing_for_long(&mut self, now: Now, id: JobId) {
         let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { return };
-        let lease = granted.lease;
-        if granted
-            .missing_since
-            .is_some_and(|since| since.saturating_add(self.config.lost_after) <= now.clock)
-        {
-            let reason = "its worker came back without it";
-            self.end_attempt(now, id, lease, reason, Loss::Counted { may_return: true });
+        let (lease, lost_after) = (granted.lease, self.lost_after(granted.worker));
+        let Some(since) = granted.missing_since else { return };
+        let at = since.saturating_add(lost_after);
+        if at > now.clock {
+            self.timers.insert((at, Timer::Missing(id)));
+            return;
         }
+        self.end_attempt(
+            now,
+            id,
+            lease,
+            "its worker came back without it",
+            Loss::Counted { may_return: true },
+        );
     }
 
     /// A worker was asked to end an attempt and has not said that it did: nothing more is sent to it.

@@ -140,7 +140,14 @@ impl Pool {
             self.roster.remove(holder);
         }
         let id = record.worker;
-        self.roster.insert(Worker::absent(record, now.clock));
+        let until = record.drain_until_ms.filter(|_| record.draining);
+        let mut worker = Worker::absent(record, now.clock);
+        worker.drain_deadline = until.map(|until| {
+            let left = u64::try_from(until.saturating_sub(now.wall_ms)).unwrap_or(0);
+            now.clock.saturating_add(Duration::from_millis(left))
+        });
+        self.timers.extend(worker.drain_deadline.map(|at| (at, Timer::DrainEnd(id))));
+        self.roster.insert(worker);
         self.time_loss(id);
     }
 
@@ -157,6 +164,8 @@ impl Pool {
                     labels: BTreeMap::new(),
                     resources: BTreeMap::new(),
                     draining: false,
+                    drain_until_ms: None,
+                    resumed: false,
                     last_seen_ms: attempt.granted_at_ms,
                     version: String::new(),
                     approved: true,

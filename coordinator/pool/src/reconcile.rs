@@ -25,6 +25,7 @@ impl Pool {
         self.roster.connect(id, session, register.boot);
         let wishes = self.note_held(now, id, &register.held, register.condition);
         let again = self.note_not_held(now, id, &register.held, true);
+        self.note_told(id);
         for wish in &wishes {
             if let Wish::Continue(lease) = wish {
                 self.emit(Effect::OpenLog { session, lease: *lease });
@@ -37,16 +38,34 @@ impl Pool {
         self.tell_drain(now, id, session);
     }
 
-    /// What an operator decided while the worker was away.
+    /// A worker is about to be told after how long an absence its attempts may be granted again. Its keepers let them live that
+    /// long, so that it is on the disk before.
+    fn note_told(&mut self, worker: WorkerId) {
+        let lost_after = self.config.lost_after;
+        for id in self.booked(worker) {
+            let Some(attempt) = self.jobs.get_mut(&id).and_then(|job| job.attempts.last_mut()) else {
+                continue;
+            };
+            if attempt.lost_after < lost_after {
+                attempt.lost_after = lost_after;
+                let number = attempt.number;
+                self.persist_attempt(id, number);
+            }
+        }
+    }
+
+    /// What an operator decided while the worker was away, or what did not reach it.
     fn tell_drain(&mut self, now: Now, worker: WorkerId, session: Session) {
         let Some(worker) = self.roster.get_mut(worker) else { return };
         let draining = worker.record.draining;
-        // One that drains already knows a deadline that the pool may have lost in a restart.
         let is_told = draining && worker.condition.draining && worker.drain_deadline.is_none();
-        if is_told || !draining && !worker.resume_untold {
+        if is_told || !draining && !worker.record.resumed {
             return;
         }
-        worker.resume_untold = false;
+        if !draining {
+            // It is told ahead of any grant; if it ends by itself, its next report says so.
+            worker.condition.draining = false;
+        }
         let deadline = worker.drain_deadline.map(|at| at.saturating_sub(now.clock));
         self.emit(Effect::Send { session, message: Box::new(ToWorker::Drain { draining, deadline }) });
     }
@@ -161,6 +180,8 @@ impl Pool {
             labels: register.labels.clone(),
             resources: register.resources.clone(),
             draining: known.is_some_and(|worker| worker.record.draining),
+            drain_until_ms: known.and_then(|worker| worker.record.drain_until_ms),
+            resumed: known.is_some_and(|worker| worker.record.resumed) && register.condition.draining,
             last_seen_ms: now.wall_ms,
             version: register.version.clone(),
             approved: !self.config.approve_workers || known.is_some_and(|worker| worker.record.approved),
@@ -170,6 +191,9 @@ impl Pool {
         match self.roster.get_mut(register.worker) {
             Some(worker) => worker.record = record,
             None => self.roster.insert(Worker::absent(record, now.clock)),
+        }
+        if let Some(worker) = self.roster.get_mut(register.worker) {
+            worker.earlier = register.earlier.iter().take(EARLIER_BOOTS_MAX).copied().collect();
         }
     }
 
@@ -354,8 +378,11 @@ impl Pool {
         let at = deadline.map(|deadline| now.clock.saturating_add(deadline));
         let Some(worker) = self.roster.get_mut(id) else { return };
         worker.record.draining = draining;
+        worker.record.resumed = !draining;
+        worker.record.drain_until_ms = deadline.filter(|_| draining).map(|deadline| {
+            now.wall_ms.saturating_add(i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX))
+        });
         worker.drain_deadline = at.filter(|_| draining);
-        worker.resume_untold = !draining && worker.session().is_none();
         if !draining {
             worker.distrusted.clear();
             // It is told ahead of any grant; if it ends by itself, its next report says so.
@@ -389,5 +416,7 @@ pub(crate) fn nameless(name: &str, worker: WorkerId) -> String {
     format!("{name} ({worker})")
 }
 
+/// Earlier starts of a worker's daemon that are remembered, the newest first.
+const EARLIER_BOOTS_MAX: usize = limits::LIST_MAX;
 /// Most labels, resources and warm projects of one worker, each.
 const OFFERS_MAX: usize = 4 * limits::LIST_MAX;

@@ -24,8 +24,8 @@ pub(crate) struct Worker {
     pub(crate) distrusted: BTreeSet<JobId>,
     /// Attempts that it still runs or ends under older leases; each takes a slot.
     pub(crate) foreign: u32,
-    /// An operator let it take jobs again while it was away: it has to be told.
-    pub(crate) resume_untold: bool,
+    /// Starts of its daemon that are certain to be over, as the present one says.
+    pub(crate) earlier: Vec<BootId>,
     /// A timer for its loss is set.
     pub(crate) is_loss_timed: bool,
     /// It declined a grant and has not reported since.
@@ -43,7 +43,7 @@ impl Worker {
             condition: Condition::default(),
             distrusted: BTreeSet::new(),
             foreign: 0,
-            resume_untold: false,
+            earlier: Vec::new(),
             is_loss_timed: false,
             declined: false,
             drain_deadline: None,
@@ -56,6 +56,11 @@ impl Worker {
             Contact::Connected { boot, .. } => Some(boot),
             Contact::Absent { .. } => None,
         }
+    }
+
+    /// Whether what it does not hold, this start of its daemon does not hold either.
+    pub(crate) fn speaks_for(&self, boot: BootId) -> bool {
+        self.boot() == Some(boot) || self.session().is_some() && self.earlier.contains(&boot)
     }
 
     pub(crate) fn is_quarantined(&self) -> bool {

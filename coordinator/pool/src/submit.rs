@@ -258,7 +258,7 @@ impl Pool {
                 if self.is_lost(now, worker) {
                     // The job waited for its worker and nothing else; the attempt is fenced when it comes back.
                     let name = self.roster.get(worker).map(|worker| worker.record.name.clone());
-                    let reason = self.unreachable(&name.unwrap_or_default());
+                    let reason = self.unreachable(worker, &name.unwrap_or_default());
                     return self.end_attempt(now, id, lease, &reason, Loss::Counted { may_return: false });
                 }
                 if let Some(session) = self.roster.get(worker).and_then(Worker::session) {

@@ -10,6 +10,7 @@ use buildpool_digest::Digest;
 use buildpool_pool as pool;
 use buildpool_pool::{Change, Now};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
+use buildpool_protocol::limits::LOST_AFTER;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::Verdict;
 use std::collections::BTreeMap;
@@ -114,6 +115,8 @@ impl Mirror {
             granted_at_ms: attempt.granted_at_ms,
             started_at_ms: attempt.started_at_ms,
             ended,
+            lost_after_ms: Some(u64::try_from(attempt.lost_after.as_millis()).unwrap_or(u64::MAX)),
+            boot: attempt.boot,
         };
         match record.attempts.iter_mut().find(|known| known.number == number) {
             Some(known) => *known = attempt,
@@ -210,6 +213,9 @@ pub(super) fn to_pool_attempt(attempt: &AttemptRecord) -> pool::AttemptRecord {
         lost,
         counted: matches!(how, Some(AttemptEnding::Lost { .. })),
         retried: matches!(how, Some(AttemptEnding::Retried { .. })),
+        // What an earlier version granted was told what was usual then.
+        lost_after: attempt.lost_after_ms.map_or(LOST_AFTER, Duration::from_millis),
+        boot: attempt.boot,
     }
 }
 
@@ -221,6 +227,8 @@ pub(super) fn to_pool_worker(worker: WorkerRecord) -> pool::WorkerRecord {
         labels: worker.labels,
         resources: worker.resources,
         draining: worker.draining,
+        drain_until_ms: worker.drain_until_ms,
+        resumed: worker.resumed,
         last_seen_ms: worker.last_seen_ms,
         version: worker.version,
         approved: worker.approved,
@@ -237,6 +245,8 @@ fn to_store_worker(worker: pool::WorkerRecord, first_seen_ms: i64) -> WorkerReco
         labels: worker.labels,
         resources: worker.resources,
         draining: worker.draining,
+        drain_until_ms: worker.drain_until_ms,
+        resumed: worker.resumed,
         quarantined: None,
         first_seen_ms,
         last_seen_ms: worker.last_seen_ms,
@@ -268,6 +278,8 @@ mod tests {
             lost: lost.map(str::to_owned),
             counted: lost.is_some(),
             retried: false,
+            lost_after: Duration::ZERO,
+            boot: None,
         }
     }
 

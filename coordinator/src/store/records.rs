@@ -1,5 +1,6 @@
 //! What is written down of jobs, workers and passing runs. Fields are only ever added, with a default.
 
+use buildpool_protocol::ids::BootId;
 use buildpool_protocol::outcome::{CrashType, Outcome};
 use buildpool_protocol::report::{Cause, SnapshotInfo, TestCounts, Verdict};
 use buildpool_protocol::spec::JobSpec;
@@ -81,6 +82,12 @@ pub struct AttemptRecord {
     /// What became of it.
     #[serde(default)]
     pub ended: Option<AttemptEnd>,
+    /// The longest absence that its worker was ever told it may outlive, in milliseconds.
+    #[serde(default)]
+    pub lost_after_ms: Option<u64>,
+    /// The start of its worker's daemon that it was sent to.
+    #[serde(default)]
+    pub boot: Option<BootId>,
 }
 
 /// When and how an attempt ended, as the coordinator sees it.
@@ -199,6 +206,12 @@ pub struct WorkerRecord {
     /// Somebody drained it; it stays so over restarts.
     #[serde(default)]
     pub draining: bool,
+    /// When what still runs there is to end, in milliseconds since 1970 by the coordinator's clock.
+    #[serde(default)]
+    pub drain_until_ms: Option<i64>,
+    /// Somebody let it take jobs again, and it has not come back as one that does.
+    #[serde(default)]
+    pub resumed: bool,
     /// Why it takes no jobs although it is connected.
     #[serde(default)]
     pub quarantined: Option<String>,

@@ -197,6 +197,8 @@ mod tests {
             labels: BTreeMap::from([("os".to_owned(), label.to_owned())]),
             resources: BTreeMap::new(),
             draining: false,
+            drain_until_ms: None,
+            resumed: false,
             quarantined: None,
             first_seen_ms: 1,
             last_seen_ms: 2,

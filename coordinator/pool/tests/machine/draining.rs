@@ -75,7 +75,7 @@ fn a_grant_on_its_way_to_a_drained_worker_is_not_given_to_another() {
 #[test]
 fn a_worker_that_is_away_hears_of_its_drain_when_it_is_back() {
     for (draining, deadline, told) in [
-        (true, None, vec![(true, None)]),
+        (true, None, vec![]),
         (true, Some(MINUTE), vec![(true, Some(Duration::from_secs(20)))]),
         (false, None, vec![(false, None)]),
     ] {
@@ -87,13 +87,55 @@ fn a_worker_that_is_away_hears_of_its_drain_when_it_is_back() {
         scene.gone(session);
         scene.drain("mac-1", draining, deadline);
         scene.pass(Duration::from_secs(40));
-        let (session, effects) = scene.join(register(1, 1));
+        let (session, effects) = scene.join(Register { condition: drained(), ..register(1, 1) });
         assert_eq!(drains(&effects), told, "draining {draining}");
         assert_eq!(granted(&scene.plain(1)).is_empty(), draining);
         scene.gone(session);
         let (_, effects) = scene.join(register(1, 1));
-        assert_eq!(drains(&effects).is_empty(), !draining, "a resume is told once, a drain each time");
+        assert_eq!(drains(&effects).is_empty(), !draining, "a resume is not told any more, a drain is");
     }
+}
+
+/// What a worker says that drains.
+fn drained() -> Condition {
+    Condition { draining: true, ..Condition::default() }
+}
+
+#[test]
+fn a_resume_is_told_until_the_worker_takes_jobs_again_over_restarts_too() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.drain("mac-1", true, None);
+    scene.report(session, Vec::new());
+    scene.gone(session);
+    scene.drain("mac-1", false, None);
+    for _ in 0..2 {
+        scene.restart();
+        // What it is told gets lost with its connection.
+        let (session, effects) = scene.join(Register { condition: drained(), ..register(1, 1) });
+        assert_eq!(drains(&effects), [(false, None)]);
+        scene.gone(session);
+    }
+    let (session, effects) = scene.join(register(1, 1));
+    assert_eq!(drains(&effects), []);
+    scene.gone(session);
+    let (_, effects) = scene.join(Register { condition: drained(), ..register(1, 1) });
+    assert_eq!(drains(&effects), [], "from now on a drain is its own");
+}
+
+#[test]
+fn the_deadline_of_a_drain_outlives_a_restart_of_the_coordinator() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.gone(session);
+    scene.pass(MINUTE);
+    scene.drain("mac-1", true, Some(MINUTE));
+    scene.restart_at(scene.clock + Duration::from_secs(40));
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(drains(&effects), [(true, Some(Duration::from_secs(20)))]);
+    scene.restart_at(scene.clock + MINUTE);
+    let (_, effects) = scene.join(register(1, 1));
+    assert_eq!(drains(&effects), [(true, Some(Duration::ZERO))]);
 }
 
 #[test]
@@ -118,14 +160,16 @@ fn a_drain_outlives_a_restart_of_the_coordinator() {
 }
 
 #[test]
-fn a_worker_that_drains_keeps_the_deadline_that_a_restart_lost() {
-    let mut scene = Scene::new();
-    scene.mac(1, 1);
-    scene.drain("mac-1", true, Some(MINUTE));
-    scene.restart();
-    let condition = Condition { draining: true, ..Condition::default() };
-    let (_, effects) = scene.join(Register { condition, ..register(1, 1) });
-    assert_eq!(drains(&effects), []);
+fn a_worker_that_drains_keeps_the_deadline_over_a_restart() {
+    for (deadline, told) in [(None, vec![]), (Some(MINUTE), vec![(true, Some(MINUTE))])] {
+        let mut scene = Scene::new();
+        scene.mac(1, 1);
+        scene.drain("mac-1", true, deadline);
+        scene.restart();
+        let condition = Condition { draining: true, ..Condition::default() };
+        let (_, effects) = scene.join(Register { condition, ..register(1, 1) });
+        assert_eq!(drains(&effects), told);
+    }
 }
 
 #[test]

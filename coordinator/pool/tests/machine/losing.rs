@@ -4,11 +4,12 @@ use crate::scene::{
     LOST_AFTER, SECOND, Scene, abandoned, accepted, boot, granted, grants, held, place, register, spec,
     submit, wishes,
 };
-use buildpool_pool::{Effect, Input, Wish};
+use buildpool_pool::{Effect, Input, Session, Wish};
 use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{HeldState, Register};
+use std::time::Duration;
 
 fn back(number: u64, lease: buildpool_protocol::ids::Lease, state: HeldState) -> Register {
     Register { held: vec![held(lease, state)], ..register(number, 1) }
@@ -342,10 +343,96 @@ fn an_attempt_that_had_not_begun_when_its_daemon_died_goes_back_at_once() {
     scene.plain(1);
     scene.report(session, vec![held(scene.lease(1), HeldState::Preparing)]);
     scene.gone(session);
-    let (_, effects) = scene.join(Register { boot: boot(99), ..register(1, 1) });
+    let (_, effects) = scene.join(started_again(1));
     assert_eq!(granted(&effects), [1]);
     assert_eq!(scene.lease(1).attempt.number, 2);
     assert!(scene.live(1).is_some_and(|live| live.attempts.iter().all(|attempt| !attempt.counted)));
+}
+
+/// The daemon of a worker is started again, on the same machine.
+fn started_again(number: u64) -> Register {
+    Register { boot: boot(99), earlier: vec![boot(50), boot(number)], ..register(number, 1) }
+}
+
+#[test]
+fn an_attempt_that_was_laid_out_when_its_disk_was_copied_is_not_granted_to_the_copy() {
+    for confirmed in [true, false] {
+        let mut scene = Scene::new();
+        let session = scene.mac(1, 1);
+        scene.plain(1);
+        let lease = scene.lease(1);
+        if confirmed {
+            scene.report(session, vec![held(lease, HeldState::Preparing)]);
+        }
+        scene.gone(session);
+        let (copy, effects) = scene.join(Register { boot: boot(99), ..register(1, 1) });
+        assert_eq!(granted(&effects), [0; 0], "the original may be about to start it");
+        assert_eq!(granted(&scene.pass(LOST_AFTER - SECOND)), [0; 0]);
+        assert_eq!(granted(&scene.pass(SECOND)), [1]);
+        assert!(scene.lease(1).epoch > lease.epoch);
+        scene.gone(copy);
+    }
+}
+
+#[test]
+fn a_job_that_must_not_run_twice_is_not_granted_again_when_its_worker_can_not_know() {
+    for (on_lost, verdict) in
+        [(OnLost::Rerun, None), (OnLost::Wait, Some(Verdict::Lost)), (OnLost::Fail, Some(Verdict::Lost))]
+    {
+        for restarts in [true, false] {
+            let mut scene = Scene::new();
+            scene.mac(1, 1);
+            scene.send(submit(1, "a", JobSpec { on_lost, ..spec() }));
+            let first = scene.lease(1);
+            if restarts {
+                scene.restart();
+            } else {
+                scene.gone(Session(1));
+            }
+            // Power went while it ran: the first start is over, and nothing of what it had is on the disk.
+            let (_, effects) = scene.join(started_again(1));
+            assert_eq!(scene.verdict(1), verdict, "{on_lost:?}");
+            assert_eq!(granted(&effects).len(), usize::from(verdict.is_none()), "{on_lost:?}");
+            if verdict.is_none() {
+                assert_eq!(scene.lease(1).attempt.number, first.attempt.number + 1, "the two are told apart");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_may_stay_away_for_as_long_as_it_was_ever_told_for_what_it_holds() {
+    let (long, short) = (LOST_AFTER, Duration::from_secs(91));
+    // As it was granted, and as its worker was told later.
+    for raised in [false, true] {
+        let mut scene = Scene::new();
+        if raised {
+            scene.config.lost_after = short;
+            scene.restart();
+        }
+        let session = scene.mac(1, 1);
+        scene.plain(1);
+        let lease = scene.lease(1);
+        scene.report(session, vec![held(lease, HeldState::Running)]);
+        scene.config.lost_after = long;
+        scene.restart();
+        let (session, _) =
+            scene.join(Register { held: vec![held(lease, HeldState::Running)], ..register(1, 1) });
+        scene.gone(session);
+        scene.config.lost_after = short;
+        scene.restart();
+        let (session, effects) =
+            scene.join(Register { held: vec![held(lease, HeldState::Running)], ..register(1, 1) });
+        assert!(
+            effects
+                .iter()
+                .any(|effect| matches!(effect, Effect::Welcome { lost_after, .. } if *lost_after == short))
+        );
+        scene.gone(session);
+        scene.mac(2, 1);
+        assert_eq!(granted(&scene.pass(long - SECOND)), [0; 0], "its keeper may let it run until then");
+        assert_eq!(granted(&scene.pass(SECOND)), [1]);
+    }
 }
 
 #[test]

@@ -57,8 +57,20 @@ fn a_grant_that_was_written_and_never_sent_is_sent() {
     scene.plain(1);
     let lease = scene.lease(1);
     scene.restart();
-    let (session, effects) = scene.join(Register { boot: boot(7), ..register(1, 1) });
+    let (session, effects) = scene.join(register(1, 1));
     assert_eq!(grants(&effects), [(lease, session)]);
+}
+
+#[test]
+fn a_grant_that_another_start_of_the_daemon_may_have_had_is_granted_anew() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.restart();
+    let (_, effects) = scene.join(Register { boot: boot(7), earlier: vec![boot(1)], ..register(1, 1) });
+    assert_eq!(granted(&effects), [1]);
+    assert_eq!(scene.lease(1).attempt.number, lease.attempt.number + 1);
 }
 
 #[test]

@@ -87,6 +87,7 @@ pub(crate) fn register(number: u64, slots: u32) -> Register {
         protocol: VersionRange { min: 1, max: 1 },
         worker: worker(number),
         boot: boot(number),
+        earlier: Vec::new(),
         name: format!("mac-{number}"),
         version: "1".into(),
         slots,
@@ -188,10 +189,15 @@ impl Scene {
 
     /// The coordinator dies and starts again with what is on the disk.
     pub(crate) fn restart(&mut self) {
+        self.restart_at(SECOND);
+    }
+
+    /// The same at another time of day.
+    pub(crate) fn restart_at(&mut self, clock: Duration) {
         let newest =
             self.disk.attempts.values().flat_map(BTreeMap::values).map(|attempt| attempt.epoch).max();
         self.pool = Pool::new(self.config.clone(), newest.unwrap_or(0) + 1_000);
-        self.clock = SECOND;
+        self.clock = clock;
         for record in self.disk.workers.values() {
             self.pool.restore_worker(self.now(), record.clone());
         }

@@ -44,6 +44,8 @@ pub(super) fn granted(mut job: JobRecord) -> JobRecord {
         granted_at_ms: job.created_at_ms + 1,
         started_at_ms: None,
         ended: None,
+        lost_after_ms: None,
+        boot: None,
     });
     job
 }
