@@ -2,7 +2,7 @@
 
 mod support;
 
-use buildpool_protocol::outcome::Ending;
+use buildpool_protocol::outcome::{Ending, StartFailure};
 use buildpool_protocol::report::GapEntry;
 use buildpool_worker::{Config, Shutdown, WorkerError, run};
 use std::path::Path;
@@ -95,6 +95,37 @@ async fn what_a_full_disk_cost_is_counted_and_the_outcome_is_written_all_the_sam
     assert!(missing > 0, "{outcome:?}");
     assert!(arrived + missing <= 6_000_000);
     assert!(outcome.gaps[0].reason.contains("disk refused"), "{}", outcome.gaps[0].reason);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_a_disk_has_no_room_for_comes_back_at_once_and_none_is_taken_until_there_is_room() {
+    // Of bytes there are enough; of files there are not.
+    let Some(disk) = SmallDisk::mount("24m,nr_inodes=400") else { return };
+    let coordinator = Coordinator::start().await;
+    let _worker = Worker::start(config(&coordinator, disk.path()));
+    coordinator.registered(1).await;
+    until("a keeper's reserve", || disk.path().join("keepers/0.reserve").exists().then_some(())).await;
+    let files = disk.path().join("files");
+    std::fs::create_dir(&files).expect("there is room");
+    let number = (0..).find(|number| std::fs::write(files.join(number.to_string()), "").is_err());
+    assert!(number.is_some_and(|number| number < 400), "{number:?}");
+    let outcome = coordinator.outcome(coordinator.grant(shell("true"))).await;
+    let Ending::NotStarted(StartFailure::Resources { reason }) = &outcome.ending else {
+        panic!("it ended as {:?}", outcome.ending);
+    };
+    assert!(reason.contains("No space left"), "{reason}");
+    let quarantined = || coordinator.read(|book| book.condition.quarantined.clone());
+    let told = until("the worker to say why it takes none", quarantined).await;
+    assert!(told.contains("No space left"), "{told}");
+    let other = coordinator.grant(shell("true"));
+    let declined =
+        until("the next one to be declined", || coordinator.read(|book| book.declined.pop())).await;
+    assert_eq!(declined.0, other);
+    std::fs::remove_dir_all(&files).expect("it is there");
+    until("the worker to take jobs again", || quarantined().is_none().then_some(())).await;
+    let outcome = coordinator.outcome(coordinator.grant(shell("true"))).await;
+    assert_eq!(outcome.ending, Ending::Exited { code: 0 });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

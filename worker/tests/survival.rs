@@ -163,6 +163,14 @@ async fn a_dead_keeper_leaves_an_unobserved_end_and_no_process() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemon_and_keeper_dead_together_are_accounted_for() {
+    // Where a keeper has a guardian, that ends the tree; without it the next daemon does.
+    let has_guardians = cfg!(target_os = "linux");
+    for ends_by_itself in [true, false].into_iter().filter(|ends| has_guardians || !ends) {
+        dead_together(has_guardians, ends_by_itself).await;
+    }
+}
+
+async fn dead_together(has_guardians: bool, ends_by_itself: bool) {
     let data = tempfile::tempdir().expect("a directory");
     let coordinator = Coordinator::start().await;
     let daemon = Daemon::start(&coordinator, data.path());
@@ -172,13 +180,45 @@ async fn daemon_and_keeper_dead_together_are_accounted_for() {
         String::from_utf8(coordinator.stdout(lease)).expect("a number").trim().parse().expect("a number");
     let keeper = keeper_of(pid);
     daemon.kill();
+    if has_guardians && !ends_by_itself {
+        kill(keeper_of(keeper.as_raw()), Signal::SIGKILL).expect("it runs");
+    }
     kill(keeper, Signal::SIGKILL).expect("it runs");
-    assert!(!processes_of(lease).is_empty(), "the tree is left alone");
+    if ends_by_itself {
+        until("the tree to end by itself", || processes_of(lease).is_empty().then_some(())).await;
+    } else {
+        assert!(!processes_of(lease).is_empty(), "the tree is left alone");
+    }
     let _next = Daemon::start(&coordinator, data.path());
     let outcome = coordinator.outcome(lease).await;
     assert!(matches!(outcome.ending, Ending::Unobserved { .. }), "{:?}", outcome.ending);
     assert_eq!(processes_of(lease), []);
     assert!(coordinator.stdout(lease) == format!("{pid}\n").as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_takes_no_jobs_while_a_process_lives_that_an_earlier_one_could_not_end() {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut child = Command::new("sleep").arg("1000").spawn().expect("it is on every system");
+    let pid = i32::try_from(child.id()).expect("pids fit");
+    let started = buildpool_worker::platform::process(pid).expect("it runs").started;
+    let written = serde_json::json!([[{ "pid": pid, "command": "sleep" }, started]]);
+    std::fs::write(data.path().join("survivors.json"), written.to_string()).expect("a file");
+    let coordinator = Coordinator::start().await;
+    coordinator.read(|book| book.report_every = Some(Duration::from_millis(50)));
+    let _worker = Worker::start(config(&coordinator, data.path()));
+    coordinator.registered(1).await;
+    let reason = coordinator.read(|book| book.registers[0].condition.quarantined.clone()).unwrap_or_default();
+    assert!(reason.contains(&pid.to_string()), "{reason}");
+    let lease = coordinator.grant(shell("true"));
+    let declined = until("the grant to be declined", || coordinator.read(|book| book.declined.pop())).await;
+    assert_eq!(declined.0, lease);
+    child.kill().expect("it runs");
+    child.wait().expect("it was ours");
+    let is_free = || coordinator.read(|book| book.condition.quarantined.is_none());
+    until("the worker to be free", || is_free().then_some(())).await;
+    let outcome = coordinator.outcome(coordinator.grant(shell("true"))).await;
+    assert_eq!(outcome.ending, Ending::Exited { code: 0 });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -136,7 +136,7 @@ impl Incoming {
     /// [`Incoming::offset`] says from where to send again. Bytes that are there already are passed over.
     ///
     /// # Errors
-    /// [`IncomingError::BeyondEnd`] and [`IncomingError::Io`].
+    /// [`IncomingError::BeyondEnd`] and [`IncomingError::Io`]; a disk without room keeps nothing of the file.
     pub fn write(&mut self, position: u64, bytes: &[u8]) -> Result<bool, IncomingError> {
         let end = position.saturating_add(bytes.len() as u64);
         if end > self.length {
@@ -147,11 +147,14 @@ impl Incoming {
         }
         let known = usize::try_from(self.offset - position).unwrap_or(usize::MAX);
         let Some(fresh) = bytes.get(known..) else { return Ok(true) };
-        (&*self.file).write_all(fresh).map_err(|source| IncomingError::Io {
-            what: "writing",
-            path: self.path.clone(),
-            source,
-        })?;
+        if let Err(source) = (&*self.file).write_all(fresh) {
+            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+                // What came so far takes the room that everything else on this disk needs. Whoever opened the file is behind
+                // its lock and begins at 0.
+                self.file.set_len(0).and_then(|()| fs::remove_file(&self.path)).ok();
+            }
+            return Err(IncomingError::Io { what: "writing", path: self.path.clone(), source });
+        }
         self.offset += fresh.len() as u64;
         Ok(true)
     }

@@ -1,7 +1,7 @@
 //! How an attempt ended, in every case in which no keeper tells: it was never started, or its keeper died. Blocking.
 
 use super::home::Home;
-use crate::keeper::spool;
+use crate::keeper::spool::{self, Sealed};
 use crate::keeper::tree::Tree;
 use crate::limits::{KILL_FOR, ROUND_PAUSE_MAX};
 use crate::platform::Now;
@@ -9,17 +9,17 @@ use crate::records::{self, Durability, StateRecord};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Acted, Ending, Outcome, StartFailure};
 use buildpool_protocol::report::Survivor;
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
+use tracing::warn;
 
-/// The outcome that is on the disk, or one of what is known, which is then on the disk. Whatever is left of the tree is
-/// ended first.
+/// The outcome that is on the disk, or one of what is known, which is then there if it takes it. Whatever is left of the tree
+/// is ended first.
 ///
 /// # Errors
-/// When the disk does not give or take it.
+/// When the disk does not give it.
 pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId) -> io::Result<Outcome> {
     let directory = home.attempt(attempt);
     if let Some(outcome) = records::read_if_whole(&directory, records::OUTCOME)? {
@@ -36,39 +36,44 @@ pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId) -> io::Result<Outc
             reason: "the worker was interrupted before the command was started".to_owned(),
         })
     };
-    let outcome = Outcome { survivors, ..known(&directory, attempt, ending, state)? };
-    records::write(&directory, records::OUTCOME, &outcome, Durability::Power)?;
+    let sealed = spool::recover(&directory.join(records::LOG), attempt)?;
+    let outcome = Outcome { survivors, ..known(sealed, ending, state) };
+    write_down(&directory, records::OUTCOME, &outcome);
     Ok(outcome)
 }
 
-/// The outcome of an attempt whose command was never started, written down.
-///
-/// # Errors
-/// When the disk refuses.
+/// The outcome of an attempt whose command was never started. It needs nothing of the disk, which may be why.
 pub(super) fn of_unstarted(
     home: &Home,
     attempt: AttemptId,
     failure: StartFailure,
     acted: Option<Acted>,
-) -> io::Result<Outcome> {
-    let directory = home.attempt(attempt);
-    fs::create_dir_all(&directory)?;
-    let outcome = Outcome { acted, ..known(&directory, attempt, Ending::NotStarted(failure), None)? };
-    records::write(&directory, records::OUTCOME, &outcome, Durability::Power)?;
-    Ok(outcome)
+) -> Outcome {
+    let outcome = Outcome { acted, ..known(Sealed::empty(), Ending::NotStarted(failure), None) };
+    write_down(&home.attempt(attempt), records::OUTCOME, &outcome);
+    outcome
 }
 
-fn known(
-    directory: &Path,
-    attempt: AttemptId,
-    ending: Ending,
-    state: Option<StateRecord>,
-) -> io::Result<Outcome> {
-    let sealed = spool::recover(&directory.join(records::LOG), attempt)?;
+/// Writes an account of an end where the disk takes it, so that the next daemon need not put it together again. That it does
+/// not must hold up no end: what such an account is made of is there, and the next daemon tells the same. False when it is
+/// not there.
+pub(super) fn write_down(directory: &Path, name: &str, outcome: &Outcome) -> bool {
+    match records::write(directory, name, outcome, Durability::Power) {
+        Ok(()) => true,
+        // It was not even laid out.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => {
+            warn!("{} can't be written and is told all the same: {error}", directory.join(name).display());
+            false
+        }
+    }
+}
+
+fn known(sealed: Sealed, ending: Ending, state: Option<StateRecord>) -> Outcome {
     let finished_at_ms = wall_clock_ms();
     let started_at_ms = state.as_ref().map(|state| state.started_at_ms);
     let duration = started_at_ms.map_or(0, |started| u64::try_from(finished_at_ms - started).unwrap_or(0));
-    Ok(Outcome {
+    Outcome {
         ending,
         acted: state.and_then(|state| state.acted),
         started_at_ms,
@@ -83,7 +88,7 @@ fn known(
         evidence: Default::default(),
         artifacts: Vec::new(),
         root: None,
-    })
+    }
 }
 
 /// Kills what is left of a tree; whether there was anything, and what could not be ended.

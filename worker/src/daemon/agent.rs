@@ -6,6 +6,7 @@ use super::files::Files;
 use super::home::Home;
 use super::keepers::Keepers;
 use super::shutdown::Shutdown;
+use super::survivors::Survivors;
 use crate::config::Config;
 use crate::environment;
 use crate::isolation::users::JobUser;
@@ -13,8 +14,7 @@ use crate::limits::{LAST_WORDS, REPORT_SETTLE, STALLED_AFTER, TIDY_EVERY};
 use crate::link::outbox::Outbox;
 use crate::platform;
 use buildpool_protocol::ids::{AttemptId, BootId, Lease};
-use buildpool_protocol::limits::{LOST_AFTER, REPORT_EVERY};
-use buildpool_protocol::report::Survivor;
+use buildpool_protocol::limits::REPORT_EVERY;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Held, HeldState};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -34,6 +34,8 @@ pub(super) struct Agent {
     pub(super) keepers: Keepers,
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
     pub(super) boot: BootId,
+    /// Starts of the daemon that are certain to be over.
+    pub(super) earlier: Vec<BootId>,
     pub(super) environment: BTreeMap<String, String>,
     /// The program that isolates jobs.
     pub(super) sandbox: PathBuf,
@@ -44,13 +46,16 @@ pub(super) struct Agent {
     /// When the message was sent that the coordinator answered last, by the continuous clock.
     pub(super) contact_at: Option<Duration>,
     pub(super) report_every: Duration,
-    pub(super) lost_after: Duration,
+    /// As the coordinator has said it; none while this daemon has only been heard.
+    pub(super) lost_after: Option<Duration>,
     pub(super) is_tidying: bool,
     pub(super) tidied_at: Option<Instant>,
     pub(super) is_draining: bool,
     pub(super) drain_at: Option<Instant>,
-    /// Processes that could not be ended, with their starts.
-    pub(super) survivors: Vec<(Survivor, u64)>,
+    /// Processes that could not be ended.
+    pub(super) survivors: Survivors,
+    /// What kept an attempt from being laid out, and when it is looked at whether that is still so.
+    pub(super) lack: Option<(String, Instant)>,
     /// It ends with its last attempt.
     pub(super) is_leaving: bool,
     pub(super) last_end_at: Instant,
@@ -78,7 +83,7 @@ pub(super) struct Link {
 pub(super) struct Told {
     states: Vec<(Lease, HeldState)>,
     is_draining: bool,
-    has_survivors: bool,
+    is_quarantined: bool,
 }
 
 impl Agent {
@@ -96,6 +101,7 @@ impl Agent {
             // Whether it is there was checked with the configuration; an empty path would start nothing.
             sandbox: config.isolation.program(std::env::var_os("PATH").as_deref()).unwrap_or_default(),
             users: users.into(),
+            survivors: Survivors::open(home.directory()),
             config: Arc::new(config),
             home: Arc::new(home),
             outbox,
@@ -103,16 +109,17 @@ impl Agent {
             keepers,
             attempts: BTreeMap::new(),
             boot: BootId::from_uuid(uuid::Uuid::now_v7()),
+            earlier: Vec::new(),
             work: JoinSet::new(),
             link: None,
             contact_at: None,
             report_every: REPORT_EVERY,
-            lost_after: LOST_AFTER,
+            lost_after: None,
             is_tidying: false,
             tidied_at: None,
             is_draining: false,
             drain_at: None,
-            survivors: Vec::new(),
+            lack: None,
             is_leaving: false,
             last_end_at: Instant::now(),
             must_leave: false,
@@ -155,20 +162,18 @@ impl Agent {
     }
 
     pub(super) fn condition(&self) -> Condition {
-        let quarantined = (!self.survivors.is_empty()).then(|| {
-            let names: Vec<_> = self
-                .survivors
-                .iter()
-                .map(|(survivor, _)| format!("{} ({})", survivor.pid, survivor.command))
-                .collect();
-            format!("processes that could not be ended: {}", names.join(", "))
-        });
         Condition {
             draining: self.is_draining,
-            quarantined,
+            quarantined: self.quarantine(),
             disk_free_bytes: platform::disk_free_bytes(self.home.directory()),
             warm_projects: self.files.workspaces.warm_projects(),
         }
+    }
+
+    /// Why it takes no jobs, if it takes none.
+    pub(super) fn quarantine(&self) -> Option<String> {
+        let lack = self.lack.as_ref().map(|(reason, _)| format!("it could not lay out a job: {reason}"));
+        self.survivors.reason().or(lack)
     }
 
     pub(super) fn changed(&mut self) {
@@ -181,7 +186,8 @@ impl Agent {
         let mut wake_at = Instant::now() + self.report_every;
         let link = self.link.iter().flat_map(|link| [Some(link.report_at), link.settle_at]);
         let leave = self.is_leaving.then(|| Instant::now() + LAST_WORDS / 10);
-        for at in link.chain([self.drain_at, leave]).flatten() {
+        let lack = self.lack.as_ref().map(|(_, look_at)| *look_at);
+        for at in link.chain([self.drain_at, leave, lack]).flatten() {
             wake_at = wake_at.min(at);
         }
         wake_at
@@ -193,12 +199,10 @@ impl Agent {
             self.drain_at = None;
             self.end_all();
         }
+        self.look_for_room(now);
         let Some(link) = &self.link else { return };
         if now >= link.report_at {
-            self.survivors.retain(|(survivor, started)| {
-                platform::process(survivor.pid)
-                    .is_some_and(|process| process.started == *started && !process.zombie)
-            });
+            self.survivors.look();
             self.send_again_what_stalled(now);
             self.report();
         } else if link.settle_at.is_some_and(|at| now >= at) {
@@ -231,7 +235,7 @@ impl Agent {
         Told {
             states: told.map(|(_, attempt)| (attempt.lease, attempt.state())).collect(),
             is_draining: self.is_draining,
-            has_survivors: !self.survivors.is_empty(),
+            is_quarantined: self.quarantine().is_some(),
         }
     }
 

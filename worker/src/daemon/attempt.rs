@@ -1,6 +1,8 @@
 //! An attempt as the daemon sees it.
 
+use super::conclude::About;
 use super::keepers::KeeperLink;
+use super::masking::Masking;
 use crate::isolation::users::JobUser;
 use crate::keeper::messages::Run;
 use buildpool_protocol::client_link::Secret;
@@ -45,10 +47,13 @@ pub(super) struct Attempt {
     pub(super) user: Option<JobUser>,
     /// What that user can pass until it ends.
     pub(super) gates: Vec<PathBuf>,
+    /// What is kept out of what files say of it.
+    pub(super) masking: Masking,
 }
 
 impl Attempt {
     pub(super) fn new(lease: Lease, spec: JobSpec, stage: Stage) -> Self {
+        let masking = Masking::of(&spec);
         Self {
             lease,
             spec,
@@ -59,7 +64,12 @@ impl Attempt {
             is_fenced: false,
             user: None,
             gates: Vec::new(),
+            masking,
         }
+    }
+
+    pub(super) fn about(&self) -> About {
+        About { is_fenced: self.is_fenced, masking: self.masking.clone() }
     }
 
     pub(super) fn held(&self) -> Held {

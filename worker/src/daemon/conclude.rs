@@ -2,10 +2,11 @@
 
 use super::account::{self, wall_clock_ms};
 use super::home::Home;
+use super::masking::Masking;
 use crate::config::Config;
 use crate::keeper::log_tail::tail;
 use crate::limits::{EVIDENCE_POLL, SUSPECT_TAIL_BYTES};
-use crate::records::{self, AttemptRecord, Durability, StateRecord};
+use crate::records::{self, AttemptRecord, StateRecord};
 use crate::workspace::{Prepared, Workspaces};
 use buildpool_evidence::{Collection, Context, Progress, suggests_crash};
 use buildpool_protocol::evidence::Evidence;
@@ -22,40 +23,52 @@ use tracing::warn;
 /// Where the content of artifacts waits in an attempt's directory.
 pub(super) const ARTIFACTS: &str = "artifacts";
 
-/// The outcome of an attempt whose keeper is done with it or dead, on the disk. No evidence is looked for where nobody
-/// will read it.
+/// What the daemon knows of an attempt that is to be concluded.
+pub(super) struct About {
+    pub(super) is_fenced: bool,
+    pub(super) masking: Masking,
+}
+
+/// An outcome with all that is known, and whether it will be the same whenever it is put together again.
+pub(super) struct Concluded {
+    pub(super) outcome: Outcome,
+    pub(super) is_settled: bool,
+}
+
+/// The outcome of an attempt whose keeper is done with it or dead, on the disk where it takes it. No evidence is looked for
+/// where nobody will read it.
 ///
 /// # Errors
-/// When the disk does not give or take it.
+/// When the disk does not give what it is made of.
 pub(super) fn conclude(
     home: &Home,
     config: &Config,
     workspaces: &Workspaces,
     attempt: AttemptId,
-    is_fenced: bool,
-) -> io::Result<Outcome> {
+    about: &About,
+) -> io::Result<Concluded> {
     let directory = home.attempt(attempt);
-    if let Some(result) = records::read_if_whole(&directory, records::RESULT)? {
-        return Ok(result);
+    if let Some(outcome) = records::read_if_whole(&directory, records::RESULT)? {
+        return Ok(Concluded { outcome, is_settled: true });
     }
     let mut outcome = account::of_dead_keeper(home, attempt)?;
     let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
     let mut own_bundle = None;
-    if let Some(record) = record.filter(|_| !is_fenced && outcome.started_at_ms.is_some()) {
+    if let Some(record) = record.filter(|_| !about.is_fenced && outcome.started_at_ms.is_some()) {
         // One that can't be read costs evidence, not the outcome.
         let state = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
-        outcome.evidence = evidence(config, &directory, &record, state, &outcome);
+        outcome.evidence = about.masking.evidence(|| evidence(config, &directory, &record, state, &outcome));
         outcome.root = record.root.as_ref().map(|root| root.to_string_lossy().into_owned());
         collect_artifacts(workspaces, &record, &directory, &mut outcome);
         own_bundle = record.result_bundle;
     }
-    if outcome.evidence != Evidence::default() || !outcome.artifacts.is_empty() || outcome.root.is_some() {
-        records::write(&directory, records::RESULT, &outcome, Durability::Power)?;
-    }
-    if let Some(bundle) = own_bundle {
+    let adds =
+        outcome.evidence != Evidence::default() || !outcome.artifacts.is_empty() || outcome.root.is_some();
+    let is_settled = !adds || account::write_down(&directory, records::RESULT, &outcome);
+    if let Some(bundle) = own_bundle.filter(|_| is_settled) {
         remove_bundle(&bundle);
     }
-    Ok(outcome)
+    Ok(Concluded { outcome, is_settled })
 }
 
 /// Removes the result bundle that the command was told to write: it can be large, and nobody asked for it.

@@ -3,10 +3,10 @@
 use super::account;
 use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
+use super::conclude::About;
 use super::event::Event;
 use crate::isolation::doors;
 use crate::keeper::messages::ToKeeper;
-use crate::platform;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Acted, Outcome, StartFailure};
 use buildpool_protocol::worker_link::FromWorker;
@@ -56,10 +56,14 @@ impl Agent {
     pub(super) fn delete(&mut self, id: AttemptId) {
         self.attempts.remove(&id);
         self.outbox.remove(id);
-        let directory = self.home.attempt(id);
+        let (directory, files) = (self.home.attempt(id), self.files.clone());
         self.work.spawn_blocking(move || {
-            if let Err(error) = fs::remove_dir_all(&directory) {
-                warn!("{} can't be removed: {error}", directory.display());
+            files.release(id);
+            match fs::remove_dir_all(&directory) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    warn!("{} can't be removed: {error}", directory.display());
+                }
+                _ => {}
             }
             Event::Deleted
         });
@@ -78,11 +82,12 @@ impl Agent {
     pub(super) fn never_start(&mut self, id: AttemptId, failure: StartFailure) {
         let Some(attempt) = self.has_ended(id) else { return };
         let acted = attempt.act.clone();
+        self.note_lack(&failure);
         let (home, files) = (Arc::clone(&self.home), self.files.clone());
         self.work.spawn_blocking(move || {
             files.release(id);
-            let outcome = account::of_unstarted(&home, id, failure, acted).map(Box::new);
-            Event::Concluded { attempt: id, outcome }
+            let outcome = account::of_unstarted(&home, id, failure, acted);
+            Event::Concluded { attempt: id, outcome: Ok(Box::new(outcome)) }
         });
         self.changed();
     }
@@ -90,16 +95,16 @@ impl Agent {
     /// Puts together what is known of the end.
     pub(super) fn conclude(&mut self, id: AttemptId) {
         let Some(attempt) = self.has_ended(id) else { return };
-        let is_fenced = attempt.is_fenced;
-        self.spawn_conclude(id, is_fenced, Duration::ZERO);
+        let about = attempt.about();
+        self.spawn_conclude(id, about, Duration::ZERO);
         self.changed();
     }
 
-    fn spawn_conclude(&mut self, id: AttemptId, is_fenced: bool, after: Duration) {
+    fn spawn_conclude(&mut self, id: AttemptId, about: About, after: Duration) {
         let (home, config, files) = (Arc::clone(&self.home), Arc::clone(&self.config), self.files.clone());
         self.work.spawn(async move {
             tokio::time::sleep(after).await;
-            Event::Concluded { attempt: id, outcome: files.conclude(home, config, id, is_fenced).await }
+            Event::Concluded { attempt: id, outcome: files.conclude(home, config, id, about).await }
         });
     }
 
@@ -109,8 +114,8 @@ impl Agent {
             Ok(outcome) => outcome,
             Err(error) => {
                 error!(job = %id.job, attempt = id.number, %error, "the outcome of an attempt can't be read or written");
-                let is_fenced = attempt.is_fenced;
-                return self.spawn_conclude(id, is_fenced, crate::limits::DISK_FULL_RETRY);
+                let about = attempt.about();
+                return self.spawn_conclude(id, about, crate::limits::DISK_FULL_RETRY);
             }
         };
         attempt.stage = Stage::Ended;
@@ -122,10 +127,8 @@ impl Agent {
         info!(worker = %self.config.name, job = %id.job, attempt = id.number, trace, log_length = outcome.log_length, "attempt ended");
         for survivor in &outcome.survivors {
             warn!(job = %id.job, attempt = id.number, pid = survivor.pid, command = survivor.command, "a process could not be ended");
-            if let Some(process) = platform::process(survivor.pid) {
-                self.survivors.push((survivor.clone(), process.started));
-            }
         }
+        self.survivors.note(&outcome.survivors);
         if is_fenced {
             self.delete(id);
         } else {

@@ -1,11 +1,13 @@
 //! Files in before an attempt runs, and out after it: what needs both the disk and the link.
 
+use super::account;
 use super::arrange::{Arranged, Users, arrange};
-use super::conclude::{ARTIFACTS, conclude};
+use super::conclude::{ARTIFACTS, About, Concluded, conclude};
 use super::home::Home;
+use super::room::judged;
 use crate::config::Config;
 use crate::link::transfers::Transfers;
-use crate::records::{self, Durability};
+use crate::records;
 use crate::workspace::{SpaceLimits, Workspaces, carry};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Outcome, StartFailure};
@@ -40,7 +42,7 @@ impl Files {
         mut stopped: watch::Receiver<bool>,
     ) -> Result<Arranged, StartFailure> {
         tokio::select! {
-            fetched = self.fetch(&grant) => fetched?,
+            fetched = self.fetch(&grant) => fetched.map_err(judged)?,
             // The sender lives as long as the attempt is being prepared.
             _ = stopped.wait_for(|stopped| *stopped) => {
                 return Err(StartFailure::Workspace { reason: "it was ended before it started".into() });
@@ -48,7 +50,10 @@ impl Files {
         }
         let work =
             tokio::task::spawn_blocking(move || arrange(&home, &config, &self.workspaces, &grant, &users));
-        work.await.unwrap_or_else(|_| Err(StartFailure::Workspace { reason: "the worker is ending".into() }))
+        let arranged = work.await;
+        arranged
+            .unwrap_or_else(|_| Err(StartFailure::Workspace { reason: "the worker is ending".into() }))
+            .map_err(judged)
     }
 
     async fn fetch(&self, grant: &Grant) -> Result<(), StartFailure> {
@@ -69,13 +74,17 @@ impl Files {
         home: Arc<Home>,
         config: Arc<Config>,
         attempt: AttemptId,
-        is_fenced: bool,
+        about: About,
     ) -> io::Result<Box<Outcome>> {
-        let files = self.clone();
+        let (files, is_fenced) = (self.clone(), about.is_fenced);
         let directory = home.attempt(attempt);
         let concluded = tokio::task::spawn_blocking(move || {
-            let outcome = conclude(&home, &config, &files.workspaces, attempt, is_fenced)?;
-            files.release(attempt);
+            let Concluded { outcome, is_settled } =
+                conclude(&home, &config, &files.workspaces, attempt, &about)?;
+            // What the next daemon may have to look into again is not given to another job meanwhile.
+            if is_settled {
+                files.release(attempt);
+            }
             Ok::<_, io::Error>(outcome)
         });
         let mut outcome = concluded.await.map_err(io::Error::other)??;
@@ -99,7 +108,7 @@ impl Files {
         }
         outcome.artifacts = arrived;
         if has_lost {
-            records::write(&directory, records::RESULT, &outcome, Durability::Power)?;
+            account::write_down(&directory, records::RESULT, &outcome);
         }
         Ok(Box::new(outcome))
     }

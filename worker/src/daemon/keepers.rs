@@ -161,8 +161,11 @@ impl Keepers {
         self.keepers.iter().find(|(_, keeper)| keeper.work == Work::Idle).map(|(link, _)| *link)
     }
 
-    pub(super) fn busy(&self) -> impl Iterator<Item = KeeperLink> + '_ {
-        self.keepers.iter().filter(|(_, keeper)| matches!(keeper.work, Work::Keeps(_))).map(|(link, _)| *link)
+    pub(super) fn busy(&self) -> impl Iterator<Item = (KeeperLink, AttemptId)> + '_ {
+        self.keepers.iter().filter_map(|(link, keeper)| match keeper.work {
+            Work::Keeps(attempt) => Some((*link, attempt)),
+            Work::Silent | Work::Idle => None,
+        })
     }
 
     /// Keepers that could take an attempt, now or soon.

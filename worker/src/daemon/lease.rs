@@ -1,5 +1,5 @@
-//! When a cut-off attempt must be gone. The coordinator may grant a job again `lost_after` without contact; the keeper's
-//! own limit is earlier by a margin in which the tree is ended.
+//! When a cut-off attempt must be gone. The coordinator may grant a job again, or end it, `lost_after` without contact; the
+//! keeper's own limit is earlier by a margin in which the tree is ended.
 
 use crate::limits::CUT_OFF_GRACE_MAX;
 use buildpool_protocol::limits::SELF_FENCE_MARGIN;
@@ -14,8 +14,8 @@ pub(super) fn cut_off(
 ) -> (Option<Duration>, Duration) {
     let margin = SELF_FENCE_MARGIN.min(lost_after / 2);
     let after = match on_lost {
-        OnLost::Rerun => Some(lost_after - margin),
-        OnLost::Wait | OnLost::Fail => None,
+        OnLost::Rerun | OnLost::Fail => Some(lost_after - margin),
+        OnLost::Wait => None,
     };
     (after, grace.min(CUT_OFF_GRACE_MAX).min(margin / 3))
 }
@@ -36,6 +36,6 @@ mod tests {
             assert!(after.expect("it may run elsewhere") + grace <= seconds(lost_after));
         }
         assert_eq!(cut_off(seconds(900), OnLost::Wait, seconds(10)).0, None);
-        assert_eq!(cut_off(seconds(900), OnLost::Fail, seconds(10)).0, None);
+        assert_eq!(cut_off(seconds(900), OnLost::Fail, seconds(10)).0, Some(seconds(840)));
     }
 }

@@ -3,12 +3,16 @@
 use super::agent::{Agent, Link, Told};
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
+use super::keepers::KeeperLink;
+use super::lease::cut_off;
+use super::masking::Masking;
 use crate::isolation::users::JobUser;
 use crate::keeper::messages::ToKeeper;
 use crate::limits::REPORT_SETTLE;
 use crate::platform::Now;
 use crate::records;
 use buildpool_protocol::ids::{AttemptId, Lease};
+use buildpool_protocol::limits::GRACE;
 use buildpool_protocol::outcome::Acted;
 use buildpool_protocol::worker_link::{Desired, FromWorker, Grant, Register, ToWorker};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,6 +27,7 @@ impl Agent {
             protocol: self.config.protocol,
             worker: self.home.worker,
             boot: self.boot,
+            earlier: self.earlier.clone(),
             name: self.config.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             slots: self.config.slots,
@@ -66,7 +71,7 @@ impl Agent {
             ToWorker::Registered { report_every, lost_after, desired, .. } => {
                 info!("registered as `{}`", self.config.name);
                 self.report_every = report_every.max(REPORT_SETTLE);
-                self.lost_after = lost_after;
+                self.lost_after = Some(lost_after);
                 let mut was_heard = false;
                 if let Some(link) = &mut self.link {
                     link.is_registered = true;
@@ -94,6 +99,8 @@ impl Agent {
             ToWorker::Act(desired) => self.want(desired, false),
             ToWorker::Grant(grant) => self.on_grant(*grant),
             ToWorker::Position { lease, position } => self.on_position(lease, position),
+            // Who is about to leave does not stay for that.
+            ToWorker::Drain { draining: false, .. } if self.is_leaving => {}
             ToWorker::Drain { draining, deadline } => self.drain(draining, deadline),
             // Both were told of where the connection is served.
             ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
@@ -103,11 +110,22 @@ impl Agent {
     pub(super) fn answered(&mut self) {
         let Some(asked_at) = self.link.as_mut().and_then(|link| link.asked_at.pop_front()) else { return };
         self.contact_at = Some(asked_at);
-        let age = Now::read().continuous.saturating_sub(asked_at);
-        for keeper in self.keepers.busy().collect::<Vec<_>>() {
-            // A keeper that cannot be told is one whose end is about to be noticed.
-            let _ = self.keepers.say(keeper, &ToKeeper::Contact { age });
+        for (keeper, attempt) in self.keepers.busy().collect::<Vec<_>>() {
+            self.tell_contact(keeper, attempt);
         }
+    }
+
+    /// Tells a keeper when the coordinator was heard from, and after how long without that it has to end its tree now.
+    pub(super) fn tell_contact(&self, keeper: KeeperLink, attempt: AttemptId) {
+        let Some(at) = self.contact_at else { return };
+        let spec = self.attempts.get(&attempt).map(|attempt| &attempt.spec);
+        let cut_off_after = self
+            .lost_after
+            .zip(spec)
+            .and_then(|(lost_after, spec)| cut_off(lost_after, spec.on_lost, spec.grace.unwrap_or(GRACE)).0);
+        let age = Now::read().continuous.saturating_sub(at);
+        // A keeper that cannot be told is one whose end is about to be noticed.
+        let _ = self.keepers.say(keeper, &ToKeeper::Contact { age, cut_off_after });
     }
 
     pub(super) fn want(&mut self, desired: Desired, is_first: bool) {
@@ -144,8 +162,8 @@ impl Agent {
         if self.is_draining {
             return self.decline(lease, "the worker is draining");
         }
-        if !self.survivors.is_empty() {
-            return self.decline(lease, "the worker has processes that it could not end");
+        if let Some(reason) = self.quarantine() {
+            return self.decline(lease, &reason);
         }
         if live >= self.config.slots as usize {
             return self.decline(lease, "the worker has no free slot");
@@ -160,6 +178,7 @@ impl Agent {
         let stage = Stage::Preparing { secrets: grant.secrets.clone(), stop };
         let mut attempt = Attempt::new(lease, grant.spec.clone(), stage);
         attempt.user.clone_from(&user);
+        attempt.masking = Masking::with(&grant.secrets);
         self.attempts.insert(lease.attempt, attempt);
         self.changed();
         let users = user.map(|user| (user, Arc::clone(&self.users)));

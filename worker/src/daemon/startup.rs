@@ -2,6 +2,7 @@
 
 use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
+use super::earlier;
 use crate::isolation::doors;
 use crate::records::{self, AttemptRecord};
 use std::fs;
@@ -11,6 +12,7 @@ use tracing::{info, warn};
 impl Agent {
     /// Takes up what is there, and starts the first keeper.
     pub(super) fn begin(&mut self) -> io::Result<()> {
+        self.earlier = earlier::note(&self.home, self.boot);
         self.keepers.find(&self.home)?;
         for entry in fs::read_dir(&self.home.attempts)? {
             let directory = entry?.path();

@@ -10,7 +10,7 @@ use crate::isolation::Reach;
 use crate::keeper::messages::{FromKeeper, Kept, Run, ToKeeper};
 use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
-use buildpool_protocol::limits::GRACE;
+use buildpool_protocol::limits::{GRACE, LOST_AFTER};
 use buildpool_protocol::outcome::{Acted, StartFailure};
 use std::time::Duration;
 use tracing::{error, info, warn};
@@ -33,7 +33,8 @@ impl Agent {
             }
             Ok(arranged) => {
                 let grace = attempt.spec.grace.unwrap_or(GRACE);
-                let (cut_off_after, cut_off_grace) = cut_off(self.lost_after, attempt.spec.on_lost, grace);
+                let (cut_off_after, cut_off_grace) =
+                    cut_off(self.lost_after.unwrap_or(LOST_AFTER), attempt.spec.on_lost, grace);
                 let now = Now::read().continuous;
                 let mut hidden = self.config.hidden.clone();
                 hidden.extend(self.home.sockets_elsewhere());
@@ -167,8 +168,8 @@ impl Agent {
         };
         let id = kept.lease.attempt;
         self.keepers.set_work(link, Work::Keeps(id));
-        let now = Now::read().continuous;
         if let Some(attempt) = self.attempts.get_mut(&id).filter(|attempt| attempt.lease == kept.lease) {
+            attempt.masking.learn(&kept.secrets);
             attempt.stage = Stage::Kept { keeper: Some(link), is_ending: kept.ending };
             attempt.started_at_ms = kept.started_at_ms;
             attempt.log_length = kept.log_length;
@@ -177,9 +178,7 @@ impl Agent {
             if let Some(acted) = attempt.act.clone() {
                 let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted });
             }
-            if let Some(at) = self.contact_at {
-                let _ = self.keepers.say(link, &ToKeeper::Contact { age: now.saturating_sub(at) });
-            }
+            self.tell_contact(link, id);
         } else {
             // Its directory is not one of ours: nobody could ever hear of it.
             let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted: Acted::Fenced });

@@ -11,11 +11,13 @@ use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
 use crate::platform::{self, Now};
 use crate::records::{self, Durability, StateRecord};
 use crate::supervisor::{Effect, Input, Plan, Supervisor};
+use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::outcome::{Acted, Ending, Outcome};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Survivor, Usage};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -23,6 +25,8 @@ use std::time::{Duration, SystemTime};
 /// An attempt from its start to its outcome.
 pub(super) struct Attempt {
     lease: Lease,
+    /// For the next daemon, which must mask them too.
+    secrets: BTreeMap<String, Secret>,
     directory: PathBuf,
     supervisor: Supervisor,
     process: Option<Process>,
@@ -73,9 +77,10 @@ impl Attempt {
             cut_off_after: run.cut_off_after,
         };
         let mut supervisor = Supervisor::new(plan, now);
-        supervisor.handle(now, Input::Contact { age: run.contact_age });
+        supervisor.handle(now, Input::Contact { age: run.contact_age, cut_off_after: None });
         let mut started = Self {
             lease: run.lease,
+            secrets: run.secrets.clone(),
             directory: run.attempt_directory.clone(),
             supervisor,
             process: None,
@@ -139,6 +144,7 @@ impl Attempt {
             log_length: self.spool.length(),
             ending: self.supervisor.is_ending(),
             started_at_ms: self.started_at_ms,
+            secrets: self.secrets.clone(),
         }
     }
 

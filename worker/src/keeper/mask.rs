@@ -1,8 +1,9 @@
 //! Masks secrets in a stream before its first byte is stored, wherever the stream is cut.
 //!
-//! A value is looked for as it is, in base64 (at each of the three places it can have in a longer text) and in percent
-//! form; the lines of a value of several lines also by themselves. The leftmost, longest occurrence becomes `***`. Bytes
-//! at the end of a read that may be the beginning of an occurrence are held back until they can be judged.
+//! A value is looked for as it is; in base64, at each of the three places that it can have in a longer text, in lines of any
+//! length; and with any of its bytes in percent form, whichever of them an encoder leaves alone. The lines of a value of
+//! several lines are looked for by themselves too. The leftmost, longest occurrence becomes `***`. Bytes at the end of a read
+//! that may be the beginning of an occurrence are held back until they can be judged.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,34 @@ pub const MASK: &[u8] = b"***";
 const LINE_BYTES_MIN: usize = 6;
 /// Encoded forms that are shorter would mask common text.
 const ENCODED_BYTES_MIN: usize = 4;
+/// Longest break between two digits of base64, in bytes: the end of a line and the indentation of the next one.
+const BREAK_BYTES_MAX: usize = 34;
+
+/// How an occurrence looks.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Form {
+    /// These bytes.
+    Plain(Vec<u8>),
+    /// These digits of base64, with line breaks anywhere between them.
+    Digits(Vec<u8>),
+    /// These bytes, each as it is or as `%` and two hexadecimal digits; a space also as `+`.
+    Percent(Vec<u8>),
+}
+
+/// What bytes are to a form.
+enum Look {
+    /// No beginning of it.
+    No,
+    /// All of them are its beginning: more decide.
+    More,
+    /// So many of them are an occurrence.
+    Whole(usize),
+}
 
 /// Masks one stream. The result does not depend on how the stream is cut.
 #[derive(Clone)]
 pub struct Masker {
-    /// Longest first.
-    patterns: Vec<Vec<u8>>,
+    forms: Vec<Form>,
     starts: [bool; 256],
     held: Vec<u8>,
 }
@@ -34,13 +57,21 @@ impl Masker {
                 }
             }
         }
-        let mut patterns: Vec<Vec<u8>> = forms.into_iter().collect();
-        patterns.sort_by_key(|pattern| std::cmp::Reverse(pattern.len()));
         let mut starts = [false; 256];
-        for first in patterns.iter().filter_map(|pattern| pattern.first()) {
-            starts[usize::from(*first)] = true;
+        for form in &forms {
+            form.note_starts(&mut starts);
         }
-        (!patterns.is_empty()).then_some(Self { patterns, starts, held: Vec::new() })
+        let forms: Vec<Form> = forms.into_iter().collect();
+        (!forms.is_empty()).then_some(Self { forms, starts, held: Vec::new() })
+    }
+
+    /// A whole text, masked. What this value was given of a stream does not matter.
+    pub fn text(&self, text: &str) -> String {
+        let mut masker = Self { held: Vec::new(), ..self.clone() };
+        let mut out = Vec::with_capacity(text.len());
+        masker.push(text.as_bytes(), &mut out);
+        masker.finish(&mut out);
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     /// Takes bytes of the stream and adds to `out` what can be judged.
@@ -99,35 +130,99 @@ impl Masker {
         at
     }
 
-    /// All that follows is the proper beginning of a pattern: more bytes decide.
+    /// All that follows may be the beginning of an occurrence: more bytes decide.
     fn may_begin_at(&self, at: usize) -> bool {
-        let rest = &self.held[at..];
-        self.patterns.iter().any(|pattern| pattern.len() > rest.len() && pattern.starts_with(rest))
+        self.forms.iter().any(|form| matches!(form.look(&self.held[at..]), Look::More))
     }
 
     fn longest_at(&self, at: usize) -> Option<usize> {
-        let rest = &self.held[at..];
-        self.patterns.iter().find(|pattern| rest.starts_with(pattern)).map(Vec::len)
+        let lengths = self.forms.iter().filter_map(|form| match form.look(&self.held[at..]) {
+            Look::Whole(length) => Some(length),
+            Look::No | Look::More => None,
+        });
+        lengths.max()
     }
 }
 
-fn add_forms(forms: &mut BTreeSet<Vec<u8>>, value: &[u8]) {
+impl Form {
+    fn look(&self, text: &[u8]) -> Look {
+        match self {
+            Self::Plain(bytes) if text.starts_with(bytes) => Look::Whole(bytes.len()),
+            Self::Plain(bytes) if bytes.starts_with(text) => Look::More,
+            Self::Plain(_) => Look::No,
+            Self::Digits(digits) => look_for(digits, text, |digit, text, is_first| {
+                let gap = if is_first { 0 } else { break_length(text) };
+                match text.get(gap) {
+                    None => Look::More,
+                    Some(found) if *found == digit => Look::Whole(gap + 1),
+                    Some(_) => Look::No,
+                }
+            }),
+            Self::Percent(bytes) => look_for(bytes, text, |byte, text, _| percent(byte, text)),
+        }
+    }
+
+    fn note_starts(&self, starts: &mut [bool; 256]) {
+        let (Self::Plain(bytes) | Self::Digits(bytes) | Self::Percent(bytes)) = self;
+        let Some(first) = bytes.first() else { return };
+        starts[usize::from(*first)] = true;
+        if matches!(self, Self::Percent(_)) {
+            starts[usize::from(b'%')] = true;
+            starts[usize::from(b'+')] |= *first == b' ';
+        }
+    }
+}
+
+/// Looks for one unit after the other.
+fn look_for(units: &[u8], text: &[u8], one: impl Fn(u8, &[u8], bool) -> Look) -> Look {
+    let mut at = 0;
+    for (index, unit) in units.iter().enumerate() {
+        match one(*unit, &text[at..], index == 0) {
+            Look::Whole(length) => at += length,
+            other => return other,
+        }
+    }
+    Look::Whole(at)
+}
+
+/// Length of a line's end and the indentation after it.
+fn break_length(text: &[u8]) -> usize {
+    if !matches!(text.first(), Some(b'\r' | b'\n')) {
+        return 0;
+    }
+    let blank = text.iter().take_while(|byte| matches!(byte, b'\r' | b'\n' | b' ' | b'\t')).count();
+    blank.min(BREAK_BYTES_MAX)
+}
+
+/// A byte as it is or in percent form.
+fn percent(byte: u8, text: &[u8]) -> Look {
+    if text.first() == Some(&b'%') {
+        let hex = format!("{byte:02x}");
+        let given = text.get(1..text.len().min(3)).unwrap_or_default();
+        if hex.as_bytes().get(..given.len()).is_some_and(|hex| hex.eq_ignore_ascii_case(given)) {
+            return if given.len() == 2 { Look::Whole(3) } else { Look::More };
+        }
+    }
+    match text.first() {
+        None => Look::More,
+        Some(found) if *found == byte || *found == b'+' && byte == b' ' => Look::Whole(1),
+        Some(_) => Look::No,
+    }
+}
+
+fn add_forms(forms: &mut BTreeSet<Form>, value: &[u8]) {
     if value.is_empty() {
         return;
     }
-    forms.insert(value.to_vec());
+    forms.insert(Form::Plain(value.to_vec()));
+    forms.insert(Form::Percent(value.to_vec()));
     for shift in 0..3 {
         for alphabet in [STANDARD, URL_SAFE] {
             let encoded = base64_inside(value, shift, alphabet);
             if encoded.len() >= ENCODED_BYTES_MIN {
-                forms.insert(encoded);
+                forms.insert(Form::Digits(encoded));
             }
         }
-    }
-    for (upper, keep_slash, plus) in
-        [(true, false, false), (false, false, false), (true, true, false), (true, false, true)]
-    {
-        forms.insert(percent(value, upper, keep_slash, plus));
     }
 }
 
@@ -148,20 +243,6 @@ fn base64_inside(value: &[u8], shift: usize, alphabet: &[u8; 64]) -> Vec<u8> {
         at += 6;
     }
     digits
-}
-
-fn percent(value: &[u8], upper: bool, keep_slash: bool, plus: bool) -> Vec<u8> {
-    let mut text = Vec::with_capacity(value.len() * 3);
-    for byte in value {
-        match byte {
-            b' ' if plus => text.push(b'+'),
-            b'/' if keep_slash => text.push(b'/'),
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => text.push(*byte),
-            other if upper => text.extend_from_slice(format!("%{other:02X}").as_bytes()),
-            other => text.extend_from_slice(format!("%{other:02x}").as_bytes()),
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -199,6 +280,48 @@ mod tests {
                 assert_eq!(String::from_utf8_lossy(&masked), expected, "`{text}` cut at {cut}");
             }
         }
+    }
+
+    #[test]
+    fn percent_forms_of_every_encoder_are_masked_at_every_cut() {
+        // encodeURIComponent, encodeURI, URLSearchParams, Python's quote and quote_plus, Java's URLEncoder, Go's PathEscape.
+        let secret = "pa(ss)!word/x y~*'&$";
+        for text in [
+            "pa(ss)!word%2Fx%20y~*'%26%24",
+            "pa(ss)!word/x%20y~*'&$",
+            "pa%28ss%29%21word%2Fx+y%7E*%27%26%24",
+            "pa%28ss%29%21word/x%20y~%2A%27%26%24",
+            "pa%28ss%29%21word%2Fx+y~%2A%27%26%24",
+            "pa%28ss%29%21word%2fx%20y%7e*%27&$",
+            "%70%61%28%73%73%29%21%77%6f%72%64%2f%78%20%79%7e%2a%27%26%24",
+        ] {
+            for cut in 0..=text.len() {
+                let (one, other) = text.as_bytes().split_at(cut);
+                let masked = mask(&[secret], &[b"<", one, other, b">"]);
+                assert_eq!(String::from_utf8_lossy(&masked), "<***>", "`{text}` cut at {cut}");
+            }
+        }
+        assert_eq!(mask(&["100%"], &[b"100% 100%25 100%2 100%"]), b"*** *** ***2 ***");
+    }
+
+    #[test]
+    fn base64_in_lines_is_masked_at_every_cut() {
+        // 72 bytes through base64(1), which breaks lines after 76 digits; then as MIME does, and indented.
+        let secret = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:,;#+=!";
+        let digits = "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXZ3eHl6QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVotXy46LDsjKz0h";
+        for gap in ["\n", "\r\n", "\n      "] {
+            for width in [1, 7, 64, 76] {
+                let lines: Vec<_> = digits.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
+                let text = lines.join(gap);
+                for cut in [0, 1, width, width + 1, width + 2, text.len() - 1] {
+                    let (one, other) = text.as_bytes().split_at(cut);
+                    let masked = mask(&[secret], &[b"<", one, other, b"\n>"]);
+                    assert_eq!(String::from_utf8_lossy(&masked), "<***\n>", "lines of {width}, cut at {cut}");
+                }
+            }
+        }
+        let long = format!("MDEy{}MzQ1", "\n".repeat(1000));
+        assert_eq!(mask(&[secret], &[long.as_bytes()]), long.as_bytes(), "a gap without an end is none");
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub enum ToKeeper {
         /// How long ago the message was sent that it has answered.
         #[serde(with = "duration")]
         age: Duration,
+        /// [`Run::cut_off_after`] as the coordinator has it now: only a longer one counts, because what it said before is what it
+        /// goes by for this attempt.
+        #[serde(default, with = "duration::option")]
+        cut_off_after: Option<Duration>,
     },
     /// The coordinator has this much of the log.
     Taken {
@@ -155,6 +159,9 @@ pub struct Kept {
     pub ending: bool,
     /// Milliseconds since 1970.
     pub started_at_ms: Option<i64>,
+    /// Values to mask in what files say of it.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, Secret>,
 }
 
 /// Bytes of a message.
@@ -203,7 +210,7 @@ mod tests {
 
     #[test]
     fn messages_come_out_whole_however_they_are_cut() {
-        let message = ToKeeper::Contact { age: Duration::from_millis(1500) };
+        let message = ToKeeper::Contact { age: Duration::from_millis(1500), cut_off_after: None };
         let bytes = [encode(&message).expect("small"), encode(&message).expect("small")].concat();
         for step in 1..bytes.len() {
             let mut buffer = Vec::new();

@@ -5,6 +5,7 @@
 mod attempt;
 mod capture;
 mod connection;
+mod guardian;
 pub mod log_tail;
 pub mod mask;
 pub mod messages;
@@ -64,11 +65,11 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     // Fails where this leads a session already, which is as good.
     let _ = nix::unistd::setsid();
     signals::ignore_requests_to_end()?;
+    let adopts = guardian::stand_behind()?;
     let worker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
     nix::unistd::dup2_stdin(&null)?;
     std::env::set_current_dir(&places.directory)?;
-    let adopts = crate::platform::adopt_orphans();
     let children = ChildSignal::install()?;
     let place = Place::take(places, number)?;
     Ok(Keeper::new(place, children, adopts, Some(worker)))

@@ -150,7 +150,9 @@ impl Keeper {
             ToKeeper::Run(run) => self.run(&run, now),
             ToKeeper::Act { attempt, acted } => self.give(now, Some(attempt), Input::Act(acted)),
             ToKeeper::Hurry { attempt } => self.give(now, Some(attempt), Input::Hurry),
-            ToKeeper::Contact { age } => self.give(now, None, Input::Contact { age }),
+            ToKeeper::Contact { age, cut_off_after } => {
+                self.give(now, None, Input::Contact { age, cut_off_after });
+            }
             ToKeeper::Taken { attempt, position } => {
                 if let Some(kept) = self.attempt.as_mut().filter(|kept| kept.id() == attempt) {
                     kept.taken(now, position);

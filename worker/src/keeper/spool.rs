@@ -351,11 +351,22 @@ pub fn recover(path: &Path, attempt: AttemptId) -> io::Result<Sealed> {
             }
         }
     }
+    Ok(sealed(&state, &hashers, gaps))
+}
+
+fn sealed(state: &LogState, hashers: &[blake3::Hasher; 2], gaps: Vec<GapEntry>) -> Sealed {
     let seal = |stream: Stream| Seal {
         length: state.stream_lengths[stream.index()],
         blake3: hashers[stream.index()].finalize().to_hex().to_string(),
     };
-    Ok(Sealed { seals: [seal(Stream::Stdout), seal(Stream::Stderr)], log_length: state.position, gaps })
+    Sealed { seals: [seal(Stream::Stdout), seal(Stream::Stderr)], log_length: state.position, gaps }
+}
+
+impl Sealed {
+    /// The log of a command that was never started.
+    pub fn empty() -> Self {
+        sealed(&LogState::default(), &[blake3::Hasher::new(), blake3::Hasher::new()], Vec::new())
+    }
 }
 
 /// The next whole chunk; none where the file ends or what follows is none.

@@ -7,7 +7,7 @@
 use super::reap::{Look, Reaped, reap_one};
 use crate::limits::{SEEN_MAX, STOP_PASSES_MAX};
 use crate::platform::{self, Process, Selection, members};
-use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::LIST_MAX;
 use buildpool_protocol::report::Survivor;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -67,6 +67,13 @@ impl Tree {
             leader_held: false,
             seen: BTreeSet::new(),
         }
+    }
+
+    /// All that came to this process as orphans of a keeper.
+    pub(super) fn of_orphans() -> Self {
+        let selection = Selection { below: Some(Pid::this().as_raw()), ..Selection::default() };
+        let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::nil()), number: 0 };
+        Self { attempt, selection, adopts: true, leader: 0, leader_held: false, seen: BTreeSet::new() }
     }
 
     /// Whether orphans come to this process, so that no child means no tree.

@@ -76,6 +76,11 @@ pub(super) fn own_executable() -> io::Result<PathBuf> {
     fs::metadata(link).map(|_| link.to_owned())
 }
 
+/// A number that the kernel draws when it starts (random(4)).
+pub(super) fn machine_boot() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
+}
+
 pub(super) fn widen_pipe(pipe: BorrowedFd<'_>, bytes: i32) {
     let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(bytes));
 }

@@ -94,6 +94,23 @@ pub(super) fn own_executable() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
+pub(super) fn machine_boot() -> Option<String> {
+    let mut buffer = [0_u8; 64];
+    let mut size = buffer.len();
+    // SAFETY: the name ends with NUL, the buffer has `size` bytes, nothing is set.
+    let status = unsafe {
+        libc::sysctlbyname(
+            c"kern.bootsessionuuid".as_ptr(),
+            buffer.as_mut_ptr().cast(),
+            &raw mut size,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    let text = CStr::from_bytes_until_nul(&buffer).ok().filter(|_| status == 0)?;
+    text.to_str().ok().map(str::to_owned)
+}
+
 pub(super) fn widen_pipe(_pipe: BorrowedFd<'_>, _bytes: i32) {}
 
 pub(super) fn memory_file(_content: &[u8]) -> io::Result<OwnedFd> {

@@ -136,6 +136,11 @@ pub fn session_flag() -> PosixSpawnFlags {
     PosixSpawnFlags::from_bits_retain(system::SPAWN_SETSID)
 }
 
+/// What names the time since this machine was last switched on; none where the system does not say.
+pub fn machine_boot() -> Option<String> {
+    system::machine_boot()
+}
+
 /// `linux` or `macos`.
 pub const fn os() -> &'static str {
     std::env::consts::OS

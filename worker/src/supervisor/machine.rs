@@ -112,7 +112,10 @@ impl Supervisor {
             Input::Exited => self.exited(now),
             Input::PipesClosed => self.pipes_closed_at = self.pipes_closed_at.or(Some(now.running)),
             Input::Tree { left } => self.counted(now, left),
-            Input::Contact { age } => {
+            Input::Contact { age, cut_off_after } => {
+                if let (Some(own), Some(told)) = (&mut self.plan.cut_off_after, cut_off_after) {
+                    *own = told.max(*own);
+                }
                 let at = now.continuous.saturating_sub(age);
                 // An attempt may be about to start long after the last contact.
                 let is_first = self.phase == Phase::Starting;

@@ -63,6 +63,8 @@ pub enum Input {
     Contact {
         /// How long ago.
         age: Duration,
+        /// [`Plan::cut_off_after`] as it is told now, if it is; one that is shorter than before does not count.
+        cut_off_after: Option<Duration>,
     },
     /// End it, for this reason.
     Act(Acted),

@@ -105,11 +105,11 @@ fn output_and_contact_put_their_limits_off_and_nothing_else_does() {
     for _ in 0..5 {
         bench.pass(Duration::from_secs(50));
         bench.feed(Input::Output);
-        bench.feed(Input::Contact { age: Duration::from_secs(5) });
+        bench.feed(Input::Contact { age: Duration::from_secs(5), cut_off_after: None });
     }
     assert_eq!(bench.take(), []);
     // An older contact takes nothing back.
-    bench.feed(Input::Contact { age: Duration::from_secs(500) });
+    bench.feed(Input::Contact { age: Duration::from_secs(500), cut_off_after: None });
     bench.pass(Duration::from_secs(54));
     assert_eq!(bench.take(), []);
     bench.pass(Duration::from_secs(1));
@@ -173,7 +173,7 @@ fn a_tree_that_has_a_long_grace_is_gone_when_the_lease_ends() {
 fn an_attempt_that_starts_long_after_the_last_contact_has_less_time() {
     let after = Duration::from_secs(60);
     let mut bench = Bench::new(Plan { cut_off_after: Some(after), ..plan() });
-    bench.feed(Input::Contact { age: Duration::from_secs(50) });
+    bench.feed(Input::Contact { age: Duration::from_secs(50), cut_off_after: None });
     bench.feed(Input::Started);
     bench.pass(Duration::from_secs(9));
     assert_eq!(bench.take(), []);
@@ -333,7 +333,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         Just(Input::Exited),
         Just(Input::PipesClosed),
         (0usize..3).prop_map(|left| Input::Tree { left }),
-        (0u64..100).prop_map(|age| Input::Contact { age: Duration::from_secs(age) }),
+        (0u64..100).prop_map(|age| Input::Contact { age: Duration::from_secs(age), cut_off_after: None }),
         Just(Input::Act(cancel())),
         Just(Input::Act(Acted::Fenced)),
         Just(Input::Act(Acted::Drained)),
@@ -403,4 +403,23 @@ proptest! {
         let is_last = matches!(bench.effects.last(), Some(Effect::Finish { .. }));
         prop_assert!(is_last, "{:?}", bench.effects);
     }
+}
+
+#[test]
+fn a_longer_limit_that_is_told_later_counts_and_a_shorter_one_does_not() {
+    let secs = Duration::from_secs;
+    let mut bench = Bench::running(Plan { cut_off_after: Some(secs(60)), ..plan() });
+    let contact = |after| Input::Contact { age: Duration::ZERO, cut_off_after: Some(secs(after)) };
+    bench.feed(contact(30));
+    bench.pass(secs(59));
+    assert_eq!(bench.take(), [], "it lives as long as it was ever told");
+    bench.feed(contact(600));
+    bench.pass(secs(599));
+    assert_eq!(bench.take(), []);
+    bench.pass(secs(1));
+    assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), Effect::Terminate]);
+    let mut bench = Bench::running(plan());
+    bench.feed(contact(1));
+    bench.pass(secs(1_000_000));
+    assert_eq!(bench.take(), [], "a job that waits for its worker has no limit");
 }

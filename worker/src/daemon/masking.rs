@@ -1,0 +1,113 @@
+//! Values of secrets in what files say of an attempt: masked as in its streams, before anything is written or told.
+
+use crate::keeper::mask::Masker;
+use buildpool_protocol::client_link::Secret;
+use buildpool_protocol::evidence::Evidence;
+use buildpool_protocol::spec::JobSpec;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What is to be masked.
+#[derive(Clone)]
+pub(super) enum Masking {
+    /// The job has no secrets.
+    Nothing,
+    /// These values.
+    Values(Box<Masker>),
+    /// It has some, and this daemon was not there when they came.
+    Unknown,
+}
+
+impl Masking {
+    /// What is known from the spec alone.
+    pub(super) fn of(spec: &JobSpec) -> Self {
+        if spec.secrets.is_empty() { Self::Nothing } else { Self::Unknown }
+    }
+
+    pub(super) fn with(secrets: &BTreeMap<String, Secret>) -> Self {
+        let masker = Masker::new(secrets.values().map(|secret| secret.0.as_str()));
+        masker.map_or(Self::Nothing, |masker| Self::Values(Box::new(masker)))
+    }
+
+    /// A keeper has told what it was given.
+    pub(super) fn learn(&mut self, secrets: &BTreeMap<String, Secret>) {
+        if !secrets.is_empty() {
+            *self = Self::with(secrets);
+        }
+    }
+
+    /// Evidence without values of secrets; none is looked for where they could not be masked.
+    pub(super) fn evidence(&self, find: impl FnOnce() -> Evidence) -> Evidence {
+        match self {
+            Self::Nothing => find(),
+            Self::Values(masker) => masked(&find(), masker).unwrap_or_else(|| {
+                without("what the reports say can't be told without the values of the job's secrets")
+            }),
+            Self::Unknown => without(
+                "no reports were read: the worker was restarted, and what they say could not be masked without the values of the job's secrets",
+            ),
+        }
+    }
+}
+
+fn without(why: &str) -> Evidence {
+    Evidence { notes: vec![why.to_owned()], ..Evidence::default() }
+}
+
+/// Every text in it, whatever fields there are. None where a secret is a word of the format itself.
+fn masked(evidence: &Evidence, masker: &Masker) -> Option<Evidence> {
+    let mut value = serde_json::to_value(evidence).ok()?;
+    mask_texts(&mut value, masker);
+    serde_json::from_value(value).ok()
+}
+
+fn mask_texts(value: &mut Value, masker: &Masker) {
+    match value {
+        Value::String(text) => *text = masker.text(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| mask_texts(value, masker)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| mask_texts(value, masker)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Masking;
+    use buildpool_protocol::client_link::Secret;
+    use buildpool_protocol::evidence::{Evidence, TestCase, TestReport};
+    use buildpool_protocol::spec::{Command, JobSpec, Source};
+    use std::collections::BTreeMap;
+
+    fn found() -> Evidence {
+        let case =
+            TestCase { name: "t".into(), messages: vec!["got hunter2!".into()], ..TestCase::default() };
+        let report =
+            TestReport { path: "r.xml".into(), failed: 1, cases: vec![case], ..TestReport::default() };
+        Evidence { test_reports: vec![report], notes: vec!["aHVudGVyMiE=".into()], ..Evidence::default() }
+    }
+
+    #[test]
+    fn every_text_of_the_evidence_is_masked_and_nothing_else_changes() {
+        let secrets = |value: &str| BTreeMap::from([("WORD".to_owned(), Secret(value.into()))]);
+        let masked = Masking::with(&secrets("hunter2!")).evidence(found);
+        let mut expected = found();
+        expected.test_reports[0].cases[0].messages[0] = "got ***".into();
+        expected.notes[0] = "***E=".into();
+        assert_eq!(masked, expected);
+        // A value that is a word of the format costs the evidence.
+        let masked = Masking::with(&secrets("passed")).evidence(found);
+        assert_eq!((masked.test_reports.len(), masked.notes.len()), (0, 1));
+    }
+
+    #[test]
+    fn without_the_values_nothing_is_read() {
+        let mut spec = JobSpec::new(Command::Shell("true".into()), Source::Empty);
+        assert_eq!(Masking::of(&spec).evidence(found), found());
+        spec.secrets = vec!["WORD".into()];
+        let mut masking = Masking::of(&spec);
+        let none = masking.evidence(|| panic!("it must not be looked for"));
+        assert!(none.test_reports.is_empty() && none.notes[0].contains("restarted"), "{none:?}");
+        masking.learn(&BTreeMap::from([("WORD".to_owned(), Secret("hunter2!".into()))]));
+        assert_eq!(masking.evidence(found).test_reports.len(), 1);
+    }
+}

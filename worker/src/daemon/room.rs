@@ -1,0 +1,104 @@
+//! Whether this worker has what an attempt needs to be laid out. What it lacks is never the job's fault: another worker may
+//! have it, or this one at another time. Until then it takes no jobs.
+
+use super::agent::Agent;
+use super::home::Home;
+use crate::limits::{ROOM_BYTES_MIN, ROOM_LOOK_EVERY};
+use buildpool_protocol::outcome::StartFailure;
+use nix::errno::Errno;
+use std::fs;
+use std::io;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+/// What the system says when the machine lacks something.
+const LACKS: [Errno; 8] = [
+    Errno::ENOSPC,
+    Errno::EDQUOT,
+    Errno::EROFS,
+    Errno::EIO,
+    Errno::EMFILE,
+    Errno::ENFILE,
+    Errno::ENOMEM,
+    Errno::EAGAIN,
+];
+
+/// Tells what the worker lacks from what is wrong with the files that were asked for. The words of the system are all that
+/// there is where a tool such as git failed.
+pub(super) fn judged(failure: StartFailure) -> StartFailure {
+    match failure {
+        StartFailure::Workspace { reason } if is_lack(&reason) => StartFailure::Resources { reason },
+        other => other,
+    }
+}
+
+fn is_lack(reason: &str) -> bool {
+    LACKS.iter().any(|lack| {
+        let text = io::Error::from(*lack).to_string();
+        let words = text.split(" (os error").next().unwrap_or(&text);
+        reason.contains(words)
+    })
+}
+
+/// Tries what laying out an attempt takes: a directory, and some bytes in it.
+fn try_room(home: &Home) -> io::Result<()> {
+    let place = home.directory().join("room");
+    let tried =
+        fs::create_dir_all(&place).and_then(|()| fs::write(place.join("probe"), vec![0x5a; ROOM_BYTES_MIN]));
+    let removed = fs::remove_dir_all(&place);
+    tried.and(removed)
+}
+
+impl Agent {
+    /// Takes no more jobs when one could not be laid out for want of something.
+    pub(super) fn note_lack(&mut self, failure: &StartFailure) {
+        if let StartFailure::Resources { reason } = failure
+            && is_lack(reason)
+            && self.lack.is_none()
+        {
+            warn!("no jobs are taken for now: {reason}");
+            self.lack = Some((reason.clone(), Instant::now() + ROOM_LOOK_EVERY));
+            self.changed();
+        }
+    }
+
+    /// Takes jobs again when there is room again.
+    pub(super) fn look_for_room(&mut self, now: Instant) {
+        if let Some((_, look_at)) = self.lack.as_mut().filter(|(_, look_at)| now >= *look_at) {
+            *look_at = now + ROOM_LOOK_EVERY;
+            if try_room(&self.home).is_ok() {
+                info!("jobs are taken again");
+                self.lack = None;
+                self.changed();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judged;
+    use buildpool_protocol::outcome::StartFailure;
+
+    #[test]
+    fn what_the_worker_lacks_is_told_from_what_is_wrong_with_the_files() {
+        let own = |reason: &str| {
+            matches!(
+                judged(StartFailure::Workspace { reason: reason.into() }),
+                StartFailure::Resources { .. }
+            )
+        };
+        for lack in [
+            "the snapshot did not come: writing /w/x.part: No space left on device (os error 28)",
+            "the workspace could not be laid out: git index-pack: fatal: write error: No space left on device",
+            "making /w/attempts: Read-only file system (os error 30)",
+            "git: error: unable to create thread: Resource temporarily unavailable",
+            "opening /w/lease: Too many open files (os error 24)",
+        ] {
+            assert!(own(lack), "{lack}");
+        }
+        for other in ["the snapshot abc is not on this worker", "it was ended before it started"] {
+            assert!(!own(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Processes that could not be ended. The worker takes no jobs while one of them lives, over its own restarts too.
+
+use crate::platform;
+use crate::records::{self, Durability};
+use buildpool_protocol::report::Survivor;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use tracing::{error, warn};
+
+/// Where they are written down.
+const RECORD: &str = "survivors.json";
+
+/// Those that are known, with their starts. Each change is on the disk when it is made.
+pub(super) struct Survivors {
+    directory: PathBuf,
+    known: Vec<(Survivor, u64)>,
+}
+
+impl Survivors {
+    /// Those that earlier daemons left in this data directory.
+    pub(super) fn open(directory: &Path) -> Self {
+        let written = records::read_if_whole(directory, RECORD).unwrap_or_else(|error| {
+            error!("processes that an earlier daemon could not end are not known: {error}");
+            None
+        });
+        let mut survivors = Self { directory: directory.to_owned(), known: written.unwrap_or_default() };
+        survivors.look();
+        for (survivor, _) in &survivors.known {
+            warn!(
+                pid = survivor.pid,
+                command = survivor.command,
+                "a process that could not be ended still lives"
+            );
+        }
+        survivors
+    }
+
+    /// Adds those that still live.
+    pub(super) fn note(&mut self, survivors: &[Survivor]) {
+        let before = self.known.len();
+        for survivor in survivors {
+            let found = platform::process(survivor.pid).map(|process| (survivor.clone(), process.started));
+            if let Some(found) = found.filter(|found| !self.known.contains(found)) {
+                self.known.push(found);
+            }
+        }
+        self.write_unless(before);
+    }
+
+    /// Forgets those that are gone.
+    pub(super) fn look(&mut self) {
+        let before = self.known.len();
+        self.known.retain(|(survivor, started)| {
+            platform::process(survivor.pid)
+                .is_some_and(|process| process.started == *started && !process.zombie)
+        });
+        self.write_unless(before);
+    }
+
+    /// Why no jobs are taken; none when they are all gone.
+    pub(super) fn reason(&self) -> Option<String> {
+        let name = |(survivor, _): &(Survivor, u64)| format!("{} ({})", survivor.pid, survivor.command);
+        let names: Vec<_> = self.known.iter().map(name).collect();
+        (!names.is_empty()).then(|| format!("processes that could not be ended: {}", names.join(", ")))
+    }
+
+    fn write_unless(&self, before: usize) {
+        if self.known.len() == before {
+            return;
+        }
+        let written = if self.known.is_empty() {
+            fs::remove_file(self.directory.join(RECORD))
+        } else {
+            records::write(&self.directory, RECORD, &self.known, Durability::Power)
+        };
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                error!("the next daemon will not know which processes could not be ended: {error}");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Survivors;
+    use buildpool_protocol::report::Survivor;
+    use std::process::Command;
+
+    #[test]
+    fn who_could_not_be_ended_is_known_to_the_next_daemon_until_it_is_gone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut child = Command::new("sleep").arg("1000").spawn().expect("it is on every system");
+        let pid = i32::try_from(child.id()).expect("pids fit");
+        let survivor = Survivor { pid, command: "sleep".into() };
+        let mut first = Survivors::open(directory.path());
+        assert_eq!(first.reason(), None);
+        first.note(&[survivor.clone(), survivor]);
+        let told = format!("processes that could not be ended: {pid} (sleep)");
+        assert_eq!(first.reason(), Some(told.clone()));
+        let mut next = Survivors::open(directory.path());
+        assert_eq!(next.reason(), Some(told));
+        child.kill().expect("it runs");
+        child.wait().expect("it was ours");
+        next.look();
+        assert_eq!(next.reason(), None);
+        assert_eq!(std::fs::read_dir(directory.path()).expect("it is there").count(), 0);
+    }
+}
