@@ -8,7 +8,7 @@ use super::network::{ConnectionId, Up};
 use super::truth::Truth;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::{AttemptId, BootId, Lease};
-use buildpool_protocol::limits::{GRACE, REPORT_EVERY, SELF_FENCE_MARGIN, SILENCE_MAX};
+use buildpool_protocol::limits::{GRACE, LOST_AFTER, REPORT_EVERY, SELF_FENCE_MARGIN, SILENCE_MAX};
 use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::version::VersionRange;
@@ -62,11 +62,14 @@ pub(crate) struct Daemon {
     connect_at: Time,
     backoff_millis: u64,
     contact_at: Option<Duration>,
-    lost_after: Duration,
+    /// As the coordinator has said it.
+    lost_after: Option<Duration>,
     is_draining: bool,
     drain_at: Option<Duration>,
     leave_since: Option<Duration>,
     is_moody: bool,
+    /// A job could not be laid out, and there is no room yet.
+    lacks_room: bool,
 }
 
 impl Daemon {
@@ -79,11 +82,12 @@ impl Daemon {
             connect_at: now,
             backoff_millis: 200,
             contact_at: None,
-            lost_after: buildpool_protocol::limits::LOST_AFTER,
+            lost_after: None,
             is_draining: false,
             drain_at: None,
             leave_since: None,
             is_moody: false,
+            lacks_room: false,
         }
     }
 
@@ -138,6 +142,7 @@ impl Daemon {
         let when = |at: Duration| host.clocks.continuous.when(at);
         let mut at = self.preparing.values().map(|attempt| Some(when(attempt.ready_at))).fold(None, earlier);
         at = earlier(at, self.drain_at.map(when));
+        at = earlier(at, self.lacks_room.then_some(host.full_until));
         if let Some((id, _)) = host.spool.iter().find(|(_, entry)| entry.is_unwatched) {
             let _ = id;
             at = earlier(at, Some(Time::ZERO));
@@ -159,6 +164,10 @@ impl Daemon {
             host.spool.iter().filter(|(_, entry)| entry.is_unwatched).map(|(id, _)| *id).collect();
         for id in unwatched {
             host.conclude(id);
+            self.changed(local);
+        }
+        if self.lacks_room && host.full_until <= now {
+            self.lacks_room = false;
             self.changed(local);
         }
         self.start_what_is_ready(host, now, truth);
@@ -208,6 +217,7 @@ impl Daemon {
             protocol: VersionRange::ours(),
             worker: host.identity,
             boot: self.boot,
+            earlier: host.earlier(),
             name: host.name.clone(),
             version: "simulated".into(),
             slots: host.slots,
@@ -328,7 +338,8 @@ impl Daemon {
     }
 
     fn condition(&self) -> Condition {
-        Condition { draining: self.is_draining, ..Condition::default() }
+        let quarantined = self.lacks_room.then(|| "it could not lay out a job".to_owned());
+        Condition { draining: self.is_draining, quarantined, ..Condition::default() }
     }
 
     // ---- what it is told
@@ -348,7 +359,7 @@ impl Daemon {
         }
         match message {
             ToWorker::Registered { lost_after, desired, .. } => {
-                self.lost_after = lost_after;
+                self.lost_after = Some(lost_after);
                 self.backoff_millis = 200;
                 let mut was_heard = false;
                 if let Some(link) = &mut self.link {
@@ -383,9 +394,10 @@ impl Daemon {
             ToWorker::Grant(grant) => self.take_grant(host, *grant, now, truth),
             ToWorker::Position { lease, position } => self.position(lease, position, local),
             ToWorker::Drain { draining, deadline } => {
-                if self.leave_since.is_none() {
-                    self.is_draining = draining;
+                if self.leave_since.is_some() && !draining {
+                    return;
                 }
+                self.is_draining = draining;
                 self.drain_at = deadline.filter(|_| draining).map(|deadline| local.saturating_add(deadline));
                 self.changed(local);
             }
@@ -401,8 +413,11 @@ impl Daemon {
         let local = host.local(now);
         let Some(asked_at) = self.link.as_mut().and_then(|link| link.asked_at.pop_front()) else { return };
         self.contact_at = Some(asked_at);
-        for keeper in host.keepers.values_mut() {
-            keeper.contact(local, local.continuous.saturating_sub(asked_at));
+        for (id, keeper) in &mut host.keepers {
+            let on_lost = host.spool.get(id).map(|entry| entry.spec.on_lost);
+            let cut_off = self.lost_after.zip(on_lost);
+            let cut_off = cut_off.and_then(|(lost_after, on_lost)| cut_off_after(lost_after, on_lost));
+            keeper.contact(local, local.continuous.saturating_sub(asked_at), cut_off);
         }
         host.collect_ended(local);
     }
@@ -499,7 +514,7 @@ impl Daemon {
         }
         let live = self.preparing.len() + host.spool.values().filter(|entry| entry.outcome.is_none()).count();
         let is_free = live < host.slots as usize && self.has_resources(host, &grant.spec);
-        if self.is_draining || !is_free || (self.is_moody && truth.dice.percent(30)) {
+        if self.is_draining || self.lacks_room || !is_free || (self.is_moody && truth.dice.percent(30)) {
             truth.counts.declines += 1;
             truth.note(now, || format!("{} declines {id}", host.name));
             let reason = "no slot is free".to_owned();
@@ -557,7 +572,12 @@ impl Daemon {
                 outcome: None,
                 is_unwatched: false,
             };
-            if let Some(acted) = attempt.act {
+            if attempt.act.is_none() && host.full_until > now {
+                truth.note(now, || format!("{} has no room for {id}", host.name));
+                self.lacks_room = true;
+                let failure = StartFailure::Resources { reason: "No space left on device".into() };
+                entry.outcome = Some(outcome(Ending::NotStarted(failure), None, None, 0));
+            } else if let Some(acted) = attempt.act {
                 let failure = StartFailure::Workspace { reason: "it was ended before it started".into() };
                 entry.outcome = Some(outcome(Ending::NotStarted(failure), Some(acted), None, 0));
             } else {
@@ -574,13 +594,14 @@ impl Daemon {
             return truth.fail(format!("{id} is nobody's job"));
         };
         let grace = entry.spec.grace.unwrap_or(GRACE);
-        let margin = SELF_FENCE_MARGIN.min(self.lost_after / 2);
+        let lost_after = self.lost_after.unwrap_or(LOST_AFTER);
+        let margin = SELF_FENCE_MARGIN.min(lost_after / 2);
         let plan = Plan {
             timeout: entry.spec.timeout,
             idle_timeout: None,
             grace,
             cut_off_grace: grace.min(CUT_OFF_GRACE_MAX).min(margin / 3),
-            cut_off_after: (entry.spec.on_lost == OnLost::Rerun).then(|| self.lost_after - margin),
+            cut_off_after: cut_off_after(lost_after, entry.spec.on_lost),
         };
         let age = self.contact_at.map_or(Duration::ZERO, |at| local.continuous.saturating_sub(at));
         let keeper = Keeper::start(entry.lease, entry.execution, plan, behaviour, age, local);
@@ -588,4 +609,9 @@ impl Daemon {
         truth.note(now, || format!("{} starts {id} as execution {}", host.name, entry.execution));
         host.keepers.insert(id, keeper);
     }
+}
+
+/// After how long without contact a keeper ends its tree.
+fn cut_off_after(lost_after: Duration, on_lost: OnLost) -> Option<Duration> {
+    (on_lost != OnLost::Wait).then(|| lost_after - SELF_FENCE_MARGIN.min(lost_after / 2))
 }

@@ -74,6 +74,15 @@ pub(crate) enum Fault {
     Resume {
         host: usize,
     },
+    /// Another `lost_after` is configured, and the coordinator started anew.
+    LostAfter {
+        lost_after: Duration,
+    },
+    /// No attempt can be laid out.
+    FullDisk {
+        host: usize,
+        time: Duration,
+    },
 }
 
 /// Kinds of faults; a run draws some of them, so that each also meets few others.
@@ -98,6 +107,25 @@ pub(crate) fn plan(
         }
     }
     faults.sort_by_key(|(at, _)| *at);
+    faults
+}
+
+/// Faults that not every run has, by dice of their own: what the others do stays as it was.
+pub(crate) fn plan_more(seed: u64, hosts: usize, until: Duration) -> Vec<(Time, Fault)> {
+    let mut dice = Dice::new(!seed);
+    let mut faults = Vec::new();
+    if dice.percent(50) {
+        return faults;
+    }
+    for _ in 0..dice.below(8) {
+        let at = dice.millis(1_000, u64::try_from(until.as_millis()).unwrap_or(1_001).max(1_001));
+        let fault = if dice.percent(50) {
+            Fault::FullDisk { host: dice.index(hosts), time: dice.seconds(1, 400) }
+        } else {
+            Fault::LostAfter { lost_after: Duration::from_secs([91, 120, 300, 900][dice.index(4)]) }
+        };
+        faults.push((at, fault));
+    }
     faults
 }
 

@@ -45,10 +45,27 @@ pub(crate) struct Host {
     pub(crate) keepers: BTreeMap<AttemptId, Keeper>,
     pub(crate) daemon: Option<Daemon>,
     pub(crate) daemon_at: Time,
+    /// Trees whose keepers died, until somebody ends them.
+    pub(crate) orphans: BTreeMap<AttemptId, Orphan>,
+    /// Its disk has no room for another attempt.
+    pub(crate) full_until: Time,
     /// SIGSTOP for the daemon; its keepers go on.
     pub(crate) stopped_until: Time,
     boots: u128,
+    /// Of them, those before it was last switched on.
+    boots_before_power: u128,
 }
+
+/// A tree whose keeper has died.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Orphan {
+    pub(crate) execution: u64,
+    /// When its guardian has ended it.
+    pub(crate) until: Time,
+}
+
+/// How long a guardian may take to end a tree: until it is scheduled, and until the kernel is done.
+const GUARDIAN_TAKES_MILLIS_MAX: u64 = 10_000;
 
 impl Host {
     pub(crate) fn new(index: usize, slots: u32, clocks: Clocks) -> Self {
@@ -65,8 +82,11 @@ impl Host {
             keepers: BTreeMap::new(),
             daemon: None,
             daemon_at: Time::ZERO,
+            orphans: BTreeMap::new(),
+            full_until: Time::ZERO,
             stopped_until: Time::ZERO,
             boots: 0,
+            boots_before_power: 0,
         }
     }
 
@@ -163,14 +183,23 @@ impl Host {
 
     fn start_daemon(&mut self, now: Time, truth: &mut Truth) {
         self.boots += 1;
-        let uuid = (self.index as u128) << 64 | 0x8000_0000_0000_0000 | self.boots;
-        let boot = BootId::from_uuid(uuid::Uuid::from_u128(uuid));
+        let boot = self.boot(self.boots);
         truth.note(now, || {
             format!("{} starts its daemon, {} attempts in its spool", self.name, self.spool.len())
         });
         let mut daemon = Daemon::new(boot, now);
         daemon.take_up(self);
         self.daemon = Some(daemon);
+    }
+
+    fn boot(&self, number: u128) -> BootId {
+        let uuid = (self.index as u128) << 64 | 0x8000_0000_0000_0000 | number;
+        BootId::from_uuid(uuid::Uuid::from_u128(uuid))
+    }
+
+    /// Starts of its daemon since it was switched on, but for the present one.
+    pub(crate) fn earlier(&self) -> Vec<BootId> {
+        (self.boots_before_power + 1..self.boots).rev().map(|number| self.boot(number)).collect()
     }
 
     /// The daemon dies; its keepers go on.
@@ -181,7 +210,7 @@ impl Host {
         self.daemon_at = now + down;
     }
 
-    /// A keeper dies, and its tree with it soon after; its daemon has to find out.
+    /// A keeper dies. Its tree lives until its guardian has ended it, or its daemon, which has to find out.
     pub(crate) fn kill_keeper(&mut self, now: Time, truth: &mut Truth) -> bool {
         let Some(id) = self.keepers.keys().next().copied() else { return false };
         let local = self.local(now);
@@ -190,6 +219,10 @@ impl Host {
         {
             entry.log_length = keeper.log_length(local);
             entry.is_unwatched = true;
+            if keeper.runs() {
+                let until = now + truth.dice.millis(0, GUARDIAN_TAKES_MILLIS_MAX);
+                self.orphans.insert(id, Orphan { execution: keeper.execution, until });
+            }
         }
         truth.note(now, || format!("{} lost the keeper of {id}", self.name));
         true
@@ -206,6 +239,8 @@ impl Host {
                 entry.is_unwatched = true;
             }
         }
+        self.orphans.clear();
+        self.boots_before_power = self.boots;
         self.power = Power::Off { until: now + down };
     }
 
@@ -229,8 +264,9 @@ impl Host {
         };
     }
 
-    /// An attempt without a keeper has no process any more, and how it ended is not known.
+    /// An attempt without a keeper has no process any more when its daemon is done with it, and how it ended is not known.
     pub(crate) fn conclude(&mut self, id: AttemptId) {
+        self.orphans.remove(&id);
         if let Some(entry) = self.spool.get_mut(&id) {
             entry.is_unwatched = false;
             let ending =

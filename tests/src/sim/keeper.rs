@@ -60,7 +60,7 @@ impl Keeper {
         now: Now,
     ) -> Self {
         let mut supervisor = Supervisor::new(plan, now);
-        supervisor.handle(now, Input::Contact { age: contact_age });
+        supervisor.handle(now, Input::Contact { age: contact_age, cut_off_after: None });
         supervisor.handle(now, Input::Started);
         let process = Process {
             alive: true,
@@ -109,8 +109,8 @@ impl Keeper {
         self.outcome.take()
     }
 
-    pub(crate) fn contact(&mut self, now: Now, age: Duration) {
-        self.give(now, Input::Contact { age });
+    pub(crate) fn contact(&mut self, now: Now, age: Duration, cut_off_after: Option<Duration>) {
+        self.give(now, Input::Contact { age, cut_off_after });
     }
 
     pub(crate) fn act(&mut self, now: Now, acted: Acted) {

@@ -50,6 +50,11 @@ fn on_first(fault: impl Fn(usize) -> Fault) -> Vec<Fault> {
     vec![fault(0)]
 }
 
+/// Nothing goes wrong where something else would be the next to.
+const fn pause() -> Fault {
+    Fault::WallJump { millis: 0 }
+}
+
 /// What round trips, the commit of a registration and clocks that are half a percent apart add up to.
 const SLACK: Duration = Duration::from_secs(10);
 
@@ -136,6 +141,47 @@ fn a_machine_that_loses_power_or_sleeps_past_its_lease_costs_attempts_and_no_job
 #[test]
 fn a_keeper_that_is_killed_costs_its_attempt() {
     costs_attempts(&staged(|_| on_first(|host| Fault::KeeperKill { host })));
+}
+
+#[test]
+fn a_keeper_that_is_killed_while_its_daemon_is_away_leaves_no_tree_behind() {
+    costs_attempts(&staged(|lost_after| {
+        let mut faults = on_first(|host| Fault::DaemonCrash { host, down: lost_after * 3 });
+        faults.extend((0..3).flat_map(|_| on_first(|host| Fault::KeeperKill { host })));
+        faults
+    }));
+}
+
+#[test]
+fn attempts_live_as_long_as_their_workers_were_ever_told() {
+    let shorter = Fault::LostAfter { lost_after: Duration::from_secs(91) };
+    // Shortened while a daemon stands still, so that nobody tells its keepers.
+    costs_attempts(&staged(|lost_after| {
+        let mut faults = on_first(|host| Fault::DaemonStop { host, time: lost_after * 2 });
+        faults.push(shorter.clone());
+        faults
+    }));
+    // Lengthened before that, beyond the time at which everything is well again.
+    costs_nothing(&staged(|_| {
+        let lost_after = Duration::from_secs(7_200);
+        let mut faults = vec![Fault::LostAfter { lost_after }, pause(), pause(), pause(), pause()];
+        faults.extend(on_first(|host| Fault::DaemonStop { host, time: lost_after }));
+        faults.push(shorter.clone());
+        faults
+    }));
+    costs_nothing(&staged(|lost_after| {
+        let longer = lost_after * 3;
+        let mut faults = vec![Fault::LostAfter { lost_after: longer }, pause(), pause(), pause(), pause()];
+        let time = longer - AWAY_MARGIN;
+        faults.extend(on_first(|host| Fault::Stall { host, up: time, down: time }));
+        faults
+    }));
+}
+
+#[test]
+fn a_worker_without_room_costs_no_job() {
+    let counts = staged(|lost_after| on_first(|host| Fault::FullDisk { host, time: lost_after }));
+    assert!(counts.losses > 0, "{counts:?}");
 }
 
 #[test]

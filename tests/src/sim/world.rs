@@ -70,6 +70,8 @@ impl World {
         }
         let heal_at = lost_after * 3 + Duration::from_secs(600);
         let mut faults = faults::plan(&mut dice, count, heal_at, lost_after);
+        faults.extend(faults::plan_more(options.seed, count, heal_at));
+        faults.sort_by_key(|(at, _)| *at);
         if options.is_calm {
             faults.clear();
         }
@@ -276,6 +278,11 @@ impl World {
             Fault::WallJump { millis } => self.coordinator.wall_offset_ms += millis,
             Fault::Drain { host, deadline } => self.drain(host, true, deadline),
             Fault::Resume { host } => self.drain(host, false, None),
+            Fault::LostAfter { lost_after } => {
+                self.coordinator.config.lost_after = lost_after;
+                self.coordinator.crash(now, truth, Duration::from_secs(1), true);
+            }
+            Fault::FullDisk { host, time } => self.hosts[host].full_until = now + time,
         }
     }
 
@@ -300,6 +307,7 @@ impl World {
         for host in &mut self.hosts {
             host.wake_up(now);
             host.stopped_until = now;
+            host.full_until = now;
             host.daemon_at = host.daemon_at.min(now);
             if let Some(daemon) = &mut host.daemon {
                 daemon.be_moody(false);
@@ -339,6 +347,11 @@ impl World {
 
     fn check(&mut self) {
         let mut running: BTreeMap<JobId, (usize, u64)> = BTreeMap::new();
+        let orphans = self.hosts.iter().filter(|host| host.is_on()).flat_map(|host| {
+            let living = host.orphans.iter().filter(|(_, orphan)| orphan.until > self.now);
+            living.map(|(id, orphan)| (id.job, (host.index, orphan.execution)))
+        });
+        running.extend(orphans);
         for host in self.hosts.iter().filter(|host| host.is_on()) {
             let mut used = BTreeMap::new();
             for keeper in host.keepers.values() {
