@@ -72,6 +72,8 @@ pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> R
             "there is no home directory to keep records in; name one by --data-dir",
         ));
     }
+    // What it starts (git) runs in other directories.
+    config.data_dir = std::path::absolute(&config.data_dir).unwrap_or(config.data_dir);
     Ok(config)
 }
 
@@ -81,4 +83,19 @@ pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> R
 /// When the file can't be read, or there is no such place.
 pub(crate) fn data_directory(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<PathBuf, Failure> {
     Ok(configuration(file, data_dir)?.data_dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::configuration;
+    use std::path::Path;
+
+    #[test]
+    fn a_data_directory_is_absolute_however_it_is_named() {
+        let config = configuration(None, Some("data".into())).expect("it is named");
+        let here = std::env::current_dir().expect("there is one");
+        assert_eq!(config.data_dir, here.join("data"));
+        let config = configuration(None, Some("/var/data".into())).expect("it is named");
+        assert_eq!(config.data_dir, Path::new("/var/data"));
+    }
 }

@@ -3,6 +3,9 @@
 use crate::bad_peers::register;
 use buildpool_tests::{Finished, Peer, Pool, PoolBuilder, Workload, wait_for, wait_until};
 use serde_json::json;
+use std::fs::File;
+use std::io::Read;
+use std::process::Command;
 use std::time::Duration;
 
 fn detached(pool: &Pool) -> Finished {
@@ -88,14 +91,40 @@ fn a_worker_without_room_holds_its_job_back_and_goes_on_by_itself() {
     job.wait_for_bytes(200_000);
     pool.disk().unwrap().fill();
     let second = workload.submit(&pool, 1_000, Duration::ZERO, &[]);
-    wait_until("the second is with the worker", || pool.job(&second.id)["state"] != "queued");
+    // What could not be laid out waits, says for what, and can be cancelled.
+    let waits = |id: &str| {
+        let reason = pool.job(id)["waiting"]["reason"].as_str().unwrap_or_default().to_owned();
+        reason.contains("quarantined")
+    };
+    wait_until("the second waits for its worker", || waits(&second.id));
+    let workers = pool.buildpool(&["workers", "--json"]).expect(0).json();
+    let reason = workers[0]["quarantined"].as_str().unwrap();
+    assert!(reason.contains("No space left"), "{workers:#}");
+    let third = detached(&pool).expect(0).out().trim().to_owned();
+    pool.buildpool(&["cancel", &third]).expect(0);
+    wait_until("the third is cancelled", || pool.job(&third)["verdict"] == "cancelled");
     assert_eq!(pool.job(&job.id)["state"], "running");
     pool.disk().unwrap().empty();
-    job.wait(&pool);
-    job.check(&pool);
-    // What could not even be started is the pool's fault and said so, or it ran.
-    let result = second.wait(&pool);
-    if result["verdict"] != "passed" {
-        assert!(matches!(result["verdict"].as_str(), Some("lost" | "rejected")), "{result:#}");
-    }
+    workload.wait(&pool);
+    workload.check(&pool);
+    assert_eq!((job.starts().len(), second.starts().len()), (1, 1));
+}
+
+#[test]
+fn a_job_that_one_worker_has_no_room_for_runs_on_another_one() {
+    let builder = PoolBuilder::default().worker(&["--slots", "1"]).worker(&["--slots", "1"]);
+    let Some(pool) = builder.small_disk("w0", 8 << 20).start_on_disk() else { return };
+    let git = Command::new("git").args(["init", "-q"]).current_dir(pool.place().work()).status().unwrap();
+    assert!(git.success());
+    let mut large = vec![0; 12 << 20];
+    File::open("/dev/urandom").unwrap().read_exact(&mut large).unwrap();
+    std::fs::write(pool.place().file("large"), large).unwrap();
+    // Both are free: by its name the one without room is asked first.
+    let asked = pool.buildpool(&["run", "--output", "json", "--", "wc", "-c", "large"]).expect(0);
+    let shown = asked.json();
+    assert_eq!((&shown["verdict"], &shown["worker"]), (&"passed".into(), &"w1".into()), "{shown:#}");
+    assert_eq!(shown["attempt"], 2, "{shown:#}");
+    let parts = std::fs::read_dir(pool.data("w0").join("projects")).into_iter().flatten().flatten();
+    let parts = parts.filter_map(|project| std::fs::read_dir(project.path().join("incoming")).ok());
+    assert_eq!(parts.flatten().count(), 0, "what came of it takes no room");
 }

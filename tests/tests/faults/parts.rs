@@ -57,7 +57,7 @@ fn a_worker_daemon_that_is_killed_finds_its_job_again() {
     pool.kill_worker(0);
     wait_until("the pool notices", || pool.job(&job.id)["connected"] == false);
     pool.start_worker(0);
-    assert_eq!(keeper_of(&job.id).unwrap_or(keeper), keeper, "the same keeper goes on");
+    assert_eq!(keeper_of(&job.id), Some(keeper), "the same keeper goes on");
     workload.wait(&pool);
     workload.check(&pool);
     assert_eq!(job.starts(), ["1"]);
@@ -78,6 +78,21 @@ fn a_keeper_and_its_daemon_are_killed_together() {
     let keeper = keeper(&job);
     pool.kill_worker(0);
     signal(keeper, Signal::SIGKILL);
+    pool.start_worker(0);
+    workload.wait(&pool);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["1", "2"]);
+}
+
+/// Its machine may be away for long: nobody comes to look after the tree.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_tree_does_not_outlive_its_keeper_when_no_daemon_is_left() {
+    let (mut pool, workload, job) = begin(&[]);
+    let keeper = keeper(&job);
+    pool.kill_worker(0);
+    signal(keeper, Signal::SIGKILL);
+    wait_until("the tree is gone", || processes_of(&job.id).is_empty());
     pool.start_worker(0);
     workload.wait(&pool);
     workload.check(&pool);

@@ -4,6 +4,8 @@ use buildpool_tests::Pool;
 use std::path::Path;
 
 const SECRET: &str = "s3cret/Wort mit+Zeichen=?&";
+/// Longer than a line of base64.
+const LONG: &str = "Ein (langes) Wort, das keine Zeile fasst: 0123456789 abcdefghij klmnopqrstuvwxyz! ~*'/";
 
 /// Every file below a directory, and what is in it.
 fn each_file(directory: &Path, see: &mut impl FnMut(&Path, &[u8])) {
@@ -20,7 +22,7 @@ fn each_file(directory: &Path, see: &mut impl FnMut(&Path, &[u8])) {
 
 /// Writes a text whole and cut at every byte, plain, in base64 at each shift, and in percent form.
 const WRITER: &str = r#"
-import base64, os, sys, time, urllib.parse
+import base64, os, subprocess, time, urllib.parse
 value = os.environ["WORD"].encode()
 def cut(fd, text):
     for at in range(len(text) + 1):
@@ -34,6 +36,15 @@ forms += [base64.urlsafe_b64encode(b"-" * shift + value + b"after") for shift in
 for form in forms:
     cut(1, form)
     cut(2, form)
+long = os.environ["LONG"].encode()
+lines = subprocess.run(["base64"], input=long, stdout=subprocess.PIPE, check=True).stdout
+forms = [long, lines, lines.replace(b"\n", b"\r\n"), lines.replace(b"\n", b"\n    "),
+         urllib.parse.quote(long, safe="!'()*~").encode(), urllib.parse.quote(long, safe=";,/?:@&=+$#!'()*~").encode()]
+for form in forms:
+    for at in range(0, len(form), 7):
+        os.write(1, b"<" + form[:at])
+        time.sleep(0.002)
+        os.write(1, form[at:] + b">\n")
 with open("kept", "w") as file:
     file.write("not the secret")
 "#;
@@ -48,11 +59,14 @@ fn a_secret_is_on_no_disk_of_the_pool_in_no_form_however_it_is_written() {
         "--no-snapshot",
         "--secret",
         "WORD",
+        "--secret",
+        "LONG",
         "--",
         "python3",
         script.to_str().unwrap(),
     ]);
-    let mut running = command.env("WORD", SECRET).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut running =
+        command.env("WORD", SECRET).env("LONG", LONG).stdout(std::process::Stdio::piped()).spawn().unwrap();
     // On the way as well as at the end.
     let mut looks = 0;
     let status = loop {
@@ -72,12 +86,48 @@ fn a_secret_is_on_no_disk_of_the_pool_in_no_form_however_it_is_written() {
         assert!(text.lines().filter(|line| line.contains("***")).count() > 300, "{text}");
     }
     let shown = pool.buildpool(&["job", id, "--json", "--verbosity", "full"]).expect(0);
-    assert!(shown.out().contains("WORD") || !shown.out().is_empty());
+    assert!(shown.json()["stdout"].to_string().contains("***"), "{shown}");
     for form in forms() {
         for bytes in [&logs.stdout, &logs.stderr, &shown.stdout] {
             assert!(!contains(bytes, &form), "{}", String::from_utf8_lossy(&form));
         }
     }
+}
+
+/// What a report says is known to the worker and the coordinator only masked.
+#[test]
+fn a_secret_in_a_report_is_on_no_disk_and_in_no_answer() {
+    let pool = Pool::start(1);
+    let text = r#"printf '<testsuite name="s" tests="1" failures="1"><testcase classname="s" name="t"><failure message="got %s">at %s</failure></testcase></testsuite>' "$LONG" "$LONG" > "$OUT/r.xml"; ln -s "$OUT/r.xml" r.xml; exit 1"#;
+    // The job's own file is its own: it lies where the pool has no say.
+    let out = pool.place().file("out");
+    std::fs::create_dir(&out).unwrap();
+    let out = format!("OUT={}", out.display());
+    let arguments = [
+        "run",
+        "--no-snapshot",
+        "--secret",
+        "LONG",
+        "--report",
+        "r.xml",
+        "--env",
+        &out,
+        "--output",
+        "json",
+        "--",
+        "sh",
+        "-c",
+        text,
+    ];
+    let mut command = pool.command(&arguments);
+    let asked = command.env("LONG", LONG).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let asked = asked.wait_with_output().unwrap();
+    let result = String::from_utf8(asked.stdout).unwrap();
+    assert!(result.contains("got ***"), "the report was read: {result}");
+    for form in forms() {
+        assert!(!contains(result.as_bytes(), &form), "{result}");
+    }
+    no_trace(&pool);
 }
 
 /// The forms that must not be found: digits of base64 that only the value decides.
@@ -95,6 +145,12 @@ fn forms() -> Vec<Vec<u8>> {
     };
     let mut forms = vec![SECRET.into(), percent(false, "").into_bytes()];
     forms.extend([percent(false, "/").into_bytes(), percent(true, "").into_bytes()]);
+    // Of the long one each part, because lines may lie between them.
+    let digits = base64(LONG.as_bytes());
+    forms.extend(digits.chunks_exact(24).map(<[u8]>::to_vec));
+    forms.push(LONG.into());
+    forms.push(LONG.replace(' ', "%20").into());
+    forms.push(b"0123456789%20abcdefghij%20klmnopqrstuvwxyz".to_vec());
     for shift in 0..3 {
         let digits = base64(&[&b"-".repeat(shift)[..], SECRET.as_bytes()].concat());
         // Without the digits that neighbours have a part in.
