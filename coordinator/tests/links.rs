@@ -80,6 +80,7 @@ impl Pool {
             protocol: VersionRange::ours(),
             worker,
             boot,
+            earlier: Vec::new(),
             name: "mac-1".into(),
             version: "0".into(),
             slots: 2,

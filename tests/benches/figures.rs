@@ -278,6 +278,7 @@ async fn register(pool: &Pool, number: u32) -> impl Sized + use<> {
         protocol: VersionRange::ours(),
         worker: WorkerId::from_uuid(uuid::Uuid::now_v7()),
         boot: BootId::from_uuid(uuid::Uuid::now_v7()),
+        earlier: Vec::new(),
         name: format!("idle-{number}"),
         version: "0".into(),
         slots: 2,

@@ -171,6 +171,7 @@ async fn register(
         protocol: VersionRange::ours(),
         worker: WorkerId::from_uuid(worker),
         boot: BootId::from_uuid(boot),
+        earlier: Vec::new(),
         name: format!("herd-{number}"),
         version: "0".into(),
         slots: 1,

@@ -39,6 +39,7 @@ impl Scene {
                 protocol: VersionRange::ours(),
                 worker: WorkerId::from_uuid(Uuid::from_u128(number)),
                 boot: BootId::from_uuid(Uuid::from_u128(number)),
+                earlier: Vec::new(),
                 name: format!("mini-{number}"),
                 version: String::new(),
                 slots: 4,
