@@ -110,7 +110,7 @@ pub enum HeldState {
 pub struct Condition {
     /// It takes no more jobs, by its own decision.
     pub draining: bool,
-    /// Processes that it could not end: it takes no more jobs until they are gone.
+    /// Why it takes no jobs: processes that it could not end, or files of its own that are not where they were.
     pub quarantined: Option<String>,
     /// Free space where spools and workspaces are, in bytes.
     pub disk_free_bytes: Option<u64>,

@@ -1,6 +1,7 @@
 //! What a worker is told: by a file, by flags over it.
 
 use crate::isolation::Isolation;
+use crate::isolation::hidden::directory_of;
 use crate::isolation::users::{self, JobUser, barrier};
 use crate::limits::CONFIG_BYTES_MAX;
 use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
@@ -51,8 +52,10 @@ pub struct Config {
     pub isolation: Isolation,
     /// With [`Isolation::User`], the users that jobs run as: one a slot.
     pub job_users: Vec<String>,
-    /// Files and directories beside the data directory that isolated jobs don't see: what holds the token, and what the
-    /// configuration names.
+    /// Files that may hold the token, the one that does first: the token's own and the configuration. Isolated jobs don't see
+    /// their directories.
+    pub secret_files: Vec<PathBuf>,
+    /// Other files and directories beside the data directory that isolated jobs don't see.
     pub hidden: Vec<PathBuf>,
     /// What starts a keeper: a program and its first arguments.
     pub keeper_command: Vec<OsString>,
@@ -141,6 +144,7 @@ impl Config {
             drain_deadline: None,
             isolation: Isolation::default(),
             job_users: Vec::new(),
+            secret_files: Vec::new(),
             hidden: Vec::new(),
             keeper_command: Vec::new(),
             protocol: VersionRange::ours(),
@@ -168,8 +172,7 @@ impl Config {
             }
             other => other,
         })?;
-        // It may hold the token.
-        config.hidden.push(place);
+        config.secret_files.push(place);
         Ok(config)
     }
 
@@ -181,7 +184,7 @@ impl Config {
         let file: File = toml::from_str(text)
             .map_err(|error| ConfigError::Malformed { path: None, reason: error.to_string() })?;
         let token_file = file.token_file.map(|path| directory.join(path));
-        let mut hidden = Vec::new();
+        let (mut hidden, mut secret_files) = (Vec::new(), Vec::new());
         for path in file.hidden {
             hidden.push(resolved(&directory.join(path))?);
         }
@@ -194,7 +197,7 @@ impl Config {
             }
             (Some(token), None) => Some(token),
             (None, Some(path)) => {
-                hidden.push(resolved(&path)?);
+                secret_files.push(resolved(&path)?);
                 let token =
                     fs::read_to_string(&path).map_err(|source| ConfigError::Unreadable { path, source })?;
                 Some(token.trim().to_owned())
@@ -215,6 +218,7 @@ impl Config {
             drain_deadline: file.drain_deadline_secs.map(Duration::from_secs),
             isolation: file.isolation,
             job_users: file.job_users,
+            secret_files,
             hidden,
             ..Self::new(file.coordinator, file.data_dir.map(|path| directory.join(path)).unwrap_or_default())
         })
@@ -257,6 +261,7 @@ impl Config {
     /// Where jobs run as other users: whether that is possible and keeps from them what it should.
     fn check_isolation(&self) -> Result<(), ConfigError> {
         let invalid = |field, reason: String| Err(ConfigError::Invalid { field, reason });
+        self.covered()?;
         if self.isolation != Isolation::User {
             if self.job_users.is_empty() {
                 return Ok(());
@@ -281,11 +286,33 @@ impl Config {
             return invalid("data_dir", reason);
         }
         let is_open = |path: &&PathBuf| path.metadata().is_ok_and(|metadata| metadata.mode() & 0o077 != 0);
-        if let Some(open) = self.hidden.iter().find(is_open) {
+        if let Some(open) = self.secret_files.iter().chain(&self.hidden).find(is_open) {
             let reason = format!("jobs could read {0}; `chmod go= {0}`", open.display());
             return invalid("hidden", reason);
         }
         self.users().map(|_| ())
+    }
+
+    /// What isolated jobs don't see beside the data directory.
+    ///
+    /// # Errors
+    /// When a file that may hold the token lies in a directory that jobs need.
+    pub fn covered(&self) -> Result<Vec<PathBuf>, ConfigError> {
+        if !self.isolation.hides_paths() {
+            return Ok(Vec::new());
+        }
+        let mut covered = self.hidden.clone();
+        for file in &self.secret_files {
+            covered.push(directory_of(file).map_err(|directory| ConfigError::Invalid {
+                field: "isolation",
+                reason: format!(
+                    "{} would hide all of {} from jobs; put it into a directory of its own",
+                    file.display(),
+                    directory.display()
+                ),
+            })?);
+        }
+        Ok(covered)
     }
 
     /// The users that jobs run as; none where they run as the worker's.
@@ -455,7 +482,8 @@ mod tests {
         std::os::unix::fs::symlink(&file, &linked).expect("linked");
         let config = Config::from_file(&linked).expect("valid");
         assert_eq!(config.token.as_deref(), Some("bp_1_secret"));
-        assert_eq!(config.hidden, [etc.join("keys"), etc.join("keys/token"), file.clone()]);
+        assert_eq!(config.hidden, [etc.join("keys")]);
+        assert_eq!(config.secret_files, [etc.join("keys/token"), file.clone()]);
         std::fs::write(&file, "hidden = [\"kyes\"]\n").expect("written");
         let error = Config::from_file(&file).expect_err("it is not there").to_string();
         assert!(error.contains("etc/kyes can't be found, so it can't be hidden"), "{error}");

@@ -2,6 +2,7 @@
 
 use buildpool_tests::{Finished, Place, Pool, PoolBuilder};
 use serde_json::Value;
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -51,6 +52,24 @@ fn a_pool_behind_tls_is_well_from_all_three_ends() {
     let reach = check(&refused, "reach");
     assert!(reach["text"].as_str().unwrap().contains("not the one that the token vouches for"), "{refused}");
     assert!(reach["remedy"].as_str().unwrap().contains("new tokens"), "{refused}");
+}
+
+#[test]
+fn of_a_worker_s_files_only_the_one_with_the_token_has_to_be_its_owner_s() {
+    let place = Place::new();
+    let directory = place.home();
+    let (config, token) = (directory.join("worker.toml"), directory.join("worker.token"));
+    let warns = |text: &str| {
+        std::fs::write(&config, format!("coordinator = \"ws://127.0.0.1:1\"\ndata_dir = \"d\"\n{text}\n"))
+            .unwrap();
+        std::fs::set_permissions(&config, Permissions::from_mode(0o644)).unwrap();
+        let done = place.buildpool(&["doctor", "--worker", config.to_str().unwrap()]);
+        done.out().contains("worker.toml, which may hold a token")
+    };
+    std::fs::write(&token, UNKNOWN).unwrap();
+    std::fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+    assert!(!warns("token_file = \"worker.token\""));
+    assert!(warns(&format!("token = \"{UNKNOWN}\"")));
 }
 
 #[test]

@@ -215,3 +215,113 @@ fn an_isolated_job_reads_neither_the_token_nor_other_jobs_nor_the_worker() {
     pool.buildpool(&["run", "--no-snapshot", "--", "no-such-program"]).expect(127);
     assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"], true);
 }
+
+/// A pool whose one worker isolates its jobs by bubblewrap and is configured as `install worker --write --join` does it; the
+/// directory of its configuration.
+fn with_a_token_file() -> Option<(Pool, std::path::PathBuf)> {
+    if !has_bubblewrap() {
+        return None;
+    }
+    let mut pool = PoolBuilder::default().start();
+    let directory = pool.place().home().join(".config/buildpool");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("worker.token"), pool.worker_token()).unwrap();
+    let config = directory.join("worker.toml");
+    std::fs::write(&config, "token_file = \"worker.token\"\n").unwrap();
+    let words = ["--isolation", "bubblewrap", "--slots", "2", "--config", config.to_str().unwrap()];
+    pool.add_worker(words.map(str::to_owned).to_vec());
+    pool.wait_for_workers();
+    Some((pool, directory))
+}
+
+#[test]
+fn no_directory_on_the_way_to_what_is_hidden_can_be_renamed_from_a_job() {
+    let Some((pool, config)) = with_a_token_file() else { return };
+    let data = pool.data("w0");
+    let id = std::fs::read_to_string(data.join("worker-id")).unwrap();
+    let top = pool.place().home().parent().unwrap().to_owned();
+    // A job beside the others whose files are what they are after.
+    let go = top.join("go");
+    let victim =
+        format!("echo VICTIM > mine; echo runs; while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let victim = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &victim]).expect(0);
+    let victim = victim.out().trim().to_owned();
+    wait_until("it runs", || pool.buildpool(&["logs", &victim]).out().contains("runs"));
+    let ways = [&config, &data].into_iter().flat_map(|hidden| hidden.ancestors());
+    let ways: Vec<_> = ways.filter(|way| way.starts_with(&top)).collect();
+    assert!(ways.len() > 4, "{ways:?}");
+    for way in ways {
+        let attack = format!("mv -T {0} {0}.moved", way.display());
+        let done = pool.shell(&attack);
+        assert!(done.code() != 0 && way.exists(), "{attack}: {done}");
+    }
+    let look = r"-name worker-id -o -name worker.token -o -name worker.toml -o -name mine";
+    let look = format!("find {} {look} | while read file; do cat $file; done", top.display());
+    let found = pool.shell(&look);
+    for secret in [pool.worker_token(), id.trim(), "VICTIM\n"] {
+        assert!(!found.out().contains(secret), "{secret}");
+    }
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(pool.wait_for_state(&victim, "done")["verdict"], "passed");
+}
+
+#[test]
+fn a_token_that_is_replaced_does_not_show_itself_to_a_job_that_runs() {
+    let Some((pool, config)) = with_a_token_file() else { return };
+    let (begun, go) = (pool.place().home().join("begun"), pool.place().home().join("go"));
+    let text = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.05; done; cat {2}/* {2}/worker.token",
+        begun.display(),
+        go.display(),
+        config.display()
+    );
+    let job = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
+    wait_until("it runs", || begun.exists());
+    // As a rotation does it: beside its place, and moved there.
+    for name in ["worker.token", "worker.toml"] {
+        let beside = config.join("new");
+        std::fs::copy(config.join(name), &beside).unwrap();
+        std::fs::rename(&beside, config.join(name)).unwrap();
+    }
+    std::fs::write(&go, "").unwrap();
+    let job = job.out().trim().to_owned();
+    assert_eq!(pool.wait_for_state(&job, "done")["verdict"], "failed", "there is nothing to read");
+    let log = pool.buildpool(&["logs", &job]).out();
+    assert!(!log.contains(pool.worker_token()) && !log.contains("token_file"), "{log}");
+    pool.shell("true").expect(0);
+}
+
+#[test]
+fn a_worker_whose_data_directory_went_away_takes_no_job_until_it_is_back() {
+    let pool = PoolBuilder::default().worker(&[]).start();
+    pool.shell("true").expect(0);
+    let (data, moved) = (pool.data("w0"), pool.place().home().join("moved"));
+    std::fs::rename(&data, &moved).unwrap();
+    let job = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "true"]).expect(0);
+    let job = job.out().trim().to_owned();
+    let quarantined = || pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["quarantined"].clone();
+    wait_until("it says so", || {
+        quarantined().as_str().is_some_and(|why| why.contains("can't be found any more"))
+    });
+    assert_eq!(pool.job(&job)["state"], "queued");
+    std::fs::rename(&moved, &data).unwrap();
+    assert_eq!(pool.wait_for_state(&job, "done")["verdict"], "passed");
+}
+
+#[test]
+fn a_configuration_that_can_t_be_hidden_without_what_jobs_need_is_refused() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "coordinator = \"ws://127.0.0.1:1\"\ntoken = \"x\"\n").unwrap();
+    let place = buildpool_tests::Place::new();
+    let data = place.home().join("data");
+    let words =
+        ["worker", "--isolation", "bubblewrap", "--config", file.path().to_str().unwrap(), "--data-dir"];
+    let refused = place.buildpool(&[&words[..], &[data.to_str().unwrap()]].concat()).expect(2);
+    assert!(
+        refused.err().contains("would hide all of") && refused.err().contains("directory of its own"),
+        "{refused}"
+    );
+}

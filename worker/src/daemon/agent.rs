@@ -9,6 +9,7 @@ use super::shutdown::Shutdown;
 use super::survivors::Survivors;
 use crate::config::Config;
 use crate::environment;
+use crate::isolation::hidden::Hidden;
 use crate::isolation::users::JobUser;
 use crate::limits::{LAST_WORDS, REPORT_SETTLE, STALLED_AFTER, TIDY_EVERY};
 use crate::link::outbox::Outbox;
@@ -39,6 +40,8 @@ pub(super) struct Agent {
     pub(super) environment: BTreeMap<String, String>,
     /// The program that isolates jobs.
     pub(super) sandbox: PathBuf,
+    /// What jobs don't see, which must be where it was.
+    pub(super) hidden: Hidden,
     /// Whom jobs run as, each one at a time; nobody where they run as the worker's user.
     pub(super) users: Arc<[JobUser]>,
     pub(super) work: JoinSet<Event>,
@@ -83,7 +86,7 @@ pub(super) struct Link {
 pub(super) struct Told {
     states: Vec<(Lease, HeldState)>,
     is_draining: bool,
-    is_quarantined: bool,
+    quarantine: Option<String>,
 }
 
 impl Agent {
@@ -93,6 +96,7 @@ impl Agent {
         outbox: Arc<Outbox>,
         files: Files,
         users: Vec<JobUser>,
+        hidden: Hidden,
         events: mpsc::Sender<Event>,
     ) -> Self {
         let keepers = Keepers::new(config.keeper_command.clone(), events);
@@ -102,6 +106,7 @@ impl Agent {
             sandbox: config.isolation.program(std::env::var_os("PATH").as_deref()).unwrap_or_default(),
             users: users.into(),
             survivors: Survivors::open(home.directory()),
+            hidden,
             config: Arc::new(config),
             home: Arc::new(home),
             outbox,
@@ -161,6 +166,7 @@ impl Agent {
         self.attempts.values().map(Attempt::held).collect()
     }
 
+    /// Why it must take no job now, if something is wrong.
     pub(super) fn condition(&self) -> Condition {
         Condition {
             draining: self.is_draining,
@@ -173,7 +179,7 @@ impl Agent {
     /// Why it takes no jobs, if it takes none.
     pub(super) fn quarantine(&self) -> Option<String> {
         let lack = self.lack.as_ref().map(|(reason, _)| format!("it could not lay out a job: {reason}"));
-        self.survivors.reason().or(lack)
+        self.survivors.reason().or(lack).or_else(|| self.hidden.check().err())
     }
 
     pub(super) fn changed(&mut self) {
@@ -203,6 +209,7 @@ impl Agent {
         let Some(link) = &self.link else { return };
         if now >= link.report_at {
             self.survivors.look();
+            self.outbox.try_unreadable();
             self.send_again_what_stalled(now);
             self.report();
         } else if link.settle_at.is_some_and(|at| now >= at) {
@@ -235,7 +242,7 @@ impl Agent {
         Told {
             states: told.map(|(_, attempt)| (attempt.lease, attempt.state())).collect(),
             is_draining: self.is_draining,
-            is_quarantined: self.quarantine().is_some(),
+            quarantine: self.quarantine(),
         }
     }
 

@@ -29,6 +29,7 @@ pub use home::HomeError;
 pub use shutdown::{Shutdown, ShutdownHandle, Wish};
 
 use crate::config::{Config, ConfigError};
+use crate::isolation::hidden::Hidden;
 use crate::limits::{CONTROL_QUEUE, EVENT_QUEUE};
 use crate::link::backoff::Backoff;
 use crate::link::connect::{ConnectError, Dialler, DiallerError};
@@ -105,13 +106,17 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
         config.keeper_command = vec![own.into(), crate::keeper::SUBCOMMAND.into()];
     }
     let home = Home::take(&config.data_dir).map_err(WorkerError::Home)?;
+    let covered = config.covered().map_err(WorkerError::Config)?;
+    let own = [home.directory().to_owned()].into_iter().chain(home.sockets_elsewhere());
+    let hidden = Hidden::find(own.chain(covered))
+        .map_err(|(path, source)| WorkerError::Home(HomeError::Io { path, source }))?;
     let outbox = Arc::new(Outbox::default());
     let transfers = Arc::new(Transfers::default());
     let workspaces = Workspaces::open(home.directory()).map_err(WorkerError::Workspaces)?;
     let workspaces = if users.is_empty() { workspaces } else { workspaces.linking_objects() };
     let (events, incoming) = mpsc::channel(EVENT_QUEUE);
     let files = Files { workspaces, transfers: Arc::clone(&transfers) };
-    let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, users, events.clone());
+    let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, users, hidden, events.clone());
     agent.begin().map_err(WorkerError::Startup)?;
     tokio::select! {
         () = agent.run(incoming, shutdown) => Ok(()),

@@ -163,6 +163,7 @@ impl Agent {
             return self.decline(lease, "the worker is draining");
         }
         if let Some(reason) = self.quarantine() {
+            self.changed();
             return self.decline(lease, &reason);
         }
         if live >= self.config.slots as usize {

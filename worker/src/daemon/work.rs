@@ -31,16 +31,18 @@ impl Agent {
                     StartFailure::Workspace { reason: "it was ended before it started".into() },
                 );
             }
+            Ok(_) if self.hidden.check().is_err() => {
+                let reason = self.quarantine().unwrap_or_default();
+                self.never_start(id, StartFailure::Resources { reason });
+                self.changed();
+            }
             Ok(arranged) => {
                 let grace = attempt.spec.grace.unwrap_or(GRACE);
                 let (cut_off_after, cut_off_grace) =
                     cut_off(self.lost_after.unwrap_or(LOST_AFTER), attempt.spec.on_lost, grace);
                 let now = Now::read().continuous;
-                let mut hidden = self.config.hidden.clone();
-                hidden.extend(self.home.sockets_elsewhere());
                 let reach = Reach {
-                    data_directory: self.home.directory(),
-                    hidden: &hidden,
+                    hidden: &self.hidden,
                     own: &arranged.own,
                     readable: &arranged.readable,
                     directory: &arranged.directory,

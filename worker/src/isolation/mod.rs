@@ -5,8 +5,10 @@
 
 pub mod as_user;
 pub mod doors;
+pub mod hidden;
 pub mod users;
 
+use self::hidden::Hidden;
 use self::users::JobUser;
 use serde::Deserialize;
 use std::ffi::OsStr;
@@ -43,10 +45,8 @@ const ALL: [Isolation; 4] = [Isolation::None, Isolation::Bubblewrap, Isolation::
 /// What a job may and may not see.
 #[derive(Debug)]
 pub struct Reach<'a> {
-    /// The worker's data directory.
-    pub data_directory: &'a Path,
-    /// Other files and directories that are hidden.
-    pub hidden: &'a [PathBuf],
+    /// What it must not see: the worker's data directory and other places.
+    pub hidden: &'a Hidden,
     /// What the job has of the data directory, and its own directory wherever that is.
     pub own: &'a [PathBuf],
     /// What it may read of the data directory and not write.
@@ -78,6 +78,11 @@ impl Isolation {
         };
         let exec = EXEC.into_iter().map(str::to_owned);
         before.into_iter().chain(exec).chain(argv).collect()
+    }
+
+    /// Whether jobs are kept from places by their paths.
+    pub const fn hides_paths(self) -> bool {
+        matches!(self, Self::Bubblewrap | Self::SandboxExec)
     }
 
     /// Whether the job's variables are handed over inside, by [`VARIABLES_FD`].
@@ -127,33 +132,57 @@ impl FromStr for Isolation {
     }
 }
 
-/// Order matters: a later mount lies over an earlier one.
+/// What is done about one path. For the same path, what is named later goes before what is named earlier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Rule {
+    /// It is the job's.
+    Own,
+    /// The job may read it.
+    Readable,
+    /// It is on the way to something hidden, and keeps its name.
+    Way,
+    HiddenFile,
+    HiddenDirectory,
+}
+
+impl Reach<'_> {
+    /// What holds for which path, the outer ones first: the rule of a path holds for all below but for what has one of its own.
+    fn rules(&self) -> Vec<(Rule, &Path)> {
+        let hide = |is_directory| if is_directory { Rule::HiddenDirectory } else { Rule::HiddenFile };
+        let own = self.own.iter().map(|path| (Rule::Own, path.as_path()));
+        let readable = self.readable.iter().map(|path| (Rule::Readable, path.as_path()));
+        let ways = self.hidden.ways().map(|path| (Rule::Way, path));
+        let hidden = self.hidden.places().map(|(path, is_directory)| (hide(is_directory), path));
+        let mut rules: Vec<_> = own.chain(readable).chain(ways).chain(hidden).collect();
+        rules.sort_by_key(|(rule, path)| (path.components().count(), *rule));
+        rules
+    }
+}
+
+/// Order matters: a later mount lies over an earlier one. What something is mounted on can't be renamed inside.
 fn bubblewrap(program: &Path, reach: &Reach<'_>) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut add = |option: &str, operands: &[&Path]| {
         words.push(option.to_owned());
         words.extend(operands.iter().map(|path| path.display().to_string()));
     };
-    let (root, null) = (Path::new("/"), Path::new("/dev/null"));
+    let (root, null, devices) = (Path::new("/"), Path::new("/dev/null"), Path::new("/dev"));
     add(&program.display().to_string(), &[]);
     add("--args", &[Path::new(&VARIABLES_FD.to_string())]);
     add("--bind", &[root, root]);
-    add("--dev-bind", &[Path::new("/dev"), Path::new("/dev")]);
+    add("--dev-bind", &[devices, devices]);
     add("--unshare-pid", &[]);
     add("--proc", &[Path::new("/proc")]);
-    add("--tmpfs", &[reach.data_directory]);
-    for path in reach.hidden {
-        if path.is_dir() {
-            add("--tmpfs", &[path]);
-        } else if path.exists() {
-            add("--ro-bind", &[null, path]);
+    for (rule, path) in reach.rules() {
+        match rule {
+            Rule::Own => add("--bind-try", &[path, path]),
+            Rule::Readable => add("--ro-bind-try", &[path, path]),
+            // Something is mounted there already.
+            Rule::Way if path == devices => {}
+            Rule::Way => add("--bind", &[path, path]),
+            Rule::HiddenFile => add("--ro-bind", &[null, path]),
+            Rule::HiddenDirectory => add("--tmpfs", &[path]),
         }
-    }
-    for path in reach.own {
-        add("--bind-try", &[path, path]);
-    }
-    for path in reach.readable {
-        add("--ro-bind-try", &[path, path]);
     }
     add("--chdir", &[reach.directory]);
     words.extend(["--cap-drop", "ALL", "--"].map(str::to_owned));
@@ -163,18 +192,15 @@ fn bubblewrap(program: &Path, reach: &Reach<'_>) -> Vec<String> {
 /// Later rules go before earlier ones.
 fn profile(reach: &Reach<'_>) -> String {
     let mut lines = vec!["(version 1)".to_owned(), "(allow default)".to_owned()];
-    let mut rule = |rule: &str, path: &Path| {
-        lines.push(format!("({rule} (subpath {}))", quoted(path)));
-    };
-    rule("deny file-read* file-write*", reach.data_directory);
-    for path in reach.hidden {
-        rule("deny file-read* file-write*", path);
-    }
-    for path in reach.own {
-        rule("allow file-read* file-write*", path);
-    }
-    for path in reach.readable {
-        rule("allow file-read*", path);
+    for (rule, path) in reach.rules() {
+        let (what, filter) = match rule {
+            Rule::Own => ("allow file-read* file-write*", "subpath"),
+            Rule::Readable => ("allow file-read*", "subpath"),
+            // Renaming unlinks the old name.
+            Rule::Way => ("deny file-write-unlink", "literal"),
+            Rule::HiddenFile | Rule::HiddenDirectory => ("deny file-read* file-write*", "subpath"),
+        };
+        lines.push(format!("({what} ({filter} {}))", quoted(path)));
     }
     lines.push("(deny signal)".to_owned());
     lines.push("(allow signal (target same-sandbox))".to_owned());
@@ -191,15 +217,14 @@ fn quoted(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Isolation, Reach};
+    use super::{Hidden, Isolation, Reach};
     use std::path::{Path, PathBuf};
 
     fn around(mode: Isolation) -> Vec<String> {
         let own = [PathBuf::from("/var/w/workspaces/1/tree")];
-        let hidden = [PathBuf::from("/etc/no \"such\" file")];
+        let hidden = Hidden::of(&[("/etc/no \"such\" file", false), ("/var/w", true)], &["/etc", "/var"]);
         let readable = [PathBuf::from("/var/w/projects/p/objects")];
         let reach = Reach {
-            data_directory: Path::new("/var/w"),
             hidden: &hidden,
             own: &own,
             readable: &readable,
@@ -228,6 +253,10 @@ mod tests {
         assert!(at("--tmpfs") < at("--ro-bind-try"), "{words:?}");
         assert_eq!(words[at("--ro-bind-try") + 1], "/var/w/projects/p/objects");
         assert_eq!(words[at("--tmpfs") + 1], "/var/w");
+        for way in ["/etc", "/var"] {
+            let pinned = words.windows(3).position(|three| three == ["--bind", way, way]).expect(way);
+            assert!(pinned < at("--ro-bind"), "{words:?}");
+        }
         assert!(words.windows(2).any(|pair| pair == ["--cap-drop", "ALL"]));
         assert!(at("--unshare-pid") < at("--proc"), "the other processes are not seen");
         assert_eq!(words[words.len() - 2..], ["cargo", "test"]);
@@ -239,10 +268,12 @@ mod tests {
         assert_eq!(words[..2], ["/usr/bin/sandbox-exec", "-p"]);
         let lines: Vec<&str> = words[2].lines().collect();
         assert_eq!(lines[..2], ["(version 1)", "(allow default)"]);
-        assert_eq!(lines[2], "(deny file-read* file-write* (subpath \"/var/w\"))");
-        assert!(lines[3].contains(r#"(subpath "/etc/no \"such\" file")"#), "{}", lines[3]);
-        assert_eq!(lines[4], "(allow file-read* file-write* (subpath \"/var/w/workspaces/1/tree\"))");
-        assert_eq!(lines[5], "(allow file-read* (subpath \"/var/w/projects/p/objects\"))");
+        assert_eq!(lines[2], "(deny file-write-unlink (literal \"/etc\"))");
+        assert_eq!(lines[3], "(deny file-write-unlink (literal \"/var\"))");
+        assert!(lines[4].contains(r#"(subpath "/etc/no \"such\" file")"#), "{}", lines[4]);
+        assert_eq!(lines[5], "(deny file-read* file-write* (subpath \"/var/w\"))");
+        assert_eq!(lines[6], "(allow file-read* file-write* (subpath \"/var/w/workspaces/1/tree\"))");
+        assert_eq!(lines[7], "(allow file-read* (subpath \"/var/w/projects/p/objects\"))");
         let depth =
             words[2].chars().fold(0_i32, |depth, c| depth + i32::from(c == '(') - i32::from(c == ')'));
         assert_eq!(depth, 0, "every parenthesis is closed");

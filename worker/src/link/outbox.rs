@@ -43,6 +43,8 @@ struct Log {
     complete: Option<FromWorker>,
     /// When it was said on this connection.
     complete_said_at: Option<Instant>,
+    /// It could not be read: it waits to be tried again, and holds up nothing else.
+    is_unreadable: bool,
 }
 
 /// The next thing to send.
@@ -66,8 +68,16 @@ pub struct Part {
 impl Outbox {
     /// A log to be sent, as far as it is written. It waits until [`Self::begin`].
     pub fn add(&self, attempt: AttemptId, path: PathBuf, written: u64) {
-        let log =
-            Log { path, file: None, written, sent: None, taken: 0, complete: None, complete_said_at: None };
+        let log = Log {
+            path,
+            file: None,
+            written,
+            sent: None,
+            taken: 0,
+            complete: None,
+            complete_said_at: None,
+            is_unreadable: false,
+        };
         self.logs().by_attempt.entry(attempt).or_insert(log);
     }
 
@@ -101,7 +111,21 @@ impl Outbox {
             log.sent = Some(position.min(log.written));
             log.taken = position;
             log.complete_said_at = None;
+            log.is_unreadable = false;
         });
+    }
+
+    /// It can't be read now.
+    pub fn unreadable(&self, attempt: AttemptId) {
+        self.change(attempt, |log| log.is_unreadable = true);
+    }
+
+    /// What could not be read is tried again.
+    pub fn try_unreadable(&self) {
+        for log in self.logs().by_attempt.values_mut() {
+            log.is_unreadable = false;
+        }
+        self.changed.notify_one();
     }
 
     /// The coordinator has this much. Returns the length that it had before.
@@ -200,6 +224,7 @@ impl Log {
     fn has_something(&self, window: u64) -> bool {
         match self.sent {
             None => false,
+            _ if self.is_unreadable => false,
             Some(sent) if sent < self.written => window > 0,
             Some(_) => self.complete.is_some() && self.complete_said_at.is_none(),
         }

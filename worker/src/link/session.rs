@@ -12,10 +12,10 @@ use buildpool_protocol::worker_link::{FromWorker, ToWorker};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use std::fmt;
-use std::io;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{self, Message};
+use tracing::warn;
 
 /// Why a connection is over.
 #[derive(Debug)]
@@ -28,8 +28,6 @@ pub enum Lost {
     Broken(Box<tungstenite::Error>),
     /// The other end said what cannot be understood.
     Malformed(buildpool_protocol::LinkError),
-    /// A log can't be read.
-    Log(io::Error),
     /// The daemon ends it.
     Ended,
 }
@@ -42,7 +40,6 @@ impl fmt::Display for Lost {
             Self::Silent => write!(f, "nothing from the coordinator for {} s", SILENCE_MAX.as_secs()),
             Self::Broken(error) => write!(f, "the connection broke: {error}"),
             Self::Malformed(error) => write!(f, "from the coordinator: {error}"),
-            Self::Log(error) => write!(f, "a log can't be read: {error}"),
             Self::Ended => f.write_str("the worker closed the connection"),
         }
     }
@@ -128,10 +125,17 @@ async fn write(
             Err(mpsc::error::TryRecvError::Disconnected) => return Lost::Ended,
             Err(mpsc::error::TryRecvError::Empty) => match outbox.next() {
                 Some(Parcel::Complete(_, message)) => text(&message),
-                Some(Parcel::Part(part)) => match part.read(outbox) {
-                    Ok(frame) => Message::Binary(frame.into()),
-                    Err(error) => return Lost::Log(error),
-                },
+                Some(Parcel::Part(part)) => {
+                    let attempt = part.attempt;
+                    match part.read(outbox) {
+                        Ok(frame) => Message::Binary(frame.into()),
+                        Err(error) => {
+                            warn!(job = %attempt.job, attempt = attempt.number, "its log can't be read: {error}");
+                            outbox.unreadable(attempt);
+                            continue;
+                        }
+                    }
+                }
                 None => {
                     tokio::select! {
                         biased;

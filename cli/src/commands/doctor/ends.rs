@@ -111,7 +111,9 @@ pub(super) async fn worker(file: &Path) -> Vec<Check> {
         Err(error) => Check::new("configuration", State::Failed, chain(&error))
             .mended_by("correct this key in the file; docs/operating.md lists all of them"),
     });
-    checks.extend(config.hidden.iter().map(|path| private(path)));
+    // The one that holds the token comes first; the other is anybody's to read.
+    let with_token = config.secret_files.iter().take(usize::from(config.token.is_some()));
+    checks.extend(with_token.chain(&config.hidden).map(|path| private(path)));
     checks.push(disk(&config.data_dir));
     let tools = buildpool_worker::tools::find();
     let listed: Vec<String> = tools.iter().map(|(name, version)| format!("{name}={version}")).collect();

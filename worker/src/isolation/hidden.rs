@@ -1,0 +1,171 @@
+//! What isolated jobs don't see: which places, and whether each is still what it was when the worker started.
+//!
+//! A place is kept from a job by its path. Whoever could rename a directory on the way to it would see it under another
+//! path, and the next job would be kept from a path where nothing is: so no job may rename what is on the way, and no job
+//! starts when a place is not what it was.
+
+use nix::unistd::{AccessFlags, Uid, access};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Directories that jobs need as they are, or that hold much more than a worker's files.
+const SHARED: [&str; 9] = [
+    "/etc",
+    "/usr/bin",
+    "/usr/local/etc",
+    "/usr/local/bin",
+    "/opt/homebrew/etc",
+    "/var/lib",
+    "/var/tmp",
+    "/tmp",
+    "/dev",
+];
+
+/// What isolated jobs don't see.
+#[derive(Debug, Default)]
+pub struct Hidden {
+    places: Vec<Place>,
+    ways: Vec<PathBuf>,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+struct Place {
+    path: PathBuf,
+    is_directory: bool,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Hidden {
+    /// These files and directories, as they are now; their paths lead through no links.
+    ///
+    /// # Errors
+    /// The path that can't be looked at, and why.
+    pub fn find(paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, (PathBuf, io::Error)> {
+        let mut places: Vec<Place> = Vec::new();
+        for path in paths.into_iter().collect::<BTreeSet<_>>() {
+            let metadata = fs::symlink_metadata(&path).map_err(|error| (path.clone(), error))?;
+            places.push(Place {
+                path,
+                is_directory: metadata.is_dir(),
+                identity: (metadata.dev(), metadata.ino()),
+            });
+        }
+        let above = places.iter().flat_map(|place| place.path.ancestors().skip(1));
+        let ways: BTreeSet<_> = above.filter(|way| is_movable(way)).map(Path::to_owned).collect();
+        // What lies in a hidden directory is not to be brought back by its own way.
+        let is_hidden = |way: &PathBuf| places.iter().any(|place| way.starts_with(&place.path));
+        let ways = ways.into_iter().filter(|way| !is_hidden(way)).collect();
+        Ok(Self { places, ways })
+    }
+
+    /// Each place, and whether it is a directory.
+    pub fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.places.iter().map(|place| (place.path.as_path(), place.is_directory))
+    }
+
+    /// Directories above the places that this user could rename.
+    pub fn ways(&self) -> impl Iterator<Item = &Path> {
+        self.ways.iter().map(PathBuf::as_path)
+    }
+
+    /// Whether each place is still what it was.
+    ///
+    /// # Errors
+    /// What is wrong with which, for the operator.
+    pub fn check(&self) -> Result<(), String> {
+        for Place { path, identity, .. } in &self.places {
+            match fs::symlink_metadata(path) {
+                Ok(now) if (now.dev(), now.ino()) == *identity => {}
+                Ok(_) => {
+                    return Err(format!(
+                        "{} is not what it was when the worker started; restart the worker",
+                        path.display()
+                    ));
+                }
+                Err(error) => {
+                    return Err(format!("{} can't be found any more ({error}); put it back", path.display()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(places: &[(&str, bool)], ways: &[&str]) -> Self {
+        let place = |(path, is_directory): &(&str, bool)| Place {
+            path: path.into(),
+            is_directory: *is_directory,
+            identity: (0, 0),
+        };
+        Self { places: places.iter().map(place).collect(), ways: ways.iter().map(PathBuf::from).collect() }
+    }
+}
+
+/// Whether this user could rename a directory, or give itself the right to.
+fn is_movable(directory: &Path) -> bool {
+    let Some(parent) = directory.parent() else { return false };
+    let is_own = fs::metadata(parent).is_ok_and(|metadata| metadata.uid() == Uid::effective().as_raw());
+    is_own || access(parent, AccessFlags::W_OK).is_ok()
+}
+
+/// The directory of a file that is to be hidden with all beside it: a file that is replaced while a job runs would show itself.
+///
+/// # Errors
+/// When the directory is one that jobs need; which it is.
+pub fn directory_of(file: &Path) -> Result<PathBuf, PathBuf> {
+    let directory = file.parent().unwrap_or(Path::new("/")).to_owned();
+    let home = std::env::home_dir().unwrap_or_default();
+    let own = [home.join(".config"), home.join("Library/Application Support"), std::env::temp_dir()];
+    let shared = SHARED.iter().map(PathBuf::from).chain(own);
+    let mut needed = shared.flat_map(|path| [path.canonicalize().unwrap_or_else(|_| path.clone()), path]);
+    if needed.any(|needed| needed.starts_with(&directory)) { Err(directory) } else { Ok(directory) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hidden, directory_of};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn what_was_moved_or_replaced_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let data = top.join("share/data");
+        fs::create_dir_all(&data).unwrap();
+        let hidden = Hidden::find([data.clone()]).unwrap();
+        assert_eq!(hidden.check(), Ok(()));
+        let ways: Vec<_> = hidden.ways().collect();
+        assert_eq!(ways[ways.len() - 2..], [top.as_path(), &top.join("share")], "the outer one first");
+        assert!(!ways.contains(&Path::new("/")));
+        fs::rename(top.join("share"), top.join("moved")).unwrap();
+        assert!(hidden.check().unwrap_err().contains("can't be found any more"));
+        fs::create_dir_all(&data).unwrap();
+        assert!(hidden.check().unwrap_err().contains("is not what it was"));
+        fs::remove_dir_all(top.join("share")).unwrap();
+        fs::rename(top.join("moved"), top.join("share")).unwrap();
+        assert_eq!(hidden.check(), Ok(()), "put back");
+    }
+
+    #[test]
+    fn the_way_to_what_lies_in_a_hidden_directory_does_not_bring_it_back() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("outer/way/inner")).unwrap();
+        let hidden = Hidden::find([top.join("outer"), top.join("outer/way/inner")]).unwrap();
+        assert!(hidden.ways().all(|way| !way.starts_with(top.join("outer"))), "{hidden:?}");
+    }
+
+    #[test]
+    fn a_directory_that_jobs_need_is_not_hidden() {
+        assert_eq!(directory_of(Path::new("/etc/bp/worker.toml")), Ok(PathBuf::from("/etc/bp")));
+        let home = std::env::home_dir().unwrap();
+        for shared in [PathBuf::from("/"), "/etc".into(), "/var".into(), std::env::temp_dir(), home] {
+            assert_eq!(directory_of(&shared.join("worker.toml")), Err(shared));
+        }
+    }
+}
