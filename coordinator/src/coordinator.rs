@@ -285,7 +285,7 @@ async fn retain(logs: Logs, retention: Retention) {
 async fn tidy_transfers(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(RETAIN_EVERY).await;
-        let live = shared.runtime.all_live(0).await;
+        let live = shared.runtime.all_live().await;
         let pinned: Vec<SnapshotName> = live
             .iter()
             .filter_map(|live| SnapshotName::of(&live.record.spec.source).ok().flatten())

@@ -157,7 +157,7 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
 fn waiting(live: &LiveJob) -> Option<Waiting> {
     live.waiting.as_ref().map(|waits| Waiting {
         reason: waits.reason.clone(),
-        position: Some(waits.position),
+        position: waits.position,
         since: rfc3339(waits.since_ms),
         // Whole seconds: more would promise more than is known.
         estimate_secs: waits.estimate.map(|wait| wait.as_secs_f64().ceil()),

@@ -1,46 +1,75 @@
 //! When a job that waits will roughly begin, from how long jobs like those before it usually ran.
 //!
-//! A rough figure on purpose: the work that goes first, shared among the slots that fit. Nothing is decided by it.
+//! A rough figure on purpose: the work that goes first, shared among the slots, and among the units of a resource, that fit.
+//! Nothing is decided by it.
 
 use crate::job::{Job, Phase};
 use crate::placement::Obstacle;
-use crate::pool::Pool;
-use crate::queue::{Class, Lane};
+use crate::pool::{Pool, Share};
+use crate::queue::{Lane, Place};
+use crate::roster::Worker;
 use buildpool_protocol::ids::JobId;
+use buildpool_protocol::spec::JobSpec;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A job that has run for longer than usual is taken to need this part of its time once more.
 const OVERDUE_PART: u32 = 4;
 
-/// Durations of some jobs, known of not all of them.
-#[derive(Clone, Copy, Default)]
-struct Work {
-    jobs: u64,
+/// Jobs with the same wishes that go before another one.
+#[derive(Debug)]
+pub(crate) struct Ahead<'a> {
+    spec: &'a JobSpec,
+    pub(crate) jobs: u64,
+    /// How many of them have a usual time, and the mean of these.
     known: u64,
-    time: Duration,
+    mean: Duration,
 }
 
-impl Work {
-    fn add(&mut self, time: Option<Duration>) {
-        self.jobs += 1;
-        self.known += u64::from(time.is_some());
-        self.time = self.time.saturating_add(time.unwrap_or_default());
+/// Jobs of a submitter beside the one that asks: how many compete with it, and where the first stands.
+struct Rival {
+    jobs: u64,
+    first: Place,
+}
+
+/// What jobs share: slots, or units of a resource.
+#[derive(Clone, Copy)]
+enum Counted<'a> {
+    Slots,
+    Units(&'a str),
+}
+
+impl Counted<'_> {
+    fn of_worker(self, worker: &Worker) -> f64 {
+        f64::from(match self {
+            Self::Slots => worker.record.slots,
+            Self::Units(name) => worker.record.resources.get(name).copied().unwrap_or(0),
+        })
     }
 
-    fn mean(self) -> Option<Duration> {
-        self.time.checked_div(u32::try_from(self.known).unwrap_or(u32::MAX))
+    fn taken(self, resources: &BTreeMap<String, u32>) -> f64 {
+        f64::from(match self {
+            Self::Slots => 1,
+            Self::Units(name) => resources.get(name).copied().unwrap_or(0),
+        })
     }
 }
 
 impl Pool {
     /// How long a job will wait from now on; none where nothing is known, or where it waits for other than jobs.
-    pub(crate) fn estimate(&self, job: &Job, obstacle: &Obstacle, now: Duration) -> Option<Duration> {
+    pub(crate) fn estimate(
+        &self,
+        job: &Job,
+        ahead: &[Ahead<'_>],
+        obstacle: &Obstacle,
+        now: Duration,
+    ) -> Option<Duration> {
         match obstacle {
             Obstacle::None(_) => Some(Duration::ZERO),
             Obstacle::Warm { until } => Some(until.saturating_sub(now)),
-            Obstacle::Group(holder) => self.remaining(*holder, now),
-            Obstacle::Workers(keeping) if keeping.busy + keeping.without_resources > 0 => {
-                self.behind_others(job, now)
+            Obstacle::Group(holder) => self.behind_group(job, ahead, *holder, now),
+            Obstacle::Workers(keeping) if keeping.busy + keeping.without_resources + keeping.reserved > 0 => {
+                self.behind_others(job, ahead, now)
             }
             Obstacle::Workers(_)
             | Obstacle::Quota { .. }
@@ -58,54 +87,127 @@ impl Pool {
         Some(left.max(usual / OVERDUE_PART))
     }
 
-    fn behind_others(&self, job: &Job, now: Duration) -> Option<Duration> {
-        let spec = &job.record.spec;
-        let mut running = Work::default();
-        let mut slots = 0_u64;
-        for (_, worker) in self.roster.iter() {
-            let takes_jobs = worker.session().is_some() && !worker.is_draining() && !worker.is_quarantined();
-            if !takes_jobs || !worker.could_run(spec) {
-                continue;
-            }
-            slots += u64::from(worker.record.slots);
-            for id in worker.jobs.keys() {
-                running.add(self.remaining(*id, now));
-            }
+    /// One after the other.
+    fn behind_group(&self, job: &Job, ahead: &[Ahead<'_>], holder: JobId, now: Duration) -> Option<Duration> {
+        let group = &job.record.spec.concurrency_group;
+        let of_group = ahead.iter().filter(|part| part.spec.concurrency_group == *group);
+        let mut time = self.remaining(holder, now)?;
+        for part in of_group {
+            let each = if part.known > 0 { Some(part.mean) } else { job.record.usual };
+            time = time.saturating_add(each?.saturating_mul(u32::try_from(part.jobs).unwrap_or(u32::MAX)));
         }
-        let ahead = self.ahead(job);
-        let mean = match (ahead.mean(), running.mean()) {
-            (Some(queued), _) => queued,
-            (None, running) => running.or(job.record.usual)?,
-        };
-        let unknown = ahead.jobs - ahead.known + running.jobs - running.known;
-        let unknown = mean.saturating_mul(u32::try_from(unknown).unwrap_or(u32::MAX));
-        let work = ahead.time.saturating_add(running.time).saturating_add(unknown);
-        work.checked_div(u32::try_from(slots).unwrap_or(u32::MAX))
+        Some(time)
+    }
+
+    /// The longest of the waits for a slot and for units of each resource.
+    fn behind_others(&self, job: &Job, ahead: &[Ahead<'_>], now: Duration) -> Option<Duration> {
+        let units = job.record.spec.resources.keys().map(|name| Counted::Units(name));
+        let waits =
+            [Counted::Slots].into_iter().chain(units).map(|counted| self.share(job, ahead, counted, now));
+        let longest = waits.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
+        Duration::try_from_secs_f64(longest).ok()
+    }
+
+    /// The work that goes first, in seconds, on each slot or unit of the workers that fit.
+    fn share(&self, job: &Job, ahead: &[Ahead<'_>], counted: Counted<'_>, now: Duration) -> Option<f64> {
+        let fits = |worker: &&Worker| worker.could_run(&job.record.spec);
+        let in_service =
+            || self.roster.iter().map(|(_, worker)| worker).filter(|worker| worker.is_in_service());
+        let capacity: f64 = in_service().filter(fits).map(|worker| counted.of_worker(worker)).sum();
+        // Units and seconds of each lot of jobs, and of how many jobs the seconds are known.
+        let running = in_service().filter(fits).flat_map(|worker| &worker.jobs).map(|(id, taken)| {
+            (counted.taken(taken), self.remaining(*id, now).map(|left| left.as_secs_f64()))
+        });
+        let queued = ahead.iter().map(|part| {
+            let could = |worker: &&Worker| worker.could_run(part.spec);
+            let all: f64 = in_service().filter(could).map(|worker| counted.of_worker(worker)).sum();
+            let here: f64 =
+                in_service().filter(could).filter(fits).map(|worker| counted.of_worker(worker)).sum();
+            // Jobs that could run elsewhere too run here to that part only.
+            let part_here = if all > 0.0 { here / all } else { 1.0 };
+            let mean = (part.known > 0).then(|| part.mean.as_secs_f64());
+            (counted.taken(&part.spec.resources) * part.jobs as f64 * part_here, mean)
+        });
+        let lots: Vec<(f64, Option<f64>)> = queued.chain(running).collect();
+        // What is not known of one is taken from another.
+        let usual = job.record.usual.map(|usual| usual.as_secs_f64());
+        let mean = lots.iter().find_map(|(_, secs)| *secs).or(usual);
+        let mut work = 0.0;
+        for (units, secs) in lots.into_iter().filter(|(units, _)| *units > 0.0) {
+            work += units * secs.or(mean)?;
+        }
+        (capacity > 0.0).then_some(work / capacity)
     }
 
     /// What goes before this job among those that compete for the same workers: of its own submitter all that stand
     /// before it, of others what fairness lets go first.
-    fn ahead(&self, job: &Job) -> Work {
+    pub(crate) fn ahead(&self, job: &Job) -> Vec<Ahead<'_>> {
         let record = &job.record;
-        let mut work = Work::default();
-        let Phase::Queued { .. } = job.phase else { return work };
-        let Some(lanes) = self.queue.lanes(&Class::of(&record.spec)) else { return work };
+        let Phase::Queued { .. } = job.phase else { return Vec::new() };
         let place = Lane::place(record.spec.priority, record.order);
-        let own = lanes.get(&record.submitter).map_or(0, |lane| lane.before(place));
-        for (submitter, lane) in lanes {
-            let first = if *submitter == record.submitter {
-                own
-            } else {
-                let equal = lane.of_priority(record.spec.priority);
-                lane.above(record.spec.priority) + equal.min(own + 1)
-            };
-            work.jobs += first;
-            // As if each of the lane were like all of the lane.
-            let (known, mean) = lane.usual();
-            let known = first.min(known);
-            work.known += known;
-            work.time += mean.saturating_mul(u32::try_from(known).unwrap_or(u32::MAX));
+        let competing: Vec<_> = self
+            .queue
+            .lanes()
+            .filter_map(|lanes| {
+                let (_, head) = lanes.values().next()?.first()?;
+                let spec = &*self.jobs.get(&head)?.record.spec;
+                self.compete(spec, &record.spec).then_some((spec, lanes))
+            })
+            .collect();
+        let own_lanes = competing.iter().filter_map(|(_, lanes)| lanes.get(&record.submitter));
+        let own: u64 = own_lanes.map(|lane| lane.before(place)).sum();
+        let mut rivals: BTreeMap<&str, Rival> = BTreeMap::new();
+        for (submitter, lane) in competing.iter().flat_map(|(_, lanes)| *lanes) {
+            let Some((first, _)) = lane.first() else { continue };
+            let rival = rivals.entry(submitter.as_str()).or_insert(Rival { jobs: 0, first });
+            (rival.jobs, rival.first) = (rival.jobs + lane.len(), rival.first.min(first));
         }
-        work
+        let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut ahead = Vec::new();
+        for (spec, lanes) in competing {
+            for (submitter, lane) in lanes {
+                let jobs = match rivals.get(submitter.as_str()) {
+                    Some(rival) if *submitter != record.submitter => {
+                        let first = self.goes_first(&record.submitter, place, own, submitter, rival);
+                        // To each of its lanes its part, so that the parts make the whole.
+                        let before = counted.entry(submitter.as_str()).or_default();
+                        let of_lane = part_of(first, *before + lane.len(), rival.jobs)
+                            - part_of(first, *before, rival.jobs);
+                        *before += lane.len();
+                        of_lane
+                    }
+                    _ => lane.before(place),
+                };
+                let (known, mean) = lane.usual();
+                if jobs > 0 {
+                    ahead.push(Ahead { spec, jobs, known, mean });
+                }
+            }
+        }
+        ahead
     }
+
+    /// Jobs of a rival that go before a job that has `own` of its submitter's before it. Who has fewer running catches up
+    /// first, a job for each one of the other's that ends; then they take turns.
+    fn goes_first(&self, submitter: &str, place: Place, own: u64, other: &str, rival: &Rival) -> u64 {
+        let share = |name: &str| self.shares.get(name).copied().unwrap_or_default();
+        let (mine, theirs): (Share, Share) = (share(submitter), share(other));
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let lead = (count(theirs.running) - count(mine.running)) / 2;
+        let is_due = (theirs.last_grant, rival.first) < (mine.last_grant, place);
+        let first = i64::try_from(own).unwrap_or(i64::MAX) - lead + i64::from(lead == 0 && is_due);
+        u64::try_from(first).unwrap_or(0).min(rival.jobs)
+    }
+
+    /// Whether some worker could run both.
+    fn compete(&self, one: &JobSpec, other: &JobSpec) -> bool {
+        one.selectors == other.selectors
+            || self.roster.iter().any(|(_, worker)| worker.could_run(one) && worker.could_run(other))
+    }
+}
+
+/// So much of `whole` as `part` is of `all`.
+fn part_of(whole: u64, part: u64, all: u64) -> u64 {
+    let product = u128::from(whole) * u128::from(part);
+    u64::try_from(product.checked_div(u128::from(all)).unwrap_or(0)).unwrap_or(u64::MAX)
 }

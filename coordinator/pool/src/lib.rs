@@ -21,6 +21,7 @@ mod pool;
 mod queue;
 mod quota;
 mod reconcile;
+mod reserve;
 mod roster;
 mod submit;
 mod view;

@@ -2,6 +2,7 @@
 
 use crate::job::{Job, Phase};
 use crate::pool::Pool;
+use crate::reserve::Reserved;
 use crate::roster::Worker;
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::spec::{JobSpec, Source};
@@ -38,10 +39,11 @@ pub(crate) struct Keeping {
     pub(crate) unapproved: usize,
     pub(crate) busy: usize,
     pub(crate) without_resources: usize,
+    pub(crate) reserved: usize,
 }
 
 impl Pool {
-    pub(crate) fn obstacle(&self, job: &Job, now: Duration) -> Obstacle {
+    pub(crate) fn obstacle(&self, job: &Job, reserved: &Reserved, now: Duration) -> Obstacle {
         let spec = &*job.record.spec;
         if self.draining {
             return Obstacle::PoolDraining;
@@ -61,18 +63,18 @@ impl Pool {
         if !self.roster.is_satisfiable(spec) {
             return Obstacle::Unsatisfiable(self.roster.what_is_missing(spec));
         }
-        match self.best_worker(job) {
+        match self.best_worker(job, reserved) {
             Some((worker, warm)) if warm => Obstacle::None(worker),
             Some((worker, _)) => match self.warm_wait(job, spec, now) {
                 Some(until) => Obstacle::Warm { until },
                 None => Obstacle::None(worker),
             },
-            None => Obstacle::Workers(self.keeping(spec)),
+            None => Obstacle::Workers(self.keeping(spec, reserved)),
         }
     }
 
     /// The best worker with room, and whether it is warm for the job's project (jobs without a project count as warm).
-    fn best_worker(&self, job: &Job) -> Option<(WorkerId, bool)> {
+    fn best_worker(&self, job: &Job, reserved: &Reserved) -> Option<(WorkerId, bool)> {
         let spec = &*job.record.spec;
         let is_warm = |worker: &Worker| match &spec.source {
             Source::Snapshot { project, .. } => worker.is_warm(project),
@@ -80,7 +82,7 @@ impl Pool {
         };
         self.roster
             .iter()
-            .filter(|(_, worker)| worker.has_room(spec))
+            .filter(|(_, worker)| worker.has_room(spec, reserved))
             .min_by_key(|(id, worker)| {
                 (
                     job.has_failed_on(**id),
@@ -107,7 +109,7 @@ impl Pool {
         (exists && now < until).then_some(until)
     }
 
-    fn keeping(&self, spec: &JobSpec) -> Keeping {
+    fn keeping(&self, spec: &JobSpec, reserved: &Reserved) -> Keeping {
         let mut keeping = Keeping::default();
         for (_, worker) in self.roster.iter().filter(|(_, worker)| worker.could_run(spec)) {
             let count = if worker.session().is_none() {
@@ -120,6 +122,9 @@ impl Pool {
                 &mut keeping.unapproved
             } else if worker.free_slots() == 0 || worker.declined {
                 &mut keeping.busy
+            } else if worker.shortage(spec, &Reserved::default()) == 0 && worker.shortage(spec, reserved) > 0
+            {
+                &mut keeping.reserved
             } else {
                 &mut keeping.without_resources
             };
@@ -158,6 +163,7 @@ impl Keeping {
         let parts: Vec<String> = [
             (self.busy, "busy"),
             (self.without_resources, "short of a counted resource"),
+            (self.reserved, "keeping a counted resource for a job that goes first"),
             (self.draining, "draining"),
             (self.quarantined, "quarantined"),
             (self.unapproved, "waiting for an operator's approval"),
@@ -169,6 +175,7 @@ impl Keeping {
         .collect();
         let total = self.busy
             + self.without_resources
+            + self.reserved
             + self.draining
             + self.quarantined
             + self.unapproved

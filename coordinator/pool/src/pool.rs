@@ -5,9 +5,10 @@ use crate::input::{Input, Now};
 use crate::job::{Job, Phase};
 use crate::losses::Loss;
 use crate::placement::Obstacle;
-use crate::queue::Queue;
+use crate::queue::{Place, Queue};
 use crate::quota::Quotas;
 use crate::reconcile::nameless;
+use crate::reserve::Reserved;
 use crate::roster::{Roster, Worker};
 use crate::submit::likeness;
 use crate::{AttemptRecord, lifecycle};
@@ -88,6 +89,8 @@ pub struct Pool {
     pub(crate) undelivered: BTreeMap<(String, String), JobId>,
     /// Running jobs by submitter, and when each was last granted something.
     pub(crate) shares: BTreeMap<String, Share>,
+    /// What stays free for those that go first, as of the last dispatch.
+    pub(crate) reserved: Reserved,
     pub(crate) timers: BTreeSet<(Duration, Timer)>,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) draining: bool,
@@ -104,8 +107,9 @@ pub(crate) struct Share {
     pub(crate) last_grant: u64,
 }
 
-/// What decides who is next: priority, jobs running, last served, submission; the smallest goes first.
-type Rank = (Reverse<i32>, usize, u64, u64);
+/// What decides who is next: of submitters, jobs running and last served; of the jobs of one, priority and submission. The
+/// smallest goes first. Anybody may give any priority, so it counts among the jobs of one submitter only.
+type Rank = (usize, u64, Place);
 
 impl Pool {
     /// An empty pool. Epochs begin above `epoch_base`, which must be higher than any epoch ever granted from this store.
@@ -120,6 +124,7 @@ impl Pool {
             request_ids: BTreeMap::new(),
             undelivered: BTreeMap::new(),
             shares: BTreeMap::new(),
+            reserved: Reserved::default(),
             timers: BTreeSet::new(),
             effects: VecDeque::new(),
             draining: false,
@@ -318,55 +323,61 @@ impl Pool {
         }
     }
 
-    /// The next job to grant and its worker: by priority, then to whoever has the least running, then who was
-    /// served longest ago, then by submission. So a submitter with one job waits for one turnover at most, whatever
-    /// another one has queued.
+    /// The next job to grant and its worker: of whoever has the least running, then of who was served longest ago, by
+    /// priority and submission. So a submitter with one job waits for one turnover at most, whatever another one has queued.
     fn next_grant(&mut self, now: Now) -> Option<(JobId, WorkerId)> {
         let mut heads = self.candidates();
         let mut wake: Option<Duration> = None;
         let mut next = None;
+        let mut reserved = Reserved::default();
         while let Some(Reverse((_, id))) = heads.pop() {
             let Some(job) = self.jobs.get(&id) else { continue };
-            match self.obstacle(job, now.clock) {
+            match self.obstacle(job, &reserved, now.clock) {
                 Obstacle::None(worker) => {
                     next = Some((id, worker));
                     break;
                 }
                 Obstacle::Warm { until } => wake = Some(wake.map_or(until, |wake| wake.min(until))),
+                Obstacle::Workers(_) => self.reserve(&job.record.spec, &mut reserved),
                 Obstacle::PoolDraining
                 | Obstacle::Group(_)
                 | Obstacle::Quota { .. }
                 | Obstacle::Secrets(_)
-                | Obstacle::Unsatisfiable(_)
-                | Obstacle::Workers(_) => {}
+                | Obstacle::Unsatisfiable(_) => {}
             }
         }
+        self.reserved = reserved;
         if let Some(at) = wake {
             self.timers.insert((at, Timer::Dispatch));
         }
         next
     }
 
-    /// The heads of all lanes that a worker has room for, the first of them on top.
+    /// The heads of all lanes that a worker has room for or lacks only units of a resource for, the first of them on top.
     fn candidates(&self) -> BinaryHeap<Reverse<(Rank, JobId)>> {
         let is_closed = self.draining || !self.roster.iter().any(|(_, worker)| worker.is_open());
         if self.queue.len() == 0 || is_closed {
             return BinaryHeap::new();
         }
+        let nothing = Reserved::default();
         let mut candidates = Vec::new();
         for lanes in self.queue.heads() {
             let mut lanes = lanes.peekable();
             // All jobs of a class have the same wishes: what keeps one of them keeps all.
-            let has_room = lanes.peek().and_then(|head| self.jobs.get(&head.job)).is_some_and(|job| {
+            let competes = lanes.peek().and_then(|head| self.jobs.get(&head.job)).is_some_and(|job| {
                 let spec = &job.record.spec;
                 let is_free =
                     spec.concurrency_group.as_ref().is_none_or(|group| !self.groups.contains_key(group));
-                is_free && self.roster.iter().any(|(_, worker)| worker.has_room(spec))
+                let fits = |worker: &Worker| {
+                    worker.has_room(spec, &nothing)
+                        || !spec.resources.is_empty() && worker.is_in_service() && worker.could_run(spec)
+                };
+                is_free && self.roster.iter().any(|(_, worker)| fits(worker))
             });
-            if has_room {
+            if competes {
                 candidates.extend(lanes.filter_map(|head| {
                     let share = self.shares.get(head.submitter).copied().unwrap_or_default();
-                    let rank = (head.place.0, share.running, share.last_grant, head.place.1);
+                    let rank = (share.running, share.last_grant, head.place);
                     let is_held_back = self.running_quota_reached(head.submitter, share).is_some();
                     (!is_held_back).then_some(Reverse((rank, head.job)))
                 }));

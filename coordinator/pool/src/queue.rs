@@ -7,7 +7,7 @@ use crate::effect::JobRecord;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{JobSpec, Selector, Source};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What decides which workers fit: jobs of one class fit the same ones.
@@ -33,7 +33,8 @@ impl Class {
     }
 }
 
-type Place = (Reverse<i32>, u64);
+/// By priority, then by submission.
+pub(crate) type Place = (Reverse<i32>, u64);
 
 /// The head of a lane.
 #[derive(Clone, Copy, Debug)]
@@ -43,17 +44,19 @@ pub(crate) struct Head<'a> {
     pub(crate) place: Place,
 }
 
+/// Orders that share one counter of [`Lane::blocks`].
+const BLOCK: u64 = 512;
+
 /// Jobs of one submitter with the same wishes, in their order, and how long such jobs usually run.
 #[derive(Default, Debug)]
 pub(crate) struct Lane {
     jobs: BTreeMap<Place, JobId>,
+    /// So that a position is not counted job by job: whole blocks by their counters, and one block by hand.
+    blocks: BTreeMap<(Reverse<i32>, u64), u64>,
     /// Jobs whose usual time is known, and these times together.
     known: u64,
     time: Duration,
 }
-
-/// Jobs of a lane that are counted one by one; beyond that their number is taken from the lane's length.
-const COUNTED_MAX: usize = 100;
 
 impl Lane {
     /// Where a job stands.
@@ -61,24 +64,21 @@ impl Lane {
         (Reverse(priority), order)
     }
 
-    /// Jobs that stand before this place; about that many when there are many.
+    /// Its first job and where that stands.
+    pub(crate) fn first(&self) -> Option<(Place, JobId)> {
+        self.jobs.first_key_value().map(|(place, job)| (*place, *job))
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.jobs.len() as u64
+    }
+
+    /// Jobs that stand before this place.
     pub(crate) fn before(&self, place: Place) -> u64 {
-        let counted = self.jobs.range(..place).take(COUNTED_MAX).count();
-        if counted < COUNTED_MAX {
-            return counted as u64;
-        }
-        let behind = self.jobs.range(place..).take(COUNTED_MAX).count();
-        if behind < COUNTED_MAX { (self.jobs.len() - behind) as u64 } else { self.jobs.len() as u64 / 2 }
-    }
-
-    /// Jobs of higher priorities.
-    pub(crate) fn above(&self, priority: i32) -> u64 {
-        self.before((Reverse(priority), 0))
-    }
-
-    /// Jobs of this priority.
-    pub(crate) fn of_priority(&self, priority: i32) -> u64 {
-        self.before((Reverse(priority), u64::MAX)).saturating_sub(self.above(priority))
+        let block = block_of(place);
+        let whole: u64 = self.blocks.range(..block).map(|(_, count)| count).sum();
+        let start = (block.0, block.1 * BLOCK);
+        whole + self.jobs.range(start..place).count() as u64
     }
 
     /// How many of its jobs have a usual time, and the mean of these.
@@ -86,41 +86,24 @@ impl Lane {
         let known = u32::try_from(self.known).unwrap_or(u32::MAX);
         (self.known, self.time.checked_div(known).unwrap_or_default())
     }
-}
 
-/// Orders that share one counter of [`Queue::blocks`].
-const BLOCK: u64 = 512;
-
-#[derive(Default, Debug)]
-pub(crate) struct Queue {
-    classes: BTreeMap<Class, BTreeMap<String, Lane>>,
-    /// All places, so that a position is not counted job by job: whole blocks by their counters, and one block by hand.
-    places: BTreeSet<Place>,
-    blocks: BTreeMap<(Reverse<i32>, u64), u64>,
-}
-
-impl Queue {
-    pub(crate) fn insert(&mut self, record: &JobRecord) {
-        let lanes = self.classes.entry(Class::of(&record.spec)).or_default();
-        let lane = lanes.entry(record.submitter.clone()).or_default();
-        let place = Lane::place(record.spec.priority, record.order);
-        if lane.jobs.insert(place, record.job).is_none() {
-            lane.known += u64::from(record.usual.is_some());
-            lane.time += record.usual.unwrap_or_default();
-            self.places.insert(place);
+    /// Whether it was not there before.
+    fn insert(&mut self, place: Place, record: &JobRecord) -> bool {
+        let is_new = self.jobs.insert(place, record.job).is_none();
+        if is_new {
+            self.known += u64::from(record.usual.is_some());
+            self.time += record.usual.unwrap_or_default();
             *self.blocks.entry(block_of(place)).or_default() += 1;
         }
+        is_new
     }
 
-    pub(crate) fn remove(&mut self, record: &JobRecord) {
-        let class = Class::of(&record.spec);
-        let Some(lanes) = self.classes.get_mut(&class) else { return };
-        let Some(lane) = lanes.get_mut(&record.submitter) else { return };
-        let place = Lane::place(record.spec.priority, record.order);
-        if lane.jobs.remove(&place).is_some() {
-            lane.known -= u64::from(record.usual.is_some());
-            lane.time -= record.usual.unwrap_or_default();
-            self.places.remove(&place);
+    /// Whether it was there.
+    fn remove(&mut self, place: Place, record: &JobRecord) -> bool {
+        let was_there = self.jobs.remove(&place).is_some();
+        if was_there {
+            self.known -= u64::from(record.usual.is_some());
+            self.time -= record.usual.unwrap_or_default();
             if let Some(count) = self.blocks.get_mut(&block_of(place)) {
                 *count -= 1;
                 if *count == 0 {
@@ -128,6 +111,30 @@ impl Queue {
                 }
             }
         }
+        was_there
+    }
+}
+
+#[derive(Default, Debug)]
+pub(crate) struct Queue {
+    classes: BTreeMap<Class, BTreeMap<String, Lane>>,
+    len: usize,
+}
+
+impl Queue {
+    pub(crate) fn insert(&mut self, record: &JobRecord) {
+        let lanes = self.classes.entry(Class::of(&record.spec)).or_default();
+        let lane = lanes.entry(record.submitter.clone()).or_default();
+        let place = Lane::place(record.spec.priority, record.order);
+        self.len += usize::from(lane.insert(place, record));
+    }
+
+    pub(crate) fn remove(&mut self, record: &JobRecord) {
+        let class = Class::of(&record.spec);
+        let Some(lanes) = self.classes.get_mut(&class) else { return };
+        let Some(lane) = lanes.get_mut(&record.submitter) else { return };
+        let place = Lane::place(record.spec.priority, record.order);
+        self.len -= usize::from(lane.remove(place, record));
         if lane.jobs.is_empty() {
             lanes.remove(&record.submitter);
         }
@@ -137,7 +144,7 @@ impl Queue {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.len
     }
 
     /// Class by class, the first job of each lane.
@@ -149,18 +156,9 @@ impl Queue {
         })
     }
 
-    /// The lanes of a class, by submitter.
-    pub(crate) fn lanes(&self, class: &Class) -> Option<&BTreeMap<String, Lane>> {
-        self.classes.get(class)
-    }
-
-    /// Jobs that go before this one, by priority and submission, over all lanes.
-    pub(crate) fn ahead_of(&self, priority: i32, order: u64) -> u64 {
-        let place = (Reverse(priority), order);
-        let block = block_of(place);
-        let whole: u64 = self.blocks.range(..block).map(|(_, count)| count).sum();
-        let start = (block.0, block.1 * BLOCK);
-        whole + self.places.range(start..place).count() as u64
+    /// Class by class, the lanes by submitter.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &BTreeMap<String, Lane>> {
+        self.classes.values()
     }
 
     pub(crate) fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
@@ -207,7 +205,6 @@ mod tests {
         queue.insert(&record("b", 0, 3));
         let heads: Vec<_> = queue.heads().flatten().map(|head| head.job).collect();
         assert_eq!(heads, [id(2), id(3)]);
-        assert_eq!(queue.ahead_of(0, 3), 2);
         queue.remove(&record("a", 5, 2));
         queue.remove(&record("a", 5, 2));
         assert_eq!(queue.len(), 2);
@@ -215,36 +212,37 @@ mod tests {
     }
 
     #[test]
-    fn a_position_counts_every_job_ahead_over_priorities_and_blocks() {
+    fn a_lane_counts_every_job_before_a_place_over_priorities_and_blocks() {
         let mut queue = Queue::default();
         for order in 1..=1_500 {
-            queue.insert(&record(if order % 2 == 0 { "a" } else { "b" }, i32::from(order % 3 == 0), order));
+            queue.insert(&record("a", i32::from(order % 3 == 0), order));
         }
-        assert_eq!(queue.ahead_of(1, 3), 0);
-        assert_eq!(queue.ahead_of(1, 1_500), 499);
-        assert_eq!(queue.ahead_of(0, 1), 500);
-        assert_eq!(queue.ahead_of(0, 1_024), 500 + 1_023 - 341);
-        queue.remove(&record("b", 1, 3));
-        assert_eq!(queue.ahead_of(0, 1_024), 499 + 1_023 - 341);
+        let before = |queue: &Queue, priority, order| {
+            queue
+                .lanes()
+                .next()
+                .and_then(|lanes| lanes.get("a"))
+                .expect("a lane")
+                .before(Lane::place(priority, order))
+        };
+        assert_eq!(before(&queue, 1, 3), 0);
+        assert_eq!(before(&queue, 1, 1_500), 499);
+        assert_eq!(before(&queue, 0, 1), 500);
+        assert_eq!(before(&queue, 0, 1_024), 500 + 1_023 - 341);
+        queue.remove(&record("a", 1, 3));
+        assert_eq!(before(&queue, 0, 1_024), 499 + 1_023 - 341);
+        assert_eq!(queue.len(), 1_499);
     }
 
     #[test]
-    fn a_lane_knows_its_length_before_a_place_and_its_usual_time() {
+    fn a_lane_knows_its_usual_time() {
         let mut queue = Queue::default();
         for order in 1..=10 {
             queue.insert(&record("a", i32::from(order > 8), order));
         }
         queue.remove(&record("a", 0, 1));
-        let class = super::Class::of(&record("a", 0, 1).spec);
-        let lane = queue.lanes(&class).and_then(|lanes| lanes.get("a")).expect("a lane");
-        assert_eq!(lane.usual(), (9, Duration::from_secs(6)));
-        assert_eq!((lane.above(0), lane.of_priority(0), lane.of_priority(7)), (2, 7, 0));
-        assert_eq!(lane.before(Lane::place(0, 5)), 2 + 3);
-        for order in 11..=1_000 {
-            queue.insert(&record("a", 0, order));
-        }
-        let lane = queue.lanes(&class).and_then(|lanes| lanes.get("a")).expect("a lane");
-        assert_eq!(lane.before(Lane::place(0, 999)), 997, "from the end");
-        assert_eq!(lane.before(Lane::place(0, 500)), 499, "about the middle");
+        let lane = queue.lanes().next().and_then(|lanes| lanes.get("a")).expect("a lane");
+        assert_eq!((lane.len(), lane.usual()), (9, (9, Duration::from_secs(6))));
+        assert_eq!(lane.first(), Some((Lane::place(1, 9), id(9))));
     }
 }

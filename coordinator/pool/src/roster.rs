@@ -2,6 +2,7 @@
 
 use crate::effect::WorkerRecord;
 use crate::input::Session;
+use crate::reserve::Reserved;
 use buildpool_protocol::ids::{BootId, JobId, WorkerId};
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::Condition;
@@ -118,14 +119,26 @@ impl Worker {
                 .all(|(name, count)| self.record.resources.get(name).unwrap_or(&0) >= count)
     }
 
-    /// Whether it can run the job now.
-    pub(crate) fn has_room(&self, spec: &JobSpec) -> bool {
-        self.is_open()
-            && self.could_run(spec)
-            && spec.resources.iter().all(|(name, count)| {
-                let have = self.record.resources.get(name).copied().unwrap_or(0);
-                have.saturating_sub(self.used(name)) >= *count
-            })
+    /// Whether it can run the job now, beside the units that are reserved for others.
+    pub(crate) fn has_room(&self, spec: &JobSpec, reserved: &Reserved) -> bool {
+        self.is_open() && self.could_run(spec) && self.shortage(spec, reserved) == 0
+    }
+
+    /// Whether jobs that end on it are followed by others.
+    pub(crate) fn is_in_service(&self) -> bool {
+        self.session().is_some() && !self.is_draining() && !self.is_quarantined() && self.record.approved
+    }
+
+    /// Units of a resource that neither jobs have nor others keep.
+    pub(crate) fn free_units(&self, resource: &str, reserved: &Reserved) -> u32 {
+        let have = self.record.resources.get(resource).copied().unwrap_or(0);
+        have.saturating_sub(self.used(resource)).saturating_sub(reserved.units(self.record.worker, resource))
+    }
+
+    /// Units that are missing for a job now.
+    pub(crate) fn shortage(&self, spec: &JobSpec, reserved: &Reserved) -> u64 {
+        let missing = |(name, count): (&String, &u32)| count.saturating_sub(self.free_units(name, reserved));
+        spec.resources.iter().map(|wish| u64::from(missing(wish))).sum()
     }
 
     pub(crate) fn is_warm(&self, project: &str) -> bool {

@@ -32,8 +32,8 @@ pub struct LiveJob {
 pub struct Waits {
     /// One sentence.
     pub reason: String,
-    /// Jobs that go first by priority and submission, plus one.
-    pub position: u64,
+    /// Jobs that go first among those that could run on the same workers, plus one; where it was asked for.
+    pub position: Option<u64>,
     /// Milliseconds since 1970.
     pub since_ms: i64,
     /// How long it will roughly go on, where history knows enough.
@@ -90,10 +90,16 @@ impl Pool {
         self.jobs.keys().copied()
     }
 
-    /// All live jobs, the newest first; the first so many of them with an estimate of their wait.
-    pub fn live_jobs(&self, now: Now, estimates: usize) -> Vec<LiveJob> {
-        let newest_first = self.jobs.values().rev().enumerate();
-        newest_first.map(|(index, job)| self.view(now, job, index < estimates)).collect()
+    /// All live jobs, the newest first, without position and estimate.
+    pub fn live_jobs(&self, now: Now) -> Vec<LiveJob> {
+        self.jobs.values().rev().map(|job| self.view(now, job, false)).collect()
+    }
+
+    /// The newest so many live jobs that are wanted, the newest first.
+    pub fn newest_jobs(&self, now: Now, limit: usize, wanted: impl Fn(&LiveJob) -> bool) -> Vec<LiveJob> {
+        let newest_first = self.jobs.values().rev();
+        let wanted = newest_first.filter(|job| wanted(&self.view(now, job, false)));
+        wanted.take(limit).map(|job| self.view(now, job, true)).collect()
     }
 
     /// All workers that the pool knows, by identity.
@@ -127,15 +133,16 @@ impl Pool {
         load
     }
 
-    fn view(&self, now: Now, job: &Job, estimates: bool) -> LiveJob {
+    fn view(&self, now: Now, job: &Job, is_placed: bool) -> LiveJob {
         let (state, connected, waiting) = match &job.phase {
             Phase::Queued { since, .. } => {
-                let obstacle = self.obstacle(job, now.clock);
+                let obstacle = self.obstacle(job, &self.reserved, now.clock);
+                let ahead = is_placed.then(|| self.ahead(job));
                 let waits = Waits {
                     reason: obstacle.sentence(),
-                    position: self.queue.ahead_of(job.record.spec.priority, job.record.order) + 1,
+                    position: ahead.as_ref().map(|ahead| ahead.iter().map(|part| part.jobs).sum::<u64>() + 1),
                     since_ms: since.wall_ms,
-                    estimate: estimates.then(|| self.estimate(job, &obstacle, now.clock)).flatten(),
+                    estimate: ahead.and_then(|ahead| self.estimate(job, &ahead, &obstacle, now.clock)),
                 };
                 (JobState::Queued, true, Some(waits))
             }

@@ -15,7 +15,8 @@ use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer}
 use buildpool_digest::Digest;
 use buildpool_pool::{Completed, Effect, Input, LiveJob, Load, Now, Pool, Session, WorkerView};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::ids::JobId;
+use buildpool_protocol::ids::{BuildId, JobId};
+use buildpool_protocol::report::JobState;
 use records::Mirror;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,6 +34,14 @@ const WRITE_NOTES_WITHIN: Duration = Duration::from_millis(50);
 /// How long a refused write waits before it is tried again.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
+/// Which live jobs are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) state: Option<JobState>,
+    pub(crate) build: Option<BuildId>,
+    pub(crate) limit: usize,
+}
+
 /// Something for the runtime to do.
 pub(crate) enum Command {
     /// For the pool.
@@ -41,8 +50,10 @@ pub(crate) enum Command {
     Completed(Box<Ending>),
     /// How does a live job stand?
     Live { job: JobId, reply: oneshot::Sender<Option<LiveJob>> },
-    /// How do all live jobs stand, and how long will the newest of them wait?
-    AllLive { estimates: usize, reply: oneshot::Sender<Vec<LiveJob>> },
+    /// How do all live jobs stand?
+    AllLive { reply: oneshot::Sender<Vec<LiveJob>> },
+    /// How do some of them stand, and how long will they wait?
+    NewestLive { wanted: Wanted, reply: oneshot::Sender<Vec<LiveJob>> },
     /// Which workers are there?
     Workers { reply: oneshot::Sender<Vec<WorkerView>> },
     /// How many jobs wait, and how many are granted?
@@ -84,9 +95,14 @@ impl Handle {
         self.ask(|reply| Command::Live { job, reply }).await.flatten()
     }
 
-    /// All live jobs, the newest first; so many of them with an estimate of their wait.
-    pub(crate) async fn all_live(&self, estimates: usize) -> Vec<LiveJob> {
-        self.ask(|reply| Command::AllLive { estimates, reply }).await.unwrap_or_default()
+    /// All live jobs, the newest first.
+    pub(crate) async fn all_live(&self) -> Vec<LiveJob> {
+        self.ask(|reply| Command::AllLive { reply }).await.unwrap_or_default()
+    }
+
+    /// The newest live jobs that are wanted, the newest first, with positions and estimates.
+    pub(crate) async fn newest_live(&self, wanted: Wanted) -> Vec<LiveJob> {
+        self.ask(|reply| Command::NewestLive { wanted, reply }).await.unwrap_or_default()
     }
 
     pub(crate) async fn workers(&self) -> Vec<WorkerView> {
@@ -266,8 +282,15 @@ impl Runtime {
                 let order = if live.is_some() { Order::Any } else { Order::AfterRecords };
                 self.answer(reply, live, order);
             }
-            Command::AllLive { estimates, reply } => {
-                let live = pool.live_jobs(now, estimates);
+            Command::AllLive { reply } => {
+                let live = pool.live_jobs(now);
+                self.answer(reply, live, Order::Any);
+            }
+            Command::NewestLive { wanted: Wanted { state, build, limit }, reply } => {
+                let live = pool.newest_jobs(now, limit, |live| {
+                    state.is_none_or(|state| state == live.state)
+                        && build.is_none_or(|build| live.record.spec.build == Some(build))
+                });
                 self.answer(reply, live, Order::Any);
             }
             Command::Workers { reply } => {

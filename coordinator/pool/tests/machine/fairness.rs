@@ -5,6 +5,7 @@ use buildpool_pool::{Config, Effect, Quota, Quotas, Submit};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::worker_link::Register;
 use std::time::Duration;
 
 #[test]
@@ -54,9 +55,7 @@ fn a_job_that_lost_its_worker_keeps_its_place() {
         scene.plain(number);
     }
     let positions = |scene: &Scene| -> Vec<(JobId, u64)> {
-        let live = |number| {
-            scene.live(number).and_then(|live| live.waiting).map(|waiting| (job(number), waiting.position))
-        };
+        let live = |number| scene.live(number)?.waiting?.position.map(|position| (job(number), position));
         (1..=3).filter_map(live).collect()
     };
     assert_eq!(positions(&scene), [(job(2), 1), (job(3), 2)]);
@@ -71,7 +70,7 @@ fn a_class_of_jobs_that_waits_does_not_hold_up_another() {
     let session = scene.mac(1, 1);
     scene.gone(session);
     let labels = [("gpu".to_owned(), String::new())].into();
-    scene.join(buildpool_protocol::worker_link::Register { labels, ..crate::scene::register(2, 1) });
+    scene.join(Register { labels, ..crate::scene::register(2, 1) });
     scene.drain("mac-2", true, None);
     let gpu = JobSpec { selectors: vec!["gpu".parse().expect("a selector")], priority: 9, ..spec() };
     scene.send(submit(1, "a", gpu));
@@ -163,7 +162,11 @@ fn an_estimate_is_the_work_that_goes_first_shared_among_the_slots() {
     scene.pass(Duration::from_secs(600));
     assert_eq!(estimate(&scene, 3), Some(25), "overdue ones end some time");
     scene.send(usually(20, "b", 10));
-    assert_eq!(estimate(&scene, 20), Some(75), "one of a's at most goes before the first of b's");
+    assert_eq!(
+        estimate(&scene, 20),
+        Some(25),
+        "none of a's goes before the first of who has nothing running"
+    );
     scene.drain("mac-1", true, None);
     assert_eq!(estimate(&scene, 3), None, "no job that ends will help");
     scene.gone(session);
@@ -185,4 +188,156 @@ fn what_is_not_known_is_taken_from_the_others_or_not_guessed_at_all() {
     scene.send(Submit { usual: Some(Duration::from_secs(50)), ..submit(1, "a", group()) });
     scene.send(submit(2, "a", group()));
     assert_eq!(estimate(&scene, 2), Some(50), "until the group is free");
+    scene.send(Submit { usual: Some(Duration::from_secs(20)), ..submit(3, "a", group()) });
+    assert_eq!(estimate(&scene, 3), Some(50 + 20), "one after the other");
+}
+
+fn position(scene: &Scene, number: u64) -> Option<u64> {
+    scene.live(number)?.waiting?.position
+}
+
+/// With this many units of `sim`.
+fn sims(count: u32) -> JobSpec {
+    JobSpec { resources: [("sim".to_owned(), count)].into(), ..spec() }
+}
+
+fn join_with_sims(scene: &mut Scene, number: u64, slots: u32, sims: u32) {
+    let resources = [("sim".to_owned(), sims)].into();
+    scene.join(Register { resources, ..crate::scene::register(number, slots) });
+}
+
+#[test]
+fn a_job_that_needs_more_units_does_not_starve_beside_jobs_that_need_fewer() {
+    let mut scene = Scene::new();
+    join_with_sims(&mut scene, 1, 4, 2);
+    for number in 1..=16 {
+        scene.send(submit(number, "a", sims(1)));
+    }
+    assert_eq!(granted(&scene.send(submit(50, "b", sims(2)))), [0; 0]);
+    let lease = scene.lease(1);
+    assert_eq!(granted(&scene.pass_job(lease)), [0; 0], "the unit is kept for b's");
+    assert!(scene.reason(3).contains("keeping a counted resource"), "{}", scene.reason(3));
+    assert!(scene.reason(50).contains("short of a counted resource"), "{}", scene.reason(50));
+    assert_eq!(granted(&scene.send(submit(60, "c", spec()))), [60], "slots are not kept");
+    let lease = scene.lease(2);
+    assert_eq!(granted(&scene.pass_job(lease)), [50], "one turnover");
+    let lease = scene.lease(50);
+    assert_eq!(granted(&scene.pass_job(lease)), [3, 4]);
+}
+
+#[test]
+fn what_is_kept_for_one_is_kept_on_one_worker_only() {
+    let mut scene = Scene::new();
+    join_with_sims(&mut scene, 1, 4, 2);
+    join_with_sims(&mut scene, 2, 4, 2);
+    for number in 1..=8 {
+        scene.send(submit(number, "a", sims(1)));
+    }
+    scene.send(submit(50, "b", sims(2)));
+    scene.send(submit(51, "c", sims(2)));
+    // Each of them has a worker to itself to wait for.
+    let leases = [1, 2, 3, 4].map(|number| scene.lease(number));
+    let turns = leases.map(|lease| granted(&scene.pass_job(lease)));
+    assert_eq!(turns.concat(), [50, 51], "{turns:?}");
+    let lease = scene.lease(50);
+    assert_eq!(granted(&scene.pass_job(lease)), [5, 6]);
+}
+
+#[test]
+fn a_priority_puts_nobody_s_jobs_before_another_submitter_s() {
+    let mut scene = Scene::new();
+    scene.mac(1, 2);
+    for number in 1..=10 {
+        scene.send(submit(number, "a", spec()));
+    }
+    scene.send(submit(50, "b", spec()));
+    for number in 11..=16 {
+        scene.send(submit(number, "a", JobSpec { priority: 50, ..spec() }));
+    }
+    assert_eq!(position(&scene, 50), Some(1));
+    let lease = scene.lease(1);
+    assert_eq!(granted(&scene.pass_job(lease)), [50]);
+    let lease = scene.lease(2);
+    assert_eq!(granted(&scene.pass_job(lease)), [11], "among a's own it counts");
+}
+
+#[test]
+fn positions_are_the_order_in_which_jobs_are_granted() {
+    let mut scene = Scene::new();
+    scene.mac(1, 2);
+    for number in 1..=30 {
+        scene.send(submit(number, "a", spec()));
+    }
+    for number in 51..=54 {
+        scene.send(submit(number, "b", spec()));
+    }
+    scene.send(submit(70, "c", spec()));
+    // Two run for a: b and c catch up first, then all take turns.
+    let near = |scene: &Scene, number, wanted: u64| {
+        let shown = position(scene, number).expect("it waits");
+        assert!(shown.abs_diff(wanted) <= 1, "{number} is shown at {shown}, and comes at {wanted}");
+    };
+    let waiting: Vec<u64> = (3..=30).chain(51..=54).chain([70]).collect();
+    let shown: Vec<_> =
+        waiting.iter().map(|number| (*number, position(&scene, *number).expect("it waits"))).collect();
+    let (mut running, mut order) = (std::collections::VecDeque::from([1, 2]), Vec::new());
+    near(&scene, 51, 1);
+    near(&scene, 70, 2);
+    while let Some(oldest) = running.pop_front() {
+        let lease = scene.lease(oldest);
+        let next = granted(&scene.pass_job(lease));
+        running.extend(&next);
+        order.extend(next);
+    }
+    assert_eq!(order.len(), waiting.len());
+    for (number, position) in shown {
+        let came = order.iter().position(|other| *other == number).expect("granted") as u64 + 1;
+        assert!(
+            position.abs_diff(came) <= 3,
+            "{number} was shown at {position} and came at {came}: {order:?}"
+        );
+    }
+}
+
+#[test]
+fn jobs_with_other_wishes_for_the_same_workers_count_as_well() {
+    let mut scene = Scene::new();
+    let labels = |name: &str| [("name".to_owned(), name.to_owned())].into();
+    scene.join(Register { labels: labels("w1"), ..crate::scene::register(1, 2) });
+    scene.join(Register { labels: labels("w2"), ..crate::scene::register(2, 2) });
+    let on = |wishes: &[&str]| JobSpec {
+        selectors: wishes.iter().map(|wish| wish.parse().expect("a selector")).collect(),
+        ..spec()
+    };
+    let four = |number, spec| Submit { usual: Some(Duration::from_secs(4)), ..submit(number, "a", spec) };
+    for number in 1..=12 {
+        scene.send(four(number, on(&["name=w1"])));
+    }
+    scene.send(four(13, on(&["name=w1", "name"])));
+    assert_eq!((estimate(&scene, 12), estimate(&scene, 13)), (Some(22), Some(24)));
+    assert_eq!((position(&scene, 12), position(&scene, 13)), (Some(10), Some(11)));
+    // Half of the jobs that could run on either run here.
+    for number in 21..=22 {
+        scene.send(four(number, on(&["name=w2"])));
+    }
+    for number in 23..=26 {
+        scene.send(four(number, on(&["name"])));
+    }
+    scene.send(four(27, on(&["name=w2"])));
+    assert_eq!(estimate(&scene, 27), Some(4 + 4));
+    assert_eq!(position(&scene, 27), Some(5), "what only the other worker can run is not before it");
+}
+
+#[test]
+fn units_are_what_jobs_with_a_resource_wait_for() {
+    let mut scene = Scene::new();
+    join_with_sims(&mut scene, 1, 8, 2);
+    let ten = |number, spec| Submit { usual: Some(Duration::from_secs(10)), ..submit(number, "a", spec) };
+    for number in 1..=6 {
+        scene.send(ten(number, sims(1)));
+    }
+    assert_eq!(estimate(&scene, 3), Some(10));
+    assert_eq!(estimate(&scene, 6), Some((20 + 30) / 2), "two at a time, whatever the slots");
+    scene.send(ten(7, sims(2)));
+    assert_eq!(estimate(&scene, 7), Some((20 + 40) / 2));
 }

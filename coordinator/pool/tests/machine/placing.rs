@@ -15,7 +15,7 @@ fn higher_priority_goes_first_then_submission() {
         scene.send(submit(number, "a", JobSpec { priority, ..spec() }));
     }
     let positions: Vec<_> = [3, 5, 2, 4]
-        .map(|number| scene.live(number).and_then(|live| live.waiting).map(|waiting| waiting.position))
+        .map(|number| scene.live(number).and_then(|live| live.waiting).and_then(|waiting| waiting.position))
         .into();
     assert_eq!(positions, [Some(1), Some(2), Some(3), Some(4)]);
     let mut order = vec![1];
