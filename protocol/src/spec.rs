@@ -254,7 +254,7 @@ pub struct JobSpec {
     /// Counted resources that the attempt takes from its worker.
     #[serde(default)]
     pub resources: BTreeMap<String, u32>,
-    /// Higher goes first.
+    /// Among jobs of the same submitter, higher goes first.
     #[serde(default)]
     pub priority: i32,
     /// At most one job of a group runs at a time.
@@ -377,6 +377,9 @@ impl JobSpec {
         }
         for name in self.resources.keys() {
             check_name("resource", name)?;
+        }
+        if let Some(group) = &self.concurrency_group {
+            check_name("concurrency_group", group)?;
         }
         for name in &self.secrets {
             check_variable("secret", name)?;

@@ -24,9 +24,12 @@ pub(crate) struct RunArguments {
     /// Take this many of a worker's resource
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
-    /// Higher goes first
+    /// Among your own jobs that wait, higher goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) priority: i32,
+    /// Run no two jobs of this name at once, whoever submits them
+    #[arg(long, value_name = "NAME")]
+    pub(crate) concurrency_group: Option<String>,
     /// Set a variable for the command
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,

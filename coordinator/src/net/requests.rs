@@ -6,7 +6,7 @@ use crate::finished::Finished;
 use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
-use crate::runtime::Command;
+use crate::runtime::{Command, Wanted};
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::limits::JOBS_ROOM_BYTES;
 use crate::store::{HistoryKey, JobFilter, LogError, Lookup};
@@ -384,11 +384,9 @@ async fn jobs(
     let mut found: Vec<(i64, JobSummary)> = back
         .shared
         .runtime
-        .all_live(limit)
+        .newest_live(Wanted { state, build, limit })
         .await
         .iter()
-        .filter(|live| state.is_none_or(|state| state == live.state))
-        .filter(|live| build.is_none_or(|build| live.record.spec.build == Some(build)))
         .map(|live| (live.record.created_at_ms, result::summary_of_live(live, now)))
         .collect();
     if state.is_none_or(|state| state == JobState::Done) {

@@ -16,7 +16,9 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 const CACHED_MAX: usize = 256;
 
 /// Keys that may stand under `commands:`.
-const COMMAND_KEYS: [&str; 2] = ["test", "build"];
+const COMMAND_KEYS: [&str; 3] = ["test", "build", GROUP_KEY];
+/// What jobs are called of which one runs at a time.
+const GROUP_KEY: &str = "concurrency_group";
 
 /// The configuration's commands, by what they do.
 pub type Commands = BTreeMap<String, String>;
@@ -109,11 +111,7 @@ impl Configuration {
                 Value::String(command) if !command.trim().is_empty() => {
                     self.commands.insert(name, command);
                 }
-                other => self.problem(
-                    file,
-                    &key,
-                    format!("is {other}; valid is a command as text, e.g. \"make {name}\""),
-                ),
+                other => self.problem(file, &key, format!("is {other}; valid is text, e.g. \"make {name}\"")),
             }
         }
     }
@@ -146,6 +144,18 @@ impl Configuration {
         Some((self.file.as_deref()?, self.commands.get(name)?))
     }
 
+    /// The group of which one job runs at a time, for what tests and builds here.
+    ///
+    /// # Errors
+    /// When what stands there is none.
+    pub fn concurrency_group(&self) -> Result<Option<&str>, ConfigProblem> {
+        let key = format!("commands.{GROUP_KEY}");
+        match self.problems.iter().find(|problem| problem.key == key) {
+            Some(problem) => Err(problem.clone()),
+            None => Ok(self.commands.get(GROUP_KEY).map(String::as_str)),
+        }
+    }
+
     /// What is wrong with a command of the file; also when the file can't be read at all.
     pub fn problem_of_command(&self, name: &str) -> Option<&ConfigProblem> {
         let key = format!("commands.{name}");
@@ -167,7 +177,7 @@ struct Keys {
 }
 
 fn valid_keys() -> String {
-    COMMAND_KEYS.join(" and ")
+    COMMAND_KEYS.join(", ")
 }
 
 fn text_of(file: &Path) -> Result<String, String> {
@@ -254,8 +264,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(".buildpool/config.yaml");
         for (text, key, reason) in [
-            ("commands: {test: make check, lint: x}", "commands.lint", "valid are test and build"),
-            ("commands: {test: make check, build: []}", "commands.build", "valid is a command as text"),
+            (
+                "commands: {test: make check, lint: x}",
+                "commands.lint",
+                "valid are test, build, concurrency_group",
+            ),
+            ("commands: {test: make check, build: []}", "commands.build", "valid is text"),
         ] {
             write(&file, text);
             let configuration = Configuration::load(directory.path());
@@ -271,6 +285,19 @@ mod tests {
         }
         write(&file, "");
         assert_eq!(Configuration::load(directory.path()).problems(), []);
+    }
+
+    #[test]
+    fn a_group_stands_beside_the_commands() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(".buildpool/config.yaml");
+        write(&file, "commands: {test: make check, concurrency_group: device}");
+        assert_eq!(Configuration::load(directory.path()).concurrency_group(), Ok(Some("device")));
+        write(&file, "commands: {concurrency_group: [device]}");
+        let problem = Configuration::load(directory.path()).concurrency_group().unwrap_err();
+        assert!(problem.to_string().contains("commands.concurrency_group: is [\"device\"]"), "{problem}");
+        write(&file, "");
+        assert_eq!(Configuration::load(directory.path()).concurrency_group(), Ok(None));
     }
 
     #[test]

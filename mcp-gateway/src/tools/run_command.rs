@@ -22,6 +22,6 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let command = arguments.required_text("command")?;
     let options = run::Options::take(arguments, call)?;
     let directory = options.directory.clone();
-    let task = run::Task { command, directory, reports: Vec::new(), chosen: None };
+    let task = run::Task { command, directory, reports: Vec::new(), concurrency_group: None, chosen: None };
     run::run(call, options, task).await
 }

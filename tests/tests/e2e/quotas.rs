@@ -33,6 +33,35 @@ fn a_submit_beyond_a_quota_is_refused_in_words_that_help() {
 }
 
 #[test]
+fn a_group_has_a_name_that_can_be_one() {
+    let pool = Pool::start(0);
+    let named = ["run", "--no-snapshot", "--concurrency-group", "a b", "--", "true"];
+    let refused = pool.buildpool(&named).expect(125);
+    assert!(refused.err().contains("concurrency_group: `a b` is no valid name"), "{refused}");
+}
+
+#[test]
+fn jobs_of_a_concurrency_group_run_one_at_a_time() {
+    let pool = Pool::start(1);
+    let go = pool.place().file("go");
+    let text = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let run = |group: &str| {
+        let words =
+            ["run", "--no-snapshot", "--detach", "--concurrency-group", group, "--", "sh", "-c", &text];
+        pool.buildpool(&words).expect(0).out().trim().to_owned()
+    };
+    let (first, second) = (run("device"), run("device"));
+    pool.wait_for_state(&first, "running");
+    let waiting = pool.job(&second);
+    assert_eq!(waiting["state"], "queued", "although a slot is free");
+    assert!(waiting["waiting"]["reason"].as_str().unwrap().contains("same concurrency group"), "{waiting}");
+    let other = run("another");
+    pool.wait_for_state(&other, "running");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(pool.wait_for_state(&second, "done")["verdict"], "passed");
+}
+
+#[test]
 fn a_log_beyond_the_quota_keeps_its_ends_and_says_what_is_missing() {
     let pool = configured("[quota]\nlog_bytes = 4194304\n");
     let text = "echo first; head -c 12000000 /dev/zero | tr '\\0' x; echo; echo last";

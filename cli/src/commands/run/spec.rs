@@ -82,6 +82,7 @@ impl Asked {
             selectors: arguments.labels.clone(),
             resources: arguments.resources.iter().cloned().collect(),
             priority: arguments.priority,
+            concurrency_group: arguments.concurrency_group.clone(),
             timeout: arguments.timeout,
             idle_timeout: arguments.idle_timeout,
             grace: arguments.grace,
