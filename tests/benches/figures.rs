@@ -5,16 +5,18 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use buildpool_gateway::client::{Client, Endpoint, JobEvent, Target, new_job_id};
+mod runner;
+
+use buildpool_gateway::client::{Client, JobEvent};
 use buildpool_protocol::client_link::SubmitMessage;
 use buildpool_protocol::frame;
 use buildpool_protocol::ids::{BootId, WorkerId};
 use buildpool_protocol::report::JobResult;
-use buildpool_protocol::spec::{Command as JobCommand, JobSpec, Source};
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{Condition, FromWorker, Register};
 use buildpool_tests::{Place, Pool, PoolBuilder};
 use futures_util::{SinkExt, StreamExt};
+use runner::{connect, message};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -24,38 +26,28 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 const GIB: u64 = 1 << 30;
 
-type Bench = fn(&tokio::runtime::Runtime);
-
 fn main() {
-    let benches: [(&str, Bench); 6] = [
+    runner::run_wanted(&[
         ("latency", latency),
         ("command", command),
         ("many", many),
         ("stream", stream),
         ("idle", idle),
         ("cold", cold),
-    ];
-    let wanted: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    for (name, bench) in benches {
-        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
-            bench(&runtime);
-        }
-    }
+    ]);
 }
 
 /// Submit to result of `true` through a connected client, beside fork and exec of the same program.
 fn latency(runtime: &tokio::runtime::Runtime) {
     let pool = Pool::start(1);
-    let client = runtime.block_on(connect(&pool));
+    let client = runtime.block_on(connect(&pool, pool.token()));
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for round in 0..1_050 {
         let began = Instant::now();
         assert!(Command::new("/bin/true").status().expect("it runs").success());
         let spawned = began.elapsed();
         let began = Instant::now();
-        let result = runtime.block_on(run(&client, &["/bin/true"], false));
+        let result = runtime.block_on(run(&client, &["/bin/true"]));
         let answered = began.elapsed();
         assert_eq!(result.exit_code, Some(0));
         if round >= 50 {
@@ -104,7 +96,7 @@ fn command(_: &tokio::runtime::Runtime) {
 fn many(runtime: &tokio::runtime::Runtime) {
     const JOBS: u32 = 10_000;
     let pool = Pool::start(1);
-    let client = runtime.block_on(connect(&pool));
+    let client = runtime.block_on(connect(&pool, pool.token()));
     let floor = two_loops(JOBS);
     let before = processor_secs(&pool);
     let began = Instant::now();
@@ -115,7 +107,7 @@ fn many(runtime: &tokio::runtime::Runtime) {
                 let result: Option<JobResult> = open.next().await;
                 assert_eq!(result.and_then(|result| result.exit_code), Some(0));
             }
-            open.push(run(&client, &["/bin/true"], false));
+            open.push(run(&client, &["/bin/true"]));
         }
         while let Some(result) = open.next().await {
             assert_eq!(result.exit_code, Some(0));
@@ -161,14 +153,16 @@ fn stream(runtime: &tokio::runtime::Runtime) {
     for _ in 0..3 {
         let bare = runtime.block_on(pipe_to_websocket(&file));
         let pool = Pool::start(1);
-        let client = runtime.block_on(connect(&pool));
-        let _warm = runtime.block_on(run(&client, &["/bin/true"], false));
+        let client = runtime.block_on(connect(&pool, pool.token()));
+        let _warm = runtime.block_on(run(&client, &["/bin/true"]));
         let memory = resident(&pool);
         let processor = processor_secs(&pool);
         let began = Instant::now();
         let hash = runtime.block_on(async {
-            let mut events =
-                client.submit(message(&["cat", &file.to_string_lossy()], true)).await.expect("submitted");
+            let mut events = client
+                .submit(SubmitMessage { follow: true, ..message(&["cat", &file.to_string_lossy()]) })
+                .await
+                .expect("submitted");
             let mut hasher = blake3::Hasher::new();
             let mut bytes = 0;
             while let Some(event) = events.next().await {
@@ -306,29 +300,8 @@ fn cold(_: &tokio::runtime::Runtime) {
     println!("cold      local pool, first answer     p50 {:>9.3?}", spread.p50);
 }
 
-async fn connect(pool: &Pool) -> Client {
-    let url = pool.url().parse().expect("a URL");
-    let endpoint = Endpoint::new(url, Some(pool.token().parse().expect("a token")));
-    Client::connect(Target::Named(endpoint), "figures").await.expect("connected")
-}
-
-fn message(command: &[&str], follow: bool) -> SubmitMessage {
-    let argv = command.iter().map(|argument| (*argument).to_owned()).collect();
-    SubmitMessage {
-        job: new_job_id(),
-        spec: JobSpec::new(JobCommand::Argv(argv), Source::Empty),
-        client_request_id: None,
-        attach: false,
-        secrets: BTreeMap::new(),
-        snapshot: None,
-        wait: true,
-        follow,
-        progress: false,
-    }
-}
-
-async fn run(client: &Client, command: &[&str], follow: bool) -> JobResult {
-    let mut events = client.submit(message(command, follow)).await.expect("submitted");
+async fn run(client: &Client, command: &[&str]) -> JobResult {
+    let mut events = client.submit(message(command)).await.expect("submitted");
     loop {
         match events.next().await.expect("an end") {
             JobEvent::Complete(result) => return *result,

@@ -2,25 +2,16 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use buildpool_gateway::client::{AccessToken, Client, Endpoint, JobEvent, Target, new_job_id};
+mod runner;
+
+use buildpool_gateway::client::{Client, JobEvent};
 use buildpool_protocol::client_link::{Role, SubmitMessage};
-use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_tests::Pool;
-use std::collections::BTreeMap;
+use runner::{connect, message};
 use std::time::{Duration, Instant};
 
-type Bench = fn(&tokio::runtime::Runtime);
-
 fn main() {
-    let benches: [(&str, Bench); 2] = [("fair", fair), ("revoke", revoke)];
-    let wanted: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    for (name, bench) in benches {
-        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
-            bench(&runtime);
-        }
-    }
+    runner::run_wanted(&[("fair", fair), ("revoke", revoke)]);
 }
 
 /// What B waits for one job behind 10,000 of A's, beside how long a slot is taken by one of those.
@@ -32,13 +23,13 @@ fn fair(runtime: &tokio::runtime::Runtime) {
         let admin = connect(&pool, pool.token()).await;
         let (a, b) = (bearer(&pool, &admin, "a").await, bearer(&pool, &admin, "b").await);
         for _ in 0..JOBS {
-            let mut events = a.submit(message("/bin/sleep 0.2", false)).await.expect("submitted");
+            let mut events = a.submit(SubmitMessage { wait: false, ..message(&["/bin/sleep", "0.2"]) }).await.expect("submitted");
             assert!(matches!(events.next().await, Some(JobEvent::Accepted { .. })));
         }
         let mut waits = Vec::new();
         for _ in 0..100 {
             let began = Instant::now();
-            let mut events = b.submit(message("/bin/true", true)).await.expect("submitted");
+            let mut events = b.submit(message(&["/bin/true"])).await.expect("submitted");
             loop {
                 match events.next().await.expect("an end") {
                     JobEvent::Complete(_) => break,
@@ -67,7 +58,7 @@ fn revoke(runtime: &tokio::runtime::Runtime) {
         for round in 0..50 {
             let name = format!("b{round}");
             let client = bearer(&pool, &admin, &name).await;
-            let mut events = client.submit(message("/bin/sleep 600", true)).await.expect("submitted");
+            let mut events = client.submit(message(&["/bin/sleep", "600"])).await.expect("submitted");
             let Some(JobEvent::Accepted { job, .. }) = events.next().await else {
                 panic!("it was not accepted");
             };
@@ -86,29 +77,8 @@ fn revoke(runtime: &tokio::runtime::Runtime) {
     });
 }
 
-async fn connect(pool: &Pool, token: &str) -> Client {
-    let token: AccessToken = token.parse().expect("a token");
-    let endpoint = Endpoint::new(pool.url().parse().expect("a URL"), Some(token));
-    Client::connect(Target::Named(endpoint), "operating").await.expect("connected")
-}
-
 /// A client with a token of its own.
 async fn bearer(pool: &Pool, admin: &Client, name: &str) -> Client {
     let created = admin.token_create(Role::Submit, name, None).await.expect("created");
     connect(pool, &created.token).await
-}
-
-fn message(command: &str, wait: bool) -> SubmitMessage {
-    let argv = command.split(' ').map(str::to_owned).collect();
-    SubmitMessage {
-        job: new_job_id(),
-        spec: JobSpec::new(Command::Argv(argv), Source::Empty),
-        client_request_id: None,
-        attach: false,
-        secrets: BTreeMap::new(),
-        snapshot: None,
-        wait,
-        follow: false,
-        progress: false,
-    }
 }

@@ -1,0 +1,46 @@
+//! What benchmarks of a pool have in common: which of them are run, a client, a job.
+
+use buildpool_gateway::client::{Client, Endpoint, Target, new_job_id};
+use buildpool_protocol::client_link::SubmitMessage;
+use buildpool_protocol::spec::{Command, JobSpec, Source};
+use buildpool_tests::Pool;
+use std::collections::BTreeMap;
+use tokio::runtime::Runtime;
+
+/// A benchmark that prints its figures.
+pub type Bench = fn(&Runtime);
+
+/// Runs those that the command line names; without a name, all.
+pub fn run_wanted(benches: &[(&str, Bench)]) {
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let runtime = Runtime::new().expect("a runtime");
+    for (name, bench) in benches {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            bench(&runtime);
+        }
+    }
+}
+
+/// A client that has this token.
+pub async fn connect(pool: &Pool, token: &str) -> Client {
+    let url = pool.url().parse().expect("a URL");
+    let endpoint = Endpoint::new(url, Some(token.parse().expect("a token")));
+    Client::connect(Target::Named(endpoint), "benchmark").await.expect("connected")
+}
+
+/// A job in an empty directory, for whose end the client waits.
+pub fn message(command: &[&str]) -> SubmitMessage {
+    let argv = command.iter().map(|argument| (*argument).to_owned()).collect();
+    SubmitMessage {
+        job: new_job_id(),
+        spec: JobSpec::new(Command::Argv(argv), Source::Empty),
+        client_request_id: None,
+        attach: false,
+        secrets: BTreeMap::new(),
+        snapshot: None,
+        wait: true,
+        follow: false,
+        progress: false,
+    }
+}
