@@ -80,16 +80,18 @@ impl Service {
     /// The systemd unit.
     pub(crate) fn unit(&self) -> String {
         let start = self.arguments().map(|word| systemd_word(&word)).join(" ");
-        let packaged = match self.part {
-            Part::Coordinator => COORDINATOR_UNIT,
-            Part::Worker => WORKER_UNIT,
-        };
         let mut out = String::new();
-        for line in packaged.lines() {
+        for line in self.packaged().lines() {
             let key = line.split_once('=').map_or(line, |(key, _)| key);
             match (key, self.scope) {
                 ("ExecStart", _) => out.push_str(&format!("ExecStart={start}")),
-                ("User" | "Group", Scope::System) => out.push_str(&format!("{key}={}", self.user)),
+                ("User", Scope::System) => out.push_str(&format!("User={}", self.user)),
+                // Without it the user's own group counts, whatever that is called (systemd.exec(5)).
+                ("Group", Scope::System) => continue,
+                ("StateDirectory", Scope::System) if !self.is_data_packaged() => {
+                    out.push_str(&format!("ReadWritePaths={}", systemd_path(&self.data_dir)));
+                }
+                ("StateDirectoryMode", Scope::System) if !self.is_data_packaged() => continue,
                 ("WantedBy", Scope::User) => out.push_str("WantedBy=default.target"),
                 (_, Scope::User) if !IN_A_SESSION.contains(&key) && !line.starts_with(['[', '#']) => continue,
                 _ => out.push_str(line),
@@ -97,6 +99,37 @@ impl Service {
             out.push('\n');
         }
         out
+    }
+
+    /// Whether the data directory is the one that systemd makes for the packaged unit.
+    fn is_data_packaged(&self) -> bool {
+        let value = |key: &str| self.packaged().lines().find_map(|line| line.strip_prefix(key));
+        let name = value("StateDirectory=").unwrap_or_default();
+        self.data_dir == Path::new("/var/lib").join(name)
+    }
+
+    const fn packaged(&self) -> &'static str {
+        match self.part {
+            Part::Coordinator => COORDINATOR_UNIT,
+            Part::Worker => WORKER_UNIT,
+        }
+    }
+
+    /// What the machine's unit hides from the daemon that the daemon needs: it, and the directory that is hidden.
+    pub(crate) fn hidden_by_unit(&self) -> Option<(&Path, &'static str)> {
+        if self.scope == Scope::User {
+            return None;
+        }
+        let is_set = |line: &str| self.packaged().lines().any(|other| other == line);
+        // systemd.exec(5), ProtectHome= and PrivateTmp=.
+        let hidden = [
+            ("ProtectHome=yes", &["/home", "/root", "/run/user"][..]),
+            ("PrivateTmp=yes", &["/tmp", "/var/tmp"][..]),
+        ];
+        let hidden = hidden.into_iter().filter(|(line, _)| is_set(line)).flat_map(|(_, paths)| paths);
+        let needed = [&self.program, &self.config, &self.data_dir];
+        let mut pairs = hidden.flat_map(|top| needed.map(|path| (path.as_path(), *top)));
+        pairs.find(|(path, top)| path.starts_with(top))
     }
 
     /// The property list.
@@ -146,7 +179,11 @@ impl Service {
                     Scope::System => "system".to_owned(),
                     Scope::User => format!("gui/{uid}"),
                 };
-                vec![format!("launchctl bootstrap {domain} '{}'", self.plist_path(home).display())]
+                // One that is loaded is not loaded again; one that is not can't be unloaded, which is no fault.
+                vec![
+                    format!("launchctl bootout {domain}/{} 2>/dev/null", self.label()),
+                    format!("launchctl bootstrap {domain} '{}'", self.plist_path(home).display()),
+                ]
             }
         }
     }
@@ -172,6 +209,11 @@ const IN_A_SESSION: &[&str] = &[
 fn systemd_word(word: &str) -> String {
     let escaped = word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
     if escaped.contains(char::is_whitespace) { format!("\"{escaped}\"") } else { escaped }
+}
+
+/// A path in a list of paths (systemd.exec(5), ReadWritePaths=): as a word, without variables.
+fn systemd_path(path: &Path) -> String {
+    systemd_word(&path.display().to_string()).replace("$$", "$")
 }
 
 /// A property list in the making.
@@ -245,7 +287,7 @@ mod tests {
             program: "/opt/build & pool/buildpool".into(),
             config: "/etc/buildpool/worker.toml".into(),
             data_dir: "/var/lib/buildpool".into(),
-            user: "ci".into(),
+            user: "buildpool".into(),
         }
     }
 
@@ -278,7 +320,8 @@ mod tests {
             ),
             (Worker, System, "AbandonProcessGroup", Some(true.into()), "launchd.plist(5)"),
             (Coordinator, User, "AbandonProcessGroup", None, "it leaves nothing behind"),
-            (Worker, System, "UserName", text("ci"), "launchd.plist(5): only in the system domain"),
+            (Worker, System, "UserName", text("buildpool"), "launchd.plist(5): only in the system domain"),
+            (Coordinator, System, "UserName", text("buildpool"), "launchd.plist(5): as root otherwise"),
             (Worker, User, "UserName", None, "launchd.plist(5): only in the system domain"),
             (
                 Worker,
@@ -294,6 +337,14 @@ mod tests {
         ] {
             let found = dictionary(&service(part, scope)).get(key).cloned();
             assert_eq!(found, expected, "{part:?} {scope:?} {key}: {source}");
+            let shipped = match (part, scope) {
+                (Coordinator, System) => include_str!("../../deploy/launchd/dev.buildpool.coordinator.plist"),
+                (Worker, User) => include_str!("../../deploy/launchd/dev.buildpool.worker.plist"),
+                _ => continue,
+            };
+            let shipped = Value::from_reader_xml(shipped.as_bytes()).unwrap();
+            let found = shipped.as_dictionary().unwrap().get(key).cloned();
+            assert_eq!(found, expected, "as it is shipped: {part:?} {key}: {source}");
         }
         let list = dictionary(&service(Worker, User));
         let arguments = list.get("ProgramArguments").and_then(Value::as_array).unwrap();
@@ -313,11 +364,39 @@ mod tests {
             }
             assert!(unit.contains("WantedBy=default.target") && unit.contains("Restart=always"), "{unit}");
             let system = service(part, Scope::System).unit();
-            assert!(system.contains("\nUser=ci\n") && system.contains("WantedBy=multi-user.target"));
+            assert!(system.contains("\nUser=buildpool\n") && system.contains("WantedBy=multi-user.target"));
         }
         let worker = service(Part::Worker, Scope::User).unit();
         assert!(worker.contains("KillMode=process"), "keepers outlive the daemon");
         assert!(worker.contains("ExecStart=\"/opt/build & pool/buildpool\" worker --config "), "{worker}");
+    }
+
+    #[test]
+    fn the_machine_s_unit_leaves_the_data_directory_open_and_the_group_to_the_user() {
+        let packaged = service(Part::Coordinator, Scope::System);
+        assert!(packaged.unit().contains("\nStateDirectory=buildpool\n"), "{}", packaged.unit());
+        let elsewhere = Service { data_dir: "/srv/the 1% pool".into(), ..packaged.clone() }.unit();
+        assert!(elsewhere.contains("\nReadWritePaths=\"/srv/the 1%% pool\"\n"), "{elsewhere}");
+        for gone in ["StateDirectory", "Group="] {
+            assert!(!elsewhere.contains(gone), "{gone} in\n{elsewhere}");
+        }
+        assert!(elsewhere.contains("ProtectSystem=strict"));
+    }
+
+    #[test]
+    fn what_the_unit_hides_from_its_own_daemon_is_known() {
+        let coordinator = service(Part::Coordinator, Scope::System);
+        assert_eq!(coordinator.hidden_by_unit(), None);
+        let home = Service { program: "/root/.cargo/bin/buildpool".into(), ..coordinator.clone() };
+        assert_eq!(home.hidden_by_unit(), Some((home.program.as_path(), "/root")));
+        let temporary = Service { config: "/tmp/coordinator.toml".into(), ..coordinator.clone() };
+        assert_eq!(temporary.hidden_by_unit(), Some((temporary.config.as_path(), "/tmp")));
+        let data = Service { data_dir: "/home/ci/pool".into(), ..coordinator };
+        assert_eq!(data.hidden_by_unit(), Some((data.data_dir.as_path(), "/home")));
+        let worker = Service { part: Part::Worker, ..home };
+        assert_eq!(worker.hidden_by_unit(), None, "builds need what is there");
+        let agent = Service { part: Part::Coordinator, scope: Scope::User, ..worker };
+        assert_eq!(agent.hidden_by_unit(), None);
     }
 
     #[test]
@@ -326,9 +405,10 @@ mod tests {
         let agent = service(Part::Worker, Scope::User);
         assert_eq!(agent.plist_path(home), home.join("Library/LaunchAgents/dev.buildpool.worker.plist"));
         let start = agent.start_commands(true, home, 501);
-        assert!(start[0].starts_with("launchctl bootstrap gui/501 "), "{start:?}");
+        assert_eq!(start[0], "launchctl bootout gui/501/dev.buildpool.worker 2>/dev/null");
+        assert!(start[1].starts_with("launchctl bootstrap gui/501 "), "{start:?}");
         let daemon = service(Part::Coordinator, Scope::System);
         assert_eq!(daemon.unit_path(home), Path::new("/etc/systemd/system/buildpool-coordinator.service"));
-        assert_eq!(daemon.start_commands(true, home, 0)[0].split(' ').nth(2), Some("system"));
+        assert_eq!(daemon.start_commands(true, home, 0)[1].split(' ').nth(2), Some("system"));
     }
 }

@@ -72,7 +72,7 @@ pub(crate) struct InstallServiceArguments {
     /// Write the files instead of printing the unit, and print what starts it
     #[arg(long)]
     pub(crate) write: bool,
-    /// A worker's coordinator and token, as `token create` says them; they go into its configuration
+    /// A worker's coordinator and token, as `token create` says them, or - for standard input; they go into its configuration
     #[arg(long, value_name = "URL#TOKEN")]
     pub(crate) join: Option<JoinText>,
     /// Its configuration file

@@ -9,29 +9,36 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// What both daemons are told in the same way.
 #[derive(Args, Debug)]
-pub(crate) struct CoordinatorArguments {
+pub(crate) struct DaemonOptions {
     /// Configuration file (TOML); flags go before it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Where all that it keeps lies
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// How it logs to stderr: lines for people, or one JSON object a line
+    #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
+    pub(crate) log_format: LogFormat,
+    /// Speak these protocol versions: for tests of mixed versions
+    #[arg(long, value_name = "MIN..MAX", hide = true)]
+    pub(crate) protocol: Option<VersionRange>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CoordinatorArguments {
+    #[command(flatten)]
+    pub(crate) daemon: DaemonOptions,
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Where records and logs are kept
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
     /// Certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Its key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// How it logs to stderr: lines for people, or one JSON object a line
-    #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
-    pub(crate) log_format: LogFormat,
-    /// Serve these protocol versions: for tests of mixed versions
-    #[arg(long, value_name = "MIN..MAX", hide = true)]
-    pub(crate) protocol: Option<VersionRange>,
 }
 
 /// How a daemon logs.
@@ -43,9 +50,8 @@ pub(crate) enum LogFormat {
 
 #[derive(Args, Debug)]
 pub(crate) struct WorkerArguments {
-    /// Configuration file (TOML); flags go before it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) daemon: DaemonOptions,
     /// The coordinator, ws://HOST:PORT or wss://HOST:PORT [env: BUILDPOOL_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) coordinator: Option<String>,
@@ -55,7 +61,7 @@ pub(crate) struct WorkerArguments {
     /// Jobs at a time
     #[arg(long, value_name = "N")]
     pub(crate) slots: Option<u32>,
-    /// Where to go and with what, as `token create` says it: the coordinator's URL, `#` and the token
+    /// Where to go and with what, as `token create` says it: the coordinator's URL, `#` and the token; - for standard input
     #[arg(long, value_name = "URL#TOKEN", conflicts_with_all = ["coordinator", "token"])]
     pub(crate) join: Option<JoinText>,
     /// A label that jobs can ask for
@@ -67,9 +73,6 @@ pub(crate) struct WorkerArguments {
     /// Something countable that jobs can take
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
-    /// Where jobs, workspaces and their output are kept
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<PathBuf>,
     /// What keeps jobs from the worker's files and each other's: none, bubblewrap or user (Linux), sandbox-exec (macOS)
     #[arg(long, value_name = "MODE")]
     pub(crate) isolation: Option<Isolation>,
@@ -79,12 +82,6 @@ pub(crate) struct WorkerArguments {
     /// A worker's token [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
-    /// How it logs to stderr: lines for people, or one JSON object a line
-    #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
-    pub(crate) log_format: LogFormat,
-    /// Speak these protocol versions: for tests of mixed versions
-    #[arg(long, value_name = "MIN..MAX", hide = true)]
-    pub(crate) protocol: Option<VersionRange>,
 }
 
 /// Which data directory of a coordinator on this machine.

@@ -7,7 +7,11 @@ use buildpool_protocol::spec::{OnLost, check_given_variable};
 use buildpool_protocol::token;
 use std::convert::Infallible;
 use std::fmt;
+use std::io::{self, BufRead, Read};
 use std::str::FromStr;
+
+/// Longest line of standard input that is taken for a URL and a token, in bytes.
+const JOIN_BYTES_MAX: u64 = 1 << 16;
 
 /// A coordinator and the token that opens it.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,18 +39,32 @@ impl fmt::Debug for JoinText {
 }
 
 impl JoinText {
-    /// Takes it apart.
+    /// Whether it stands on the command line, which every user of the machine can see.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.0 != "-"
+    }
+
+    /// Takes it apart; `-` is the first line of standard input.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn read(&self) -> Result<Join, Failure> {
         let fail = |reason: String| Failure::new(USAGE, format!("--join: {reason}"));
-        match self.0.split_once('#') {
+        let mut text = self.0.clone();
+        if text == "-" {
+            text.clear();
+            let read = io::stdin().lock().take(JOIN_BYTES_MAX).read_line(&mut text);
+            read.map_err(|error| fail(format!("standard input can't be read: {error}")))?;
+        }
+        match text.trim().split_once('#') {
             Some((url, token)) if url.contains("://") => match token::parse(token) {
                 Ok(_) => Ok(Join { url: url.to_owned(), token: token.to_owned() }),
                 Err(error) => Err(fail(format!("what stands behind `#` is no token: {error}"))),
             },
-            _ => Err(fail("valid is URL#TOKEN, as in wss://pool.example.com:7420#bp_…".to_owned())),
+            _ => Err(fail(
+                "valid is URL#TOKEN, as in wss://pool.example.com:7420#bp_…, or - for standard input"
+                    .to_owned(),
+            )),
         }
     }
 }

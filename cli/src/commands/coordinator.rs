@@ -15,7 +15,7 @@ use std::process::ExitCode;
 pub(crate) const URL_FILE: &str = "url";
 
 pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
-    let format = arguments.log_format;
+    let format = arguments.daemon.log_format;
     let config = config(arguments)?;
     let data_dir = config.data_dir.clone();
     super::log_to_stderr(format);
@@ -40,14 +40,15 @@ fn tell_url(data_dir: &Path, url: &str) -> io::Result<()> {
 }
 
 fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
-    let mut config = configuration(arguments.config.as_deref(), arguments.data_dir)?;
+    let daemon = arguments.daemon;
+    let mut config = configuration(daemon.config.as_deref(), daemon.data_dir)?;
     if let Some(listen) = arguments.listen {
         config.listen = listen;
     }
     if let (Some(certificate), Some(key)) = (arguments.tls_cert, arguments.tls_key) {
         config.protection = Protection::Files { certificate, key };
     }
-    if let Some(protocol) = arguments.protocol {
+    if let Some(protocol) = daemon.protocol {
         config.protocol = protocol;
     }
     Ok(config)

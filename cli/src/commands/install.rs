@@ -9,11 +9,12 @@ use crate::settings;
 use crate::terminal;
 use buildpool_gateway::directories;
 use buildpool_gateway::install::Installation;
+use buildpool_worker::isolation::users::barrier;
 use buildpool_worker::link::connect::{ConnectError, Dialler};
-use nix::unistd::User;
-use std::fs::{DirBuilder, OpenOptions};
+use nix::unistd::{Uid, User};
+use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, lchown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -63,6 +64,9 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         (service.unit_path(&home), service.unit())
     };
     if !arguments.write {
+        if let Some(why) = unreachable(&service, launchd) {
+            terminal::warn(&why);
+        }
         terminal::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -75,12 +79,18 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
     }
     // Below another root this is for another machine, whose package makes the user and gives it the files.
     let owner = match scope {
-        Scope::System if arguments.root.is_none() => Some(service_user(&service, launchd)?),
+        Scope::System if arguments.root.is_none() => {
+            let user = service_user(&service, launchd)?;
+            if let Some(why) = unreachable(&service, launchd) {
+                return Err(Failure::new(USAGE, why));
+            }
+            Some(user)
+        }
         Scope::System | Scope::User => None,
     };
-    if launchd || owner.is_some() {
-        // launchd opens the log before the daemon could make its directory.
-        make_data_directory(&below(&service.data_dir), owner.as_ref())?;
+    if launchd || scope == Scope::System {
+        // launchd opens the log before the daemon could make its directory, and systemd opens to the daemon what is there.
+        make_data_directory(part, &below(&service.data_dir), owner.as_ref())?;
     }
     let secrecy = if scope == Scope::System { Secrecy::Service } else { Secrecy::Private };
     let write_private = |path: &Path, text: &str| write(&below(path), text, secrecy, owner.as_ref());
@@ -167,20 +177,86 @@ fn service_user(service: &Service, launchd: bool) -> Result<User, Failure> {
     })
 }
 
-/// Makes the directory for whoever runs the daemon; one that is there stays as it is.
-fn make_data_directory(path: &Path, owner: Option<&User>) -> Result<(), Failure> {
-    let carry_out = || -> io::Result<()> {
-        if path.is_dir() {
-            return Ok(());
-        }
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        DirBuilder::new().mode(0o700).create(path)?;
-        owner.map_or(Ok(()), |user| chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())))
+/// Why a service of the machine could not reach its own program or files, and what helps.
+fn unreachable(service: &Service, launchd: bool) -> Option<String> {
+    if service.scope == Scope::User {
+        return None;
+    }
+    let hidden = service.hidden_by_unit().filter(|_| !launchd);
+    let hidden =
+        hidden.map(|(path, top)| (path, format!("lies below {top}, which the unit hides from the daemon")));
+    let (path, why) = hidden.or_else(|| {
+        let barrier = barrier(&service.program)?;
+        let why = format!("can't be started by {}, who can't pass {}", service.user, barrier.display());
+        Some((service.program.as_path(), why))
+    })?;
+    let mend = if path == service.program {
+        format!("copy it, as by `install -m 755 {} /usr/local/bin/buildpool`, and run that", path.display())
+    } else {
+        "name another place".to_owned()
     };
-    carry_out()
-        .map_err(|error| Failure::while_doing(POOL, format!("{} can't be made", path.display()), &error))
+    Some(format!("--system: {} {why}; {mend}", path.display()))
+}
+
+/// Makes the directory for whoever runs the daemon. One that is there, as after `token create`, becomes that user's where it is
+/// this user's and holds nothing else.
+fn make_data_directory(part: Part, path: &Path, owner: Option<&User>) -> Result<(), Failure> {
+    let failed =
+        |error: &io::Error| Failure::while_doing(POOL, format!("{} can't be made", path.display()), error);
+    if let Some(parent) = path.parent() {
+        make_directories(parent, 0o755).map_err(|error| failed(&error))?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => other.map_err(|error| failed(&error))?,
+    }
+    let Some(user) = owner else { return Ok(()) };
+    let metadata = path.metadata().map_err(|error| failed(&error))?;
+    if metadata.uid() == user.uid.as_raw() {
+        return Ok(());
+    }
+    let is_ours = metadata.uid() == Uid::effective().as_raw();
+    let mark = match part {
+        Part::Coordinator => "auth.db",
+        Part::Worker => "worker-id",
+    };
+    let is_data =
+        path.join(mark).exists() || path.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+    if is_ours && is_data {
+        return give(path, user).map_err(|error| failed(&error));
+    }
+    let text = format!(
+        "--data-dir: {0} is there and not {1}'s, as whom the {2} runs; `chown -R {1}: '{0}'`, or name another",
+        path.display(),
+        user.name,
+        part.name()
+    );
+    Err(Failure::new(USAGE, text))
+}
+
+/// Makes a tree a user's: links themselves, not what they lead to.
+fn give(path: &Path, user: &User) -> io::Result<()> {
+    if path.symlink_metadata()?.is_dir() {
+        for entry in path.read_dir()? {
+            give(&entry?.path(), user)?;
+        }
+    }
+    lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
+}
+
+/// Makes the directories that are missing, each with this mode whatever the mask is.
+fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
+    if path.is_dir() || path.as_os_str().is_empty() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        make_directories(parent, mode)?;
+    }
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(mode)),
+    }
 }
 
 fn worker_config(join: &Join, token: &Path, data_dir: &Path) -> String {
@@ -220,7 +296,7 @@ fn write(path: &Path, text: &str, secrecy: Secrecy, owner: Option<&User>) -> Res
     };
     let carry_out = || -> io::Result<()> {
         if let Some(parent) = path.parent() {
-            DirBuilder::new().recursive(true).mode(directory_mode).create(parent)?;
+            make_directories(parent, directory_mode)?;
         }
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}", std::process::id()));
@@ -230,6 +306,7 @@ fn write(path: &Path, text: &str, secrecy: Secrecy, owner: Option<&User>) -> Res
         if let Some(user) = owner {
             fchown(&file, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
         }
+        file.set_permissions(Permissions::from_mode(file_mode))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&beside, path)
@@ -240,9 +317,9 @@ fn write(path: &Path, text: &str, secrecy: Secrecy, owner: Option<&User>) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::{Secrecy, make_data_directory, write};
+    use super::{Part, Secrecy, make_data_directory, write};
     use nix::unistd::{Uid, User};
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     #[test]
     fn what_a_service_reads_is_its_user_s_and_nobody_else_s() {
@@ -256,7 +333,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let (file, data) = (place.path().join("etc/worker.token"), place.path().join("var/lib/data"));
         write(&file, "secret", Secrecy::Service, Some(&user)).unwrap();
-        make_data_directory(&data, Some(&user)).unwrap();
+        make_data_directory(Part::Worker, &data, Some(&user)).unwrap();
         for (path, mode) in [(&file, 0o600), (&data, 0o700)] {
             let metadata = path.metadata().unwrap();
             assert_eq!((metadata.uid(), metadata.mode() & 0o777), (user.uid.as_raw(), mode));
@@ -265,5 +342,32 @@ mod tests {
             let passable = shared.metadata().unwrap().mode() & 0o111;
             assert_eq!(passable, 0o111, "the service's user comes through {}", shared.display());
         }
+    }
+
+    #[test]
+    fn a_data_directory_that_is_there_becomes_the_service_s_where_it_holds_nothing_else() {
+        if !Uid::effective().is_root() {
+            eprintln!("SKIPPED: only root can give files away");
+            return;
+        }
+        let user = User::from_name("nobody").unwrap().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        // As `token create --data-dir` makes it.
+        let data = place.path().join("data");
+        std::fs::create_dir_all(data.join("tls")).unwrap();
+        std::fs::write(data.join("auth.db"), "").unwrap();
+        symlink(place.path(), data.join("link")).unwrap();
+        make_data_directory(Part::Coordinator, &data, Some(&user)).unwrap();
+        for own in ["", "tls", "auth.db", "link"] {
+            assert_eq!(data.join(own).symlink_metadata().unwrap().uid(), user.uid.as_raw(), "{own}");
+        }
+        assert_eq!(place.path().metadata().unwrap().uid(), 0, "what a link leads to stays");
+        let other = place.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join("a file"), "").unwrap();
+        let refused = make_data_directory(Part::Coordinator, &other, Some(&user)).unwrap_err();
+        let refused = refused.message();
+        assert!(refused.contains("chown -R nobody: "), "{refused}");
+        assert_eq!(other.join("a file").metadata().unwrap().uid(), 0);
     }
 }

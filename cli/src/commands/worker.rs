@@ -1,6 +1,6 @@
 //! `buildpool worker`
 
-use crate::arguments::WorkerArguments;
+use crate::arguments::{JoinText, WorkerArguments};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings::{self, Given};
 use buildpool_gateway::directories;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
-    let format = arguments.log_format;
+    let format = arguments.daemon.log_format;
     let config = config(arguments)?;
     super::log_to_stderr(format);
     super::serve_on_one_thread(async {
@@ -43,11 +43,13 @@ async fn pass_signals_on(handle: &ShutdownHandle) {
 }
 
 fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
-    let mut config = match &arguments.config {
+    let daemon = arguments.daemon;
+    let mut config = match &daemon.config {
         Some(file) => Config::from_file(file).map_err(|error| Failure::of(USAGE, &error))?,
         None => Config::new("", PathBuf::new()),
     };
-    let is_token_visible = arguments.token.is_some() || arguments.join.is_some();
+    let is_token_visible =
+        arguments.token.is_some() || arguments.join.as_ref().is_some_and(JoinText::is_visible);
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(url) = arguments.coordinator.or_else(|| {
         let in_file = !config.coordinator.is_empty();
@@ -56,7 +58,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         config.coordinator = url;
     }
     let given = arguments.token.map(|token| Given::new(token, "--token"));
-    let in_file = config.token.take().map(|token| Given::of_file(token, arguments.config.as_deref()));
+    let in_file = config.token.take().map(|token| Given::of_file(token, daemon.config.as_deref()));
     let mut given = given.or(in_file).or_else(Given::of_variable);
     if let Some(join) = arguments.join {
         let join = join.read()?;
@@ -84,14 +86,14 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         config.labels.insert(key.to_owned(), value.to_owned());
     }
     config.resources.extend(arguments.resources);
-    if let Some(data_dir) = arguments.data_dir {
+    if let Some(data_dir) = daemon.data_dir {
         config.data_dir = data_dir;
     } else if config.data_dir.as_os_str().is_empty()
         && let Some(data) = directories::data()
     {
         config.data_dir = data.join("worker");
     }
-    if let Some(protocol) = arguments.protocol {
+    if let Some(protocol) = daemon.protocol {
         config.protocol = protocol;
     }
     if !arguments.no_tools {
@@ -100,7 +102,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     config.check().map_err(|error| Failure::of(USAGE, &error))?;
     let Some(given) = given else {
         let what_for = format!("by which the worker `{}` could join {}", config.name, config.coordinator);
-        return Err(settings::no_token(&what_for, arguments.config.as_deref()));
+        return Err(settings::no_token(&what_for, daemon.config.as_deref()));
     };
     config.token = Some(given.check()?);
     Ok(config)

@@ -1,7 +1,7 @@
 //! What the guides tell people to run is run.
 
 use buildpool_tests::{Place, Pool};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The commands of all blocks that are marked as such, each block one script.
@@ -16,9 +16,67 @@ fn guide(name: &str) -> String {
 
 #[test]
 fn every_command_of_the_operating_guide_works() {
-    let scripts = blocks(&guide("operating.md"));
+    let guide = guide("operating.md");
+    let (before, rest) = guide.split_once(UPGRADING).unwrap();
+    let (_, after) = rest.split_once("\n## ").unwrap();
+    let scripts = [blocks(before), blocks(after)].concat();
     assert!(scripts.len() >= 6, "{scripts:?}");
     run_all(&Pool::start(1), scripts);
+}
+
+/// The section whose commands stop and start what the others need.
+const UPGRADING: &str = "\n## Upgrading and going back\n";
+
+#[test]
+fn a_pool_is_upgraded_and_goes_back_under_a_running_job_by_the_guide_s_commands() {
+    let guide = guide("operating.md");
+    let (_, section) = guide.split_once(UPGRADING).unwrap();
+    let scripts = blocks(section.split("\n## ").next().unwrap());
+    assert_eq!(scripts.len(), 3, "the coordinator, a worker, and back");
+    let mut pool = Pool::start(1);
+    let go = pool.place().file("go");
+    let text = format!("while [ ! -e {} ]; do sleep 0.05; done; echo whole", go.display());
+    let started = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
+    let job = started.out().trim().to_owned();
+    pool.wait_for_state(&job, "running");
+    let program = pool.place().home().join("installed");
+    let (program, build) = (program.to_str().unwrap(), buildpool_tests::binary());
+    let names = [
+        ("/usr/local/bin/buildpool", program),
+        ("chown -R buildpool:", "chown -R $(id -u):"),
+        ("./new-buildpool", build.to_str().unwrap()),
+        ("./old-buildpool", build.to_str().unwrap()),
+    ];
+    run_lines(&mut pool, &scripts, &names);
+    pool.wait_for_workers();
+    std::fs::write(&go, "").unwrap();
+    let done = pool.wait_for_state(&job, "done");
+    assert_eq!((&done["verdict"], &done["attempt"]), (&"passed".into(), &1.into()), "{done}");
+    assert_eq!(pool.buildpool(&["logs", &job]).expect(0).out(), "whole\n");
+}
+
+/// Line by line; what the machine's service manager would do is done to the pool's own processes.
+fn run_lines(pool: &mut Pool, scripts: &[String], own: &[(&str, &str)]) {
+    let programs = programs(pool);
+    for line in scripts.iter().flat_map(|script| script.lines()) {
+        match line {
+            "systemctl stop buildpool-coordinator" => pool.kill_coordinator(),
+            "systemctl start buildpool-coordinator" => pool.start_coordinator_again(),
+            "systemctl restart buildpool-coordinator" => pool.restart_coordinator(),
+            "systemctl restart buildpool-worker" => {
+                pool.kill_worker(0);
+                pool.start_worker(0);
+            }
+            line => {
+                assert!(!line.contains("systemctl"), "{line}");
+                let line = own.iter().fold(line.to_owned(), |line, (name, real)| line.replace(name, real));
+                run_script(pool, &programs, &line);
+            }
+        }
+        if line.starts_with("install ") {
+            pool.use_binary(Path::new(own[0].1));
+        }
+    }
 }
 
 #[test]
@@ -65,37 +123,49 @@ fn the_template_of_the_digest_s_guide_filters_as_the_page_says() {
 
 /// Runs each script with the names of this pool in place of those of the guide.
 fn run_all(pool: &Pool, scripts: Vec<String>) {
-    let home = pool.place().home();
-    let programs = home.join("bin");
+    let programs = programs(pool);
+    for script in scripts {
+        run_script(pool, &programs, &script);
+    }
+}
+
+/// A directory in which `buildpool` is this build.
+fn programs(pool: &Pool) -> PathBuf {
+    let programs = pool.place().home().join("bin");
     std::fs::create_dir(&programs).unwrap();
     std::os::unix::fs::symlink(buildpool_tests::binary(), programs.join("buildpool")).unwrap();
     let git = Command::new("git").args(["init", "-q"]).current_dir(pool.place().work()).output().unwrap();
     assert!(git.status.success());
+    programs
+}
+
+fn run_script(pool: &Pool, programs: &Path, script: &str) {
+    let home = pool.place().home();
     let at = |name: &str| home.join(name).to_str().unwrap().to_owned();
     // The longer names first: one may be the beginning of another.
     let names = [
         ("/var/lib/buildpool-restored", at("restored")),
+        ("/var/lib/buildpool-newer", at("newer")),
         ("/var/lib/buildpool", pool.data("coordinator").to_str().unwrap().to_owned()),
         ("/backup/monday", at("backup")),
+        ("/backup/before", at("before")),
         ("wss://pool.example.com:7420", pool.url().to_owned()),
         ("URL#TOKEN", format!("{}#{}", pool.url(), pool.worker_token())),
         ("BUILDPOOL_TOKEN=TOKEN", format!("BUILDPOOL_TOKEN={}", pool.token())),
         ("mac-1", "w0".to_owned()),
         ("--write", format!("--write --root {}", at("root"))),
     ];
-    for script in scripts {
-        let script = names.iter().fold(script, |script, (name, real)| script.replace(name, real));
-        let mut command = pool.command(&["--version"]);
-        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-        let mut shell = Command::new("sh");
-        shell.args(["-euc", &script]).current_dir(pool.place().work()).env("PATH", path);
-        for (name, value) in command.stdin(std::process::Stdio::null()).get_envs() {
-            match value {
-                Some(value) => shell.env(name, value),
-                None => shell.env_remove(name),
-            };
-        }
-        let done = buildpool_tests::Finished::from(shell.output().unwrap());
-        assert_eq!(done.code(), 0, "{script}\n{done}");
+    let script = names.iter().fold(script.to_owned(), |script, (name, real)| script.replace(name, real));
+    let mut command = pool.command(&["--version"]);
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", &script]).current_dir(pool.place().work()).env("PATH", path);
+    for (name, value) in command.stdin(std::process::Stdio::null()).get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
     }
+    let done = buildpool_tests::Finished::from(shell.output().unwrap());
+    assert_eq!(done.code(), 0, "{script}\n{done}");
 }

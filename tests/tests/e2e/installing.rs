@@ -1,6 +1,7 @@
 //! From a token to a worker that the machine keeps running, and a new program under a running job.
 
 use buildpool_tests::{Finished, Pool, wait_until};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -108,6 +109,47 @@ fn a_token_that_is_none_of_a_worker_s_makes_no_worker() {
     assert_eq!(ended.code(), 2, "{ended}");
     let said = ended.err();
     assert!(said.contains("has role submit") && said.contains("token create --role worker"), "{ended}");
+}
+
+#[test]
+fn a_service_finds_its_files_whatever_the_mask_and_its_token_is_not_on_a_command_line() {
+    let pool = Pool::start(0);
+    let root = pool.place().home().join("root");
+    let mut command = Command::new("sh");
+    let words =
+        "umask 077; exec \"$0\" install worker --system --write --init systemd --join - --root \"$1\"";
+    command.args(["-c", words]).arg(buildpool_tests::binary()).arg(&root).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let join = format!("{}#{}\n", pool.url(), pool.worker_token());
+    child.stdin.take().unwrap().write_all(join.as_bytes()).unwrap();
+    Finished::from(child.wait_with_output().unwrap()).expect(0);
+    assert_eq!(written(&root.join("etc/buildpool/worker.token")).trim(), pool.worker_token());
+    let mode = |path: &str| root.join(path).metadata().unwrap().permissions().mode() & 0o777;
+    for directory in ["etc", "etc/buildpool", "etc/systemd/system"] {
+        assert_eq!(mode(directory), 0o755, "{directory}");
+    }
+    assert_eq!(mode("etc/systemd/system/buildpool-worker.service"), 0o644);
+    assert_eq!(mode("etc/buildpool/worker.token"), 0o600);
+}
+
+#[test]
+fn a_unit_that_hides_its_own_program_is_not_written() {
+    let place = tempfile::tempdir_in("/tmp").unwrap();
+    let program = place.path().join("buildpool");
+    std::fs::copy(buildpool_tests::binary(), &program).unwrap();
+    let run = |words: &[&str]| Finished::from(Command::new(&program).args(words).output().unwrap());
+    let printed = run(&["install", "coordinator", "--system", "--init", "systemd"]).expect(0);
+    assert!(
+        printed.err().contains("lies below /tmp") && printed.err().contains("install -m 755"),
+        "{printed}"
+    );
+    assert!(printed.out().contains("ExecStart="), "{printed}");
+    // `nobody` is a user everywhere; it is refused before anything is written.
+    let data = place.path().join("data");
+    let words =
+        ["install", "coordinator", "--system", "--write", "--init", "systemd", "--service-user", "nobody"];
+    let refused = run(&[&words[..], &["--data-dir", data.to_str().unwrap()]].concat()).expect(2);
+    assert!(refused.err().contains("lies below /tmp") && !data.exists(), "{refused}");
 }
 
 #[test]
