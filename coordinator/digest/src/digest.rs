@@ -89,8 +89,18 @@ impl Digest {
     }
 
     pub(crate) fn new(gathered: Gathered, facts: &Facts) -> Self {
-        let Gathered { options, mut finds, tally, signs, summary, capture, mut gaps, tails, counts } =
-            gathered;
+        let Gathered {
+            options,
+            mut finds,
+            doubtful,
+            tally,
+            signs,
+            summary,
+            capture,
+            mut gaps,
+            tails,
+            counts,
+        } = gathered;
         machine::attribute(&mut finds);
         finds.take_back_words(0, signs.failed_total);
         finds.mark_flaky(|test| tally.is_flaky(test));
@@ -100,7 +110,12 @@ impl Digest {
         let tests_note = tests.clone().filter(|_| report.is_some());
         let collapsed = collapsed(tests.as_ref(), facts);
         let unfinished = tally.unfinished() + report_unfinished(facts);
-        let ranked = tier::rank(&finds, facts.ending.is_some());
+        let mut ranked = tier::rank(&finds, facts.ending.is_some());
+        let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 }));
+        if !good_end && ranked.iter().all(|ranked| ranked.tier > 1) {
+            finds.errors.extend(doubtful.into_found());
+            ranked = tier::rank(&finds, facts.ending.is_some());
+        }
         let case = build_case(&CaseParts {
             facts,
             finds: &finds,
@@ -217,6 +232,7 @@ struct OwnedCase {
     running_test: Option<String>,
     collapsed: Option<(u64, u64)>,
     first_error: Option<String>,
+    first_remark: Option<String>,
     build_errors: bool,
     test_errors: bool,
     infrastructure: bool,
@@ -248,6 +264,7 @@ fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         .ranked
         .first()
         .filter(|ranked| ranked.found.severity <= Severity::Error && !ranked.found.remark);
+    let is_remark = |ranked: &&Ranked| ranked.found.remark || ranked.found.kind == Kind::Lint;
     OwnedCase {
         out_of_memory: parts
             .facts
@@ -265,6 +282,7 @@ fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         running_test: if parts.unfinished > 0 { parts.running_test.clone() } else { None },
         collapsed: parts.collapsed,
         first_error: first.map(|ranked| ranked.headline()),
+        first_remark: parts.ranked.first().filter(is_remark).map(|ranked| ranked.headline()),
         build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build)),
         test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
         infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
@@ -291,6 +309,7 @@ impl OwnedCase {
             running_test: self.running_test.as_deref(),
             collapsed: self.collapsed,
             first_error: self.first_error.clone(),
+            first_remark: self.first_remark.as_deref(),
             build_errors: self.build_errors,
             test_errors: self.test_errors,
             infrastructure: self.infrastructure,
@@ -394,6 +413,7 @@ fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, rul
         && signs.failure.is_none()
         && signs.crashes.is_empty()
         && facts.evidence.crash_reports.is_empty();
+    let unexplained = unexplained && ruling.rule != "code_remarks";
     let bad = matches!(verdict, Verdict::Failed | Verdict::Crashed)
         && !matches!(facts.ending, Some(Ending::NotStarted(_)));
     bad && unexplained && ruling.line.is_none()

@@ -4,6 +4,7 @@ mod hearing;
 mod message;
 
 use crate::digest::Digest;
+use crate::doubtful::Doubtful;
 use crate::facts::Facts;
 use crate::found::{Finds, Slot};
 use crate::limits::{SCANNED_BYTES_MAX, SHOWN_LINE_CHARS};
@@ -109,6 +110,7 @@ pub struct Digester {
     streams: [StreamState; 2],
     cleaner: Cleaner,
     finds: Finds,
+    doubtful: Doubtful,
     tally: Tally,
     signs: Signs,
     summary: VecDeque<SummaryLine>,
@@ -133,6 +135,7 @@ impl Digester {
             streams: Default::default(),
             cleaner: Cleaner::default(),
             finds: Finds::default(),
+            doubtful: Doubtful::default(),
             tally: Tally::default(),
             signs: Signs::default(),
             summary: VecDeque::new(),
@@ -208,6 +211,7 @@ impl Digester {
             Gathered {
                 options: self.options,
                 finds: self.finds.into_ordered(),
+                doubtful: self.doubtful,
                 tally: self.tally,
                 signs: self.signs,
                 summary: self.summary.into(),
@@ -280,6 +284,8 @@ impl Digester {
             let line = Line { stream, text: line, front, body, printed, standing, from, to };
             self.interpret(asker, &line, part);
         }
+        let has_text = asker.is_doubtful() && !speaks && !part;
+        self.doubtful.line(own, has_text, (stream, from, to, self.order));
         let state = &mut self.streams[stream.index()];
         if line.is_empty() || part {
             return;
@@ -308,6 +314,7 @@ impl Digester {
 pub(crate) struct Gathered {
     pub(crate) options: Options,
     pub(crate) finds: Finds,
+    pub(crate) doubtful: Doubtful,
     pub(crate) tally: Tally,
     pub(crate) signs: Signs,
     pub(crate) summary: Vec<SummaryLine>,

@@ -106,7 +106,7 @@ impl Found {
 }
 
 /// A line without what differs from run to run.
-fn normalised(line: &str) -> String {
+pub(crate) fn normalised(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for word in line.split_whitespace() {
         let word = word.rsplit('/').next().unwrap_or(word);

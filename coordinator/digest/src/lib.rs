@@ -10,6 +10,7 @@ mod claims;
 mod compress;
 mod digest;
 mod digester;
+mod doubtful;
 mod endings;
 mod facts;
 mod family;

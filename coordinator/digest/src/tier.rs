@@ -134,7 +134,11 @@ pub(crate) fn tiers(
     let passed = verdict == Verdict::Passed;
     if passed {
         // Nothing failed, so nothing is a cause; warnings are listed as warnings.
-        ranked.retain(|ranked| ranked.found.severity <= Severity::Error && !ranked.found.remark);
+        ranked.retain(|ranked| {
+            ranked.found.severity <= Severity::Error
+                && !ranked.found.remark
+                && ranked.found.rule != "generic.word"
+        });
     }
     if !passed {
         add_warnings(&mut ranked, finds);

@@ -15,6 +15,14 @@ struct Hearing {
     settled: bool,
 }
 
+/// `FAIL: 0`, `errors = 3`: a count is no message.
+fn is_count(body: &[u8]) -> bool {
+    let Some(at) = body.iter().rposition(|byte| matches!(byte, b':' | b'=')) else { return false };
+    let (name, count) = (&body[..at], body[at + 1..].trim_ascii());
+    let digits = !count.is_empty() && count.iter().all(u8::is_ascii_digit);
+    digits && name.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'_' | b'-' | b'\t'))
+}
+
 impl Digester {
     /// Does what the rules say about a line.
     pub(super) fn interpret(&mut self, asker: &Asker<'_>, line: &Line<'_>, part: bool) {
@@ -43,7 +51,7 @@ impl Digester {
     ) {
         match act {
             Act::Problem(problem) => {
-                if !heard.problem_seen {
+                if !heard.problem_seen && !is_count(line.body) {
                     heard.problem_seen = true;
                     self.open(rule, problem, groups, line);
                 }

@@ -10,6 +10,8 @@ use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
 
+/// How sure a message is, in percent, that points at a place.
+const SURE_WITH_PLACE: u8 = 72;
 /// Most lines held back until it is known whether they belong to a message.
 const MAYBE_LINES_MAX: usize = 12;
 
@@ -60,6 +62,7 @@ impl Digester {
             column: number("c", "c2"),
             severity: None,
             spurious: false,
+            kind: None,
             bare: problem.bare,
             join: None,
         };
@@ -139,6 +142,11 @@ impl Digester {
         }
         if let Some(first) = draft.lines.first_mut() {
             first.insert_str(0, &front);
+        }
+        found.kind = draft.kind.unwrap_or(found.kind);
+        if draft.file.is_some() && found.severity == Severity::Error {
+            // What points at a place is no mere word.
+            found.sure = found.sure.max(SURE_WITH_PLACE);
         }
         found.join = draft.join;
         found.bare = draft.bare;

@@ -17,6 +17,14 @@ fn excerpt(so_far: &[String], line: &str) -> Next {
     if in_excerpt || caret {
         return Next::Part;
     }
+    // What javac says about a symbol, and what GHC says below its heading.
+    let named = ["symbol:", "location:", "required:", "found:", "reason:"];
+    let heading = so_far.first().is_some_and(|head| head.ends_with([']', ':']));
+    if named.iter().any(|name| trimmed.starts_with(name))
+        || heading && line.starts_with("    ") && so_far.len() < 20
+    {
+        return Next::Part;
+    }
     if line.contains(": note: ")
         || trimmed.starts_with("note: ")
         || line.contains("candidate") && line.contains(": note:")
@@ -163,6 +171,9 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn indented_no_head(_: &[String], line: &str) -> Next {
+    if line.ends_with(" Warning(s)") || line.ends_with(" Error(s)") {
+        return Next::Beyond;
+    }
     let deep = line.len() - line.trim_start().len();
     if deep >= 2 && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
 }

@@ -1,6 +1,20 @@
 //! What CI systems and the machine itself say: annotations, missing credentials, network, disk, limits.
 
-use super::{Act, ERROR, Indicator, Kind, Rule, Sign, WARNING, problem};
+use super::{Act, Draft, ERROR, Indicator, Kind, Rule, Sign, WARNING, problem};
+
+/// `file=a.c,line=3,col=1` of GitHub and `sourcepath=a.c;linenumber=3;columnnumber=1` of Azure.
+fn annotated(draft: &mut Draft) {
+    let line = &draft.lines[0];
+    let value = |names: [&str; 2]| {
+        let at = names.iter().find_map(|name| line.split_once(name).map(|(_, rest)| rest))?;
+        at.split([',', ';', ']', ':']).next().map(str::to_owned).filter(|value| !value.is_empty())
+    };
+    let (file, row) = (value(["file=", "sourcepath="]), value(["line=", "linenumber="]));
+    let column = value(["col=", "columnnumber="]);
+    draft.file = file;
+    draft.line = row.and_then(|row| row.parse().ok()).filter(|_| draft.file.is_some());
+    draft.column = column.and_then(|column| column.parse().ok()).filter(|_| draft.line.is_some());
+}
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -14,9 +28,9 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "ci.annotation",
-        pattern: r"^(?:##\[error\]|::error(?: [^:]*)?::)(?P<m>.*)",
+        pattern: r"^(?:##\[error\]|##vso\[task\.logissue [^\]]*type=error[^\]]*\]|::error(?: .*?)?::)(?P<m>.*)",
         acts: &[
-            Act::Problem(problem(ERROR, Kind::Runtime, 74)),
+            Act::Problem(problem(ERROR, Kind::Runtime, 74).refine(annotated)),
             Act::Sign(Sign::Failure("CI step")),
             Act::Summary,
         ],
@@ -28,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "infra.disk",
-        pattern: r"^.*(?:No space left on device|ENOSPC|Disk quota exceeded)",
+        pattern: r"^.*(?:[Nn]o space left on device|ENOSPC|Disk quota exceeded)",
         acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 92))],
     },
     Rule {
@@ -50,6 +64,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "infra.git_ref",
         pattern: r"^(?:.*[: ])?(?:couldn't find remote ref|Couldn't find remote ref|did not match any file\(s\) known to git|reference is not a tree)\b.*",
         acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 88))],
+    },
+    Rule {
+        name: "infra.curl",
+        pattern: r"^curl: \(\d+\) (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 80))],
     },
     Rule {
         name: "infra.download",

@@ -47,7 +47,7 @@ fn logged(line: &str) -> bool {
 }
 
 /// Where the test said that something is wrong: the first line of its log.
-fn log_place(draft: &mut Draft) {
+pub(super) fn log_place(draft: &mut Draft) {
     let place = draft.lines.iter().find_map(|line| {
         let place = line.trim_start().split_once(": ").map_or(line.trim(), |(place, _)| place);
         place.contains(".go:").then(|| place.to_owned())

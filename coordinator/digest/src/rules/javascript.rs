@@ -166,8 +166,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "eslint.total",
-        pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems? \(",
-        acts: &[Act::Sign(Sign::Failure("eslint")), Act::Summary],
+        pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems?\b",
+        acts: &[Act::Sign(Sign::Failure("eslint")), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "jest.file",
@@ -370,6 +370,9 @@ fn node_test(draft: &mut Draft) {
 
 /// A numbered line without anything under it is a line of a spec report, not the failure's own block.
 fn mocha_only(draft: &mut Draft) {
-    draft.spurious = draft.lines.len() == 1;
+    // What RSpec says under an example that is pending begins like a comment.
+    let pending = draft.lines.iter().skip(1).find(|line| !line.trim().is_empty());
+    let pending = pending.is_some_and(|line| line.trim_start().starts_with("# "));
+    draft.spurious = draft.lines.len() == 1 || pending;
     js_place(draft);
 }

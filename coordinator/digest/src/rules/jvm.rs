@@ -39,6 +39,14 @@ fn gradle_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// That tests failed or sources did not compile is told where they did.
+fn gradle_echo(draft: &mut super::Draft) {
+    let echoes = ["There were failing tests", "Compilation failed; see", "Compilation error. See log"];
+    if draft.lines.iter().any(|line| echoes.iter().any(|echo| line.contains(echo))) {
+        draft.kind = Some(Kind::Consequence);
+    }
+}
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "maven.success",
@@ -108,7 +116,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gradle.wrong",
         pattern: r"^\* What went wrong:",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 75).follow(gradle_lines))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 75).follow(gradle_lines).refine(gradle_echo))],
     },
     Rule {
         name: "gradle.task",

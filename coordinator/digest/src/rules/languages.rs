@@ -13,7 +13,8 @@ fn stack(so_far: &[String], line: &str) -> Next {
 
 /// Up to the blank line that ends the report of one test.
 fn report(so_far: &[String], line: &str) -> Next {
-    if line.trim().is_empty() || so_far.len() > 40 { Next::Beyond } else { Next::Part }
+    let other = ["  Passed ", "  Skipped ", "  Failed "].iter().any(|start| line.starts_with(start));
+    if other || line.trim().is_empty() || so_far.len() > 40 { Next::Beyond } else { Next::Part }
 }
 
 /// The lines of a box whose left side is drawn.
@@ -83,13 +84,18 @@ fn names_a_program(line: &str) -> bool {
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        name: "elixir.logged",
+        pattern: r"^\s{0,5}\*\* \(CompileError\) .*\(errors have been logged\)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60)), Act::Alone],
+    },
+    Rule {
         name: "elixir.exception",
         pattern: r"^\s{0,5}\*\* \([A-Z][\w. #<>]*\) (?P<m>.*)",
         acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88).follow(stack).refine(elixir_frame))],
     },
     Rule {
         name: "dart.issue",
-        pattern: r"^\s*(?P<s>error|warning|info) (?:\xe2\x80\xa2|-) (?P<m>.*?) (?:\xe2\x80\xa2|-) (?P<f>[^\s:]+\.dart):(?P<l>\d+):(?P<c>\d+) ",
+        pattern: r"^\s*(?P<s>error|warning|info) (?:\xe2\x80\xa2|-) (?:(?P<m>.*?) (?:\xe2\x80\xa2|-) )?(?P<f>[^\s:]+\.dart):(?P<l>\d+):(?P<c>\d+) (?:\xe2\x80\xa2|-) ",
         acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 90))],
     },
     Rule { name: "dart.found", pattern: r"^[1-9]\d* issues? found\.", acts: &[Act::Summary] },
@@ -97,6 +103,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "dart.good",
         pattern: r"^No issues found!",
         acts: &[Act::Sign(Sign::Success("dart analyze")), Act::Summary],
+    },
+    Rule {
+        name: "verilator",
+        pattern: r"^%(?P<s>Error|Warning)(?:-\w+)?: (?P<f>[^\s:]+):(?P<l>\d+)(?::(?P<c>\d+))?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 92).follow(indented))],
     },
     Rule {
         name: "haskell.exception",
@@ -130,7 +141,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "perl.died",
-        pattern: r"^(?P<m>\S.*) at (?P<f>\S+\.(?:pl|pm|t|PL)) line (?P<l>\d+)\.$",
+        pattern: r"^(?P<m>\S.*) at (?P<f>\S+\.(?:pl|pm|t|PL)) line (?P<l>\d+)(?:\.|, (?:near|at|<).*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 65))],
     },
     Rule {

@@ -105,6 +105,8 @@ pub(crate) struct Draft {
     pub(crate) severity: Option<Severity>,
     /// The lines that followed show that it is none.
     pub(crate) spurious: bool,
+    /// Another kind than the rule's.
+    pub(crate) kind: Option<Kind>,
     /// It says only that a test failed: nothing followed.
     pub(crate) bare: bool,
     /// The same failure is told in two places: once as a block, once as a line with the full name.
@@ -406,9 +408,18 @@ pub(crate) fn set_place(draft: &mut Draft, text: &str) -> bool {
     }
 }
 
-/// Following lines up to a blank one.
-pub(crate) fn paragraph(_: &[String], line: &str) -> Next {
-    if line.trim().is_empty() { Next::Beyond } else { Next::Part }
+/// Most lines of a paragraph.
+const PARAGRAPH_LINES_MAX: usize = 30;
+
+/// Following lines up to a blank one; once some were indented, up to one that is not.
+pub(crate) fn paragraph(so_far: &[String], line: &str) -> Next {
+    let deep = |line: &str| line.starts_with([' ', '\t', '|', '+', '-', '>', '^']);
+    let ends = so_far.len() > 2 && so_far.last().is_some_and(|last| deep(last)) && !deep(line);
+    if line.trim().is_empty() || ends || so_far.len() >= PARAGRAPH_LINES_MAX {
+        Next::Beyond
+    } else {
+        Next::Part
+    }
 }
 
 /// The next line only.

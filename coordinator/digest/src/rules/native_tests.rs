@@ -41,7 +41,9 @@ fn tap_place(draft: &mut Draft) {
             break;
         }
     }
-    draft.bare = draft.lines.iter().any(|line| line.contains("'subtestsFailed'"));
+    if draft.lines.iter().any(|line| line.contains("'subtestsFailed'")) {
+        draft.kind = Some(Kind::Consequence);
+    }
 }
 
 fn bats_lines(_: &[String], line: &str) -> Next {

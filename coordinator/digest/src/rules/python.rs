@@ -101,7 +101,7 @@ fn ended(so_far: &[String]) -> bool {
 
 /// A traceback inside prefixes (`| `, `E   `) belongs to others.
 fn stack(so_far: &[String], line: &str) -> Next {
-    if so_far.len() < 60 { paragraph(so_far, line) } else { Next::Beyond }
+    if so_far.len() < 60 && !line.trim().is_empty() { Next::Part } else { Next::Beyond }
 }
 
 const PYTEST: Count = |groups| {

@@ -41,6 +41,18 @@ fn place(draft: &mut Draft) {
     draft.spurious = draft.lines.len() == 1;
 }
 
+/// What went wrong outside of examples: up to the next such message or the run's last words.
+fn outside(so_far: &[String], line: &str) -> Next {
+    let ends = ["An error occurred ", "Run options:", "Finished in ", "No examples found", "Randomized with"];
+    if ends.iter().any(|end| line.starts_with(end)) || so_far.len() > 20 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
 fn minitest_lines(so_far: &[String], line: &str) -> Next {
     let named = so_far.len() > 1 || line.contains('#');
     if line.trim().is_empty() || so_far.len() > 30 || !named { Next::Beyond } else { Next::Part }
@@ -84,6 +96,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "rspec.rerun",
         pattern: r"^rspec (?P<f>\./[^\s:]+):(?P<l>\d+) # (?P<t>.*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Summary],
+    },
+    Rule {
+        name: "rspec.outside",
+        pattern: r"^An error occurred (?:while loading (?P<f>\S+?)\.|in an? .* hook\.?|outside of examples\.?)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(outside).owning())],
     },
     Rule { name: "rspec.finished", pattern: r"^Finished in [\d.]+ ", acts: &[Act::Heading(Family::RSpec)] },
     Rule {

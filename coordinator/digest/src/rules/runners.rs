@@ -17,6 +17,34 @@ const SORTS: Count = |groups| {
     })
 };
 
+/// Up to the rule that closes a report.
+fn in_rules(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("════════") {
+        Next::Last
+    } else if so_far.len() > 60 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+const TOTAL: Count = |groups| {
+    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
+    let failed = groups.number("failed") + groups.number("errors");
+    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+/// A task that failed and whose failure does not matter.
+fn ignoring(_: &[String], line: &str) -> Next {
+    if line.trim() == "...ignoring" { Next::Last } else { Next::Beyond }
+}
+
+fn ignored(draft: &mut Draft) {
+    draft.spurious = draft.lines.len() > 1;
+}
+
 const BAZEL: Count = |groups| {
     let failed = groups.number("failed") + groups.number("failed2");
     let skipped = groups.number("skipped");
@@ -104,6 +132,41 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "ansible.fatal",
+        pattern: r"^(?:fatal|failed): \[(?P<h>[^\]]+)\](?:: | )(?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88).follow(ignoring).refine(ignored))],
+    },
+    Rule {
+        name: "gotestsum.failed",
+        pattern: r"^=== FAIL: (?P<p>\S+) (?P<t>\S+) \([\d.]+s\)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(text_lines).refine(super::go::log_place))],
+    },
+    Rule {
+        name: "gotestsum.summary",
+        pattern: r"^DONE (?P<n>\d+) tests?(?:, (?P<skipped>\d+) skipped)?(?:, (?P<failed>\d+) failures?)?(?:, (?P<errors>\d+) errors?)? in [\d.]+s$",
+        acts: &[Act::Counts(Family::Go, TOTAL), Act::Summary],
+    },
+    Rule {
+        name: "unity.failed",
+        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):(?P<t>\w+):FAIL(?::(?P<m>.*))?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93))],
+    },
+    Rule {
+        name: "zig.failed",
+        pattern: r"^\d+/\d+ (?P<t>\S+?)\.{3} ?FAIL \((?P<m>.*)\)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(text_lines))],
+    },
+    Rule {
+        name: "munit.failed",
+        pattern: r"^==> X (?P<t>\S.*?) +[\d.]+m?s(?: (?P<m>.*))?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented))],
+    },
+    Rule {
+        name: "julia.failed",
+        pattern: r"^(?P<t>\S.*): (?:Test Failed|Error During Test) at (?P<f>\S+):(?P<l>\d+)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented))],
+    },
+    Rule {
         name: "bazel.executed",
         pattern: r"^Executed \d+ out of (?P<n>\d+) tests?: (?:(?P<passed>\d+) tests? pass(?:es)?|(?P<failed>\d+) fails?(?: to build| locally| remotely)?)(?:,? (?:and )?(?:(?P<failed2>\d+) fails?(?: to build| locally| remotely)?|(?P<skipped>\d+) (?:was|were) skipped))*\.",
         acts: &[Act::Session(Family::Bazel), Act::Counts(Family::Bazel, BAZEL), Act::Summary],
@@ -112,6 +175,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "flutter.counts",
         pattern: r"^\d\d:\d\d \+(?P<passed>\d+)(?: ~(?P<skipped>\d+))?(?: -(?P<failed>\d+))?: ",
         acts: &[Act::Partial(Family::Flutter, SORTS)],
+    },
+    Rule {
+        name: "flutter.exception",
+        pattern: r"^(?:\xe2\x95\x90){2}\xe2\x95\xa1 EXCEPTION CAUGHT BY .*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(in_rules).owning())],
     },
     Rule {
         name: "flutter.failed",

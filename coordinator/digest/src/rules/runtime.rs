@@ -19,6 +19,27 @@ fn what(so_far: &[String], line: &str) -> Next {
     if so_far.len() == 1 && line.trim_start().starts_with("what():") { Next::Last } else { Next::Beyond }
 }
 
+/// The stack below what valgrind says, and what it says about the address.
+fn valgrind_lines(so_far: &[String], line: &str) -> Next {
+    let body = line.trim_start_matches(|c: char| c == '=' || c.is_ascii_digit());
+    if line.starts_with("==") && body.starts_with("  ") && so_far.len() < 40 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// `==1==    at 0x10915E: main (a.c:5)`.
+fn frame_in_brackets(draft: &mut super::Draft) {
+    let places: Vec<String> = draft
+        .lines
+        .iter()
+        .filter_map(|line| Some(line.trim_end().strip_suffix(')')?.rsplit_once('(')?.1.to_owned()))
+        .filter(|place| !place.starts_with("in ") && !place.starts_with("vg_"))
+        .collect();
+    let _placed = places.iter().any(|place| super::set_place(draft, place));
+}
+
 const DIED: Problem = problem(FATAL, Kind::Crash, 88);
 
 pub(super) const RULES: &[Rule] = &[
@@ -60,12 +81,12 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "shell.not_found",
-        pattern: r"^(?:\S+: )?(?:line \d+: |\d+: )?(?P<m>\S+: (?:command not found|not found|Permission denied|is a directory|No such file or directory|cannot execute.*|bad interpreter.*))$",
+        pattern: r"^(?:\S+: )?(?:line \d+: |\d+: )?(?:(?:cd|exec|source|\.): )?(?P<m>\S+: (?:command not found|not found|Permission denied|is a directory|No such file or directory|cannot execute.*|bad interpreter.*))$",
         acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80))],
     },
     Rule {
         name: "shell.zsh_not_found",
-        pattern: r"^(?:zsh:\d*:? ?|env: |sh: \d+: |bash: (?:line \d+: )?)(?P<m>.*(?:not found|No such file or directory|Permission denied|syntax error).*)",
+        pattern: r"^(?:fish: Unknown command: .*|(?:zsh:\d*:? ?|env: |sh: \d+: |bash: (?:line \d+: )?)(?P<m>.*(?:not found|No such file or directory|Permission denied|syntax error).*))",
         acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 80))],
     },
     Rule {
@@ -106,6 +127,13 @@ pub(super) const RULES: &[Rule] = &[
         name: "sanitizer.summary",
         pattern: r"^SUMMARY: \w+Sanitizer: (?P<m>.*)",
         acts: &[Act::Sign(Sign::Crash(Indicator::Sanitizer)), Act::Summary],
+    },
+    Rule {
+        name: "valgrind.error",
+        pattern: r"^==\d+== (?:Invalid (?:read|write|free)|Conditional jump|Use of uninitialised|Syscall param|Process terminating|Source and destination overlap|Mismatched free|Jump to the invalid|[\d,]+ (?:\([^)]*\) )?bytes in [\d,]+ blocks are definitely lost).*",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Crash, 92).follow(valgrind_lines).refine(frame_in_brackets),
+        )],
     },
     Rule {
         name: "valgrind.errors",

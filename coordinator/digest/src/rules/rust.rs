@@ -17,6 +17,7 @@ fn arrow(draft: &mut Draft) {
         }
         return;
     }
+    super::pointed(draft);
 }
 
 /// The lines of a rustc diagnostic: arrow, excerpt, notes.
@@ -41,6 +42,11 @@ fn diagnostic(_: &[String], line: &str) -> Next {
 fn cargo_lines(so_far: &[String], line: &str) -> Next {
     if line.trim().is_empty() {
         return Next::Maybe;
+    }
+    // What bun and others say about an assertion.
+    let compared = line.starts_with("Expected") || line.starts_with("Received");
+    if compared && so_far.len() < 12 {
+        return Next::Part;
     }
     if line == "Caused by:" || line.starts_with("  ") && so_far.len() < 40 {
         diagnostic_or_deep(so_far, line)
@@ -100,6 +106,11 @@ fn one_more_plain(so_far: &[String], line: &str) -> Next {
     } else {
         Next::Beyond
     }
+}
+
+/// What the runtime says when it ends the process.
+fn runtime_words(_: &[String], line: &str) -> Next {
+    if line.starts_with("fatal runtime error: ") { Next::Last } else { Next::Beyond }
 }
 
 const LIBTEST: Count = |groups| {
@@ -200,6 +211,14 @@ pub(super) const RULES: &[Rule] = &[
         name: "nextest.summary",
         pattern: r"^\s+Summary \[\s*[\d.]+s\]\s+\d+(?:/\d+)? tests? run: (?P<passed>\d+) passed(?: \([^)]*\))?(?:, (?P<failed>\d+) failed)?(?:, (?P<timed>\d+) timed out)?(?:, (?P<skipped>\d+) skipped)?",
         acts: &[Act::Counts(Family::Nextest, NEXTEST), Act::Summary],
+    },
+    Rule {
+        name: "rust.overflow",
+        pattern: r"^(?:test .+ \.\.\. )?thread '(?P<t>[^']*)'(?: \(\d+\))? has overflowed its stack$",
+        acts: &[
+            Act::Problem(problem(super::FATAL, Kind::Crash, 95).follow(runtime_words)),
+            Act::Sign(Sign::Crash(super::Indicator::FatalError)),
+        ],
     },
     Rule {
         name: "rust.panic",

@@ -7,6 +7,7 @@
 
 use super::literals::{required, shortest};
 use super::{Rule, TABLES};
+use crate::doubtful;
 use crate::limits::AUTOMATON_BYTES_MAX;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
@@ -76,11 +77,16 @@ impl Sort {
     }
 }
 
+/// What the texts wake that say that something is wrong: no rules.
+const DOUBTFUL: u16 = u16::MAX;
+
 /// What asking about a line works with: the automata's states so far, and the answer.
 struct Caches {
     automata: [Cache; 5],
     /// Indices of the rules that speak to the line, ascending.
     spoken: Vec<u16>,
+    /// The line contains a text that says that something is wrong.
+    doubtful: bool,
 }
 
 static ALL: LazyLock<Arc<RuleSet>> = LazyLock::new(|| Arc::new(RuleSet::new()));
@@ -107,8 +113,10 @@ impl RuleSet {
         }
         let wakes = [Sort::Rare, Sort::Anywhere]
             .map(|sort| (sort as u16, anywhere(std::mem::take(&mut texts[sort as usize]))));
+        let doubtful = doubtful::TEXTS.iter().map(|text| text.as_bytes().to_vec()).collect();
+        let wakes = wakes.into_iter().chain([(DOUBTFUL, anywhere(doubtful))]).collect();
         let [soon, open, rare, anywhere] = members.map(Automaton::new);
-        let automata = Arc::new([soon, open, Automaton::new(wakes.into()), rare, anywhere]);
+        let automata = Arc::new([soon, open, Automaton::new(wakes), rare, anywhere]);
         let asked = Arc::clone(&automata);
         let caches = Pool::new(Box::new(move || Caches::new(&asked)) as Box<_>);
         Self { rules, automata, caches }
@@ -156,6 +164,7 @@ impl Caches {
         Self {
             automata: automata.each_ref().map(|automaton| automaton.dfa.create_cache()),
             spoken: Vec::new(),
+            doubtful: false,
         }
     }
 }
@@ -175,8 +184,10 @@ impl Asker<'_> {
         let Caches {
             automata: [soon_states, open_states, wakes_states, rare_states, anywhere_states],
             spoken,
+            doubtful,
         } = &mut *self.caches;
         spoken.clear();
+        *doubtful = false;
         soon.matches(soon_states, line, |rule| spoken.push(rule));
         open.matches(open_states, line, |rule| spoken.push(rule));
         if wakes.any(wakes_states, line) {
@@ -184,6 +195,7 @@ impl Asker<'_> {
             wakes.matches(wakes_states, line, |sort| {
                 is_rare |= sort == Sort::Rare as u16;
                 is_anywhere |= sort == Sort::Anywhere as u16;
+                *doubtful |= sort == DOUBTFUL;
             });
             if is_rare {
                 rare.matches(rare_states, line, |rule| spoken.push(rule));
@@ -200,6 +212,11 @@ impl Asker<'_> {
             spoken.retain(|rule| !self.left_out.contains(rule));
         }
         !spoken.is_empty()
+    }
+
+    /// Whether the line that was asked about last contains a text that says that something is wrong.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.caches.doubtful
     }
 
     /// Calls with each rule that speaks to the line that was asked about last, in the order of the tables.

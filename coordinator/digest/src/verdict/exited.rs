@@ -158,6 +158,13 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             KnownFrom::Marker,
             format!("Exit code {code}; {} says: {}", failure.what, failure.line.trim()),
         ),
+        (None, None) if case.first_remark.is_some() => ruling(
+            "code_remarks",
+            Verdict::Failed,
+            kind,
+            KnownFrom::Marker,
+            format!("Exit code {code}, after a linter's remarks: {}", case.first_remark.unwrap_or_default()),
+        ),
         (None, None) => ruling(
             "code_unexplained",
             Verdict::Failed,

@@ -46,6 +46,8 @@ pub(crate) struct Case<'a> {
     pub(crate) collapsed: Option<(u64, u64)>,
     /// The first line of the likeliest cause, its place included.
     pub(crate) first_error: Option<String>,
+    /// The first of a linter's remarks, where there is nothing else.
+    pub(crate) first_remark: Option<&'a str>,
     /// Build errors were found.
     pub(crate) build_errors: bool,
     /// Test failures were found.

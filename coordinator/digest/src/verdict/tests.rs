@@ -166,6 +166,8 @@ fn other_codes_are_failures_of_what_the_log_names() {
     let failure = seen("xcodebuild", "** BUILD FAILED **");
     let case = Case { failure: Some(&failure), ..one.clone() };
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::Unknown);
+    let case = Case { first_remark: Some("a.py:1:1: E501 line too long"), ..one.clone() };
+    check(&case, "code_remarks", Verdict::Failed, CrashType::Unknown);
     let success = seen("xcodebuild", "** BUILD SUCCEEDED **");
     let case = Case { success: Some(&success), success_is_last: true, ..one };
     let ruling = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);

@@ -1,0 +1,265 @@
+//! Lines that no recogniser knows, and that say in so many words that something is wrong. They are told only of a run that
+//! did not pass and in which nothing better was found.
+
+use crate::found::{Fnv, Found, normalised};
+use crate::rules::Kind;
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::Severity;
+use std::collections::VecDeque;
+
+/// Lines that are kept from the beginning of a log.
+const FIRST_MAX: usize = 4;
+/// Lines that are kept from its end.
+const LAST_MAX: usize = 8;
+/// Most lines of one message.
+const LINES_MAX: usize = 6;
+/// How sure a word is, in percent.
+const SURE: u8 = 50;
+/// How much of a line is looked at, in bytes.
+const LOOKED_BYTES_MAX: usize = 400;
+
+/// Words that say that something is wrong; each is asked for with nothing joined to it.
+const WORDS: &[&str] = &[
+    "fail",
+    "fails",
+    "failed",
+    "failing",
+    "failure",
+    "failures",
+    "error",
+    "errors",
+    "fatal",
+    "exception",
+    "panic",
+    "refused",
+    "denied",
+    "rejected",
+    "aborted",
+    "not found",
+    "not installed",
+    "no such",
+    "no space",
+    "expected",
+    "unexpected",
+    "unknown",
+    "undefined",
+    "invalid",
+    "mismatch",
+    "missing",
+    "cannot",
+    "can't",
+    "could not",
+    "couldn't",
+    "unable to",
+    "syntax error",
+    "assertion",
+    "threshold",
+    "timed out",
+    "vulnerability",
+    "vulnerabilities",
+    "violation",
+    "violations",
+    "issue",
+];
+
+/// Texts of which such a line contains one, whatever the case of its first letter: what to look for in every line.
+pub(crate) const TEXTS: &[&str] = &[
+    "fail",
+    "Fail",
+    "FAIL",
+    "rror",
+    "RROR",
+    "atal",
+    "ATAL",
+    "xception",
+    "panic",
+    "refused",
+    "denied",
+    "DENIED",
+    "rejected",
+    "bort",
+    "not found",
+    "NOT FOUND",
+    "not installed",
+    "o such",
+    "o space",
+    "xpected",
+    "nknown",
+    "ndefined",
+    "nvalid",
+    "ismatch",
+    "MISMATCH",
+    "issing",
+    "annot",
+    "can't",
+    "ould not",
+    "ouldn't",
+    "nable to",
+    "ssertion",
+    "hreshold",
+    "imed out",
+    "ulnerabilit",
+    "iolation",
+    "Issue",
+];
+
+/// Beginnings of lines that tell of something that went well.
+const GOOD: &[&str] = &["ok ", "PASS", "Pass", "pass", "✓", "✔", "√", "[PASS", "[  OK", "[ OK"];
+
+/// What is kept of such lines.
+#[derive(Debug, Default)]
+pub(crate) struct Doubtful {
+    first: Vec<Found>,
+    last: VecDeque<Found>,
+    /// The stream of the message whose lines still come.
+    open: Option<Stream>,
+}
+
+impl Doubtful {
+    /// Takes a line that no rule spoke to and that contains one of [`TEXTS`] if `has_text`.
+    pub(crate) fn line(&mut self, own: &[u8], has_text: bool, place: (Stream, u64, u64, u64)) {
+        let (stream, from, to, order) = place;
+        let is_open = self.open == Some(stream);
+        if !has_text && !is_open {
+            return;
+        }
+        let looked = String::from_utf8_lossy(&own[..own.len().min(LOOKED_BYTES_MAX)]);
+        let text = looked.trim_end();
+        let deep = |text: &str| text.len() - text.trim_start().len();
+        if is_open
+            && let Some(found) = self.last.back_mut().or(self.first.last_mut())
+            && found.lines.len() < LINES_MAX
+            && deep(&found.lines[0]) < deep(text)
+        {
+            found.lines.push(text.to_owned());
+            found.to = to;
+            return;
+        }
+        if is_open {
+            self.open = None;
+        }
+        if has_text && says_that_something_is_wrong(text) {
+            self.add(text, stream, from, to, order);
+        }
+    }
+
+    fn add(&mut self, text: &str, stream: Stream, from: u64, to: u64, order: u64) {
+        let key = |text: &str| {
+            let mut hasher = Fnv::default();
+            hasher.text(&normalised(text));
+            hasher.0
+        };
+        let own = key(text);
+        if let Some(known) =
+            self.first.iter_mut().chain(&mut self.last).find(|found| key(&found.lines[0]) == own)
+        {
+            known.recurrence += 1;
+            return;
+        }
+        self.open = Some(stream);
+        let found = Found {
+            rule: "generic.word",
+            kind: Kind::Runtime,
+            severity: Severity::Error,
+            sure: SURE,
+            remark: false,
+            word: false,
+            bare: false,
+            lines: vec![text.to_owned()],
+            head: 0,
+            join: None,
+            lines_cut: 0,
+            test: None,
+            location: None,
+            stream: Some(stream),
+            report: None,
+            from,
+            to,
+            order,
+            recurrence: 1,
+            pre: Vec::new(),
+            post: Vec::new(),
+        };
+        if self.first.len() < FIRST_MAX {
+            self.first.push(found);
+            return;
+        }
+        if self.last.len() == LAST_MAX {
+            self.last.pop_front();
+        }
+        self.last.push_back(found);
+    }
+
+    /// The lines in order.
+    pub(crate) fn into_found(self) -> impl Iterator<Item = Found> {
+        self.first.into_iter().chain(self.last)
+    }
+}
+
+/// Whether a line says so outside of names, paths and counts of none.
+fn says_that_something_is_wrong(line: &str) -> bool {
+    let text = line.trim_start();
+    if GOOD.iter().any(|good| text.starts_with(good)) {
+        return false;
+    }
+    let lower = text.to_ascii_lowercase();
+    WORDS.iter().any(|word| {
+        lower.match_indices(word).any(|(at, _)| {
+            let (before, after) = (&lower[..at], &lower[at + word.len()..]);
+            stands_alone(text, at, before, after) && !is_none(before, after)
+        })
+    })
+}
+
+/// Nothing is joined to it that makes it a part of a name or a path; the name of an error ends with it.
+fn stands_alone(text: &str, at: usize, before: &str, after: &str) -> bool {
+    let joins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '$' | '@' | '\\');
+    let is_named =
+        before.ends_with(|c: char| c.is_ascii_alphanumeric()) && text.as_bytes()[at].is_ascii_uppercase();
+    let begins = is_named || !before.ends_with(|c: char| joins(c) || c == '.');
+    let dotted = after.strip_prefix('.').is_some_and(|rest| rest.starts_with(char::is_alphanumeric));
+    begins && !after.starts_with(joins) && !dotted
+}
+
+/// `0 errors`, `no errors`, `errors: 0`.
+fn is_none(before: &str, after: &str) -> bool {
+    let word = before.trim_end().rsplit([' ', '(', ',', '\t']).next().unwrap_or_default();
+    let count = after.trim_start_matches([':', '=', ' ', '"', '\'', ')', 's']);
+    matches!(word, "0" | "no" | "without" | "zero" | "any" | "if" | "not")
+        || count.starts_with('0') && !count[1..].starts_with(|c: char| c.is_alphanumeric() || c == '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_told_from_names_and_counts() {
+        for line in [
+            "  adds: FAIL",
+            "curl: (22) The requested URL returned error: 404",
+            "FAIL!  : TestMath::adds() Compared values are not the same",
+            "{\"level\":\"error\",\"msg\":\"no\"}",
+            "level=fatal msg=no",
+            "  | ValueError: no",
+            "X Adds failed",
+            "write /x: no space left on device",
+            "2 vulnerabilities",
+        ] {
+            assert!(says_that_something_is_wrong(line), "{line}");
+        }
+        for line in [
+            "0 errors, 0 warnings",
+            "errors=0 failures: 0",
+            "compiling src/error_handling.rs",
+            "gcc -Werror -c error.c",
+            "✓ handles errors",
+            "ok 3 - an error is told",
+            "https://a/error/x",
+            "no errors found",
+            "package.error.js",
+        ] {
+            assert!(!says_that_something_is_wrong(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Whole runs as tools print them, good and bad, and what is to be known of each.
+
+use buildpool_digest::Digest;
+use buildpool_protocol::report::Verdict::{self, Crashed, Failed, Inconclusive, Passed};
+
+/// A run and what is to be known of it.
+pub(crate) struct Run {
+    pub(crate) what: &'static str,
+    pub(crate) log: &'static str,
+    pub(crate) code: i32,
+    /// With the exit code, and from the log alone.
+    verdicts: [Verdict; 2],
+    /// Passed, failed, skipped, failed as expected; none if no tool counts.
+    tests: Option<[u64; 4]>,
+    /// Parts of messages of findings of the first tier: those joined by ` & ` are in one message.
+    pub(crate) told: &'static [&'static str],
+    /// What no finding says.
+    untold: &'static [&'static str],
+}
+
+/// A good run of which nothing else is known.
+const RUN: Run =
+    Run { what: "", log: "", code: 0, verdicts: [Passed, Passed], tests: None, told: &[], untold: &[] };
+/// A run that failed.
+const RUN_FAILED: Run = Run { code: 1, verdicts: [Failed, Failed], ..RUN };
+
+impl Run {
+    /// What is not as it must be in a digest of the log, made with the exit code if that is known.
+    pub(crate) fn faults(&self, digest: &Digest, known: bool) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if digest.verdict != self.verdicts[usize::from(!known)] {
+            wrong.push(format!("exit code known {known}: {:?}, {:?}", digest.verdict, digest.cause));
+        }
+        if !known {
+            return wrong;
+        }
+        let tests = digest.tests.as_ref();
+        let tests = tests.map(|tests| [tests.passed, tests.failed, tests.skipped, tests.expected_failures]);
+        if tests != self.tests {
+            wrong.push(format!("counted {tests:?}"));
+        }
+        let all: Vec<_> = digest.findings.iter().map(|found| (found.tier, &found.message)).collect();
+        for told in self.told {
+            if !digest.findings.iter().any(|found| found.tier == 1 && says(&found.message, told)) {
+                wrong.push(format!("no cause says {told:?}: {all:#?}"));
+            }
+        }
+        for untold in self.untold {
+            if digest.findings.iter().any(|found| found.message.contains(untold)) {
+                wrong.push(format!("a finding says {untold:?}: {all:#?}"));
+            }
+        }
+        wrong
+    }
+}
+
+/// Whether a message says all of something.
+pub(crate) fn says(message: &str, told: &str) -> bool {
+    told.split(" & ").all(|part| message.contains(part))
+}
+
+/// All runs.
+pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
+    let groups = [
+        GOOD_WITH_WORDS,
+        GLUED,
+        CUT_SHORT,
+        FAILING_WITH_WORDS,
+        EACH_FAILURE,
+        PRINTED_TOTALS,
+        TASKS,
+        UNKNOWN_TOOLS,
+        WHOLE_MESSAGES,
+        NO_CAUSES,
+        REMARKS,
+    ];
+    groups.into_iter().flatten()
+}
+
+include!("runners.rs");
+include!("unknown.rs");
