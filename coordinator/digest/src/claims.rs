@@ -14,6 +14,7 @@ const AGAINST_A_GOOD_END: &[&str] = &[
     "zero_report_failed",
     "zero_runner_crash",
     "zero_crash_report",
+    "zero_report_problem",
     "zero_unfinished",
     "zero_collapsed",
     "log_unfinished",

@@ -5,8 +5,10 @@ use crate::digester::{Gathered, Options, SummaryLine};
 use crate::facts::Facts;
 use crate::found::{Finds, Found};
 use crate::machine;
+use crate::reports::{self, believed_tests};
 use crate::rules::{Indicator, Kind};
 use crate::signs::{Seen, Signs};
+use crate::tally::Tally;
 use crate::template::Capture;
 use crate::text::TailLine;
 use crate::tier::{self, Ranked};
@@ -109,7 +111,7 @@ impl Digest {
         let (tests, report) = believed_tests(&tally, facts);
         let tests_note = tests.clone().filter(|_| report.is_some());
         let collapsed = collapsed(tests.as_ref(), facts);
-        let unfinished = tally.unfinished() + report_unfinished(facts);
+        let unfinished = reports::unfinished(&tally, facts);
         let mut ranked = tier::rank(&finds, facts.ending.is_some());
         let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 }));
         if !good_end && ranked.iter().all(|ranked| ranked.tier > 1) {
@@ -118,13 +120,17 @@ impl Digest {
         }
         let case = build_case(&CaseParts {
             facts,
+            tally: &tally,
             finds: &finds,
             ranked: &ranked,
             signs: &signs,
             tests: tests.as_ref(),
             report: report.as_deref(),
             unfinished,
-            running_test: tally.latest_running().map(str::to_owned).or_else(|| first_unfinished(facts)),
+            running_test: tally
+                .latest_running()
+                .map(str::to_owned)
+                .or_else(|| reports::first_unfinished(facts)),
             collapsed,
             failures_are_past: tally.failures_are_past(),
         });
@@ -161,7 +167,7 @@ impl Digest {
             warnings,
             survivors: facts.survivors.clone(),
             gaps,
-            notes: notes(&tally, tests_note.as_ref(), facts),
+            notes: reports::notes(&tally, tests_note.as_ref(), facts),
             explanation,
             claims,
             ranked,
@@ -233,6 +239,8 @@ struct OwnedCase {
     collapsed: Option<(u64, u64)>,
     first_error: Option<String>,
     first_remark: Option<String>,
+    error_in_report: bool,
+    report_problem: Option<(String, bool)>,
     build_errors: bool,
     test_errors: bool,
     infrastructure: bool,
@@ -242,6 +250,7 @@ struct OwnedCase {
 
 struct CaseParts<'a> {
     facts: &'a Facts,
+    tally: &'a Tally,
     finds: &'a Finds,
     ranked: &'a [Ranked],
     signs: &'a Signs,
@@ -283,10 +292,18 @@ fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         collapsed: parts.collapsed,
         first_error: first.map(|ranked| ranked.headline()),
         first_remark: parts.ranked.first().filter(is_remark).map(|ranked| ranked.headline()),
+        error_in_report: first.is_some_and(|ranked| ranked.found.report.is_some()),
+        report_problem: parts
+            .ranked
+            .iter()
+            .find(|ranked| {
+                ranked.found.rule == tier::REPORT_ISSUE && ranked.found.severity <= Severity::Error
+            })
+            .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
         build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build)),
         test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
         infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
-        panics_are_tests: parts.tests.is_some_and(|tests| tests.source.contains("cargo")),
+        panics_are_tests: reports::panics_are_tests(parts.tally, parts.facts),
         xcodebuild: signs.tools.contains("xcodebuild"),
     }
 }
@@ -310,6 +327,9 @@ impl OwnedCase {
             collapsed: self.collapsed,
             first_error: self.first_error.clone(),
             first_remark: self.first_remark.as_deref(),
+            error_in_report: self.error_in_report,
+            report_problem: self.report_problem.as_ref().map(|(problem, _)| problem.as_str()),
+            problem_is_machines: self.report_problem.as_ref().is_some_and(|(_, machines)| *machines),
             build_errors: self.build_errors,
             test_errors: self.test_errors,
             infrastructure: self.infrastructure,
@@ -327,66 +347,6 @@ fn memory_words(memory: &buildpool_protocol::evidence::MemoryEvidence) -> String
         (None, Some(peak)) => format!("peak {}", mebibytes(peak)),
         (None, None) => format!("known from {}", memory.source),
     }
-}
-
-/// The counts that are believed: those of report files before those of the log. Also the name of the report.
-fn believed_tests(tally: &crate::tally::Tally, facts: &Facts) -> (Option<TestCounts>, Option<String>) {
-    let reports: Vec<_> = facts
-        .evidence
-        .test_reports
-        .iter()
-        // The same tests, told twice: counted once.
-        .filter(|report| report.superseded_by.is_none())
-        .filter(|report| report.passed + report.failed + report.skipped + report.expected_failures > 0)
-        .collect();
-    if reports.is_empty() {
-        return (tally.counts(), None);
-    }
-    let sum = |count: fn(&buildpool_protocol::evidence::TestReport) -> u64| {
-        reports.iter().map(|report| count(report)).fold(0, u64::saturating_add)
-    };
-    let (passed, failed) = (sum(|report| report.passed), sum(|report| report.failed));
-    let (skipped, expected_failures) = (sum(|report| report.skipped), sum(|report| report.expected_failures));
-    let source = match reports.as_slice() {
-        [report] => report.path.clone(),
-        [report, rest @ ..] => format!("{} and {} more reports", report.path, rest.len()),
-        [] => String::new(),
-    };
-    let total = passed.saturating_add(failed).saturating_add(skipped).saturating_add(expected_failures);
-    (
-        Some(TestCounts { passed, failed, skipped, expected_failures, total, source: source.clone() }),
-        Some(source),
-    )
-}
-
-/// What the collector remarked, where report and log differ, and why there is no crash report.
-fn notes(tally: &crate::tally::Tally, believed: Option<&TestCounts>, facts: &Facts) -> Vec<String> {
-    let differing = believed.zip(tally.counts()).filter(|(report, log)| report.failed != log.failed);
-    let differing = differing.map(|(report, log)| {
-        format!(
-            "the log counts {} of {} as failed ({}), and {} says {} of {}: the report is believed",
-            log.failed,
-            tests(log.total),
-            log.source,
-            report.source,
-            report.failed,
-            tests(report.total)
-        )
-    });
-    let evidence = &facts.evidence;
-    differing.into_iter().chain(evidence.crash_report_absence.clone()).chain(evidence.notes.clone()).collect()
-}
-
-fn tests(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "test" } else { "tests" })
-}
-
-fn report_unfinished(facts: &Facts) -> u64 {
-    facts.evidence.test_reports.iter().map(|report| report.unfinished.len() as u64).sum()
-}
-
-fn first_unfinished(facts: &Facts) -> Option<String> {
-    facts.evidence.test_reports.iter().flat_map(|report| report.unfinished.first()).next().cloned()
 }
 
 /// Far fewer tests than in the last good run: less than half, and at least ten fewer.

@@ -20,6 +20,7 @@ mod machine;
 pub mod manifest;
 mod noise;
 mod render;
+mod reports;
 mod rules;
 mod signs;
 mod tally;

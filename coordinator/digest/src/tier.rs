@@ -5,9 +5,10 @@
 
 use crate::facts::History;
 use crate::found::{Finds, Fnv, Found};
+use crate::limits::MESSAGE_LINES_MAX;
 use crate::machine;
 use crate::rules::Kind;
-use buildpool_protocol::evidence::{Evidence, TestStatus};
+use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::report::{Severity, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const SURE_MIN: u8 = 70;
 /// A warning that repeats this often is worth a line of its own.
 const UNUSUAL_RECURRENCE: u64 = 10;
+/// The rule of problems outside tests that report files name.
+pub(crate) const REPORT_ISSUE: &str = "report.issue";
 /// Warnings that become findings of a run that did not pass, of each sort.
 const WARNING_FINDINGS_MAX: usize = 6;
 
@@ -213,8 +216,7 @@ pub(crate) fn unranked_warnings(finds: &Finds, ranked: &[Ranked]) -> Vec<String>
 
 /// Adds what report files say and the log does not.
 pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
-    let known: BTreeSet<String> =
-        finds.errors.iter().filter_map(|found| found.test.as_deref().map(last_name)).collect();
+    let told = told_by_log(finds, evidence);
     let mut order = u64::MAX / 2;
     let mut add = |rule, kind, severity, lines: Vec<String>, test, location, path: &str| {
         order += 1;
@@ -242,33 +244,22 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
             post: Vec::new(),
         });
     };
-    for report in evidence.test_reports.iter().filter(|report| report.superseded_by.is_none()) {
-        for case in report.cases.iter().filter(|case| case.status == TestStatus::Failed) {
-            if known.contains(&last_name(&case.name)) {
-                continue;
-            }
-            let lines: Vec<String> = if case.messages.is_empty() {
-                vec![format!("{} failed", case.name)]
-            } else {
-                case.messages.iter().flat_map(|message| message.lines().map(str::to_owned)).collect()
-            };
-            let location = case.location.clone();
-            add(
-                "report.test",
-                Kind::Test,
-                Severity::Error,
-                lines,
-                Some(case.name.clone()),
-                location,
-                &report.path,
-            );
+    for (at, (report, case)) in failed_cases(evidence).enumerate() {
+        if told.contains(&at) {
+            continue;
         }
+        let mut lines = message_lines(case);
+        if lines.is_empty() {
+            lines.push(format!("{} failed", case.name));
+        }
+        let (test, location) = (Some(case.name.clone()), case.location.clone());
+        add("report.test", Kind::Test, Severity::Error, lines, test, location, &report.path);
     }
     for issue in &evidence.issues {
         let lines = issue.message.lines().chain(issue.advice.as_deref()).map(str::to_owned).collect();
         let is_infrastructure = issue.category.as_deref() == Some("infrastructure");
         let kind = if is_infrastructure { Kind::Infrastructure } else { Kind::Build };
-        add("report.issue", kind, issue.severity, lines, None, issue.location.clone(), &issue.path);
+        add(REPORT_ISSUE, kind, issue.severity, lines, None, issue.location.clone(), &issue.path);
     }
     for crash in &evidence.crash_reports {
         let mut lines = vec![format!(
@@ -282,7 +273,60 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
     }
 }
 
-/// The part of a test's name that all tools agree on: its last word.
-fn last_name(test: &str) -> String {
-    test.trim_end_matches([')', '(', ']']).rsplit(['/', '.', ' ', ':']).next().unwrap_or(test).to_owned()
+/// Failed tests of the reports that are believed.
+fn failed_cases(evidence: &Evidence) -> impl Iterator<Item = (&TestReport, &TestCase)> {
+    let believed = evidence.test_reports.iter().filter(|report| report.superseded_by.is_none());
+    believed.flat_map(|report| {
+        let failed = report.cases.iter().filter(|case| case.status == TestStatus::Failed);
+        failed.map(move |case| (report, case))
+    })
+}
+
+fn message_lines(case: &TestCase) -> Vec<String> {
+    case.messages.iter().flat_map(|message| message.lines().map(str::to_owned)).collect()
+}
+
+/// Which failed tests of the reports the log names as well, by their order; each finding of the log is one test's. What the log
+/// leaves out of them, message or place, is put in.
+fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
+    let mut by_name: BTreeMap<&str, Vec<(usize, &TestCase)>> = BTreeMap::new();
+    for (at, (_, case)) in failed_cases(evidence).enumerate() {
+        by_name.entry(last_name(&case.name)).or_default().push((at, case));
+    }
+    let mut told = BTreeSet::new();
+    for found in &mut finds.errors {
+        let Some(test) = found.test.as_deref() else { continue };
+        let Some(same) = by_name.get(last_name(test)) else { continue };
+        let Some((at, case)) = likest(test, same) else { continue };
+        told.insert(at);
+        let lines = message_lines(case);
+        let is_told = lines.iter().any(|line| found.lines.iter().any(|known| known.contains(line.trim())));
+        if !is_told && (found.bare || found.lines.len() == 1) {
+            found.lines.extend(lines.into_iter().take(MESSAGE_LINES_MAX));
+        }
+        if found.location.is_none() {
+            found.location.clone_from(&case.location);
+        }
+    }
+    told
+}
+
+/// The one of these tests that has most words of its name in common with a test; none where two have.
+fn likest<'c>(test: &str, cases: &[(usize, &'c TestCase)]) -> Option<(usize, &'c TestCase)> {
+    let words = |name: &str| -> BTreeSet<String> {
+        let words = name.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let wanted = words(test);
+    let common = |case: &TestCase| words(&case.name).intersection(&wanted).count();
+    let most = cases.iter().map(|(_, case)| common(case)).max()?;
+    let mut best = cases.iter().filter(|(_, case)| common(case) == most);
+    let found = *best.next()?;
+    best.next().is_none().then_some(found)
+}
+
+/// The part of a test's name that all tools agree on: its last word, without arguments and what holds the test.
+pub(crate) fn last_name(test: &str) -> &str {
+    let bare = test.split_once(" (").map_or(test, |(bare, _)| bare);
+    bare.trim_end_matches([')', '(', ']']).rsplit(['/', '.', ' ', ':']).next().unwrap_or(bare)
 }

@@ -5,20 +5,23 @@ use crate::crash::matching::{JobFacts, devices_in};
 use crate::crash::search::{CrashQuery, CrashSearch, Progress};
 use crate::files;
 use crate::find;
-use crate::limits::{CASES_MAX, CRASH_REPORTS_MAX, EVIDENCE_BYTES_MAX, ISSUES_MAX, NOTES_MAX, REPORTS_MAX};
+use crate::join::{self, Part};
+use crate::limits::{CRASH_REPORTS_MAX, EVIDENCE_BYTES_MAX, ISSUES_MAX, NOTES_MAX, REPORTS_MAX};
 use crate::memory::cgroup::MemoryCounters;
 use crate::memory::{self, MemoryQuery, kernel_log};
 use crate::merge::{self, Weighed};
 use crate::read::{ReadReport, read_at};
 use crate::text;
 use crate::xcresult::command::{derived_data_in, result_bundle_in};
-use buildpool_protocol::evidence::{Evidence, TestReport, TestStatus};
+use buildpool_protocol::evidence::{Evidence, TestReport};
 use buildpool_protocol::outcome::Ending;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Reports written earlier than this before the start are left over from another run.
-const STALE_SLACK_MS: i64 = 2_000;
+/// A kernel stamps files with the time of its last tick, which lies this far back at most (100 ticks a second).
+const TICK_SLACK_MS: i64 = 20;
+/// Some file systems keep whole seconds, or even ones.
+const WHOLE_SECONDS_SLACK_MS: i64 = 2_000;
 
 /// What is known about the attempt whose evidence is collected.
 #[derive(Clone, Debug)]
@@ -187,7 +190,7 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
         if !implied {
             evidence.notes.extend(found.notes);
         }
-        let mut of_pattern: Vec<Weighed> = Vec::new();
+        let mut of_pattern: Vec<Part> = Vec::new();
         for path in found.files {
             if seen.len() >= REPORTS_MAX || !seen.insert(path.clone()) {
                 continue;
@@ -204,11 +207,19 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
                 continue;
             }
             match read_at(&path, &shown, Some(&root)) {
-                Ok(read) => take(read, evidence, &mut of_pattern, &mut devices),
-                Err(error) => evidence.notes.push(error.to_note()),
+                Ok(read) => {
+                    let mut weighed = Vec::new();
+                    take(read, evidence, &mut weighed, &mut devices);
+                    let written_at_ms = files::modified_at_ms(&path).unwrap_or(i64::MAX);
+                    let part = |weighed| Part { path: path.clone(), written_at_ms, weighed };
+                    of_pattern.extend(weighed.into_iter().map(part));
+                }
+                Err(error) => evidence.notes.push(error.shown_as(&shown).to_note()),
             }
         }
-        weighed.extend(joined(of_pattern, &pattern));
+        let (joined, notes) = join::joined(of_pattern, &pattern);
+        weighed.extend(joined);
+        evidence.notes.extend(notes);
     }
     let (reports, notes) = merge::weigh(weighed);
     evidence.test_reports = reports;
@@ -232,50 +243,10 @@ fn take(read: ReadReport, evidence: &mut Evidence, weighed: &mut Vec<Weighed>, d
 fn is_stale(path: &Path, started_at_ms: i64) -> bool {
     let parts = [path.to_owned(), path.join("database.sqlite3"), path.join("Info.plist")];
     let newest = parts.iter().filter_map(|part| files::modified_at_ms(part).ok()).max();
-    newest.is_some_and(|newest| newest.saturating_add(STALE_SLACK_MS) < started_at_ms)
-}
-
-/// Surefire and others write a file a class: what one pattern matches is one report.
-fn joined(reports: Vec<Weighed>, pattern: &str) -> Vec<Weighed> {
-    let mut out: Vec<Weighed> = Vec::new();
-    let mut files: Vec<u64> = Vec::new();
-    for next in reports {
-        let same = out
-            .iter()
-            .position(|known| known.report.format == next.report.format && next.report.format != "xcresult");
-        match same {
-            Some(at) => {
-                files[at] += 1;
-                absorb(&mut out[at], next);
-            }
-            None => {
-                files.push(1);
-                out.push(next);
-            }
-        }
-    }
-    for (weighed, files) in out.iter_mut().zip(files).filter(|(_, files)| *files > 1) {
-        weighed.report.path = format!("{} ({files} files)", text::name(pattern));
-    }
-    out
-}
-
-fn absorb(into: &mut Weighed, next: Weighed) {
-    let (report, other) = (&mut into.report, next.report);
-    report.passed += other.passed;
-    report.failed += other.failed;
-    report.skipped += other.skipped;
-    report.expected_failures += other.expected_failures;
-    report.flaky += other.flaky;
-    report.runs += other.runs;
-    report.cases_omitted += other.cases_omitted;
-    report.cases.extend(other.cases);
-    report.cases.sort_by_key(|case| (case.status != TestStatus::Failed, !case.flaky));
-    report.cases_omitted += report.cases.len().saturating_sub(CASES_MAX) as u64;
-    report.cases.truncate(CASES_MAX);
-    report.unfinished.extend(other.unfinished);
-    report.unfinished.truncate(crate::limits::UNFINISHED_MAX);
-    into.statuses.extend(next.statuses);
+    newest.is_some_and(|newest| {
+        let slack = if newest % 1_000 == 0 { WHOLE_SECONDS_SLACK_MS } else { TICK_SLACK_MS };
+        newest.saturating_add(slack) < started_at_ms
+    })
 }
 
 fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryEvidence> {

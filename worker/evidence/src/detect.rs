@@ -31,7 +31,7 @@ pub(crate) fn kind_of(head: &[u8]) -> Option<ReportKind> {
     let content = crate::text::lossy(head);
     let trimmed = content.trim_start();
     if trimmed.starts_with('<') {
-        let suite = trimmed.contains("<testsuite");
+        let suite = trimmed.contains("<testsuite") || trimmed.contains(":testsuite");
         return (suite || trimmed.starts_with("<?xml")).then_some(ReportKind::Junit);
     }
     if trimmed.starts_with('{')
@@ -95,6 +95,9 @@ mod tests {
             kind("# pkg\nx.go:1: bad\n{\"Time\":\"t\",\"Action\":\"run\",\"Test\":\"T\"}"),
             Some(ReportKind::GoJson)
         );
+        assert_eq!(kind("<ns:testsuite xmlns:ns='urn:x'>"), Some(ReportKind::Junit));
+        let wide: Vec<u8> = "\u{feff}<testsuite/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(kind_of(&wide), Some(ReportKind::Junit));
         assert_eq!(kind("{ \"type\": \"suite\", \"event\": \"started\" }"), Some(ReportKind::CargoJson));
         assert_eq!(kind("{\"reason\":\"compiler-artifact\"}"), Some(ReportKind::CargoJson));
         assert_eq!(kind("TAP version 14\n"), Some(ReportKind::Tap));

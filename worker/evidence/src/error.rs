@@ -84,6 +84,21 @@ impl EvidenceError {
         }
     }
 
+    /// The same with the name that a person knows the file by.
+    pub(crate) fn shown_as(mut self, shown: &str) -> Self {
+        let (Self::NotFound { path }
+        | Self::Io { path, .. }
+        | Self::NotAReport { path, .. }
+        | Self::Escapes { path }
+        | Self::TooLarge { path, .. }
+        | Self::Unrecognised { path }
+        | Self::Malformed { path, .. }
+        | Self::NotACrash { path, .. }
+        | Self::NeedsXcode { path, .. }) = &mut self;
+        *path = PathBuf::from(shown);
+        self
+    }
+
     /// The whole chain in one line, for a note.
     pub fn to_note(&self) -> String {
         match self.source() {

@@ -25,7 +25,7 @@ pub(crate) fn expand(directory: &Path, pattern: &str) -> Found {
     if base.exists()
         && let Err(error) = inside(directory, pattern, &base)
     {
-        return Found { files: Vec::new(), notes: vec![error.to_note()] };
+        return Found { files: Vec::new(), notes: vec![error.shown_as(pattern).to_note()] };
     }
     let glob = named.to_str().and_then(|text| GlobBuilder::new(text).literal_separator(true).build().ok());
     let Some(glob) = glob.map(|glob| glob.compile_matcher()) else {
@@ -73,7 +73,7 @@ pub(crate) fn expand(directory: &Path, pattern: &str) -> Found {
 fn one(directory: &Path, pattern: &str, path: PathBuf) -> Found {
     match inside(directory, pattern, &path) {
         Ok(real) => Found { files: vec![real], notes: Vec::new() },
-        Err(error) => Found { files: Vec::new(), notes: vec![error.to_note()] },
+        Err(error) => Found { files: Vec::new(), notes: vec![error.shown_as(pattern).to_note()] },
     }
 }
 

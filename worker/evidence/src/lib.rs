@@ -12,6 +12,7 @@ mod files;
 mod find;
 mod formats;
 pub mod infrastructure;
+mod join;
 pub mod limits;
 pub mod memory;
 mod merge;

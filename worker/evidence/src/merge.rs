@@ -1,8 +1,9 @@
 //! Which of several reports is believed: a result bundle before any other report, and of two of one rank the one that names
-//! more tests. A report of the same tests is not added to the counts, and what it says otherwise is told.
+//! more tests. A report of the same tests is not added to the counts, and what it says otherwise is told. Tests of it that
+//! the other does not have stay counted and named.
 
 use buildpool_protocol::evidence::{TestReport, TestStatus};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Shown of each pair of reports.
 const DISAGREEMENTS_SHOWN: usize = 5;
@@ -27,9 +28,21 @@ pub(crate) fn weigh(mut reports: Vec<Weighed>) -> (Vec<TestReport>, Vec<String>)
             if later.statuses.is_empty() || pairs.len() * 2 < later.statuses.len() {
                 continue;
             }
-            later.report.superseded_by = Some(earlier.report.path.clone());
             notes.extend(disagreement(earlier, later, &pairs));
-            break;
+            let others = only_in(later, earlier, same_format);
+            later.report.unfinished.retain(|name| !earlier.statuses.contains_key(name));
+            if others.is_empty() {
+                later.report.superseded_by = Some(earlier.report.path.clone());
+                break;
+            }
+            notes.push(format!(
+                "{} of the {} tests in {} are also in {}, which is believed on them; the others are counted",
+                later.statuses.len() - others.len(),
+                later.statuses.len(),
+                later.report.path,
+                earlier.report.path
+            ));
+            keep(later, &others);
         }
     }
     (reports.into_iter().map(|weighed| weighed.report).collect(), notes)
@@ -64,6 +77,48 @@ fn pairs(earlier: &Weighed, later: &Weighed, same_format: bool) -> Vec<Pair> {
             Some((name.clone(), ours, *theirs))
         })
         .collect()
+}
+
+/// Tests of the later report that the earlier one does not have. Where names agree in their last part alone, those that did not
+/// fail may be there under a name that people gave them.
+fn only_in(later: &Weighed, earlier: &Weighed, same_format: bool) -> HashSet<String> {
+    let names = later.statuses.iter();
+    if same_format {
+        let missing = names.filter(|(name, _)| !earlier.statuses.contains_key(*name));
+        return missing.map(|(name, _)| name.clone()).collect();
+    }
+    let shown = display_names(&earlier.report);
+    let ours = earlier.statuses.iter().map(|(name, status)| (name, *status));
+    let ours = ours.chain(shown.iter().map(|(name, status)| (name, *status)));
+    // Whether the earlier report has any test with this last part, and one of them that failed.
+    let mut known: HashMap<&str, bool> = HashMap::new();
+    for (name, status) in ours {
+        *known.entry(last_part(name)).or_default() |= status == TestStatus::Failed;
+    }
+    let single = by_last_part(&later.statuses, &[]);
+    let is_missing = |name: &str| {
+        let key = last_part(name);
+        // Which of several is meant cannot be told; a failure that none of them has is another test's.
+        known.get(key).is_none_or(|failed| !failed && single.get(key).is_none_or(Option::is_none))
+    };
+    let failed = names.filter(|(_, status)| **status == TestStatus::Failed);
+    failed.filter(|(name, _)| is_missing(name)).map(|(name, _)| name.clone()).collect()
+}
+
+/// Leaves only these tests in a report.
+fn keep(weighed: &mut Weighed, names: &HashSet<String>) {
+    weighed.statuses.retain(|name, _| names.contains(name));
+    let count = |wanted| weighed.statuses.values().filter(|status| **status == wanted).count() as u64;
+    let report = &mut weighed.report;
+    report.passed = count(TestStatus::Passed);
+    report.failed = count(TestStatus::Failed);
+    report.skipped = count(TestStatus::Skipped);
+    report.expected_failures = count(TestStatus::ExpectedFailure);
+    report.runs = names.len() as u64;
+    report.cases.retain(|case| names.contains(&case.name));
+    report.flaky = report.cases.iter().filter(|case| case.flaky).count() as u64;
+    let listed = report.cases.iter().filter(|case| case.status == TestStatus::Failed).count() as u64;
+    report.cases_omitted = report.failed.saturating_sub(listed);
 }
 
 fn display_names(report: &TestReport) -> Vec<(String, TestStatus)> {
@@ -102,15 +157,16 @@ fn disagreement(earlier: &Weighed, later: &Weighed, pairs: &[Pair]) -> Option<St
     let more = differing.len().saturating_sub(shown.len());
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     Some(format!(
-        "{} and {} disagree on {} tests, the first is believed: {}{more}",
+        "{} and {} disagree on {} {}, the first is believed: {}{more}",
         earlier.report.path,
         later.report.path,
         differing.len(),
+        if differing.len() == 1 { "test" } else { "tests" },
         shown.join(", ")
     ))
 }
 
-const fn word(status: TestStatus) -> &'static str {
+pub(crate) const fn word(status: TestStatus) -> &'static str {
     match status {
         TestStatus::Passed => "passed",
         TestStatus::Failed => "failed",
@@ -151,10 +207,30 @@ mod tests {
         assert_eq!(told, [("r.xcresult", None), ("j.xml", Some("r.xcresult")), ("server.xml", None)]);
         assert_eq!(
             notes,
+            ["r.xcresult and j.xml disagree on 1 test, the first is believed: M.S.testB (failed and passed)"]
+        );
+    }
+
+    #[test]
+    fn tests_that_only_the_superseded_report_has_stay_counted() {
+        use TestStatus::{Failed, Passed};
+        let five = [("t1", Passed), ("t2", Passed), ("t3", Passed), ("t4", Passed), ("t5", Passed)];
+        let four = [("t1", Passed), ("t2", Passed), ("x3", Failed), ("x4", Failed)];
+        let (reports, notes) =
+            weigh(vec![weighed("a.xml", "junit", &five), weighed("b.xml", "junit", &four)]);
+        assert_eq!((reports[1].failed, reports[1].passed, &reports[1].superseded_by), (2, 0, &None));
+        assert_eq!(
+            notes,
             [
-                "r.xcresult and j.xml disagree on 1 tests, the first is believed: M.S.testB (failed and passed)"
+                "2 of the 4 tests in b.xml are also in a.xml, which is believed on them; the others are counted"
             ]
         );
+        let template = [("S/testExample()", Passed), ("S/testPerformanceExample()", Passed)];
+        let copy =
+            [("M.S.testExample", Passed), ("M.S.testPerformanceExample", Passed), ("M.S.testOther", Failed)];
+        let (reports, _) =
+            weigh(vec![weighed("r.xcresult", "xcresult", &template), weighed("j.xml", "junit", &copy)]);
+        assert_eq!((reports[1].failed, &reports[1].superseded_by), (1, &None));
     }
 
     #[test]

@@ -97,6 +97,8 @@ fn parse_text(
     shown: &str,
     root: Option<&Path>,
 ) -> Result<ReadReport, EvidenceError> {
+    let text = text::lossy(bytes);
+    let bytes = text.as_bytes();
     let (parsed, issues) = match kind {
         ReportKind::Junit => {
             junit::parse(bytes, root).map_err(|reason| EvidenceError::malformed(path, "JUnit XML", reason))?

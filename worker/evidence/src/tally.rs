@@ -5,11 +5,14 @@ use crate::text;
 use buildpool_protocol::evidence::{TestArguments, TestCase, TestReport, TestStatus};
 use buildpool_protocol::report::Location;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// One run of one test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TestRun {
     pub(crate) name: String,
+    /// What holds the test, where the name alone does not tell two tests apart: its suites, its binary, its number.
+    pub(crate) within: Arc<str>,
     pub(crate) display_name: Option<String>,
     pub(crate) status: TestStatus,
     pub(crate) duration_secs: Option<f64>,
@@ -55,9 +58,10 @@ pub(crate) struct Parsed {
 /// Collects runs of tests.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    names: Vec<String>,
+    /// Name, and what holds the test.
+    names: Vec<(String, Arc<str>)>,
     entries: Vec<Entry>,
-    index: HashMap<String, usize>,
+    index: HashMap<(String, Arc<str>), usize>,
     runs: u64,
     over: u64,
     unfinished: Vec<String>,
@@ -65,17 +69,17 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    fn entry(&mut self, name: &str) -> Option<&mut Entry> {
-        let at = match self.index.get(name) {
+    fn entry(&mut self, key: (String, Arc<str>)) -> Option<&mut Entry> {
+        let at = match self.index.get(&key) {
             Some(at) => *at,
             None if self.names.len() >= TESTS_MAX => {
                 self.over += 1;
                 return None;
             }
             None => {
-                self.names.push(name.to_owned());
+                self.names.push(key.clone());
                 self.entries.push(Entry::default());
-                self.index.insert(name.to_owned(), self.names.len() - 1);
+                self.index.insert(key, self.names.len() - 1);
                 self.names.len() - 1
             }
         };
@@ -86,7 +90,8 @@ impl Tally {
     pub(crate) fn record(&mut self, run: TestRun) {
         let name = text::name(&run.name);
         self.runs += 1;
-        let Some(entry) = self.entry(&name) else { return };
+        let key = (name.clone(), run.within);
+        let Some(entry) = self.entry(key) else { return };
         if entry.display_name.is_none() {
             entry.display_name =
                 run.display_name.map(|shown| text::name(&shown)).filter(|shown| *shown != name);
@@ -119,7 +124,7 @@ impl Tally {
 
     /// The tool's own result of a whole test.
     pub(crate) fn roll_up(&mut self, name: &str, status: TestStatus) {
-        if let Some(entry) = self.entry(&text::name(name)) {
+        if let Some(entry) = self.entry((text::name(name), Arc::default())) {
             entry.rolled_up = Some(status);
         }
     }
@@ -146,7 +151,8 @@ impl Tally {
         }
         let mut statuses = HashMap::with_capacity(self.names.len());
         let mut cases = Vec::new();
-        for (name, entry) in self.names.into_iter().zip(self.entries) {
+        let names = told_apart(self.names);
+        for (name, entry) in names.into_iter().zip(self.entries) {
             if entry.variants.is_empty() && entry.rolled_up.is_none() {
                 continue;
             }
@@ -173,6 +179,19 @@ impl Tally {
         report.cases = cases;
         Parsed { report, statuses, notes }
     }
+}
+
+/// The name alone where only one test has it, else with what holds the test.
+fn told_apart(names: Vec<(String, Arc<str>)>) -> Vec<String> {
+    let mut holders: HashMap<&str, u32> = HashMap::with_capacity(names.len());
+    for (name, _) in &names {
+        *holders.entry(name).or_default() += 1;
+    }
+    let shared: Vec<bool> = names.iter().map(|(name, _)| holders[name.as_str()] > 1).collect();
+    let shown = |((name, within), shared): ((String, Arc<str>), bool)| {
+        if shared && !within.is_empty() { format!("{name} ({within})") } else { name }
+    };
+    names.into_iter().zip(shared).map(shown).collect()
 }
 
 /// Failures are kept first when there are too many.
@@ -295,6 +314,22 @@ mod tests {
         assert_eq!(names, [("bad", 2, false), ("later bad", 2, false), ("flaky", 2, true), ("no", 1, false)]);
         assert_eq!(report.cases[0].messages, ["two"]);
         assert_eq!(report.cases[2].messages, ["first"]);
+    }
+
+    #[test]
+    fn tests_that_share_a_name_are_told_apart_by_what_holds_them() {
+        let mut tally = Tally::default();
+        for (within, status) in
+            [("a", TestStatus::Failed), ("b", TestStatus::Passed), ("a", TestStatus::Failed)]
+        {
+            tally.record(TestRun { within: within.into(), ..run("it works", status, "m") });
+        }
+        tally.record(TestRun { within: "a".into(), ..run("alone", TestStatus::Failed, "m") });
+        let parsed = tally.finish("junit");
+        assert_eq!((parsed.report.passed, parsed.report.failed), (1, 2));
+        let names: Vec<_> = parsed.report.cases.iter().map(|case| case.name.as_str()).collect();
+        assert_eq!(names, ["it works (a)", "alone"]);
+        assert_eq!(parsed.statuses.get("it works (b)"), Some(&TestStatus::Passed));
     }
 
     #[test]

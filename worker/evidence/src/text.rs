@@ -96,7 +96,18 @@ fn is_file(text: &str) -> bool {
 }
 
 /// Bytes as text, with what is not UTF-8 replaced.
+///
+/// UTF-16 is told by its mark: some Windows tools write it, and `>` of older PowerShells does.
 pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    let read: Option<fn([u8; 2]) -> u16> = match bytes {
+        [0xFF, 0xFE, ..] => Some(u16::from_le_bytes),
+        [0xFE, 0xFF, ..] => Some(u16::from_be_bytes),
+        _ => None,
+    };
+    if let Some(read) = read {
+        let units: Vec<u16> = bytes[2..].as_chunks().0.iter().map(|pair| read(*pair)).collect();
+        return String::from_utf16_lossy(&units).into();
+    }
     String::from_utf8_lossy(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes))
 }
 

@@ -191,7 +191,7 @@ fn a_report_of_an_earlier_run_is_not_believed() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("old.xml");
     fs::write(&path, "<testsuite><testcase name='a'/></testsuite>").expect("written");
-    let patterns = strings(&["*.xml", "missing/*.xml"]);
+    let patterns = strings(&["*.xml", "missing/*.xml", "sub/none.xml"]);
     let now = i64::try_from(
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later").as_millis(),
     );
@@ -200,6 +200,7 @@ fn a_report_of_an_earlier_run_is_not_believed() {
     assert!(evidence.test_reports.is_empty());
     assert!(evidence.notes[0].contains("before the command started"), "{:?}", evidence.notes);
     assert!(evidence.notes[1].contains("matches nothing"), "{:?}", evidence.notes);
+    assert_eq!(evidence.notes[2], "report sub/none.xml: there is no such file");
 }
 
 #[test]
@@ -217,6 +218,80 @@ fn one_pattern_over_many_files_is_one_report() {
     let report = &evidence.test_reports[0];
     assert_eq!((report.passed, report.failed, report.path.as_str()), (1, 1, "TEST-*.xml (2 files)"));
     assert_eq!(report.cases[0].status, TestStatus::Failed);
+}
+
+/// Writes files so that each is older than the next, and collects what the pattern matches.
+fn collected(files: &[(&str, &str)], pattern: &str) -> Evidence {
+    let directory = TempDir::new().expect("a directory");
+    for ((name, text), secs) in files.iter().zip(1..) {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().expect("it has one")).expect("made");
+        fs::write(&path, text).expect("written");
+        let written =
+            std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_001 + secs * 1_000);
+        fs::File::options()
+            .append(true)
+            .open(&path)
+            .and_then(|file| file.set_modified(written))
+            .expect("set");
+    }
+    collect(&context(directory.path(), &[], &strings(&[pattern]), &FAILED))
+}
+
+const FIRST: &str = "<testsuite name='s'><testcase classname='s' name='t1'/><testcase classname='s' name='t2'><failure message='got 1'/></testcase></testsuite>";
+const SECOND: &str =
+    "<testsuite name='s'><testcase classname='s' name='t1'/><testcase classname='s' name='t2'/></testsuite>";
+
+#[test]
+fn later_attempts_at_the_same_tests_count_and_say_what_changed() {
+    // The later one by its time, whatever the names.
+    let evidence = collected(&[("rep/b.xml", FIRST), ("rep/a.xml", SECOND)], "rep/*.xml");
+    let report = &evidence.test_reports[0];
+    assert_eq!((report.passed, report.failed, report.flaky), (2, 0, 1), "{report:?}");
+    assert_eq!((report.cases[0].name.as_str(), report.cases[0].flaky), ("s.t2", true));
+    assert_eq!(report.cases[0].messages, ["got 1"]);
+    assert!(evidence.notes[0].contains("s.t2 (failed, then passed)"), "{:?}", evidence.notes);
+    let worse = collected(&[("rep/a.xml", SECOND), ("rep/b.xml", FIRST)], "rep/*.xml");
+    let report = &worse.test_reports[0];
+    assert_eq!((report.passed, report.failed, report.flaky), (1, 1, 0), "{report:?}");
+    // An attempt at the failed ones alone.
+    let alone = "<testsuite name='s'><testcase classname='s' name='t2'/></testsuite>";
+    let evidence = collected(&[("1.xml", FIRST), ("2.xml", alone)], "*.xml");
+    assert_eq!((evidence.test_reports[0].passed, evidence.test_reports[0].failed), (2, 0));
+}
+
+#[test]
+fn tests_that_share_a_name_in_files_of_different_things_are_counted_each() {
+    let parts = [("a/junit.xml", FIRST), ("b/junit.xml", SECOND)];
+    let evidence = collected(&parts, "*/junit.xml");
+    let report = &evidence.test_reports[0];
+    assert_eq!((report.passed, report.failed), (3, 1), "{report:?}");
+    assert!(evidence.notes[0].contains("one name in several files"), "{:?}", evidence.notes);
+    let tap = collected(&[("a.tap", "1..1\nnot ok 1\n"), ("b.tap", "1..1\nok 1\n")], "*.tap");
+    assert_eq!((tap.test_reports[0].passed, tap.test_reports[0].failed), (1, 1));
+}
+
+#[test]
+fn a_report_written_just_before_the_start_is_left_over() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("st.xml");
+    fs::write(&path, FIRST).expect("written");
+    let patterns = strings(&["st.xml"]);
+    let started_at_ms = 1_767_323_045_700;
+    let failed = |written_ms: u64| {
+        let written = std::time::UNIX_EPOCH + std::time::Duration::from_millis(written_ms);
+        fs::File::options()
+            .append(true)
+            .open(&path)
+            .and_then(|file| file.set_modified(written))
+            .expect("set");
+        let context = Context { started_at_ms, ..context(directory.path(), &[], &patterns, &FAILED) };
+        collect(&context).test_reports.first().map(|report| report.failed)
+    };
+    assert_eq!(failed(1_767_323_045_600), None);
+    assert_eq!(failed(1_767_323_045_690), Some(1), "a kernel's tick is not earlier");
+    assert_eq!(failed(1_767_323_045_000), Some(1), "a file system of whole seconds");
+    assert_eq!(failed(1_767_323_043_000), None);
 }
 
 #[test]

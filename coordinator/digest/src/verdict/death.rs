@@ -5,7 +5,8 @@ use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
-/// The death that the log or a crash report speaks of, if any.
+/// The death that the log or a crash report speaks of, if any. A crash report of the job is one by itself, unless only a runner's
+/// own word is asked for.
 pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> Option<Ruling> {
     let sign = case
         .crashes
@@ -13,23 +14,29 @@ pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> O
         .filter(|seen| {
             if runner_only { is_runner_death(seen.what) } else { is_death(seen.what, case.panics_are_tests) }
         })
-        .max_by_key(|seen| telling(seen.what))?;
+        .max_by_key(|seen| telling(seen.what));
+    if sign.is_none() && (runner_only || case.crash_report.is_none()) {
+        return None;
+    }
     let doing = case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"));
-    let words = last_words(case).unwrap_or_else(|| sign.line.trim().to_owned());
+    let words = last_words(case).unwrap_or_default();
     let (text, known_from) = match case.crash_report {
         Some(report) => (
             format!(
-                "`{}` crashed{doing}{}: {}",
+                "`{}` crashed{doing}{}{}",
                 report.process_name,
                 report.signal.as_deref().map_or(String::new(), |signal| format!(" with {signal}")),
-                report.message.as_deref().unwrap_or(&words)
+                match report.message.as_deref().unwrap_or(&words) {
+                    "" => ".".to_owned(),
+                    words => format!(": {words}"),
+                }
             ),
             KnownFrom::CrashReport,
         ),
         None => (format!("Something that the command ran died{doing}: {words}"), KnownFrom::Marker),
     };
     let mut ruling = ruling(rule, Verdict::Crashed, death_type(case), known_from, text);
-    ruling.line = Some(sign.line.clone());
+    ruling.line = sign.map(|sign| sign.line.clone());
     Some(ruling)
 }
 

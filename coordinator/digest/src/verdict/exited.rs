@@ -36,6 +36,15 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             ),
         );
     }
+    if let Some(problem) = case.report_problem {
+        // The machine's fault is not the command's: then only that nothing is known is known.
+        let (verdict, crash_type) = match case.problem_is_machines {
+            true => (Verdict::Inconclusive, CrashType::Unknown),
+            false => (Verdict::Failed, failure_type(case)),
+        };
+        let text = format!("The command exited 0, but a report names a problem: {problem}");
+        return ruling("zero_report_problem", verdict, crash_type, KnownFrom::Report, text);
+    }
     if let Some((now, before)) = case.collapsed {
         return contradiction(
             "zero_collapsed",
@@ -148,7 +157,7 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             if case.infrastructure { "code_infrastructure" } else { "code_error" },
             Verdict::Failed,
             kind,
-            KnownFrom::Marker,
+            if case.error_in_report { KnownFrom::Report } else { KnownFrom::Marker },
             format!("Exit code {code}: {error}"),
         ),
         (None, Some(failure)) => ruling(

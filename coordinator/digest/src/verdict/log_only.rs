@@ -9,7 +9,7 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
     if let Some(ruling) = death(case, "log_death", true) {
         return ruling;
     }
-    if !case.success_is_last
+    if (!case.success_is_last || case.crash_report.is_some())
         && let Some(ruling) = death(case, "log_death", false)
     {
         return ruling;

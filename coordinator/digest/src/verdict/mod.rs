@@ -48,6 +48,12 @@ pub(crate) struct Case<'a> {
     pub(crate) first_error: Option<String>,
     /// The first of a linter's remarks, where there is nothing else.
     pub(crate) first_remark: Option<&'a str>,
+    /// That cause is known from a report file.
+    pub(crate) error_in_report: bool,
+    /// The likeliest of the problems outside tests that report files name, in a line.
+    pub(crate) report_problem: Option<&'a str>,
+    /// It is the machine's fault.
+    pub(crate) problem_is_machines: bool,
     /// Build errors were found.
     pub(crate) build_errors: bool,
     /// Test failures were found.

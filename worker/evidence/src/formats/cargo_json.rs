@@ -8,7 +8,7 @@ use crate::text;
 use buildpool_protocol::evidence::{ReportIssue, TestStatus};
 use buildpool_protocol::report::{Location, Severity};
 use serde::Deserialize;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 #[derive(Deserialize)]
 struct Event {
@@ -52,10 +52,55 @@ struct Span {
     is_primary: bool,
 }
 
+/// Which binary each result is of. libtest never runs a test twice, so that a name that comes again is another binary's.
+#[derive(Default)]
+struct Binaries {
+    /// Binaries that began.
+    latest: u64,
+    /// Tests that run, and in which binaries.
+    open: HashMap<String, Vec<u64>>,
+    /// The binary of each name's last result.
+    ended: HashMap<String, u64>,
+}
+
+impl Binaries {
+    fn began(&mut self, name: String) {
+        if self.open.len() < TESTS_MAX {
+            self.open.entry(name).or_default().push(self.latest);
+        }
+    }
+
+    /// The binary in which this test ended.
+    fn ended(&mut self, name: &str) -> u64 {
+        let mut binary = self.latest;
+        if let Some(running) = self.open.get_mut(name) {
+            binary = running.pop().unwrap_or(binary);
+            if running.is_empty() {
+                self.open.remove(name);
+            }
+        }
+        if self.ended.get(name) == Some(&binary) {
+            self.latest += 1;
+            binary = self.latest;
+        }
+        if self.ended.len() < TESTS_MAX {
+            self.ended.insert(name.to_owned(), binary);
+        }
+        binary
+    }
+
+    fn still_open(self) -> Vec<String> {
+        let names = self.open.into_iter().flat_map(|(name, running)| vec![name; running.len()]);
+        let mut left: Vec<String> = names.collect();
+        left.sort();
+        left
+    }
+}
+
 /// Parses a stream; other lines are passed over.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
     let mut tally = Tally::default();
-    let mut open = HashSet::new();
+    let mut binaries = Binaries::default();
     let mut issues = Vec::new();
     let broken = json_lines(bytes, |event: Event| {
         if event.reason.as_deref() == Some("compiler-message") {
@@ -67,29 +112,26 @@ pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
             }
             return;
         }
+        if event.kind.as_deref() == Some("suite") && event.event.as_deref() == Some("started") {
+            binaries.latest += 1;
+        }
         let (Some("test"), Some(name)) = (event.kind.as_deref(), event.name) else { return };
         let status = match event.event.as_deref() {
-            Some("started") => {
-                if open.len() < TESTS_MAX {
-                    open.insert(name);
-                }
-                return;
-            }
+            Some("started") => return binaries.began(name),
             Some("ok") => TestStatus::Passed,
             Some("ignored") => TestStatus::Skipped,
             Some("failed" | "timeout") => TestStatus::Failed,
             _ => return,
         };
-        open.remove(&name);
+        let within = format!("binary {}", binaries.ended(&name)).into();
         let text = match event.message {
             Some(Message::Text(text)) => text,
             Some(Message::Diagnostic(_) | Message::Other(_)) | None => String::new(),
         };
-        tally.record(test_run(name, status, event.exec_time, &text, event.stdout.as_deref().unwrap_or("")));
+        let run = test_run(name, status, event.exec_time, &text, event.stdout.as_deref().unwrap_or(""));
+        tally.record(TestRun { within, ..run });
     });
-    let mut left: Vec<_> = open.into_iter().collect();
-    left.sort();
-    left.iter().for_each(|name| tally.unfinished(name));
+    binaries.still_open().iter().for_each(|name| tally.unfinished(name));
     let mut parsed = tally.finish("cargo_json");
     if broken > 0 {
         parsed
@@ -158,6 +200,39 @@ mod tests {
 {"reason":"compiler-message","message":{"level":"error","message":"no x","rendered":"error: no x\n","spans":[{"file_name":"src/b.rs","line_start":2,"column_start":3,"is_primary":true}]}}
 {"reason":"compiler-artifact","package_id":"x","target":{"name":"x"}}
 "#;
+
+    #[test]
+    fn tests_of_two_binaries_that_share_a_name_are_two() {
+        // `cargo test --no-fail-fast -- -Z unstable-options --format json` in a workspace of two crates.
+        let binary = |result: &str| {
+            format!(
+                "{{ \"type\": \"suite\", \"event\": \"started\", \"test_count\": 1 }}\n{{ \"type\": \"test\", \"event\": \"started\", \"name\": \"tests::it_works\" }}\n{{ \"type\": \"test\", \"name\": \"tests::it_works\", {result} }}\n"
+            )
+        };
+        let (bad, good) = (
+            binary(
+                r#""event": "failed", "stdout": "thread 'tests::it_works' panicked at a/src/lib.rs:6:9:\nno\n""#,
+            ),
+            binary(r#""event": "ok""#),
+        );
+        let (parsed, _) = parse(format!("{bad}{good}").as_bytes());
+        assert_eq!((parsed.report.passed, parsed.report.failed, parsed.report.flaky), (1, 1, 0));
+        assert_eq!(parsed.report.cases[0].name, "tests::it_works (binary 1)");
+        assert!(parsed.report.cases[0].messages[0].ends_with("no"));
+        // A stream in which nothing tells the binaries apart.
+        let results = |text: &str| {
+            text.lines()
+                .filter(|line| line.contains("\"test\"") && !line.contains("started"))
+                .map(|line| format!("{line}\n"))
+                .collect::<String>()
+        };
+        let (parsed, _) = parse(format!("{}{}", results(&bad), results(&good)).as_bytes());
+        assert_eq!((parsed.report.passed, parsed.report.failed), (1, 1));
+        // A binary that died with a test open, before another one ran a test of that name.
+        let died: String = bad.lines().take(2).map(|line| format!("{line}\n")).collect();
+        let (parsed, _) = parse(format!("{died}{good}").as_bytes());
+        assert_eq!(parsed.report.unfinished, ["tests::it_works"]);
+    }
 
     #[test]
     fn tests_and_compiler_messages_come_from_one_stream() {

@@ -1,7 +1,7 @@
 //! JUnit XML in the dialects of surefire, gradle, pytest, jest, gtest, nextest, Swift and fastlane. No entity but XML's
 //! own five and characters by number is expanded; a document type is passed over.
 
-use crate::limits::{ISSUES_MAX, MESSAGE_BYTES_MAX, MESSAGES_MAX, XML_DEPTH_MAX};
+use crate::limits::{ISSUES_MAX, MESSAGE_BYTES_MAX, MESSAGES_MAX, NOTES_MAX, XML_DEPTH_MAX};
 use crate::tally::{Parsed, Tally, TestRun};
 use crate::text;
 use buildpool_protocol::evidence::{ReportIssue, TestStatus};
@@ -9,7 +9,9 @@ use buildpool_protocol::report::{Location, Severity};
 use quick_xml::Reader;
 use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart, Event};
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Parses a report.
 ///
@@ -63,9 +65,24 @@ struct Walk<'a> {
     seen_root: bool,
     declared: Option<u64>,
     counted: u64,
-    suites: Vec<String>,
+    suites: Vec<Suite>,
+    /// Suites of one path so far.
+    suites_named: HashMap<String, u32>,
+    notes: Vec<String>,
     case: Option<Case>,
     problem: Option<(Problem, String, String)>,
+}
+
+/// An open `<testsuite>`.
+#[derive(Default)]
+struct Suite {
+    name: String,
+    /// The names of those around it and its own, and its file: what tells its tests from others of their name.
+    path: Arc<str>,
+    /// Failures and errors that it says it has.
+    declared: Option<u64>,
+    /// Failures and errors that it lists, with those of the suites inside.
+    listed: u64,
 }
 
 #[derive(Default)]
@@ -112,10 +129,10 @@ impl Walk<'_> {
                 ));
             }
             self.seen_root = true;
-            self.declared = attribute(start, "tests").and_then(|number| number.parse().ok());
+            self.declared = number(start, "tests");
         }
         match local.as_ref() {
-            "testsuite" => self.suites.push(attribute(start, "name").unwrap_or_default()),
+            "testsuite" => self.open_suite(start),
             "testcase" => {
                 self.counted += 1;
                 self.case = Some(self.new_case(start));
@@ -135,13 +152,55 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn new_case(&self, start: &BytesStart<'_>) -> Case {
+    /// Two suites of one name, as of two files, are two: a tool that runs a test again says so within its suite.
+    fn open_suite(&mut self, start: &BytesStart<'_>) {
         let name = attribute(start, "name").unwrap_or_default();
-        let class = attribute(start, "classname").or_else(|| self.suites.last().cloned()).unwrap_or_default();
-        let not_run = attribute(start, "status")
-            .is_some_and(|status| matches!(status.as_str(), "notrun" | "disabled"))
-            || attribute(start, "result")
-                .is_some_and(|result| matches!(result.as_str(), "suppressed" | "skipped"));
+        let file = attribute(start, "file").or_else(|| attribute(start, "filepath")).unwrap_or_default();
+        let around = self.suites.last().map_or("", |suite| &*suite.path);
+        let parts = [around, name.as_str(), if name == file { "" } else { file.as_str() }];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let path = text::name(&parts.join(" > "));
+        let times = self.suites_named.entry(path.clone()).or_default();
+        *times += 1;
+        let path = if *times == 1 { path } else { format!("{path} #{times}").trim_start().to_owned() };
+        let declared = match (number(start, "failures"), number(start, "errors")) {
+            (None, None) => None,
+            (failures, errors) => Some(failures.unwrap_or(0).saturating_add(errors.unwrap_or(0))),
+        };
+        self.suites.push(Suite { name, path: path.into(), declared, listed: 0 });
+    }
+
+    fn close_suite(&mut self) {
+        let Some(suite) = self.suites.pop() else { return };
+        if let Some(declared) = suite.declared.filter(|declared| *declared > suite.listed)
+            && self.notes.len() < NOTES_MAX
+        {
+            let (name, listed) = (text::name(&suite.name), suite.listed);
+            self.notes
+                .push(format!("suite {name} declares {declared} failures and errors and lists {listed}"));
+        }
+        if let Some(around) = self.suites.last_mut() {
+            around.listed += suite.listed;
+        }
+    }
+
+    fn new_case(&self, start: &BytesStart<'_>) -> Case {
+        let suite = self.suites.last();
+        let mut name = attribute(start, "name").unwrap_or_default();
+        let class = attribute(start, "classname").or_else(|| Some(suite?.name.clone())).unwrap_or_default();
+        if name.is_empty() && (class.is_empty() || attribute(start, "classname").is_none()) {
+            name = format!("test {}", self.counted);
+        }
+        let word = |key| attribute(start, key).unwrap_or_default().to_ascii_lowercase();
+        let words = [word("status"), word("result")];
+        let any = |known: &[&str]| words.iter().any(|word| known.contains(&word.as_str()));
+        let status = if any(&["failed", "failure", "fail", "error"]) {
+            TestStatus::Failed
+        } else if any(&["notrun", "disabled", "suppressed", "skipped"]) {
+            TestStatus::Skipped
+        } else {
+            TestStatus::Passed
+        };
         let location = attribute(start, "file").filter(|file| !file.is_empty()).map(|file| Location {
             file: text::relative(&file, self.root),
             // pytest counts from 0 in this attribute and the others from 1; a line that is one off still leads there.
@@ -150,7 +209,8 @@ impl Walk<'_> {
         });
         let run = TestRun {
             name: full_name(&class, name),
-            status: if not_run { TestStatus::Skipped } else { TestStatus::Passed },
+            within: suite.map(|suite| Arc::clone(&suite.path)).unwrap_or_default(),
+            status,
             duration_secs: attribute(start, "time").and_then(|secs| secs.replace(',', "").parse().ok()),
             location,
             ..TestRun::default()
@@ -195,9 +255,7 @@ impl Walk<'_> {
                     self.record(case);
                 }
             }
-            "testsuite" => {
-                self.suites.pop();
-            }
+            "testsuite" => self.close_suite(),
             _ => {}
         }
     }
@@ -207,7 +265,13 @@ impl Walk<'_> {
         let Some(case) = &mut self.case else {
             // A suite that failed outside any test: set-up, loading.
             if kind == Problem::Failed && self.issues.len() < ISSUES_MAX {
-                let suite = self.suites.last().map_or("", String::as_str);
+                let suite = match self.suites.last_mut() {
+                    Some(suite) => {
+                        suite.listed += 1;
+                        suite.name.as_str()
+                    }
+                    None => "",
+                };
                 self.issues.push(ReportIssue {
                     path: String::new(),
                     severity: Severity::Error,
@@ -243,25 +307,33 @@ impl Walk<'_> {
 
     fn record(&mut self, case: Case) {
         for message in case.earlier.into_iter().take(MESSAGES_MAX) {
-            let location = text::place_in(&message, self.root);
-            let name = case.run.name.clone();
-            let status = TestStatus::Failed;
             self.tally.record(TestRun {
-                name,
-                status,
+                name: case.run.name.clone(),
+                within: Arc::clone(&case.run.within),
+                status: TestStatus::Failed,
+                location: text::place_in(&message, self.root),
                 messages: vec![message],
-                location,
                 ..TestRun::default()
             });
+        }
+        if let Some(suite) = self.suites.last_mut() {
+            suite.listed += u64::from(case.run.status == TestStatus::Failed);
         }
         self.tally.record(case.run);
     }
 
     fn finish(mut self, cut_short: Option<String>) -> (Parsed, Vec<ReportIssue>) {
-        if let Some(case) = self.case.take().filter(|_| cut_short.is_some()) {
-            self.tally.unfinished(&case.run.name);
+        // What broke off inside a failure has failed; only what says nothing yet has no result.
+        if let Some((kind, message, body)) = self.problem.take() {
+            self.settle(kind, &message, &body);
+        }
+        match self.case.take() {
+            Some(case) if case.run.status == TestStatus::Failed => self.record(case),
+            Some(case) => self.tally.unfinished(&case.run.name),
+            None => {}
         }
         let mut parsed = self.tally.finish("junit");
+        parsed.notes.append(&mut self.notes);
         if let Some(reason) = cut_short {
             parsed.notes.push(format!("the report breaks off: {reason}; what came before is counted"));
         }
@@ -305,6 +377,10 @@ fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
         start.attributes().with_checks(false).flatten().find(|attribute| attribute.key.as_ref() == name)?;
     // Line breaks stay, although XML would make spaces of them: in messages they carry meaning.
     Some(unescape(&found.value).map_or_else(|_| found.value.to_string(), std::borrow::Cow::into_owned))
+}
+
+fn number(start: &BytesStart<'_>, name: &str) -> Option<u64> {
+    attribute(start, name)?.trim().parse().ok()
 }
 
 fn resolved(reference: &BytesRef<'_>) -> String {
@@ -379,6 +455,52 @@ Expected equality]]></failure></testcase>
             parsed.report.cases[0].location.as_ref().map(|place| place.file.as_str()),
             Some("src/sum.test.js")
         );
+    }
+
+    #[test]
+    fn tests_of_two_suites_that_share_a_name_are_two() {
+        // jest-junit over two files that both describe `App`; the file is named where it is asked to.
+        for (a, b) in [("file=\"a/App.test.js\"", "file=\"b/App.test.js\""), ("", "")] {
+            let jest = format!(
+                r#"<testsuites name="jest tests" tests="2" failures="1" errors="0"><testsuite name="App" errors="0" failures="1" {a} tests="1"><testcase classname="App renders" name="App renders" time="0.004"><failure>Error: expect(received).toBe(expected)
+    at Object.toBe (/w/a/App.test.js:3:13)</failure></testcase></testsuite><testsuite name="App" errors="0" failures="0" {b} tests="1"><testcase classname="App renders" name="App renders" time="0.001"/></testsuite></testsuites>"#
+            );
+            let (parsed, _) = parse(jest.as_bytes(), None).expect("it is JUnit XML");
+            let report = parsed.report;
+            assert_eq!((report.passed, report.failed, report.flaky), (1, 1, 0), "{a}");
+            assert!(report.cases[0].name.starts_with("App renders (App"), "{}", report.cases[0].name);
+            assert!(parsed.notes.is_empty(), "{:?}", parsed.notes);
+        }
+        let nested = r#"<testsuites><testsuite name="A"><testsuite name="when empty"><testcase name="is 0"><failure message="1"/></testcase></testsuite></testsuite>
+<testsuite name="B"><testsuite name="when empty"><testcase name="is 0"/></testsuite></testsuite></testsuites>"#;
+        assert_eq!(counts(nested), (1, 1, 0, 0));
+        let nameless = "<testsuite><testcase><failure/></testcase><testcase/><testcase><failure/></testcase></testsuite>";
+        assert_eq!(counts(nameless), (1, 2, 0, 0));
+        // Within one suite it is the same test, run again.
+        let gradle = r#"<testsuite name="T" tests="2" failures="1"><testcase name="t()" classname="T"><failure message="m"/></testcase><testcase name="t()" classname="T"/></testsuite>"#;
+        assert_eq!(counts(gradle), (1, 0, 0, 0));
+    }
+
+    #[test]
+    fn failures_that_a_suite_only_declares_are_noted() {
+        let words = r#"<testsuite name="s" failures="1" errors="1"><testcase name="a" status="failed"/><testcase name="b" result="Error"/><testcase name="c" status="run" result="completed"/></testsuite>"#;
+        assert_eq!(counts(words), (1, 2, 0, 0));
+        let silent = r#"<testsuites><testsuite name="s" failures="2"><testcase name="a"/><testcase name="b"/></testsuite></testsuites>"#;
+        let (parsed, _) = parse(silent.as_bytes(), None).expect("it is JUnit XML");
+        assert_eq!(parsed.notes, ["suite s declares 2 failures and errors and lists 0"]);
+    }
+
+    #[test]
+    fn a_report_that_breaks_off_in_a_failure_names_it() {
+        let bare =
+            r#"<testsuite name="s"><testcase name="a"/><testcase name="b"><failure message="got 1">a && b"#;
+        let (parsed, _) = parse(bare.as_bytes(), None).expect("a part is still a report");
+        assert_eq!((parsed.report.passed, parsed.report.failed), (1, 1), "{:?}", parsed.report);
+        assert!(parsed.report.unfinished.is_empty());
+        assert!(parsed.report.cases[0].messages[0].starts_with("got 1"), "{:?}", parsed.report.cases);
+        assert!(parsed.notes[0].contains("breaks off"), "{:?}", parsed.notes);
+        let (parsed, _) = parse(b"<testsuite><testcase name='b'>", None).expect("a part is still a report");
+        assert_eq!(parsed.report.unfinished, ["b"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::tally::{Parsed, Tally, TestRun};
 use crate::text;
 use buildpool_protocol::evidence::{ReportIssue, TestStatus};
 use buildpool_protocol::report::Severity;
+use std::collections::HashSet;
 
 /// Parses a report.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
@@ -26,6 +27,7 @@ struct Reader {
     detail: String,
     planned: Option<u64>,
     seen: u64,
+    numbers: HashSet<String>,
     bailed: bool,
 }
 
@@ -33,13 +35,15 @@ impl Reader {
     fn line(&mut self, line: &str) {
         let trimmed = line.trim();
         if self.in_yaml {
-            if trimmed == "..." {
-                self.in_yaml = false;
-            } else if self.detail.len() < MESSAGE_BYTES_MAX {
+            // A block is indented; one that was not closed ends with the first line that is not.
+            self.in_yaml = trimmed != "..." && (trimmed.is_empty() || line.starts_with([' ', '\t']));
+            if self.in_yaml && self.detail.len() < MESSAGE_BYTES_MAX {
                 self.detail.push_str(line.strip_prefix("  ").unwrap_or(line));
                 self.detail.push('\n');
             }
-            return;
+            if self.in_yaml || trimmed == "..." {
+                return;
+            }
         }
         if trimmed == "---" && line.starts_with(' ') && self.last.is_some() {
             self.in_yaml = true;
@@ -89,7 +93,12 @@ impl Reader {
         };
         let name = if description.is_empty() { format!("test {number}") } else { description.to_owned() };
         let messages = if reason.is_empty() { vec![] } else { vec![reason.to_owned()] };
-        self.last = Some(TestRun { name, status, messages, ..TestRun::default() });
+        // TAP has no reruns: each point is a test of its own, whatever its description.
+        let within = match self.numbers.insert(number.clone()) {
+            true => format!("test {number}"),
+            false => format!("point {}", self.seen),
+        };
+        self.last = Some(TestRun { name, within: within.into(), status, messages, ..TestRun::default() });
     }
 
     fn close(&mut self) {
@@ -166,6 +175,26 @@ mod tests {
         assert_eq!(report.cases[0].messages, ["message: boom\nat: t/a.js:3:4"]);
         assert_eq!(report.cases[0].location.as_ref().and_then(|place| place.line), Some(3));
         assert!(issues[0].message.contains("1 of them"));
+    }
+
+    #[test]
+    fn points_of_one_description_are_tests_of_their_own() {
+        // As tape writes it: the description is the assertion's.
+        let tape = "TAP version 13\n# adds\nok 1 should be strictly equal\nnot ok 2 should be strictly equal\n  ---\n    operator: equal\n    expected: 4\n    actual:   5\n    at: Test.<anonymous> (/w/a.js:6:7)\n  ...\nok 3 should be strictly equal\n\n1..3\n# tests 3\n# pass  2\n# fail  1\n";
+        let (parsed, _) = parse(tape.as_bytes());
+        let report = parsed.report;
+        assert_eq!((report.passed, report.failed, report.flaky), (2, 1, 0));
+        assert_eq!(report.cases[0].name, "should be strictly equal (test 2)");
+        assert!(report.cases[0].messages[0].contains("actual:   5"));
+        // Two streams, one after the other.
+        let (parsed, _) = parse(b"1..1\nnot ok 1 - a\n1..1\nok 1 - a\n");
+        assert_eq!((parsed.report.passed, parsed.report.failed), (1, 1));
+    }
+
+    #[test]
+    fn a_block_that_is_not_closed_ends_with_its_indentation() {
+        let (parsed, _) = parse(b"ok 1\n  ---\n  x: 1\n\n  y: 2\nnot ok 2\nnot ok 3\n1..3\n");
+        assert_eq!((parsed.report.passed, parsed.report.failed), (1, 2));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use buildpool_protocol::evidence::{ReportIssue, TestStatus};
 use buildpool_protocol::report::{Location, Severity};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 impl From<TestResult> for TestStatus {
     fn from(result: TestResult) -> Self {
@@ -80,6 +81,7 @@ fn add(tally: &mut Tally, name: &str, test: Test, root: Option<&Path>) {
     for run in test.runs {
         tally.record(TestRun {
             name: name.to_owned(),
+            within: Arc::default(),
             display_name: Some(test.display_name.clone()),
             status: run.result.into(),
             duration_secs: run.duration_secs,
