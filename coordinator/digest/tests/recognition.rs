@@ -263,7 +263,7 @@ fn a_claim_of_success_is_shown_with_what_contradicts_it() {
     let evidence = Evidence { crash_reports: vec![crash], ..Evidence::default() };
     let facts = Facts { ending: Some(Ending::Exited { code: 65 }), evidence, ..Facts::default() };
     let text = shown(&with("** TEST SUCCEEDED **\n", facts), Verbosity::Minimal, false);
-    assert!(text.contains("** TEST SUCCEEDED ** [not so: Exit code 65: App crashed with SIGTRAP]"), "{text}");
+    assert!(text.contains("** TEST SUCCEEDED ** [not so: `App` crashed with SIGTRAP]"), "{text}");
     let cut_short = "Test Case '-[A a]' started.\n** TEST SUCCEEDED **\n";
     let text = shown(&digest(cut_short, 0), Verbosity::Minimal, false);
     assert!(text.contains("** TEST SUCCEEDED ** [not so: 1 test began and never ended"), "{text}");
