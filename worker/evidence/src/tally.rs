@@ -7,6 +7,9 @@ use buildpool_protocol::report::Location;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Up to so many sets of arguments of a test are looked through; most tests have one, for which an index costs more than it saves.
+const VARIANTS_FEW: usize = 8;
+
 /// One run of one test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TestRun {
@@ -41,6 +44,7 @@ struct Entry {
     display_name: Option<String>,
     duration_secs: Option<f64>,
     variants: Vec<Variant>,
+    /// Where each is, when they are many.
     variant_of: HashMap<(Option<String>, u64), usize>,
     attachments: Vec<String>,
     /// The tool's own word on the whole test, where it has one.
@@ -112,13 +116,9 @@ impl Tally {
             messages,
             location: run.location,
         };
-        let key = (fresh.arguments.clone(), fresh.place);
-        match entry.variant_of.get(&key) {
-            Some(at) => entry.variants[*at].run_again(fresh),
-            None => {
-                entry.variant_of.insert(key, entry.variants.len());
-                entry.variants.push(fresh);
-            }
+        match entry.variant(&fresh) {
+            Some(known) => known.run_again(fresh),
+            None => entry.add(fresh),
         }
     }
 
@@ -223,6 +223,24 @@ impl Variant {
 }
 
 impl Entry {
+    fn variant(&mut self, like: &Variant) -> Option<&mut Variant> {
+        if self.variants.len() > VARIANTS_FEW {
+            let at = *self.variant_of.get(&(like.arguments.clone(), like.place))?;
+            return self.variants.get_mut(at);
+        }
+        self.variants.iter_mut().find(|known| known.place == like.place && known.arguments == like.arguments)
+    }
+
+    fn add(&mut self, fresh: Variant) {
+        self.variants.push(fresh);
+        if self.variants.len() > VARIANTS_FEW {
+            for at in self.variant_of.len()..self.variants.len() {
+                let key = (self.variants[at].arguments.clone(), self.variants[at].place);
+                self.variant_of.insert(key, at);
+            }
+        }
+    }
+
     /// Failed if any set of arguments failed at any place; else passed if any passed.
     fn status(&self) -> TestStatus {
         if let Some(status) = self.rolled_up {

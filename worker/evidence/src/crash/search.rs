@@ -177,10 +177,11 @@ impl CrashSearch {
         }
     }
 
-    /// What was found so far; the reason of an absence only when a crash was suspected.
+    /// What was found so far; the reason of an absence only when a crash was suspected or the command was killed.
     pub fn finish(self) -> CrashFindings {
-        let absence = (self.found.is_empty() && self.query.suspected && !self.query.directories.is_empty())
-            .then(|| self.absence());
+        let is_asked = self.query.suspected || self.query.killed_from_outside;
+        let is_absent = self.found.is_empty() && is_asked && !self.query.directories.is_empty();
+        let absence = is_absent.then(|| self.absence());
         let mut found = self.found;
         found.sort_by(|a, b| (a.0, &a.1.file_path).cmp(&(b.0, &b.1.file_path)));
         let mut notes: Vec<String> = self.unreadable.into_values().collect();
@@ -308,6 +309,11 @@ mod tests {
             absence(CrashQuery { killed_from_outside: true, ..query(&directory) })
                 .contains("killed from outside")
         );
+        // Nothing is waited for after a death from outside, and the reason is given all the same.
+        let killed = CrashQuery { killed_from_outside: true, suspected: false, ..query(&directory) };
+        let mut search = CrashSearch::new(killed, NOW);
+        assert_eq!(search.poll(NOW), Progress::Done);
+        assert!(search.finish().absence.is_some_and(|reason| reason.contains("killed from outside")));
         let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
         for number in 0..CRASH_THROTTLE {
             let path = directory.path().join(format!("my-tool-2023-11-14-22{number:02}00.ips"));
