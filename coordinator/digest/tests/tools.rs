@@ -8,7 +8,7 @@ use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{JobResult, Verdict};
 use buildpool_protocol::spec::Verbosity;
-use cases::{FINE, cases, faults_of_fine};
+use cases::{cases, faults_of_fine, fine};
 
 fn digest(log: &str, code: Option<i32>) -> Digest {
     let mut digester = Digester::new(Options::default());
@@ -51,7 +51,7 @@ fn every_fact_is_in_the_shortest_answer() {
 #[test]
 fn what_tools_say_when_all_is_well_is_no_finding() {
     let mut wrong = Vec::new();
-    for (tool, log) in FINE {
+    for (tool, log) in fine() {
         for code in [None, Some(0)] {
             wrong.extend(faults_of_fine(tool, &digest(log, code), code.is_some()));
         }

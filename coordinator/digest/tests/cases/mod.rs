@@ -21,10 +21,16 @@ include!("compilers.rs");
 include!("linters.rs");
 include!("runners.rs");
 include!("machine.rs");
+include!("forms.rs");
 
 /// All excerpts of something that failed.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
-    COMPILERS.iter().chain(LINTERS).chain(RUNNERS).chain(MACHINE)
+    COMPILERS.iter().chain(LINTERS).chain(RUNNERS).chain(MACHINE).chain(FORMS)
+}
+
+/// All excerpts of something that went well.
+pub(crate) fn fine() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    FINE.iter().chain(FINE_FORMS)
 }
 
 impl Case {

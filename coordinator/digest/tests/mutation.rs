@@ -1,0 +1,227 @@
+//! Each recogniser is taken away in turn: some log must notice. A log *turns red* when something stated about it no longer
+//! holds (verdict, facts, places, counts), and *changes* when its digest is another one.
+//!
+//! `BUILDPOOL_MUTATION=all cargo test -p buildpool-digest --test mutation -- --nocapture` tells of every recogniser which logs
+//! turn red and which change, and takes a minute; `BUILDPOOL_CORPUS` names a directory with more logs.
+
+mod cases;
+mod recorded;
+
+use buildpool_digest::{Digest, Digester, Facts, Options, recognisers, text};
+use buildpool_protocol::outcome::Ending;
+use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::{JobResult, Verdict};
+use buildpool_protocol::spec::Verbosity;
+use cases::{Case, cases, faults_of_fine, fine};
+use recorded::{Log, ending, read, sets};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Recognisers that no log notices the absence of, each with the reason why it is there nonetheless.
+const UNNOTICED: &[(&str, &str)] = &[
+    (
+        "apple.targets",
+        "the compilers' rule says the same of it; it names the tool where `--explain` is asked",
+    ),
+    ("maven.warning", "the general rule for `[WARNING]` says the same of it; it names the tool"),
+    ("nix.error", "the compilers' rule for `error:` comes first; it stands for the form that Nix has"),
+    ("sbt.error", "the general rule for `[error]` says the same of it; it names the tool"),
+    ("swift.macro", "the compilers' rule for `error:` says the same of it; it names the tool"),
+    ("swiftlint", "the compilers' rule for a place with a severity comes first; it stands for the form"),
+    ("tsc.unplaced", "the compilers' rule for `error:` says the same of it; it names the tool"),
+];
+
+/// Says what is not as it must be in a digest.
+type Faults = dyn Fn(&Digest) -> Vec<String>;
+
+/// A log, how its command ended, and what must hold of its digest.
+struct Sample {
+    name: String,
+    bytes: Rc<[u8]>,
+    ending: Option<Ending>,
+    faults: Box<Faults>,
+}
+
+/// What became of a sample.
+struct Seen {
+    digest: Digest,
+    /// Everything that a reader sees.
+    face: String,
+    heard: Vec<&'static str>,
+}
+
+impl Sample {
+    fn seen(&self, without: Option<&str>) -> Seen {
+        let options = Options { without_rules: without.map(str::to_owned), ..Options::default() };
+        let mut digester = Digester::new(options);
+        digester.push(Stream::Stdout, &self.bytes);
+        let heard = digester.heard().collect();
+        let live = digester.live();
+        let digest = digester.finish(&Facts { ending: self.ending.clone(), ..Facts::default() });
+        let face = format!("{live:?} {}", face(&digest));
+        Seen { digest, face, heard }
+    }
+}
+
+/// A digest as a reader sees it, but for the findings' ids, which name the rule.
+fn face(digest: &Digest) -> String {
+    let mut result = JobResult::default();
+    digest.render(Verbosity::Normal, None, None, &mut result);
+    let mut shown = text(&result);
+    let mut findings = Vec::new();
+    for finding in &digest.findings {
+        shown = shown.replace(&finding.id, "ID");
+        findings.push((
+            &finding.message,
+            finding.tier,
+            finding.severity,
+            &finding.location,
+            &finding.test,
+            &finding.category,
+        ));
+    }
+    format!(
+        "{:?} {:?} {:?} {:?} {:?} {} {findings:?} {shown}",
+        digest.verdict,
+        digest.crash_type,
+        digest.cause,
+        digest.tests,
+        digest.crash_indicators,
+        digest.flaky_tests
+    )
+}
+
+/// How a command may have ended that printed this: as it did, unknown, and with 0 as a pipe would have it.
+fn endings(real: Option<Ending>) -> Vec<Option<Ending>> {
+    let mut endings = vec![real, None, Some(Ending::Exited { code: 0 })];
+    endings.dedup();
+    endings
+}
+
+fn samples_of(log: Log) -> Vec<Sample> {
+    let real = log.exit_code.map(ending);
+    let log = Rc::new(log);
+    let sample = |ending: Option<Ending>| {
+        let (of, is_real, known) = (Rc::clone(&log), ending == real, ending.is_some());
+        let faults = move |digest: &Digest| {
+            if known && !is_real {
+                return Vec::new();
+            }
+            let contradicted = of.is_contradicted(digest.verdict, known).then(|| digest.verdict.to_string());
+            contradicted.into_iter().chain(of.missing(digest)).collect()
+        };
+        Sample { name: log.id.clone(), bytes: log.bytes.as_slice().into(), ending, faults: Box::new(faults) }
+    };
+    endings(real.clone()).into_iter().map(sample).collect()
+}
+
+fn samples_of_case(case: &'static Case) -> Vec<Sample> {
+    let real = Some(Ending::Exited { code: 1 });
+    let sample = |ending: Option<Ending>| {
+        let (is_real, known) = (ending == real, ending.is_some());
+        let faults = move |digest: &Digest| match (is_real, known) {
+            (true, _) => case.faults(digest),
+            (false, true) => Vec::new(),
+            (false, false) => {
+                (digest.verdict == Verdict::Passed).then(|| case.tool.to_owned()).into_iter().collect()
+            }
+        };
+        Sample {
+            name: case.tool.to_owned(),
+            bytes: case.log.as_bytes().into(),
+            ending,
+            faults: Box::new(faults),
+        }
+    };
+    endings(real.clone()).into_iter().map(sample).collect()
+}
+
+/// All logs, the shortest first.
+fn samples() -> Vec<Sample> {
+    let mut all: Vec<Sample> =
+        sets().iter().flat_map(|directory| read(directory)).flat_map(samples_of).collect();
+    all.extend(cases().flat_map(samples_of_case));
+    all.push(Sample {
+        name: "xcodebuild, which says nothing and exits with 65".to_owned(),
+        bytes: b"Command line invocation:\n    xcodebuild -scheme App build\n".as_slice().into(),
+        ending: Some(Ending::Exited { code: 65 }),
+        faults: Box::new(|digest| {
+            (digest.verdict != Verdict::Failed).then(String::new).into_iter().collect()
+        }),
+    });
+    for (tool, log) in fine() {
+        for ending in [None, Some(Ending::Exited { code: 0 })] {
+            let known = ending.is_some();
+            all.push(Sample {
+                name: format!("{tool}, all well"),
+                bytes: log.as_bytes().into(),
+                ending,
+                faults: Box::new(move |digest| faults_of_fine(tool, digest, known)),
+            });
+        }
+    }
+    all.sort_by_key(|sample| sample.bytes.len());
+    all
+}
+
+/// What taking a recogniser away does.
+#[derive(Default)]
+struct Effect {
+    red: BTreeSet<String>,
+    changed: BTreeSet<String>,
+}
+
+/// The effect on the logs that the recogniser speaks in; on the first that notices unless all are asked for.
+fn effect(rule: &str, samples: &[(Sample, Seen)], all: bool) -> Effect {
+    let mut effect = Effect::default();
+    for (sample, with) in samples.iter().filter(|(_, seen)| seen.heard.contains(&rule)) {
+        let without = sample.seen(Some(rule));
+        if without.face == with.face {
+            continue;
+        }
+        if (sample.faults)(&without.digest).is_empty() {
+            effect.changed.insert(sample.name.clone());
+        } else {
+            effect.red.insert(sample.name.clone());
+        }
+        if !all {
+            break;
+        }
+    }
+    effect
+}
+
+#[test]
+fn every_recogniser_is_missed_by_a_log_when_it_is_gone() {
+    let all = std::env::var_os("BUILDPOOL_MUTATION").is_some();
+    let samples: Vec<_> = samples()
+        .into_iter()
+        .map(|sample| {
+            let seen = sample.seen(None);
+            (sample, seen)
+        })
+        .collect();
+    let excepted: BTreeSet<&str> = UNNOTICED.iter().map(|(rule, _)| *rule).collect();
+    let (mut wrong, mut reds) = (Vec::new(), 0);
+    for rule in recognisers() {
+        let Effect { red, changed } = effect(rule, &samples, all);
+        reds += usize::from(!red.is_empty());
+        println!("{rule}: red {red:?}, changed {changed:?}");
+        match (red.is_empty() && changed.is_empty(), excepted.contains(rule)) {
+            (true, false) => wrong.push(format!("{rule}: no log notices when it is gone")),
+            (false, true) => {
+                wrong.push(format!("{rule}: it is an exception, and a log notices when it is gone"))
+            }
+            _ => {}
+        }
+    }
+    println!(
+        "{} recognisers, {reds} with a log that turns red, {} excepted",
+        recognisers().len(),
+        excepted.len()
+    );
+    for rule in excepted {
+        assert!(recognisers().contains(&rule), "{rule} is an exception and is no recogniser");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
