@@ -125,7 +125,7 @@ impl Pool {
                 in_service().filter(could).filter(fits).map(|worker| counted.of_worker(worker)).sum();
             // Jobs that could run elsewhere too run here to that part only.
             let part_here = if all > 0.0 { here / all } else { 1.0 };
-            let mean = (part.known > 0).then(|| part.mean.as_secs_f64());
+            let mean = (part.known > 0).then_some(part.mean.as_secs_f64());
             (counted.taken(&part.spec.resources) * part.jobs as f64 * part_here, mean)
         });
         let lots: Vec<(f64, Option<f64>)> = queued.chain(running).collect();

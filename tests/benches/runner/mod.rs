@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use tokio::runtime::Runtime;
 
 /// A benchmark that prints its figures.
-pub type Bench = fn(&Runtime);
+pub(crate) type Bench = fn(&Runtime);
 
 /// Runs those that the command line names; without a name, all.
-pub fn run_wanted(benches: &[(&str, Bench)]) {
+pub(crate) fn run_wanted(benches: &[(&str, Bench)]) {
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let runtime = Runtime::new().expect("a runtime");
@@ -23,14 +23,14 @@ pub fn run_wanted(benches: &[(&str, Bench)]) {
 }
 
 /// A client that has this token.
-pub async fn connect(pool: &Pool, token: &str) -> Client {
+pub(crate) async fn connect(pool: &Pool, token: &str) -> Client {
     let url = pool.url().parse().expect("a URL");
     let endpoint = Endpoint::new(url, Some(token.parse().expect("a token")));
     Client::connect(Target::Named(endpoint), "benchmark").await.expect("connected")
 }
 
 /// A job in an empty directory, for whose end the client waits.
-pub fn message(command: &[&str]) -> SubmitMessage {
+pub(crate) fn message(command: &[&str]) -> SubmitMessage {
     let argv = command.iter().map(|argument| (*argument).to_owned()).collect();
     SubmitMessage {
         job: new_job_id(),

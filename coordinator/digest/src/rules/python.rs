@@ -1,7 +1,7 @@
 //! pytest, unittest, CPython's regrtest, tracebacks, mypy and pyright's own words.
 
 use super::TestEvent::{Failed, Started};
-use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Join, Kind, Next, Rule, Sign, paragraph, problem};
+use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Join, Kind, Next, Rule, Sign, problem};
 use crate::tally::{Counts, Family};
 
 fn last_place(draft: &mut Draft) {
