@@ -5,6 +5,7 @@
 //! turn red and which change, and takes a minute; `BUILDPOOL_CORPUS` names a directory with more logs.
 
 mod cases;
+mod printed;
 mod recorded;
 
 use buildpool_digest::{Digest, Digester, Facts, Options, recognisers, text};
@@ -141,6 +142,18 @@ fn samples() -> Vec<Sample> {
     let mut all: Vec<Sample> =
         sets().iter().flat_map(|directory| read(directory)).flat_map(samples_of).collect();
     all.extend(cases().flat_map(samples_of_case));
+    for run in printed::runs() {
+        for ending in endings(Some(Ending::Exited { code: run.code })) {
+            let real = ending.as_ref().is_none_or(|ending| *ending == Ending::Exited { code: run.code });
+            let known = ending.is_some();
+            all.push(Sample {
+                name: run.what.to_owned(),
+                bytes: run.log.as_bytes().into(),
+                ending,
+                faults: Box::new(move |digest| if real { run.faults(digest, known) } else { Vec::new() }),
+            });
+        }
+    }
     all.push(Sample {
         name: "xcodebuild, which says nothing and exits with 65".to_owned(),
         bytes: b"Command line invocation:\n    xcodebuild -scheme App build\n".as_slice().into(),
