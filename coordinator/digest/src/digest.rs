@@ -113,8 +113,8 @@ impl Digest {
         let collapsed = collapsed(tests.as_ref(), facts);
         let unfinished = reports::unfinished(&tally, facts);
         let mut ranked = tier::rank(&finds, facts.ending.is_some());
-        let good_end = matches!(facts.ending, Some(Ending::Exited { code: 0 }));
-        if !good_end && ranked.iter().all(|ranked| ranked.tier > 1) {
+        let bad_end = facts.ending.as_ref().is_some_and(|ending| *ending != Ending::Exited { code: 0 });
+        if bad_end && ranked.iter().all(|ranked| ranked.tier > 1) {
             finds.errors.extend(doubtful.into_found());
             ranked = tier::rank(&finds, facts.ending.is_some());
         }

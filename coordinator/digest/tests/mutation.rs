@@ -24,11 +24,20 @@ const UNNOTICED: &[(&str, &str)] = &[
         "apple.targets",
         "the compilers' rule says the same of it; it names the tool where `--explain` is asked",
     ),
+    (
+        "infra.limit",
+        "the signs of a machine's own faults say the same of it; it stands for texts that come alone",
+    ),
+    (
+        "infra.network",
+        "the signs of a machine's own faults say the same of it; it stands for texts that come alone",
+    ),
     ("maven.warning", "the general rule for `[WARNING]` says the same of it; it names the tool"),
     ("nix.error", "the compilers' rule for `error:` comes first; it stands for the form that Nix has"),
     ("sbt.error", "the general rule for `[error]` says the same of it; it names the tool"),
     ("swift.macro", "the compilers' rule for `error:` says the same of it; it names the tool"),
     ("swiftlint", "the compilers' rule for a place with a severity comes first; it stands for the form"),
+    ("tsc.error", "the rule for MSBuild's form, which is tsc's too, says the same of it; it names the tool"),
     ("tsc.unplaced", "the compilers' rule for `error:` says the same of it; it names the tool"),
 ];
 
@@ -162,7 +171,7 @@ fn samples() -> Vec<Sample> {
             (digest.verdict != Verdict::Failed).then(String::new).into_iter().collect()
         }),
     });
-    for (tool, log) in fine() {
+    for (tool, log) in fine().chain(printed::GOOD_TOTALS) {
         for ending in [None, Some(Ending::Exited { code: 0 })] {
             let known = ending.is_some();
             all.push(Sample {

@@ -148,7 +148,7 @@ pub(crate) const FORMS: &[Case] = &[
         tool: "Catch2",
         log: "-------------------------------------------------------------------------------\nadds\n-------------------------------------------------------------------------------\ntest.cpp:5\n...............................................................................\n\ntest.cpp:6: FAILED:\n  REQUIRE( add(1, 2) == 4 )\nwith expansion:\n  3 == 4\n\n===============================================================================\ntest cases: 2 | 1 passed | 1 failed\nassertions: 2 | 1 passed | 1 failed\n\n",
         facts: &[("REQUIRE( add(1, 2) == 4 )", "test.cpp", 6)],
-        tests: NO_TESTS,
+        tests: [1, 1, 0],
     },
     Case {
         tool: "cmake, warning",
@@ -600,6 +600,60 @@ pub(crate) const FORMS: &[Case] = &[
         facts: &[("bin/smoke:start", NOWHERE, 0)],
         tests: NO_TESTS,
     },
+    Case {
+        tool: "pytest, two sessions",
+        log: "== test session starts ==\nFAILED test_a.py::test_x - assert 1 == 2\n=== 1 failed, 2 passed in 0.1s ===\n== test session starts ==\n=== 1 passed in 0.1s ===\n",
+        facts: &[("assert 1 == 2", NOWHERE, 0)],
+        tests: [3, 1, 0],
+    },
+    Case {
+        tool: "cucumber, a step without code",
+        log: "1 scenario (1 undefined)\n1 step (1 undefined)\n0m0.001s\n",
+        facts: &[],
+        tests: [0, 0, 1],
+    },
+    Case {
+        tool: "junit console, no container",
+        log: "[         1 containers failed       ]\n",
+        facts: &[],
+        tests: NO_TESTS,
+    },
+    Case {
+        tool: "tsc, a message",
+        log: "src/a.ts(1,7): error TS2322: Type '{ a: string; }' is not assignable to type 'B'.\n  Types of property 'a' are incompatible.\n    Type 'string' is not assignable to type 'number'.\n",
+        facts: &[("Type 'string' is not assignable to type 'number'", "src/a.ts", 1)],
+        tests: NO_TESTS,
+    },
+    Case {
+        tool: "jest, no test ran",
+        log: "Test Suites: 1 failed, 1 total\nSnapshots:   0 total\nTime:        0.5 s\n",
+        facts: &[],
+        tests: NO_TESTS,
+    },
+    Case {
+        tool: "vitest, no test ran",
+        log: " Test Files  1 failed (1)\n   Start at  10:00:00\n",
+        facts: &[],
+        tests: NO_TESTS,
+    },
+    Case {
+        tool: "java, no network",
+        log: "Caused by: java.net.SocketTimeoutException: Read timed out\n",
+        facts: &[("Read timed out", NOWHERE, 0)],
+        tests: NO_TESTS,
+    },
+    Case {
+        tool: "docker, a limit",
+        log: "Error response from daemon: toomanyrequests: You have reached your pull rate limit.\n",
+        facts: &[("toomanyrequests", NOWHERE, 0)],
+        tests: NO_TESTS,
+    },
+    Case {
+        tool: "a parent that tells of its child",
+        log: "child process 12 terminated by signal SIGSEGV\n",
+        facts: &[("terminated by signal SIGSEGV", NOWHERE, 0)],
+        tests: NO_TESTS,
+    },
 ];
 
 /// The same, when all is well.
@@ -619,6 +673,9 @@ pub(crate) const FINE_FORMS: &[(&str, &str)] = &[
     ("webpack", "webpack 5.90.0 compiled successfully in 120 ms\n"),
     ("scalatest, plain", "All tests passed.\n"),
     ("pip", "Successfully installed requests-2.31.0\n"),
+    ("ctest, one disabled", "1/1 Test #1: adds .............................   Passed    0.00 sec\n\n100% tests passed, 0 tests failed out of 1\n\nTotal Test time (real) =   0.01 sec\n\nThe following tests did not run:\n\t  2 - slow (Disabled)\n"),
+    ("ruff, all mended", "Found 3 errors (3 fixed, 0 remaining).\n"),
+    ("TAP, a test to do in a subtest", "TAP version 13\n# Subtest: math\n    not ok 1 - adds # TODO later\n    1..1\nok 1 - math\n1..1\n"),
     ("swift build", "Build complete! (1.20s)\n"),
     ("sbt", "[success] Total time: 1 s\n"),
     ("swift test", "◇ Test run started.\n✔ Test run with 2 tests in 1 suite passed after 0.001 seconds.\n"),
