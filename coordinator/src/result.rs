@@ -7,7 +7,7 @@ use crate::store::JobRecord;
 use buildpool_digest::Digest;
 use buildpool_pool::LiveJob;
 use buildpool_protocol::client_link::{JobSummary, Progress, View};
-use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::ids::{AttemptId, BuildId};
 use buildpool_protocol::outcome::ProcessState;
 use buildpool_protocol::report::{EarlierAttempt, JobResult, JobState, Verdict, Waiting};
 use buildpool_protocol::spec::JobSpec;
@@ -26,6 +26,8 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
         labels: spec.selectors.iter().map(ToString::to_string).collect(),
         snapshot: record.snapshot.clone(),
         fallback: spec.fallback.clone(),
+        request_id: spec.build.map(BuildId::request_id),
+        verbosity: Some(spec.verbosity),
         ..JobResult::default()
     };
     if let Some(digest) = digest {
@@ -149,6 +151,8 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
         labels: spec.selectors.iter().map(ToString::to_string).collect(),
         snapshot: record.snapshot.clone(),
         fallback: spec.fallback.clone(),
+        request_id: spec.build.map(BuildId::request_id),
+        verbosity: Some(spec.verbosity),
         next,
         ..JobResult::default()
     }

@@ -241,6 +241,7 @@ async fn a_job_goes_to_a_worker_and_its_answer_comes_back() {
             job: job.to_string(),
             view: View::default(),
             wait: Duration::ZERO,
+            progress: false,
         })
         .await;
     match client.hear().await {
@@ -355,6 +356,7 @@ async fn what_cannot_be_served_is_refused_with_a_reason() {
             job: unknown.to_string(),
             view: View::default(),
             wait: Duration::ZERO,
+            progress: false,
         })
         .await;
     assert!(

@@ -67,6 +67,21 @@ uuid_id! {
     BuildId
 }
 
+/// What stands before the id of a build, so that one word names a job or a build.
+const BUILD_PREFIX: &str = "build-";
+
+impl BuildId {
+    /// The word by which it is asked for.
+    pub fn request_id(self) -> String {
+        format!("{BUILD_PREFIX}{self}")
+    }
+
+    /// The build that a word names, if it names one.
+    pub fn from_request_id(text: &str) -> Option<Self> {
+        text.strip_prefix(BUILD_PREFIX)?.parse().ok()
+    }
+}
+
 /// One execution of a job on one worker. Numbers start at 1 and grow by one with each grant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct AttemptId {

@@ -3,6 +3,7 @@
 
 use crate::outcome::{CrashType, ProcessState};
 use crate::output::Stream;
+use crate::spec::Verbosity;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -418,6 +419,12 @@ pub struct JobResult {
     /// Why it ran on another pool than the one that was asked for; only where that happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
+    /// The build that it is part of, by the word that asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// How much of the result its submitter asked to see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verbosity: Option<Verbosity>,
     /// RFC 3339.
     pub created_at: Option<String>,
     /// RFC 3339.
@@ -505,6 +512,8 @@ impl JobResult {
         "connected",
         "waiting",
         "fallback",
+        "request_id",
+        "verbosity",
         "created_at",
         "started_at",
         "finished_at",

@@ -204,6 +204,7 @@ fn the_client_link_is_as_it_was() {
                 job: "0199".into(),
                 view: View::default(),
                 wait: Duration::from_secs(50),
+                progress: false,
             },
             FromClient::Follow {
                 request: 3,

@@ -88,7 +88,8 @@ fn shown_and_left_out_are_the_whole_however_lines_and_chunks_lie() {
 fn going_on_from_a_cursor_leaves_nothing_out() {
     let chunks = [(Stream::Stdout, "one\n"), (Stream::Stdout, "two\n")];
     let begin = LogQuery {
-        characters_max: Some(4),
+        // A line's end measures more than it is long: where it is shown, it is escaped or has a mark behind it.
+        characters_max: Some(6),
         cursor: Some(Cursor { attempt: 1, ..Cursor::default() }),
         ..LogQuery::default()
     };
@@ -96,4 +97,95 @@ fn going_on_from_a_cursor_leaves_nothing_out() {
     assert_eq!((head.stdout.as_deref(), omitted(&head)), (Some("one\n"), vec![]));
     let rest = answer(&chunks, &LogQuery { cursor: head.next_cursor, ..LogQuery::default() });
     assert_eq!((rest.stdout.as_deref(), omitted(&rest)), (Some("two\n"), vec![]));
+}
+
+/// All answers to a query, each going on where the one before it says.
+fn pages(chunks: &[(Stream, &str)], query: &LogQuery) -> Vec<LogAnswer> {
+    let mut pages = vec![answer(chunks, query)];
+    while let Some(cursor) = pages.last().unwrap().next_cursor {
+        assert!(pages.len() < 1_000, "it goes on: {cursor}");
+        let again = LogQuery { cursor: Some(cursor), offset: None, tail: None, ..query.clone() };
+        pages.push(answer(chunks, &again));
+    }
+    pages
+}
+
+#[test]
+fn whatever_is_left_out_is_reached_by_going_on() {
+    let lines: Vec<String> = (0..200).map(|n| format!("L{n} \"ä{}\"\n", "x".repeat(n % 40))).collect();
+    let whole = lines.concat();
+    for size in [7, 50, 9_000] {
+        let mut pieces = Vec::new();
+        let mut rest = whole.as_str();
+        while !rest.is_empty() {
+            let (head, tail) = rest.split_at(rest.floor_char_boundary(size.min(rest.len())));
+            pieces.push((Stream::Stdout, head));
+            rest = tail;
+        }
+        let of = |query: &LogQuery| -> Vec<String> {
+            pages(&pieces, query).into_iter().map(|page| page.stdout.unwrap()).collect()
+        };
+        let small =
+            LogQuery { stream: StreamChoice::Stdout, characters_max: Some(400), ..LogQuery::default() };
+        let from = |line: usize| lines[line..].concat();
+        let range = |offset, limit| LogQuery { offset: Some(offset), limit, ..small.clone() };
+        assert_eq!(of(&range(0, None)).concat(), whole, "{size}");
+        assert_eq!(of(&range(100, None)).concat(), from(100), "{size}");
+        assert_eq!(of(&range(100, Some(3))).concat(), from(100), "{size}");
+        assert_eq!(of(&range(100, Some(3)))[0], lines[100..103].concat(), "{size}");
+        let tail = of(&small);
+        assert!(whole.ends_with(&tail[0]) && tail[0].len() > 200, "{tail:?}");
+        assert_eq!(tail[1..].concat(), whole, "{size}");
+        let grep = |text: &str| LogQuery { grep: Some(text.to_owned()), ..small.clone() };
+        let matches = |end: &str| -> String {
+            lines.iter().filter(|line| line.split(' ').next().unwrap().ends_with(end)).cloned().collect()
+        };
+        assert_eq!(of(&grep("L\\d*0 ")).concat(), matches("0"), "{size}");
+        let limited = LogQuery { limit: Some(2), offset: Some(15), ..grep("L\\d*0 ") };
+        assert_eq!(of(&limited)[0], format!("{}{}", lines[20], lines[30]), "{size}");
+        let last = answer(&pieces, &LogQuery { tail: Some(2), ..grep("L\\d*0 ") });
+        assert_eq!(last.stdout.unwrap(), format!("{}{}", lines[180], lines[190]), "{size}");
+        let one = answer(&pieces, &LogQuery { context: 1, ..grep("L77 ") });
+        assert_eq!((one.stdout.as_deref(), one.next_cursor), (Some(lines[76..79].concat().as_str()), None));
+        assert_eq!(omitted(&one), [], "what was not asked for was not left out");
+        let all = answer(&pieces, &grep("L"));
+        let shown = all.stdout.unwrap().lines().count() as u64;
+        assert_eq!(all.omitted[0].lines, 200 - shown, "{size}");
+        assert_eq!((all.rest_cursor.is_some(), all.rest_cursor), (true, all.next_cursor));
+    }
+}
+
+#[test]
+fn a_line_that_is_longer_than_an_answer_is_in_nobodys_way() {
+    let long = "é".repeat(5_000);
+    let text = format!("before\n{long}\nafter\n");
+    let chunks = [(Stream::Stdout, text.as_str())];
+    let small = LogQuery { characters_max: Some(600), stream: StreamChoice::Stdout, ..LogQuery::default() };
+    let all: String = pages(&chunks, &LogQuery { offset: Some(0), ..small.clone() })
+        .into_iter()
+        .map(|page| page.stdout.unwrap())
+        .collect();
+    assert!(all == text, "{} of {} bytes", all.len(), text.len());
+    let found = pages(&chunks, &LogQuery { grep: Some("é|after".to_owned()), ..small.clone() });
+    assert!(found.last().unwrap().stdout.as_deref().unwrap().ends_with("after\n"));
+    assert!(found[0].omitted[0].bytes > 9_000, "{:?}", found[0].omitted);
+    let tail = answer(&[(Stream::Stdout, long.as_str())], &small).stdout.unwrap();
+    assert!(tail.len() > 100 && long.ends_with(&tail), "{tail}");
+}
+
+#[test]
+fn what_is_shown_fits_however_it_is_escaped() {
+    for character in ["\"", "\\", "\t", "\r", "ä", "x", "\u{85}", "\u{b}", "\n"] {
+        let text = format!("{}\n", character.repeat(30)).repeat(100);
+        for query in [LogQuery { offset: Some(0), ..LogQuery::default() }, tail(100, StreamChoice::Stdout)] {
+            let query = LogQuery { characters_max: Some(1_000), stream: StreamChoice::Stdout, ..query };
+            let shown = answer(&[(Stream::Stdout, text.as_str())], &query).stdout.unwrap();
+            assert!(!shown.is_empty());
+            let ends = |c: char| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}');
+            let behind_marks = shown.len() + 2 * shown.chars().filter(|c| ends(*c)).count();
+            let plain: String = shown.chars().map(|c| if ends(c) { '\n' } else { c }).collect();
+            let escaped = serde_json::to_string(&plain).unwrap().len() - 2;
+            assert!(behind_marks.max(escaped) <= 1_000, "{character:?}: {behind_marks}, {escaped}");
+        }
+    }
 }

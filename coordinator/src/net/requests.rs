@@ -57,13 +57,15 @@ pub(crate) fn number(message: &FromClient) -> Option<u32> {
 pub(crate) async fn serve(back: Back, message: FromClient) {
     let Some(request) = number(&message) else { return };
     let answer = match message {
-        FromClient::Job { job, view, wait, .. } => match job_after(&back, &job, &view, wait).await {
-            Ok(result) => {
-                answer_job(&back, request, result).await;
-                Ok(None)
+        FromClient::Job { job, view, wait, progress, .. } => {
+            match job_after(&back, &job, &view, wait, progress.then_some(request)).await {
+                Ok(result) => {
+                    answer_job(&back, request, result).await;
+                    Ok(None)
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
-        },
+        }
         FromClient::Logs { query, .. } => logtext::answer(&back.shared, &query)
             .await
             .map(|logs| Some(ToClient::Logs { request, logs: Box::new(logs) })),
@@ -278,14 +280,20 @@ async fn say_progress(back: &Back, request: u32, job: JobId) -> Option<()> {
 
 /// How a job is at this moment.
 pub(crate) async fn job_now(back: &Back, request: u32, job: JobId) {
-    match job_after(back, &job.to_string(), &View::default(), Duration::ZERO).await {
+    match job_after(back, &job.to_string(), &View::default(), Duration::ZERO, None).await {
         Ok(result) => back.say(ToClient::Job { request, result: Box::new(result) }).await,
         Err(error) => back.refuse(request, error).await,
     }
 }
 
-/// How a job is, when it is over or when `wait` is.
-async fn job_after(back: &Back, text: &str, view: &View, wait: Duration) -> Result<JobResult, LinkError> {
+/// How a job is, when it is over or when `wait` is; until then the request `watching` hears how it goes.
+async fn job_after(
+    back: &Back,
+    text: &str,
+    view: &View,
+    wait: Duration,
+    watching: Option<u32>,
+) -> Result<JobResult, LinkError> {
     let shared = &back.shared;
     let job = shared.resolve(text)?;
     let until = Instant::now() + wait;
@@ -299,6 +307,14 @@ async fn job_after(back: &Back, text: &str, view: &View, wait: Duration) -> Resu
         if left.is_zero() {
             break result::of_live(&live, wall_ms());
         }
+        let left = match watching {
+            Some(request) => {
+                back.say(ToClient::Progress { request, progress: result::progress(&live, &shared.hub) })
+                    .await;
+                left.min(PROGRESS_EVERY)
+            }
+            None => left,
+        };
         // Whatever ends the wait, the job is looked at again.
         let _ended =
             tokio::time::timeout(left, watch.wait_for(|event| matches!(event, JobEvent::Done(_)))).await;

@@ -357,5 +357,5 @@ fn follow_from(request: u32, job: &JobId, cursor: Option<Cursor>) -> FromClient 
 }
 
 fn poll(request: u32, job: &str) -> FromClient {
-    FromClient::Job { request, job: job.to_owned(), view: View::default(), wait: POLL_FOR }
+    FromClient::Job { request, job: job.to_owned(), view: View::default(), wait: POLL_FOR, progress: false }
 }

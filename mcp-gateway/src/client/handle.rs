@@ -8,8 +8,8 @@ use super::requests::{self, Call, Requests};
 use super::target::Target;
 use super::transfer::Transfer;
 use buildpool_protocol::client_link::{
-    AuditEntry, Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Role, StreamChoice, SubmitMessage,
-    ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
+    AuditEntry, Cursor, FromClient, JobSummary, LogAnswer, LogQuery, Progress, Role, StreamChoice,
+    SubmitMessage, ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
 };
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
@@ -129,8 +129,32 @@ impl Client {
     /// # Errors
     /// `unknown_job`, `ambiguous`, and what the link itself reports.
     pub async fn job(&self, job: &str, view: View, wait: Duration) -> Result<JobResult, ClientError> {
-        let job = job.to_owned();
-        match self.call(|request| FromClient::Job { request, job, view, wait }).await? {
+        self.job_asked(job, view, wait, None).await
+    }
+
+    /// The same, and until then it says how the job goes.
+    ///
+    /// # Errors
+    /// As [`Client::job`].
+    pub async fn job_watched(
+        &self,
+        job: &str,
+        view: View,
+        wait: Duration,
+        progress: watch::Sender<Progress>,
+    ) -> Result<JobResult, ClientError> {
+        self.job_asked(job, view, wait, Some(progress)).await
+    }
+
+    async fn job_asked(
+        &self,
+        job: &str,
+        view: View,
+        wait: Duration,
+        to: Option<watch::Sender<Progress>>,
+    ) -> Result<JobResult, ClientError> {
+        let (job, progress) = (job.to_owned(), to.is_some());
+        match self.call_watched(|request| FromClient::Job { request, job, view, wait, progress }, to).await? {
             ToClient::Job { result, .. } => Ok(*result),
             _ => Err(wrong_answer("job")),
         }
@@ -320,11 +344,19 @@ impl Client {
     }
 
     async fn call(&self, message: impl FnOnce(u32) -> FromClient) -> Result<ToClient, ClientError> {
+        self.call_watched(message, None).await
+    }
+
+    async fn call_watched(
+        &self,
+        message: impl FnOnce(u32) -> FromClient,
+        progress: Option<watch::Sender<Progress>>,
+    ) -> Result<ToClient, ClientError> {
         let request = self.next_request();
         let message = message(request);
         let once = matches!(message, FromClient::TokenCreate { .. });
         let (reply, answer) = oneshot::channel();
-        let call = Call { message, once, asked: Instant::now(), reply };
+        let call = Call { message, once, asked: Instant::now(), progress, reply };
         self.send(Command::Call { request, call }).await?;
         answer.await.map_err(|_| ClientError::Closed)?
     }

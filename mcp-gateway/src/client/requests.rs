@@ -4,12 +4,12 @@ use super::channel::{Channel, Events, JobEvent, Opening, Step};
 use super::error::ClientError;
 use super::transfer::{TransferEvent, TransferEvents};
 use buildpool_protocol::LinkError;
-use buildpool_protocol::client_link::{FromClient, ToClient};
+use buildpool_protocol::client_link::{FromClient, Progress, ToClient};
 use buildpool_protocol::transfer;
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Requests that one client may have open.
 pub(super) const OPEN_MAX: usize = 1024;
@@ -23,6 +23,8 @@ pub(super) struct Call {
     /// Must not be said twice.
     pub(super) once: bool,
     pub(super) asked: Instant,
+    /// Who hears how it goes until then.
+    pub(super) progress: Option<watch::Sender<Progress>>,
     pub(super) reply: Reply,
 }
 
@@ -187,6 +189,13 @@ impl Requests {
                 _ => Ok(()),
             };
         };
+        let message = match (message, self.calls.get(&number)) {
+            (ToClient::Progress { progress, .. }, Some(call)) => {
+                call.progress.iter().for_each(|to| drop(to.send_replace(progress.clone())));
+                return Ok(());
+            }
+            (message, _) => message,
+        };
         if let Some(call) = self.calls.remove(&number) {
             let _ = call.reply.send(match message {
                 ToClient::Error { error, .. } => Err(ClientError::Refused(error)),
@@ -233,11 +242,12 @@ impl Call {
     /// The message with what is left of its wait.
     fn message_at(&self, now: Instant) -> FromClient {
         match &self.message {
-            FromClient::Job { request, job, view, wait } => FromClient::Job {
+            FromClient::Job { request, job, view, wait, progress } => FromClient::Job {
                 request: *request,
                 job: job.clone(),
                 view: view.clone(),
                 wait: wait.saturating_sub(now.saturating_duration_since(self.asked)),
+                progress: *progress,
             },
             other => other.clone(),
         }

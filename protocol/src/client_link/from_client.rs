@@ -38,6 +38,9 @@ pub enum FromClient {
         /// Answer when the job is done, or after this long.
         #[serde(default, with = "duration")]
         wait: Duration,
+        /// Send `progress` until then.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        progress: bool,
     },
     /// Send the log of a job from a position on, and go on while it grows.
     Follow {

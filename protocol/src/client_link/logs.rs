@@ -121,13 +121,14 @@ pub struct LogQuery {
     pub cursor: Option<Cursor>,
     /// First line, from 0.
     pub offset: Option<u64>,
-    /// Lines from there.
+    /// Lines from there, or from the cursor.
     pub limit: Option<u64>,
-    /// Only lines that match this pattern.
+    /// Only lines that match this pattern: the first ones from where the query begins, or the last ones of a tail.
     pub grep: Option<String>,
     /// Lines around each match.
     pub context: u32,
-    /// Fewer characters than the limit of an answer.
+    /// Fewer characters than the limit of an answer; they are then counted as they are told: in bytes,
+    /// escaped as in JSON or each line behind a mark of two, whichever is longer.
     pub characters_max: Option<usize>,
 }
 
@@ -149,8 +150,11 @@ pub struct LogAnswer {
     /// If asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interleaved: Option<String>,
-    /// For what comes after this part.
+    /// Where to go on: with what comes after this part, or, for the tail of a log that is over, with what lies before it.
     pub next_cursor: Option<Cursor>,
+    /// The first line that was asked for and left out; from here on comes everything that is not in this part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest_cursor: Option<Cursor>,
     /// What was left out.
     pub omitted: Vec<crate::report::Omission>,
 }
