@@ -8,13 +8,13 @@ use crate::handler::Caller;
 use crate::pool::{CLIENT, Pool};
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::client_link::Role;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,6 +25,10 @@ pub(super) const METADATA: &str = "/.well-known/oauth-protected-resource";
 const SCOPE: &str = "submit";
 /// Callers that are remembered.
 const CALLERS_MAX: usize = 256;
+/// Sessions whose holders are remembered.
+const SESSIONS_MAX: usize = 4_096;
+/// Names a session.
+const SESSION: &str = "mcp-session-id";
 /// For how long the coordinator's word on a token is good at most, while its connection stands.
 const CALLER_KEPT: Duration = Duration::from_secs(600);
 /// Tokens that are being asked about at once.
@@ -36,6 +40,33 @@ pub(super) struct Access {
     /// By the hash of the token.
     callers: Mutex<BTreeMap<[u8; 32], Known>>,
     questions: tokio::sync::Semaphore,
+    sessions: Sessions,
+}
+
+/// Whose sessions there are, by the hash of the token that began them: who knows the name of another's has no use of it.
+#[derive(Default)]
+struct Sessions(Mutex<VecDeque<(HeaderValue, Holder)>>);
+
+/// A token's hash.
+type Holder = [u8; 32];
+
+impl Sessions {
+    fn add(&self, session: &HeaderValue, holder: Holder) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.iter().any(|(known, _)| known == session) {
+            return;
+        }
+        if all.len() >= SESSIONS_MAX {
+            all.pop_front();
+        }
+        all.push_back((session.clone(), holder));
+    }
+
+    /// One that is forgotten is nobody's: its client begins another, as it does when a gateway was started anew.
+    fn is_of(&self, session: &HeaderValue, holder: &Holder) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().any(|(known, of)| known == session && of == holder)
+    }
 }
 
 struct Known {
@@ -55,10 +86,10 @@ enum Refusal {
 impl Access {
     pub(super) fn new(shared: Arc<Shared>) -> Arc<Self> {
         let questions = tokio::sync::Semaphore::new(QUESTIONS_MAX);
-        Arc::new(Self { shared, callers: Mutex::default(), questions })
+        Arc::new(Self { shared, callers: Mutex::default(), questions, sessions: Sessions::default() })
     }
 
-    async fn caller(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
+    async fn caller(&self, headers: &HeaderMap) -> Result<(Caller, Holder), Refusal> {
         let token = bearer(headers).ok_or(Refusal::NoToken)?;
         let token: AccessToken = token.parse().map_err(|_| Refusal::BadToken)?;
         if !token.is_well_formed() {
@@ -66,7 +97,7 @@ impl Access {
         }
         let hash = *blake3::hash(token.expose().as_bytes()).as_bytes();
         if let Some(pool) = self.known(&hash) {
-            return Ok(Caller(pool));
+            return Ok((Caller(pool), hash));
         }
         let Ok(_permit) = self.questions.try_acquire() else { return Err(Refusal::Busy) };
         let target = self.target(token).await.map_err(Refusal::PoolAway)?;
@@ -85,7 +116,7 @@ impl Access {
         }
         let pool = Arc::new(Pool::connected(target, client));
         self.remember(hash, pool.clone());
-        Ok(Caller(pool))
+        Ok((Caller(pool), hash))
     }
 
     fn known(&self, hash: &[u8; 32]) -> Option<Arc<Pool>> {
@@ -139,9 +170,17 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 /// Lets holders of tokens through, with the pool that is asked in their name.
 pub(super) async fn check(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
     match access.caller(request.headers()).await {
-        Ok(caller) => {
+        Ok((caller, holder)) => {
+            let session = request.headers().get(SESSION);
+            if session.is_some_and(|session| !access.sessions.is_of(session, &holder)) {
+                return (StatusCode::NOT_FOUND, "there is no such session").into_response();
+            }
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let response = next.run(request).await;
+            if let Some(session) = response.headers().get(SESSION) {
+                access.sessions.add(session, holder);
+            }
+            response
         }
         Err(refusal) => refusal.response(&origin_of(request.headers()), request.uri().path()),
     }

@@ -2,10 +2,12 @@
 //! those that have them.
 
 use super::access::{self, Access};
+use super::doors::{self, Doors};
 use super::{ServeError, asked_to_end, message};
-use crate::config::{GatewayConfig, HttpAuth, HttpConfig};
+use crate::config::{GatewayConfig, HttpAuth, HttpConfig, WaitBudgets};
 use crate::gateway::{Project, Shared};
 use crate::handler::Handler;
+use crate::tools::answered_within;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -98,15 +100,16 @@ pub(super) fn real_directory(path: &Path) -> Result<PathBuf, ServeError> {
 }
 
 fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Router {
+    let doors = Doors::new(http, address);
     let mut router = Router::new();
     // Exact paths: below one project's lies no other, so an unknown name must not end up in a known project.
     let named = shared.projects.iter().map(|(name, project)| (format!("/mcp/p/{name}"), project));
     for (path, project) in named.chain([("/mcp".to_owned(), &shared.project)]) {
-        let service = service(shared, project, http, address);
+        let service = service(shared, project, &doors);
         router = router.route_service(&path, service.clone()).route_service(&format!("{path}/"), service);
     }
     let router = router.layer(middleware::from_fn(explain));
-    match http.auth {
+    let router = match http.auth {
         HttpAuth::None => router,
         HttpAuth::Token => {
             let access = Access::new(shared.clone());
@@ -115,7 +118,9 @@ fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Route
                 .route(access::METADATA, get(access::metadata))
                 .route(&format!("{}/{{*resource}}", access::METADATA), get(access::metadata))
         }
-    }
+    };
+    // The last one is the first that a request comes to.
+    router.layer(middleware::from_fn_with_state(doors, doors::check))
 }
 
 /// A body that is no message is answered as JSON-RPC says, not as one of a wrong media type.
@@ -145,29 +150,43 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
+/// For how long a session may be silent: it ends with it, and an answer that comes later reaches nobody.
+fn keep_alive(waits: &WaitBudgets) -> Duration {
+    answered_within(waits.longest()) + SESSION_SLACK
+}
+
 /// The service of one project. What it needs is behind an `Arc`, because it is made anew for each session or request.
 fn service(
     shared: &Arc<Shared>,
     project: &Arc<Project>,
-    http: &HttpConfig,
-    address: SocketAddr,
+    doors: &Doors,
 ) -> StreamableHttpService<Handler, LocalSessionManager> {
     let handler = Handler { shared: shared.clone(), project: project.clone() };
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(shared.config.waits.longest() + SESSION_SLACK);
-    let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    if !address.ip().is_unspecified() {
-        hosts.push(address.ip().to_string());
-    }
-    hosts.extend(http.hosts.iter().cloned());
-    let mut origins = http.origins.clone();
-    if address.ip().is_loopback() {
-        origins.extend(["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned));
-    }
+    sessions.session_config.keep_alive = Some(keep_alive(&shared.config.waits));
     let config = StreamableHttpServerConfig::default()
-        .with_allowed_hosts(hosts)
-        .with_allowed_origins(origins)
+        .with_allowed_hosts(doors.hosts.clone())
+        .with_allowed_origins(doors.origins())
         .enforce_origin_validation()
         .with_max_request_body_bytes(BODY_BYTES_MAX);
     StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keep_alive;
+    use crate::config::WaitBudgets;
+    use crate::tools::answered_within;
+    use std::time::Duration;
+
+    #[test]
+    fn a_session_outlives_the_longest_silent_call() {
+        let mut waits = WaitBudgets::default();
+        for longest in [1, 170, 3_600] {
+            waits.by_client.insert("patient".into(), Duration::from_secs(longest));
+            for client in ["patient", "claude-code", "nobody"] {
+                assert!(keep_alive(&waits) > answered_within(waits.of(client)) + Duration::from_secs(60));
+            }
+        }
+    }
 }

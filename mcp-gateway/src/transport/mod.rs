@@ -1,6 +1,7 @@
 //! How MCP messages come and go: standard input and output, or HTTP.
 
 mod access;
+mod doors;
 mod http;
 mod lines;
 mod message;
