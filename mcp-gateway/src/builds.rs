@@ -2,7 +2,7 @@
 
 use crate::client::{Client, ClientError};
 use crate::render::{self, Budget, Extras};
-use crate::tools::{build_id, build_name, manifest_of, of_build, view};
+use crate::tools::{manifest_of, of_build, view};
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
@@ -26,12 +26,12 @@ pub fn new_id() -> BuildId {
 
 /// The name under which a build is asked for: one word names a job or a build.
 pub fn name(build: BuildId) -> String {
-    build_name(build)
+    build.request_id()
 }
 
 /// The build that a text names, if it names one.
 pub fn named(text: &str) -> Option<BuildId> {
-    build_id(text)
+    BuildId::from_request_id(text)
 }
 
 /// One manifest over the jobs of a build, within the verbosity's budget.

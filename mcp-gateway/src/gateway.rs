@@ -6,6 +6,7 @@ use crate::config::GatewayConfig;
 use crate::pool::Pool;
 use crate::project::{Configuration, ConfigurationCache, Templates};
 use crate::render::labels_of;
+use crate::tasks::Remembered;
 use crate::tools::{self, Choices, ToolError};
 use buildpool_protocol::client_link::WorkerSummary;
 use rmcp::model::Tool;
@@ -23,7 +24,7 @@ pub(crate) const CALLS_MAX: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 /// How often the workers' labels are asked for.
 const LABELS_EVERY: Duration = Duration::from_secs(30);
-/// Connections of clients of the older revisions that are told about changes.
+/// Connections of clients that are told about changes: of the older revisions, and of the one without sessions.
 const PEERS_MAX: usize = 1_024;
 
 /// A gateway.
@@ -32,6 +33,9 @@ pub(crate) struct Shared {
     /// With the gateway's own token.
     pub(crate) pool: Arc<Pool>,
     pub(crate) calls: Semaphore,
+    /// Who hears about changes, beside the calls.
+    pub(crate) listeners: Semaphore,
+    pub(crate) tasks: Remembered,
     /// That of stdio and of `/mcp`.
     pub(crate) project: Arc<Project>,
     /// By name in the URL.
@@ -45,6 +49,8 @@ impl Shared {
         Arc::new(Self {
             pool: Arc::new(Pool::new(config.target.clone())),
             calls: Semaphore::new(CALLS_MAX),
+            listeners: Semaphore::new(PEERS_MAX),
+            tasks: Remembered::default(),
             project: project(&config.directory),
             projects: config
                 .projects

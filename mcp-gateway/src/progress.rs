@@ -21,13 +21,27 @@ pub(crate) struct Reporter {
     to: Option<(Peer<RoleServer>, ProgressToken)>,
     started: Instant,
     jobs: Mutex<Vec<Progress>>,
+    /// What is done before there is a job.
+    stage: Mutex<&'static str>,
     changed: Notify,
 }
 
 impl Reporter {
     /// Without a token nothing is ever sent.
     pub(crate) fn new(to: Option<(Peer<RoleServer>, ProgressToken)>) -> Self {
-        Self { to, started: Instant::now(), jobs: Mutex::default(), changed: Notify::new() }
+        Self {
+            to,
+            started: Instant::now(),
+            jobs: Mutex::default(),
+            stage: Mutex::new("asking the pool"),
+            changed: Notify::new(),
+        }
+    }
+
+    /// What is done before there is a job to tell about.
+    pub(crate) fn stage(&self, what: &'static str) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = what;
+        self.changed.notify_one();
     }
 
     /// How one of the call's jobs goes.
@@ -40,6 +54,12 @@ impl Reporter {
             jobs[index] = progress;
             self.changed.notify_one();
         }
+    }
+
+    /// What was told last of one of the call's jobs.
+    pub(crate) fn heard(&self, index: usize) -> Progress {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        jobs.get(index).cloned().unwrap_or_default()
     }
 
     /// Sends until it is dropped.
@@ -63,7 +83,10 @@ impl Reporter {
     fn message(&self, elapsed: Duration) -> String {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         match jobs.as_slice() {
-            [] => format!("submitting, {} s", elapsed.as_secs()),
+            [] => {
+                let stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+                format!("{stage}, {} s", elapsed.as_secs())
+            }
             [job] => format!("{}, {} s", sentence(job), elapsed.as_secs()),
             jobs => {
                 let done = jobs.iter().filter(|job| job.state == JobState::Done).count();

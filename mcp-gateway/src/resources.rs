@@ -3,20 +3,17 @@
 use crate::artifacts;
 use crate::client::{Client, chain};
 use crate::handler::pool_error;
+use crate::render::Link;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::spec::Verbosity;
 use rmcp::ErrorData as McpError;
 use rmcp::model::{ContentBlock, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Links in one answer: each costs the reader some hundred bytes, and the answer itself lists them all.
-const LINKS_MAX: usize = 8;
-/// Longest path that is linked to, in bytes.
-const LINKED_PATH_BYTES_MAX: usize = 200;
 /// Largest artifact that is read over this protocol, in bytes: it goes into somebody's context. `buildpool artifacts` has no
 /// such bound.
 const READ_BYTES_MAX: u64 = 256 << 10;
@@ -25,19 +22,9 @@ const SCHEME: &str = "buildpool://jobs/";
 /// What is between the job and the path.
 const BETWEEN: &str = "/artifacts/";
 
-/// Links to the artifacts that an answer lists.
-pub(crate) fn links(answer: &Value) -> Vec<ContentBlock> {
-    let Some(job) = answer["job_id"].as_str() else { return Vec::new() };
-    let listed = answer["artifacts"].as_array().into_iter().flatten();
-    let link = |artifact: &Value| {
-        let path = artifact["path"].as_str().filter(|path| path.len() <= LINKED_PATH_BYTES_MAX)?;
-        let link = Resource::new(address(job, path), path.rsplit('/').next().unwrap_or(path));
-        Some(ContentBlock::resource_link(match artifact["bytes"].as_u64() {
-            Some(bytes) => link.with_size(bytes),
-            None => link,
-        }))
-    };
-    listed.filter_map(link).take(LINKS_MAX).collect()
+/// A link as the protocol has it.
+pub(crate) fn block(link: Link) -> ContentBlock {
+    ContentBlock::resource_link(Resource::new(link.address, link.name).with_size(link.bytes))
 }
 
 /// The form that all links have.
@@ -82,7 +69,7 @@ pub(crate) async fn read(client: &Client, uri: &str) -> Result<ReadResourceResul
 }
 
 /// Where an artifact of a job is.
-fn address(job: &str, path: &str) -> String {
+pub(crate) fn address(job: &str, path: &str) -> String {
     let mut text = format!("{SCHEME}{job}{BETWEEN}");
     for byte in path.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
@@ -112,12 +99,11 @@ fn parse(uri: &str) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINKS_MAX, address, links, parse};
-    use serde_json::json;
+    use super::{address, parse};
 
     #[test]
     fn an_address_leads_back_to_its_artifact() {
-        for path in ["out/a.xml", "a b/\u{e4}%20#?.txt", "..%2f", "x"] {
+        for path in ["out/a.xml", "a b/\u{e4}%20#?.txt", "..%2f", "x", "odd\u{1b}\n|"] {
             let uri = address("018f", path);
             assert!(uri.is_ascii() && !uri.contains([' ', '#', '?']), "{uri}");
             assert_eq!(parse(&uri), Some(("018f".to_owned(), path.to_owned())), "{uri}");
@@ -132,20 +118,5 @@ mod tests {
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn an_answer_links_to_what_it_lists_and_to_no_more_than_a_few() {
-        let many: Vec<_> = (0..20).map(|n| json!({"path": format!("out/{n}"), "bytes": n})).collect();
-        assert_eq!(links(&json!({"job_id": "j", "artifacts": many})).len(), LINKS_MAX);
-        assert!(links(&json!({"job_id": "j"})).is_empty() && links(&json!({"jobs": []})).is_empty());
-        let one = links(
-            &json!({"job_id": "j", "artifacts": [{"path": "a/b c", "bytes": 7}, {"path": "x".repeat(300)}]}),
-        );
-        let one = serde_json::to_value(one).unwrap();
-        assert_eq!(
-            one,
-            json!([{"type": "resource_link", "uri": "buildpool://jobs/j/artifacts/a/b%20c", "name": "b c", "size": 7}])
-        );
     }
 }

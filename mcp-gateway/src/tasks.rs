@@ -2,39 +2,57 @@
 
 use crate::client::ClientError;
 use crate::handler::{answered, pool_error};
-use crate::render;
-use crate::tools::{Call, build_id, manifest_of, view};
+use crate::render::{self, Extras};
+use crate::tools::{Call, ToolError, build_answer, jobs_of, manifest_of, view};
+use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::Verbosity;
 use buildpool_protocol::{ErrorCode, LinkError, limits};
 use rmcp::ErrorData as McpError;
 use rmcp::model::{CallToolResult, DetailedTask, Task, TaskPayload, TaskStatus};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often a client should ask, in milliseconds.
 const POLL_MS: u64 = 2_000;
+/// Tasks whose calls are remembered.
+const REMEMBERED_MAX: usize = 1_000;
 /// How long a task can be asked for: as long as logs are kept.
 const TTL_MS: u64 = limits::RETENTION_AGE.as_secs() * 1_000;
 
 /// The task for a job or build that was just submitted.
-pub(crate) async fn created(call: &Call, id: &str) -> Result<Task, ClientError> {
-    Ok(look(call, id).await?.task)
+pub(crate) async fn created(call: &Call, id: &str, extras: Extras) -> Result<Task, ToolError> {
+    let looked = tokio::time::timeout_at(call.answer_by, look(call, id, extras)).await;
+    Ok(looked.map_err(|_| ToolError::Late { job: Some(id.to_owned()) })??.task)
 }
 
 /// How a task is.
-pub(crate) async fn get(call: &Call, id: &str) -> Result<DetailedTask, McpError> {
-    look(call, id).await.map_err(|error| pool_error(&error))
+pub(crate) async fn get(call: &Call, id: &str, extras: Extras) -> Result<DetailedTask, McpError> {
+    in_time(call, id, look(call, id, extras)).await
+}
+
+/// What is asked about a task, answered as soon as a call is.
+async fn in_time<T>(
+    call: &Call,
+    id: &str,
+    asked: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, McpError> {
+    match tokio::time::timeout_at(call.answer_by, asked).await {
+        Ok(answer) => answer.map_err(|error| pool_error(&error)),
+        Err(_) => {
+            Err(McpError::internal_error(ToolError::Late { job: Some(id.to_owned()) }.to_string(), None))
+        }
+    }
 }
 
 /// Cancels the jobs of a task.
 pub(crate) async fn cancel(call: &Call, id: &str) -> Result<(), McpError> {
     let cancel = async {
         let client = call.pool.client().await?;
-        let jobs = match build_id(id) {
-            Some(build) => {
-                let jobs = client.jobs(None, Some(build), limits::BUILD_JOBS_MAX as u32).await?;
-                jobs.into_iter().map(|job| job.job_id).collect()
-            }
+        let jobs = match BuildId::from_request_id(id) {
+            Some(build) => jobs_of(&client, build).await?,
             None => vec![id.to_owned()],
         };
         for job in jobs {
@@ -42,25 +60,34 @@ pub(crate) async fn cancel(call: &Call, id: &str) -> Result<(), McpError> {
         }
         Ok::<(), ClientError>(())
     };
-    cancel.await.map_err(|error| pool_error(&error))
+    in_time(call, id, cancel).await
 }
 
-async fn look(call: &Call, id: &str) -> Result<DetailedTask, ClientError> {
+/// How it is, and what its call would have answered: as much as it asked for, with what it knew.
+async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, ClientError> {
     let client = call.pool.client().await?;
-    let minimal = call.budget(Verbosity::default());
-    let view = view(None, None, &minimal);
-    match build_id(id) {
+    let first = Verbosity::default();
+    let view = view(Some(first), None, &call.budget(first));
+    let extras = |verbosity| Extras {
+        chosen: known.chosen,
+        note: known.note,
+        reattached: known.reattached,
+        by_request_id: known.by_request_id,
+        ..call.extras(verbosity)
+    };
+    match BuildId::from_request_id(id) {
         Some(build) => {
-            let answer = manifest_of(&client, build, &view).await?;
-            if answer.jobs.is_empty() {
+            let jobs = manifest_of(&client, build, &view).await?.jobs;
+            if jobs.is_empty() {
                 let text = format!("no job of {id} is known");
                 return Err(ClientError::Refused(LinkError::new(ErrorCode::UnknownJob, text)));
             }
-            let jobs: Vec<&JobResult> = answer.jobs.iter().collect();
             let is_done = jobs.iter().all(|job| job.state == JobState::Done);
             let is_cancelled = is_done && jobs.iter().any(|job| job.verdict == Some(Verdict::Cancelled));
-            let task = task(id, jobs.first().copied());
-            let result = || answered(render::build(&answer, &call.extras(Verbosity::default()), &minimal));
+            let task = task(id, jobs.first());
+            let (verbosity, jobs) = call.all_as_asked(&client, jobs, None, None).await?;
+            let answer = build_answer(Some(build), jobs);
+            let result = || answered(render::build(&answer, &extras(verbosity), &call.budget(verbosity)));
             Ok(detailed(task, is_done, is_cancelled, result))
         }
         None => {
@@ -68,10 +95,39 @@ async fn look(call: &Call, id: &str) -> Result<DetailedTask, ClientError> {
             let task = task(id, Some(&result));
             let is_cancelled = result.verdict == Some(Verdict::Cancelled);
             let is_done = result.state == JobState::Done;
+            let (verbosity, result) = call.as_asked(&client, result, None, None).await?;
             Ok(detailed(task, is_done, is_cancelled, || {
-                answered(render::job(result, &call.extras(Verbosity::default()), &minimal))
+                answered(render::job(result, &extras(verbosity), &call.budget(verbosity)))
             }))
         }
+    }
+}
+
+/// What calls knew that became tasks, for as many as are remembered: it is not in the pool's records, and an answer is
+/// whole without it.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered(Mutex<VecDeque<(String, Extras)>>);
+
+impl Remembered {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, Extras)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, id: &str, extras: Extras) {
+        let mut all = self.lock();
+        all.push_back((id.to_owned(), extras));
+        if all.len() > REMEMBERED_MAX {
+            all.pop_front();
+        }
+    }
+
+    pub(crate) fn of(&self, id: &str) -> Extras {
+        self.lock()
+            .iter()
+            .rev()
+            .find(|(known, _)| known == id)
+            .map(|(_, extras)| extras.clone())
+            .unwrap_or_default()
     }
 }
 

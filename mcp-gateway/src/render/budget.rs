@@ -43,6 +43,12 @@ impl Budget {
         self.characters.min(self.bytes) * DIGEST_TENTHS / 10
     }
 
+    /// What is left beside the larger form of an answer, in characters that are one byte each.
+    pub(crate) fn room_beside(&self, answer: &Answer) -> usize {
+        let longer = answer.structured.to_string().len().max(answer.text.len());
+        self.characters.min(self.bytes).saturating_sub(longer)
+    }
+
     /// By how many characters the larger form is too long; 0 when both fit.
     pub(crate) fn excess(&self, answer: &Answer) -> usize {
         let structured = answer.structured.to_string();
@@ -53,11 +59,6 @@ impl Budget {
     fn excess_of(&self, text: &str) -> usize {
         text.chars().count().saturating_sub(self.characters).max(text.len().saturating_sub(self.bytes))
     }
-}
-
-/// Characters of log text to ask for, all streams together.
-pub(crate) fn logs_characters(client: &str) -> usize {
-    CHARACTERS_MAX.min(client_bytes(client)) * 8 / 10
 }
 
 fn client_bytes(client: &str) -> usize {

@@ -5,17 +5,17 @@ use super::job::{Extras, call, clean_finding};
 use super::text::Page;
 use super::{Answer, Budget, UNTRUSTED, prune, text};
 use buildpool_protocol::Finding;
-use buildpool_protocol::report::{FindingSummary, JobResult, JobState, Verdict};
+use buildpool_protocol::report::{FindingSummary, JobResult, JobState, Omission, Verdict};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fmt::Write;
 
 /// What is known of a build.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BuildAnswer {
-    /// Gets it again.
-    pub(crate) request_id: String,
-    /// Whether that works: jobs of an earlier call belong to that call's build.
-    pub(crate) has_own_id: bool,
+    /// Gets it again; none where the jobs are of several earlier calls.
+    pub(crate) request_id: Option<String>,
     /// RFC 3339: of this answer.
     pub(crate) timestamp: String,
     /// In the order in which they were asked for.
@@ -27,8 +27,14 @@ impl BuildAnswer {
         self.jobs.iter().all(|job| job.state == JobState::Done)
     }
 
+    /// Those that ended badly by themselves: who was asked to end has not failed.
     fn failed(&self) -> impl Iterator<Item = &JobResult> {
-        self.jobs.iter().filter(|job| job.state == JobState::Done && !job.success)
+        let is_bad = |verdict| !matches!(verdict, Verdict::Passed | Verdict::Cancelled);
+        self.jobs.iter().filter(move |job| job.state == JobState::Done && job.verdict.is_some_and(is_bad))
+    }
+
+    fn cancelled(&self) -> usize {
+        self.jobs.iter().filter(|job| job.verdict == Some(Verdict::Cancelled)).count()
     }
 
     /// The worst of its jobs; none while one of them goes on.
@@ -52,6 +58,8 @@ impl BuildAnswer {
     fn status(&self) -> &'static str {
         if self.failed().next().is_some() {
             "failed"
+        } else if self.is_done() && self.cancelled() > 0 {
+            "cancelled"
         } else if self.is_done() {
             "passed"
         } else {
@@ -60,21 +68,38 @@ impl BuildAnswer {
     }
 }
 
-/// Findings over all jobs, as far as they are shown.
+/// Findings over all jobs.
 #[derive(Clone, Default)]
 struct Ranked {
     tier_1: Vec<Finding>,
     others: Vec<FindingSummary>,
-    omitted: usize,
+}
+
+/// As far as a manifest is shown.
+struct Shown {
+    ranked: Ranked,
+    /// Findings that were left out.
+    findings_left: usize,
+    /// Jobs with a line of their own, by their place in the request.
+    jobs: BTreeSet<usize>,
+    /// Whether those lines say labels and worker.
+    with_details: bool,
+    extras: Extras,
 }
 
 /// Both forms of the answer about a build, within the budget.
 pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> Answer {
-    let mut ranked = rank(&answer.jobs);
+    let mut shown = Shown {
+        ranked: rank(&answer.jobs),
+        findings_left: 0,
+        jobs: (0..answer.jobs.len()).collect(),
+        with_details: true,
+        extras: extras.clone(),
+    };
     loop {
-        let rendered = assemble(answer, &ranked, extras);
+        let rendered = assemble(answer, &shown);
         let excess = budget.excess(&rendered);
-        if excess == 0 || !cut(&mut ranked, excess) {
+        if excess == 0 || !cut(answer, &mut shown, excess) {
             return rendered;
         }
     }
@@ -131,22 +156,21 @@ fn rank(jobs: &[JobResult]) -> Ranked {
         }
     }
     others.sort_by_key(|finding| (finding.tier, finding.severity));
-    Ranked { tier_1, others, omitted: 0 }
+    Ranked { tier_1, others }
 }
 
 fn is_same(one: &Finding, other: &Finding) -> bool {
     one.message == other.message && one.location == other.location && one.test == other.test
 }
 
-fn cut(ranked: &mut Ranked, excess: usize) -> bool {
-    if let Some(gone) = ranked.others.pop() {
-        let mut freed = gone.message.len();
-        ranked.omitted += 1;
-        while freed < excess / 2 {
-            let Some(gone) = ranked.others.pop() else { break };
-            freed += gone.message.len();
-            ranked.omitted += 1;
-        }
+/// Bytes that a message, a path or the name of a test keeps in the last resort.
+const SHORT_BYTES: usize = 240;
+
+/// Takes something away: what says least first, the first failed job and its first finding never.
+fn cut(answer: &BuildAnswer, shown: &mut Shown, excess: usize) -> bool {
+    let Shown { ranked, findings_left, .. } = shown;
+    if !ranked.others.is_empty() {
+        *findings_left += take_end(&mut ranked.others, excess, |finding| finding.message.len());
         return true;
     }
     let has_context = |f: &&mut Finding| !f.pre_context.is_empty() || !f.post_context.is_empty();
@@ -155,24 +179,73 @@ fn cut(ranked: &mut Ranked, excess: usize) -> bool {
         finding.post_context.clear();
         return true;
     }
-    if let Some(finding) = ranked.tier_1.iter_mut().rev().find(|finding| finding.message.len() > 300) {
-        let keep = finding.message.floor_char_boundary(240);
-        finding.message.truncate(keep);
-        finding.message.push('…');
+    if ranked.tier_1.iter_mut().map(|finding| shorten(finding, 2 * SHORT_BYTES)).sum::<usize>() > 0 {
         return true;
     }
-    if ranked.tier_1.len() > 1 {
-        ranked.tier_1.pop();
-        ranked.omitted += 1;
+    if std::mem::take(&mut shown.with_details) {
         return true;
     }
-    false
+    let weighty = shown.jobs.iter().filter(|index| weight(&answer.jobs[**index]) < DULL).count();
+    let (jobs, findings) = (shown.jobs.len(), ranked.tier_1.len());
+    let is_jobs_turn = weighty < jobs || (findings <= FEW && jobs > FEW) || findings <= 1;
+    if jobs > 1 && is_jobs_turn {
+        let mut by_weight: Vec<usize> = shown.jobs.iter().copied().collect();
+        by_weight.sort_by_key(|index| (weight(&answer.jobs[*index]), *index));
+        let least = if weighty < jobs { weighty.max(1) } else { 1 };
+        by_weight.truncate((jobs - jobs.div_ceil(8)).max(least));
+        shown.jobs = by_weight.into_iter().collect();
+        return true;
+    }
+    if findings > 1 {
+        *findings_left += ranked.tier_1.drain((findings - findings.div_ceil(8)).max(1)..).count();
+        return true;
+    }
+    let has_extras = shown.extras.chosen.is_some() || shown.extras.note.is_some();
+    shown.extras = Extras { chosen: None, note: None, ..shown.extras.clone() };
+    has_extras || ranked.tier_1.iter_mut().map(|finding| shorten(finding, SHORT_BYTES)).sum::<usize>() > 0
+}
+
+/// From this weight on a job's line says little.
+const DULL: u8 = 2;
+/// Findings and jobs that are kept longer than the other kind.
+const FEW: usize = 5;
+
+/// What is wrong goes before what goes on, and that before what went well.
+fn weight(job: &JobResult) -> u8 {
+    match (job.state, job.verdict) {
+        (JobState::Done, Some(Verdict::Passed)) => 3,
+        (JobState::Done, Some(Verdict::Cancelled)) => 2,
+        (JobState::Done, _) => 0,
+        _ => 1,
+    }
+}
+
+/// Takes entries from the end, about half the excess at a time.
+fn take_end<T>(list: &mut Vec<T>, excess: usize, size: impl Fn(&T) -> usize) -> usize {
+    let before = list.len();
+    let mut freed = 0;
+    while let Some(gone) = list.pop() {
+        freed += size(&gone);
+        if freed >= excess / 2 {
+            break;
+        }
+    }
+    before - list.len()
+}
+
+/// Shortens what a finding says; by how much.
+fn shorten(finding: &mut Finding, most: usize) -> usize {
+    let place = finding.location.as_mut().map(|location| &mut location.file);
+    let texts = [Some(&mut finding.message), place, finding.test.as_mut(), finding.category.as_mut()];
+    texts.into_iter().flatten().map(|text| super::cut::shorten(text, most)).sum()
 }
 
 /// The next calls of somebody on a terminal.
 fn next_commands(answer: &BuildAnswer) -> Vec<String> {
     if !answer.is_done() {
-        return vec![format!("buildpool job {} --wait 10m", answer.request_id)];
+        let first = answer.jobs.first().map(|job| job.job_id.clone());
+        let what = answer.request_id.clone().or(first).unwrap_or_default();
+        return vec![format!("buildpool job {what} --wait 10m")];
     }
     let shown = |job: &JobResult| format!("buildpool job {} --verbosity normal", job.job_id);
     answer.failed().take(3).map(shown).collect()
@@ -184,8 +257,8 @@ fn next(answer: &BuildAnswer, extras: &Extras) -> Vec<String> {
     }
     if !answer.is_done() {
         let again = |id: &str| call("get_job", &json!({"job_id": id, "wait_secs": extras.wait_secs}));
-        if answer.has_own_id {
-            return vec![again(&answer.request_id)];
+        if let Some(build) = &answer.request_id {
+            return vec![again(build)];
         }
         let unfinished = answer.jobs.iter().filter(|job| job.state != JobState::Done);
         return unfinished.take(3).map(|job| again(&job.job_id)).collect();
@@ -197,18 +270,21 @@ fn next(answer: &BuildAnswer, extras: &Extras) -> Vec<String> {
         .collect()
 }
 
-fn assemble(answer: &BuildAnswer, ranked: &Ranked, extras: &Extras) -> Answer {
+fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
+    let Shown { ranked, extras, .. } = shown;
     let next = next(answer, extras);
+    let listed: Vec<&JobResult> = shown.jobs.iter().map(|index| &answer.jobs[*index]).collect();
     let failed: Vec<&str> = answer.failed().map(|job| job.job_id.as_str()).collect();
+    let is_listed = |id: &&&str| listed.iter().any(|job| job.job_id == ***id);
+    let cancelled = answer.cancelled();
     let passed = answer.jobs.iter().filter(|job| job.success).count();
     let first = failed.first().copied().or(answer.jobs.first().map(|job| job.job_id.as_str()));
     let state = if answer.is_done() { "done" } else { "running" };
-    let jobs: Vec<Value> = answer.jobs.iter().map(job_line).collect();
+    let jobs: Vec<Value> = listed.iter().map(|job| job_line(job, shown.with_details)).collect();
     let mut structured = json!({
-        "request_id": answer.request_id,
         "build": {
             "status": answer.status(),
-            "failed_jobs": failed,
+            "failed_jobs": failed.iter().filter(is_listed).collect::<Vec<_>>(),
             "passed_jobs_count": passed,
             "timestamp": answer.timestamp,
         },
@@ -222,13 +298,22 @@ fn assemble(answer: &BuildAnswer, ranked: &Ranked, extras: &Extras) -> Answer {
     });
     let mut page = Page::default();
     let verdict = answer.verdict().map_or("none yet", Verdict::name);
+    let ended = if cancelled > 0 { format!(", {cancelled} cancelled") } else { String::new() };
     page.line(format_args!(
-        "BUILD {}: {} failed, {passed} passed, of {} jobs; state {state}, verdict {verdict}",
+        "BUILD {}: {} failed, {passed} passed{ended}, of {} jobs; state {state}, verdict {verdict}",
         answer.status().to_uppercase(),
         failed.len(),
         answer.jobs.len()
     ));
-    page.line(format_args!("build {}, at {}", answer.request_id, answer.timestamp));
+    let name = answer.request_id.as_deref().unwrap_or("of several calls, asked for by its jobs");
+    page.line(format_args!("build {name}, at {}", answer.timestamp));
+    if let Some(build) = &answer.request_id {
+        structured["request_id"] = json!(build);
+    }
+    if extras.reattached {
+        structured["reattached"] = json!(true);
+        page.line(format_args!("reattached: jobs of an earlier {} are among these", text::earlier(extras)));
+    }
     if let Some(chosen) = &extras.chosen {
         structured["chosen"] = json!(chosen);
         page.line(format_args!("chosen: {chosen}"));
@@ -237,17 +322,8 @@ fn assemble(answer: &BuildAnswer, ranked: &Ranked, extras: &Extras) -> Answer {
         structured["note"] = json!(note);
         page.line(format_args!("note: {note}"));
     }
-    for job in &answer.jobs {
-        let verdict = job.verdict.map_or("", Verdict::name);
-        let code = job.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
-        let worker =
-            job.worker.as_ref().map(|worker| format!(", worker {}", one_line(worker))).unwrap_or_default();
-        let labels = one_line(&job.labels.join(", "));
-        page.line(format_args!(
-            "- job {} {} {verdict}{code}{worker}, labels {labels}",
-            job.job_id,
-            job.state.name()
-        ));
+    for job in &listed {
+        page.line(job_text(job, shown.with_details));
     }
     if !ranked.tier_1.is_empty() || !ranked.others.is_empty() {
         structured["untrusted"] = json!(format!("tier_1_findings, other_findings {UNTRUSTED}"));
@@ -269,27 +345,60 @@ fn assemble(answer: &BuildAnswer, ranked: &Ranked, extras: &Extras) -> Answer {
         ));
         page.quote(&finding.message);
     }
-    if ranked.omitted > 0 {
-        let get = if extras.on_terminal {
-            "buildpool job ID --verbosity full"
-        } else {
-            "get_job of the job, with a higher verbosity"
-        };
-        structured["omitted"] = json!([{"what": "findings", "lines": ranked.omitted, "get": get}]);
-        page.line(format_args!("omitted: {} findings: {get}", ranked.omitted));
+    let omitted = omitted(answer, shown);
+    if !omitted.is_empty() {
+        let said = |cut: &Omission| format!("{}: {} left out: {}", cut.what, cut.lines, cut.get);
+        page.list("omitted:", &omitted.iter().map(said).collect::<Vec<_>>());
+        structured["omitted"] = prune(json!(omitted));
     }
     page.list("next:", &next);
-    Answer { structured, text: page.done() }
+    Answer::new(structured, page.done())
 }
 
-fn job_line(job: &JobResult) -> Value {
-    let mut value = prune(json!({
-        "job_id": job.job_id,
-        "state": job.state,
-        "verdict": job.verdict,
-        "worker": job.worker.as_deref().map(one_line),
-        "labels": job.labels.iter().map(|label| one_line(label)).collect::<Vec<_>>(),
-    }));
+/// What was left out, and the call that gets it.
+fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
+    let full = match (&answer.request_id, shown.extras.on_terminal) {
+        (Some(build), true) => format!("buildpool job {build} --verbosity full"),
+        (Some(build), false) => call("get_job", &json!({"job_id": build, "verbosity": "full"})),
+        (None, true) => "buildpool job ID --verbosity full".to_owned(),
+        (None, false) => "get_job of each job".to_owned(),
+    };
+    let details = if shown.with_details { 0 } else { shown.jobs.len() };
+    [
+        ("findings", shown.findings_left),
+        ("jobs", answer.jobs.len() - shown.jobs.len()),
+        ("labels and workers of jobs", details),
+    ]
+    .into_iter()
+    .filter(|(_, count)| *count > 0)
+    .map(|(what, count)| Omission { what: what.to_owned(), lines: count as u64, bytes: 0, get: full.clone() })
+    .collect()
+}
+
+fn job_text(job: &JobResult, with_details: bool) -> String {
+    let mut text =
+        format!("- job {} {} {}", job.job_id, job.state.name(), job.verdict.map_or("", Verdict::name));
+    if let Some(code) = job.exit_code {
+        let _ = write!(text, ", exit code {code}");
+    }
+    if with_details {
+        if let Some(worker) = &job.worker {
+            let _ = write!(text, ", worker {}", one_line(worker));
+        }
+        let _ = write!(text, ", labels {}", one_line(&job.labels.join(", ")));
+    }
+    text
+}
+
+fn job_line(job: &JobResult, with_details: bool) -> Value {
+    let mut value = prune(json!({"job_id": job.job_id, "state": job.state, "verdict": job.verdict}));
+    if with_details {
+        let labels: Vec<String> = job.labels.iter().map(|label| one_line(label)).collect();
+        let details = prune(json!({"worker": job.worker.as_deref().map(one_line), "labels": labels}));
+        if let (Value::Object(value), Value::Object(details)) = (&mut value, details) {
+            value.extend(details);
+        }
+    }
     if let Some(code) = job.exit_code {
         value["exit_code"] = json!(code);
     }

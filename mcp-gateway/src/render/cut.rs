@@ -221,7 +221,7 @@ fn shorten_lines(result: &mut JobResult) -> bool {
 }
 
 /// Keeps the beginning; says how many bytes went.
-fn shorten(text: &mut String, most: usize) -> usize {
+pub(super) fn shorten(text: &mut String, most: usize) -> usize {
     if text.len() <= most {
         return 0;
     }

@@ -48,18 +48,15 @@ fn assemble(finding: &Finding, cut_bytes: usize) -> Answer {
         page.line("seen 1 time");
     }
     let evidence = &finding.evidence;
-    let source = evidence.report.clone().or(finding.stream.map(|stream| stream.name().to_owned()));
-    page.line(format_args!(
-        "evidence: bytes {} to {} of {}",
-        evidence.from,
-        evidence.to,
-        source.unwrap_or_default()
-    ));
+    let stream = finding.stream.map(|stream| stream.name()).filter(|_| evidence.report.is_none());
+    let source = stream.unwrap_or("a report");
+    page.line(format_args!("evidence: bytes {} to {} of {source}", evidence.from, evidence.to));
+    evidence.report.iter().for_each(|report| page.quote(report));
     if cut_bytes > 0 {
         structured["omitted_bytes"] = json!(cut_bytes);
         page.line(format_args!(
             "omitted: {cut_bytes} bytes of context or message; `get_job_logs` has the lines"
         ));
     }
-    Answer { structured, text: page.done() }
+    Answer::new(structured, page.done())
 }

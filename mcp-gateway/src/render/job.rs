@@ -3,8 +3,9 @@
 use super::clean::{one_line, printable};
 use super::cut;
 use super::text;
-use super::{Answer, Budget, UNTRUSTED, prune};
-use buildpool_protocol::report::{Finding, JobResult, JobState, Verdict};
+use super::{Answer, Budget, Link, UNTRUSTED, prune};
+use crate::resources;
+use buildpool_protocol::report::{ArtifactEntry, Finding, JobResult, JobState, Verdict};
 use serde_json::{Map, Value, json};
 
 /// What the gateway adds to the pool's answer.
@@ -26,13 +27,30 @@ pub(crate) struct Extras {
     pub(crate) wait_secs: u64,
 }
 
+/// Links in one answer: each costs the reader some hundred bytes, and the answer itself lists them all.
+const LINKS_MAX: usize = 8;
+/// Bytes of a link beside its address and name, as it goes over the wire.
+const LINK_FRAME_BYTES: usize = 80;
+
 /// Bytes that a sentence shows of what a caller wrote: a command, labels.
 const QUOTED_BYTES: usize = 200;
 
+/// Bytes that the reason for a choice has.
+const REASON_BYTES: usize = 480;
+
 /// The beginning of a text, to be quoted in a sentence.
 fn short(text: &str) -> String {
+    beginning(text, QUOTED_BYTES)
+}
+
+/// What was chosen and why, short enough for every answer.
+pub(crate) fn reason(text: &str) -> String {
+    beginning(text, REASON_BYTES)
+}
+
+fn beginning(text: &str, most: usize) -> String {
     let line = one_line(text);
-    let end = line.floor_char_boundary(QUOTED_BYTES.min(line.len()));
+    let end = line.floor_char_boundary(most.min(line.len()));
     if end < line.len() { format!("{}…", &line[..end]) } else { line }
 }
 
@@ -53,6 +71,8 @@ pub(crate) fn call(tool: &str, arguments: &Value) -> String {
 
 /// Both forms of the answer about a job, within the budget.
 pub(crate) fn job(result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
+    // As the job named them: a cleaned name would lead nowhere.
+    let artifacts: Vec<ArtifactEntry> = result.artifacts.iter().take(LINKS_MAX).cloned().collect();
     let mut result = cleaned(result);
     // Before details go: the labels are among them.
     let next = next(&result, extras);
@@ -63,12 +83,34 @@ pub(crate) fn job(result: JobResult, extras: &Extras, budget: &Budget) -> Answer
     for omission in &mut result.omitted {
         omission.get = cut::call_for(&omission.what, &result.job_id);
     }
-    cut::fit(result, extras, budget)
+    let mut answer = cut::fit(result, extras, budget);
+    add_links(&mut answer, &artifacts, budget);
+    answer
+}
+
+/// Links to the artifacts that the answer lists, to as many as there is room for.
+fn add_links(answer: &mut Answer, artifacts: &[ArtifactEntry], budget: &Budget) {
+    let job = answer.structured["job_id"].as_str().unwrap_or_default().to_owned();
+    let listed = answer.structured["artifacts"].as_array().map_or(0, Vec::len);
+    let mut room = budget.room_beside(answer);
+    for artifact in artifacts.iter().take(listed) {
+        let link = Link {
+            address: resources::address(&job, &artifact.path),
+            name: one_line(artifact.path.rsplit('/').next().unwrap_or(&artifact.path)),
+            bytes: artifact.bytes,
+        };
+        let size = LINK_FRAME_BYTES + link.address.len() + json!(link.name).to_string().len();
+        if size > room {
+            return;
+        }
+        room -= size;
+        answer.links.push(link);
+    }
 }
 
 /// Both forms, whatever their length.
 pub(super) fn assemble(result: &JobResult, extras: &Extras) -> Answer {
-    Answer { structured: structured(result, extras), text: text::job(result, extras) }
+    Answer::new(structured(result, extras), text::job(result, extras))
 }
 
 /// At most three calls worth making.
@@ -104,6 +146,8 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
 fn structured(result: &JobResult, extras: &Extras) -> Value {
     let mut value = prune(serde_json::to_value(result).unwrap_or_default());
     let Value::Object(map) = &mut value else { return value };
+    // It decides how much is told, and is told by that.
+    map.remove("verbosity");
     if result.connected || result.state == JobState::Done || result.state == JobState::Queued {
         map.remove("connected");
     } else {
@@ -168,6 +212,8 @@ fn slim(finding: &mut Map<String, Value>, job: &str) {
 /// The fields that hold what the job wrote.
 pub(super) fn untrusted_fields(result: &JobResult) -> Vec<&'static str> {
     [
+        ("cause", result.cause.is_some()),
+        ("tests.source", result.tests.as_ref().is_some_and(|tests| !tests.source.is_empty())),
         ("tier_1_findings", !result.tier_1_findings.is_empty()),
         ("other_findings", !result.other_findings.is_empty()),
         ("warnings", !result.warnings.shown.is_empty()),
@@ -176,6 +222,8 @@ pub(super) fn untrusted_fields(result: &JobResult) -> Vec<&'static str> {
         ("stderr", is_some(&result.stderr)),
         ("stdout", is_some(&result.stdout)),
         ("filtered_output", is_some(&result.filtered_output)),
+        ("survivors", !result.survivors.is_empty()),
+        ("artifacts", !result.artifacts.is_empty()),
     ]
     .into_iter()
     .filter_map(|(name, is_there)| is_there.then_some(name))
@@ -247,6 +295,7 @@ pub(super) fn clean_finding(finding: &mut Finding) {
     if let Some(location) = &mut finding.location {
         location.file = one_line(&location.file);
     }
+    finding.evidence.report.iter_mut().for_each(|report| *report = one_line(report));
     finding.test.iter_mut().for_each(|test| *test = one_line(test));
     finding.category.iter_mut().for_each(|category| *category = one_line(category));
     let lines = finding.pre_context.iter_mut().chain(&mut finding.post_context);

@@ -51,7 +51,7 @@ fn assemble(entries: &[Entry], total: usize, rest: &Rest<'_>) -> Answer {
         page.line(format_args!("omitted: {left} {}: {}", rest.name, rest.more));
     }
     page.list("next:", &rest.next);
-    Answer { structured, text: page.done() }
+    Answer::new(structured, page.done())
 }
 
 /// Jobs, newest first.
@@ -62,7 +62,8 @@ pub(crate) fn jobs(jobs: &[JobSummary], budget: &Budget) -> Answer {
         None => Vec::new(),
     };
     let title = format!("{} jobs, newest first", jobs.len());
-    let more = call("list_jobs", &json!({"state": "running"}));
+    // A list has no second page here; on a terminal it has no such limit.
+    let more = format!("buildpool jobs --limit {}", jobs.len());
     list(entries, &Rest { name: "jobs", title, more: &more, next, notes: Vec::new() }, budget)
 }
 

@@ -4,22 +4,69 @@ use super::clean::{one_line, printable};
 use super::job::call;
 use super::text::Page;
 use super::{Answer, Budget, UNTRUSTED};
-use buildpool_protocol::client_link::LogAnswer;
+use buildpool_protocol::Stream;
+use buildpool_protocol::client_link::{Cursor, LogAnswer, StreamChoice};
+use buildpool_protocol::report::Omission;
 use serde_json::{Map, Value, json};
 
-/// Both forms of a part of a log. `query` is the call's arguments without what says where to begin, so that the next call
-/// goes on in the same way. What is too long here despite all is cut from the front: the end says how it ended.
-pub(crate) fn logs(mut answer: LogAnswer, query: &Map<String, Value>, budget: &Budget) -> Answer {
+/// What a call about a log asked for, as far as its answer depends on that.
+#[derive(Debug)]
+pub(crate) struct LogCall {
+    /// Its arguments without those that say where to begin: the next call goes on in the same way.
+    pub(crate) again: Map<String, Value>,
+    /// Whether the end of the log was asked for.
+    pub(crate) is_tail: bool,
+}
+
+impl LogCall {
+    /// How much log text an answer has room for, in all its texts together, measured as it is shown.
+    pub(crate) fn room(&self, stream: StreamChoice, budget: &Budget) -> usize {
+        let cursor = Some(Cursor { attempt: u32::MAX, position: u64::MAX, within: u32::MAX });
+        let is_interleaved = stream == StreamChoice::Interleaved;
+        let text = |is_wanted: bool| is_wanted.then(String::new);
+        let (stdout, stderr) = (stream.wants(Stream::Stdout), stream.wants(Stream::Stderr));
+        let cut = |what: &str| Omission {
+            what: what.to_owned(),
+            lines: u64::MAX,
+            bytes: u64::MAX,
+            get: String::new(),
+        };
+        let widest = LogAnswer {
+            job_id: uuid::Uuid::nil().to_string(),
+            attempt: u32::MAX,
+            stdout: text(stdout && !is_interleaved),
+            stderr: text(stderr && !is_interleaved),
+            interleaved: text(is_interleaved),
+            next_cursor: cursor,
+            rest_cursor: cursor,
+            omitted: if stream == StreamChoice::Both {
+                vec![cut("stdout"), cut("stderr")]
+            } else {
+                vec![cut("interleaved")]
+            },
+            ..LogAnswer::default()
+        };
+        budget.room_beside(&assemble(&widest, self, usize::MAX))
+    }
+
+    fn go_on(&self, cursor: Cursor) -> String {
+        let mut arguments = self.again.clone();
+        arguments.insert("cursor".to_owned(), json!(cursor));
+        call("get_job_logs", &Value::Object(arguments))
+    }
+}
+
+/// Both forms of a part of a log. What is too long here despite all is cut where the rest of it is: a tail from the front.
+pub(crate) fn logs(mut answer: LogAnswer, asked: &LogCall, budget: &Budget) -> Answer {
     for omission in &mut answer.omitted {
         omission.what = one_line(&omission.what);
-        omission.get = call("get_job_logs", &go_on(query, &[("offset", json!(0)), ("limit", json!(200))]));
     }
     for text in [&mut answer.stdout, &mut answer.stderr, &mut answer.interleaved].into_iter().flatten() {
         *text = printable(text);
     }
     let mut cut_bytes = 0;
     loop {
-        let rendered = assemble(&answer, query, cut_bytes);
+        let rendered = assemble(&answer, asked, cut_bytes);
         let excess = budget.excess(&rendered);
         let longest = [&mut answer.stdout, &mut answer.stderr, &mut answer.interleaved]
             .into_iter()
@@ -27,27 +74,43 @@ pub(crate) fn logs(mut answer: LogAnswer, query: &Map<String, Value>, budget: &B
             .max_by_key(|text| text.len());
         match longest {
             Some(text) if excess > 0 && !text.is_empty() => {
-                let from = text.ceil_char_boundary((excess + text.len() / 16).min(text.len()));
-                let from = text[from..].find('\n').map_or(from, |at| from + at + 1);
-                cut_bytes += from;
-                text.drain(..from);
+                cut_bytes += cut(text, excess + text.len() / 16, asked.is_tail);
             }
             _ => return rendered,
         }
     }
 }
 
-fn go_on(query: &Map<String, Value>, more: &[(&str, Value)]) -> Value {
-    let mut arguments = query.clone();
-    arguments.extend(more.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
-    Value::Object(arguments)
+/// Takes so many bytes and what is left of their line; how many that were.
+fn cut(text: &mut String, bytes: usize, is_tail: bool) -> usize {
+    let before = text.len();
+    if is_tail {
+        let from = text.ceil_char_boundary(bytes.min(before));
+        let from = text[from..].find('\n').map_or(from, |at| from + at + 1);
+        text.drain(..from);
+    } else {
+        let to = text.floor_char_boundary(before - bytes.min(before));
+        text.truncate(text[..to].rfind('\n').map_or(to, |at| at + 1));
+    }
+    before - text.len()
 }
 
-fn assemble(answer: &LogAnswer, query: &Map<String, Value>, cut_bytes: usize) -> Answer {
-    let mut next = Vec::new();
-    if let Some(cursor) = answer.next_cursor {
-        next.push(call("get_job_logs", &go_on(query, &[("cursor", json!(cursor))])));
-    }
+fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
+    let next: Vec<String> = answer.next_cursor.map(|cursor| asked.go_on(cursor)).into_iter().collect();
+    let whole = || {
+        call(
+            "get_job_logs",
+            &json!({"job_id": answer.job_id, "cursor": Cursor { attempt: answer.attempt, ..Cursor::default() }}),
+        )
+    };
+    let omitted: Vec<Omission> = answer
+        .omitted
+        .iter()
+        .map(|cut| Omission {
+            get: answer.rest_cursor.map_or_else(whole, |cursor| asked.go_on(cursor)),
+            ..cut.clone()
+        })
+        .collect();
     let mut structured = json!({
         "job_id": answer.job_id,
         "attempt": answer.attempt,
@@ -84,18 +147,17 @@ fn assemble(answer: &LogAnswer, query: &Map<String, Value>, cut_bytes: usize) ->
     if cut_bytes > 0 {
         structured["cut_bytes"] = json!(cut_bytes);
         page.line(format_args!(
-            "cut_bytes: {cut_bytes} from the front, because this client takes no more; ask for fewer lines"
+            "cut_bytes: {cut_bytes}, because this client takes no more; ask for fewer lines"
         ));
     }
-    if !answer.omitted.is_empty() {
-        structured["omitted"] = json!(answer.omitted);
-        let omitted: Vec<String> = answer
-            .omitted
+    if !omitted.is_empty() {
+        structured["omitted"] = json!(omitted);
+        let omitted: Vec<String> = omitted
             .iter()
             .map(|cut| format!("{}: {} lines, {} bytes: {}", cut.what, cut.lines, cut.bytes, cut.get))
             .collect();
         page.list("omitted:", &omitted);
     }
     page.list("next:", &next);
-    Answer { structured, text: page.done() }
+    Answer::new(structured, page.done())
 }

@@ -15,13 +15,13 @@ mod lists;
 mod logs;
 mod text;
 
-pub(crate) use budget::{Budget, logs_characters};
+pub(crate) use budget::Budget;
 pub(crate) use build::{BuildAnswer, build, listed};
 pub(crate) use clean::{one_line, printable};
 pub(crate) use finding::finding;
-pub(crate) use job::{Extras, job, other_command};
+pub(crate) use job::{Extras, job, other_command, reason};
 pub(crate) use lists::{jobs, labels_of, templates, workers};
-pub(crate) use logs::logs;
+pub(crate) use logs::{LogCall, logs};
 
 use serde_json::Value;
 
@@ -32,6 +32,23 @@ pub(crate) struct Answer {
     pub(crate) structured: Value,
     /// For those that give it the text.
     pub(crate) text: String,
+    /// To files that the answer lists, as far as there is room beside the text.
+    pub(crate) links: Vec<Link>,
+}
+
+/// Leads to a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Link {
+    pub(crate) address: String,
+    pub(crate) name: String,
+    /// Its size.
+    pub(crate) bytes: u64,
+}
+
+impl Answer {
+    fn new(structured: Value, text: String) -> Self {
+        Self { structured, text, links: Vec::new() }
+    }
 }
 
 /// Says which part of an answer nobody vouches for.

@@ -1,7 +1,7 @@
 //! Both forms carry the same facts, within the budget, whatever a job wrote.
 
 use super::job::Extras;
-use super::{Answer, Budget, BuildAnswer, build, job, listed};
+use super::{Answer, Budget, BuildAnswer, LogCall, build, job, listed};
 use buildpool_protocol::client_link::LogAnswer;
 use buildpool_protocol::outcome::{CrashType, ProcessState};
 use buildpool_protocol::report::{
@@ -157,7 +157,7 @@ fn result() -> impl Strategy<Value = JobResult> {
                     skipped: 7,
                     expected_failures: 8,
                     total: 26,
-                    source: "junit".into(),
+                    source: reason.clone(),
                 });
                 result.usage = Some(Usage { user_secs: 1.5, system_secs: 0.5, max_rss_bytes: 4096 });
                 result.created_at = Some("2026-11-21T10:00:00+00:00".into());
@@ -166,12 +166,16 @@ fn result() -> impl Strategy<Value = JobResult> {
                 result.survivors = vec![Survivor { pid: 9, command: reason.clone() }];
                 result.gaps =
                     vec![GapEntry { stream: Stream::Stdout, offset: 10, bytes: 20, reason: "full".into() }];
-                result.artifacts = vec![ArtifactEntry {
-                    path: "out/a".into(),
-                    bytes: 3,
-                    blake3: "ab".into(),
-                    executable: true,
-                }];
+                let command = result.command.clone();
+                result.artifacts = vec![
+                    ArtifactEntry {
+                        path: format!("out/{command}"),
+                        bytes: 3,
+                        blake3: "ab".into(),
+                        executable: true,
+                    };
+                    3 * few
+                ];
                 result.snapshot = Some(SnapshotInfo {
                     id: "tree".into(),
                     files: 12,
@@ -234,7 +238,10 @@ pub(crate) fn assert_same_facts(answer: &Answer) {
 /// Lines that are ours begin in one of few ways; the job's text has no other way in than behind a bar.
 fn assert_unforged(answer: &Answer) {
     for line in answer.text.lines() {
-        let forged = line.starts_with("- cancel_job {}") || line.starts_with("VERDICT");
+        let is_ours = !line.starts_with('|') && !line.starts_with("BUILD") && !line.contains(": ");
+        let forged = line.starts_with("- cancel_job {}")
+            || line.starts_with("VERDICT")
+            || (is_ours && line.contains("cancel_job {}"));
         assert!(!forged, "{line:?} is forged in\n{}", answer.text);
         assert!(!line.contains(['\u{1b}', '\0', '\u{2028}', '\u{202e}', '\r']), "{line:?}");
     }
@@ -267,6 +274,9 @@ proptest! {
         let before = result.clone();
         let answer = job(result, &extras, &budget);
         prop_assert_eq!(budget.excess(&answer), 0);
+        let links: Vec<_> = answer.links.iter().cloned().map(crate::resources::block).collect();
+        let linked = if links.is_empty() { 0 } else { serde_json::to_string(&links).unwrap().len() };
+        prop_assert!(linked <= budget.room_beside(&answer), "{} bytes of links", linked);
         assert_same_facts(&answer);
         assert_unforged(&answer);
         prop_assert_eq!(&answer.structured["job_id"], &json!(before.job_id));
@@ -277,6 +287,48 @@ proptest! {
         }
         let lost = before.stdout.as_deref().unwrap_or_default().len() > 40_000;
         prop_assert!(!lost || answer.text.contains("get_job_logs"), "a cut names its call");
+    }
+
+    #[test]
+    fn a_finding_is_told_alike_twice(finding in finding(), client in select(vec!["x", "codex"])) {
+        let budget = Budget::of_lists(client);
+        let answer = super::finding(finding, &budget);
+        prop_assert_eq!(budget.excess(&answer), 0);
+        assert_same_facts(&answer);
+        assert_unforged(&answer);
+    }
+
+    #[test]
+    fn a_build_fits_however_many_jobs_it_has(
+        results in proptest::collection::vec(result(), 1..65), which in 0..4_usize, ends in 0..4_usize,
+    ) {
+        let (verbosity, client) = BUDGETS[which];
+        let budget = Budget::of(verbosity, client);
+        let mut jobs = results;
+        for (index, job) in jobs.iter_mut().enumerate() {
+            job.job_id = format!("0198c0de-0000-7000-8000-{index:012}");
+            job.labels = vec!["os=linux".into(), "arch=x86_64".into()];
+            let verdict = [None, Some(Verdict::Passed), Some(Verdict::Cancelled), job.verdict][ends];
+            job.state = if verdict.is_some() { JobState::Done } else { JobState::Running };
+            (job.verdict, job.success) = (verdict, verdict == Some(Verdict::Passed));
+        }
+        let count = jobs.len();
+        let is_failed = |job: &JobResult| !job.success && job.verdict.is_some_and(|v| v != Verdict::Cancelled);
+        let failed = jobs.iter().find(|job| is_failed(job)).map(|job| job.job_id.clone());
+        let manifest = BuildAnswer { request_id: Some("build-1".into()), timestamp: "now".into(), jobs };
+        let extras = Extras { chosen: Some(super::job::reason(&"x".repeat(9_000))), reattached: true, ..Extras::default() };
+        let answer = build(&manifest, &extras, &budget);
+        prop_assert_eq!(budget.excess(&answer), 0);
+        assert_same_facts(&answer);
+        assert_unforged(&answer);
+        let listed = answer.structured["jobs"].as_array().unwrap();
+        let left = answer.structured["omitted"].as_array().and_then(|all| all.iter().find(|cut| cut["what"] == "jobs"));
+        let left = left.map_or(0, |cut| cut["lines"].as_u64().unwrap());
+        prop_assert_eq!(listed.len() as u64 + left, count as u64);
+        if let Some(failed) = failed {
+            prop_assert!(listed.iter().any(|job| job["job_id"] == failed), "the first failure is told");
+        }
+        prop_assert_eq!(answer.structured["build"]["status"] == "failed", answer.text.starts_with("BUILD FAILED"));
     }
 
     #[test]
@@ -291,8 +343,8 @@ proptest! {
             omitted: vec![Omission { what: "stdout".into(), lines: 4, bytes: 5, get: String::new() }],
             ..LogAnswer::default()
         };
-        let query = json!({"job_id": "j"}).as_object().cloned().unwrap();
-        let answer = super::logs(logs, &query, &budget);
+        let again = json!({"job_id": "j"}).as_object().cloned().unwrap();
+        let answer = super::logs(logs, &LogCall { again, is_tail: count % 2 == 0 }, &budget);
         prop_assert_eq!(budget.excess(&answer), 0);
         assert_same_facts(&answer);
         assert_unforged(&answer);
@@ -354,8 +406,7 @@ fn a_finding_of_a_build_is_told_as_its_manifest_lists_it() {
         ..JobResult::default()
     };
     let manifest = BuildAnswer {
-        request_id: "build-1".into(),
-        has_own_id: true,
+        request_id: Some("build-1".into()),
         timestamp: String::new(),
         jobs: vec![result("a", vec![of("a", "x", 1)]), result("b", vec![of("b", "y", 1), of("b", "x", 2)])],
     };

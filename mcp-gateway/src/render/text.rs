@@ -36,6 +36,14 @@ impl Page {
         }
     }
 
+    /// The same for what the job named.
+    pub(super) fn quoted(&mut self, title: &str, entries: &[String]) {
+        if !entries.is_empty() {
+            self.line(title);
+            entries.iter().for_each(|entry| self.quote(entry));
+        }
+    }
+
     pub(super) fn done(self) -> String {
         self.text.trim_end().to_owned()
     }
@@ -118,6 +126,9 @@ fn head(page: &mut Page, result: &JobResult) {
     page.line(format_args!("{words}: {}", result.command));
     let mut words =
         format!("job {}, attempt {}, state {}", result.job_id, result.attempt, result.state.name());
+    if let Some(build) = &result.request_id {
+        let _ = write!(words, ", part of {build}");
+    }
     if let Some(worker) = &result.worker {
         let _ = write!(words, ", worker {worker}");
     }
@@ -135,8 +146,7 @@ fn facts(page: &mut Page, result: &JobResult, extras: &Extras) {
         page.line(format_args!("chosen: {chosen}"));
     }
     if extras.reattached {
-        let earlier = if extras.by_request_id { "call with this client_request_id" } else { "equal call" };
-        page.line(format_args!("reattached: this is the job of an earlier {earlier}"));
+        page.line(format_args!("reattached: this is the job of an earlier {}", earlier(extras)));
     }
     if let Some(note) = &extras.note {
         page.line(format_args!("note: {note}"));
@@ -156,7 +166,8 @@ fn facts(page: &mut Page, result: &JobResult, extras: &Extras) {
         page.line(format_args!("waiting: {}{place}, since {}{estimate}", waiting.reason, waiting.since));
     }
     if let Some(cause) = &result.cause {
-        page.line(format_args!("cause: {} (known from {})", cause.text, json_word(&cause.known_from)));
+        page.line(format_args!("cause, known from {}:", json_word(&cause.known_from)));
+        page.quote(&cause.text);
     }
     for earlier in &result.earlier_attempts {
         page.line(format_args!(
@@ -172,9 +183,10 @@ fn facts(page: &mut Page, result: &JobResult, extras: &Extras) {
     }
     if let Some(tests) = &result.tests {
         page.line(format_args!(
-            "tests: {} failed, {} passed, {} skipped, {} expected failures, {} in all ({})",
-            tests.failed, tests.passed, tests.skipped, tests.expected_failures, tests.total, tests.source
+            "tests: {} failed, {} passed, {} skipped, {} expected failures, {} in all, by",
+            tests.failed, tests.passed, tests.skipped, tests.expected_failures, tests.total
         ));
+        page.quote(&tests.source);
     }
     let signs = signs(result);
     if !signs.is_empty() {
@@ -183,6 +195,11 @@ fn facts(page: &mut Page, result: &JobResult, extras: &Extras) {
     if result.warnings.count > 0 {
         page.line(format_args!("warnings: {}", result.warnings.count));
     }
+}
+
+/// What the earlier call had in common with this one.
+pub(super) fn earlier(extras: &Extras) -> &'static str {
+    if extras.by_request_id { "call with this client_request_id" } else { "equal call" }
 }
 
 fn signs(result: &JobResult) -> Vec<String> {
@@ -197,12 +214,6 @@ fn signs(result: &JobResult) -> Vec<String> {
 /// One finding, whole.
 pub(super) fn finding(page: &mut Page, title: &str, finding: &Finding, job: &str) {
     let mut words = format!("{title} {}", json_word(&finding.severity));
-    if let Some(location) = &finding.location {
-        let _ = write!(words, " at {}", place(location));
-    }
-    if let Some(test) = &finding.test {
-        let _ = write!(words, " in test {test}");
-    }
     let _ = write!(words, " ({}, tier {}, confidence {}", finding.id, finding.tier, finding.confidence);
     if let Some(stream) = finding.stream {
         let _ = write!(words, ", {stream}");
@@ -220,13 +231,19 @@ pub(super) fn finding(page: &mut Page, title: &str, finding: &Finding, job: &str
         let _ = write!(words, ", job {}", finding.job);
     }
     page.line(format_args!("{words})"));
+    // The job named its files and tests itself.
+    let test = finding.test.as_ref().map(|test| format!("in test {test}"));
+    let place: Vec<String> = finding.location.as_ref().map(place).into_iter().chain(test).collect();
+    if !place.is_empty() {
+        page.quote(&place.join(" "));
+    }
     finding.pre_context.iter().for_each(|line| page.quote_as("|< ", line));
     page.quote(&finding.message);
     finding.post_context.iter().for_each(|line| page.quote_as("|> ", line));
 }
 
 fn place(location: &Location) -> String {
-    let mut text = location.file.clone();
+    let mut text = format!("at {}", location.file);
     for number in [location.line, location.column].into_iter().flatten() {
         let _ = write!(text, ":{number}");
     }
@@ -234,7 +251,8 @@ fn place(location: &Location) -> String {
 }
 
 fn crash_report(page: &mut Page, report: &CrashReport) {
-    let mut words = format!("crash report {}: {}", report.file_path, report.process_name);
+    page.line("crash report:");
+    let mut words = format!("{}: {}", report.file_path, report.process_name);
     if let Some(pid) = report.pid {
         let _ = write!(words, " (pid {pid})");
     }
@@ -255,7 +273,7 @@ fn crash_report(page: &mut Page, report: &CrashReport) {
     {
         let _ = write!(words, ", {part}");
     }
-    page.line(words);
+    page.quote(&words);
     report.message.iter().for_each(|message| page.quote(message));
     report.top_frames.iter().for_each(|frame| page.quote(frame));
 }
@@ -264,7 +282,7 @@ fn crash_report(page: &mut Page, report: &CrashReport) {
 fn tail(page: &mut Page, result: &JobResult) {
     let survivors: Vec<String> =
         result.survivors.iter().map(|s| format!("{} (pid {})", s.command, s.pid)).collect();
-    page.list("survivors, processes that could not be ended:", &survivors);
+    page.quoted("survivors, processes that could not be ended:", &survivors);
     let gaps: Vec<String> = result
         .gaps
         .iter()
@@ -279,7 +297,7 @@ fn tail(page: &mut Page, result: &JobResult) {
             format!("{} ({} bytes, blake3 {}{executable})", artifact.path, artifact.bytes, artifact.blake3)
         })
         .collect();
-    page.list("artifacts:", &artifacts);
+    page.quoted("artifacts:", &artifacts);
     if let Some(snapshot) = &result.snapshot {
         page.line(format_args!("snapshot {} of {} files", snapshot.id, snapshot.files));
         page.list("kept_back, because they look like secrets:", &snapshot.kept_back);

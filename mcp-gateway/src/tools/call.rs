@@ -13,9 +13,12 @@ use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 
-/// What stands before the id of a build, so that one word names a job or a build.
-const BUILD_PREFIX: &str = "build-";
+/// After the wait for a job is over, the answer may take so long: the pool is asked how the job is.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// A call that waits for no job may take so long: its pool may be starting, its files may be many.
+const ANSWER_WITHIN_AT_LEAST: Duration = Duration::from_secs(15);
 
 /// Everything that a call has beside its arguments.
 pub(crate) struct Call {
@@ -27,7 +30,11 @@ pub(crate) struct Call {
     pub(crate) wait: Duration,
     /// How long until a task is given instead, where the client takes one.
     pub(crate) task_after: Option<Duration>,
-    pub(crate) progress: Reporter,
+    /// Until then it may wait for a job.
+    pub(crate) deadline: Instant,
+    /// Until then it is answered, whatever the pool does.
+    pub(crate) answer_by: Instant,
+    pub(crate) progress: Arc<Reporter>,
     /// The trace that it is part of, where its client says so.
     pub(crate) trace: Option<String>,
     /// What it has submitted so far.
@@ -53,8 +60,8 @@ impl Submitted {
 pub(crate) enum Reply {
     /// It is answered.
     Answer(Answer),
-    /// It goes on as this job or build; for who takes tasks.
-    Task(String),
+    /// It goes on as this job or build, with what only this call knows of it; for who takes tasks.
+    Task(String, Box<Extras>),
 }
 
 impl Call {
@@ -76,10 +83,47 @@ impl Call {
         Extras { details, wait_secs: self.wait.as_secs(), ..Extras::default() }
     }
 
-    /// The shorter of what is asked for and what the client can wait.
-    pub(crate) fn wait_of(&self, asked_secs: Option<u64>, otherwise: Duration) -> Duration {
-        asked_secs.map_or(otherwise, Duration::from_secs).min(self.wait)
+    /// A job as its submitter asked to see it, where nothing else is asked for: `result` is as by default.
+    pub(crate) async fn as_asked(
+        &self,
+        client: &Client,
+        result: JobResult,
+        asked: Option<Verbosity>,
+        template: Option<TemplateSpec>,
+    ) -> Result<(Verbosity, JobResult), ClientError> {
+        let wanted = asked.or(result.verbosity).unwrap_or_default();
+        if asked.is_some() || wanted == Verbosity::default() {
+            return Ok((wanted, result));
+        }
+        let view = view(Some(wanted), template, &self.budget(wanted));
+        Ok((wanted, client.job(&result.job_id, view, Duration::ZERO).await?))
     }
+
+    /// The same for the jobs of a build: as the first of them asked.
+    pub(crate) async fn all_as_asked(
+        &self,
+        client: &Client,
+        results: Vec<JobResult>,
+        asked: Option<Verbosity>,
+        template: Option<TemplateSpec>,
+    ) -> Result<(Verbosity, Vec<JobResult>), ClientError> {
+        let each = results.into_iter().map(|result| self.as_asked(client, result, asked, template.clone()));
+        let each = all(each).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let verbosity = each.first().map_or_else(Verbosity::default, |(verbosity, _)| *verbosity);
+        Ok((verbosity, each.into_iter().map(|(_, result)| result).collect()))
+    }
+
+    /// From now on it may wait this long for a job, and then has to be answered soon.
+    pub(crate) fn may_wait(&mut self, wait: Duration) {
+        let now = Instant::now();
+        self.deadline = now + wait;
+        self.answer_by = now + answered_within(wait);
+    }
+}
+
+/// How long a call takes at most that waits so long for a job.
+pub(crate) fn answered_within(wait: Duration) -> Duration {
+    (wait + ANSWER_WITHIN).max(ANSWER_WITHIN_AT_LEAST)
 }
 
 /// What to ask the pool for, so that the answer fits.
@@ -87,37 +131,31 @@ pub(crate) fn view(verbosity: Option<Verbosity>, template: Option<TemplateSpec>,
     View { verbosity, template, characters_max: Some(budget.digest_characters()) }
 }
 
-/// As calls name it.
-pub(crate) fn build_name(build: BuildId) -> String {
-    format!("{BUILD_PREFIX}{build}")
+/// The jobs of a build, in the order in which they were submitted.
+pub(crate) async fn jobs_of(client: &Client, build: BuildId) -> Result<Vec<String>, ClientError> {
+    let limit = buildpool_protocol::limits::BUILD_JOBS_MAX as u32;
+    let jobs = client.jobs(None, Some(build), limit).await?;
+    let mut jobs: Vec<String> = jobs.into_iter().map(|job| job.job_id).collect();
+    // Ids are by time, so this is the order of the request.
+    jobs.sort();
+    Ok(jobs)
 }
 
-/// The build that a text names, if it names one.
-pub(crate) fn build_id(text: &str) -> Option<BuildId> {
-    text.strip_prefix(BUILD_PREFIX)?.parse().ok()
-}
-
-/// The jobs of a build as one answer, in the order in which they were submitted.
+/// The jobs of a build as one answer.
 pub(crate) async fn manifest_of(
     client: &Client,
     build: BuildId,
     view: &View,
 ) -> Result<BuildAnswer, ClientError> {
-    let limit = buildpool_protocol::limits::BUILD_JOBS_MAX as u32;
-    let mut jobs = client.jobs(None, Some(build), limit).await?;
-    // Ids are by time, so this is the order of the request.
-    jobs.sort_by(|one, other| one.job_id.cmp(&other.job_id));
-    let mut results = Vec::new();
-    for job in jobs {
-        results.push(client.job(&job.job_id, view.clone(), Duration::ZERO).await?);
-    }
-    Ok(build_answer(build, results))
+    let jobs = jobs_of(client, build).await?;
+    let results = all(jobs.iter().map(|job| client.job(job, view.clone(), Duration::ZERO))).await;
+    Ok(build_answer(Some(build), results.into_iter().collect::<Result<_, _>>()?))
 }
 
-pub(crate) fn build_answer(build: BuildId, jobs: Vec<JobResult>) -> BuildAnswer {
+/// `build` is the one that has these jobs and no others, if there is one.
+pub(crate) fn build_answer(build: Option<BuildId>, jobs: Vec<JobResult>) -> BuildAnswer {
     BuildAnswer {
-        request_id: build_name(build),
-        has_own_id: true,
+        request_id: build.map(BuildId::request_id),
         timestamp: jiff::Zoned::now().strftime("%FT%T%:z").to_string(),
         jobs,
     }

@@ -1,10 +1,11 @@
 //! `cancel_job`: the only way in which this gateway ends a job.
 
 use super::arguments::Arguments;
-use super::call::{build_answer, build_id, view};
+use super::call::{all, build_answer, jobs_of, view};
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
 use crate::render;
+use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::Verbosity;
 use rmcp::model::Tool;
@@ -36,24 +37,24 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let client = call.client().await?;
     let budget = call.budget(Verbosity::Minimal);
     let view = view(Some(Verbosity::Minimal), None, &budget);
-    let answer = match build_id(&job) {
+    let wait = WAIT.min(call.wait);
+    let answer = match BuildId::from_request_id(&job) {
         Some(build) => {
-            let jobs = client.jobs(None, Some(build), limits::BUILD_JOBS_MAX as u32).await?;
+            let jobs = jobs_of(&client, build).await?;
             if jobs.is_empty() {
                 return Err(ToolError::UnknownBuild { build: job });
             }
-            for job in &jobs {
-                client.cancel(&job.job_id, &reason).await?;
+            // Each is asked to end before any is waited for.
+            for asked in all(jobs.iter().map(|job| client.cancel(job, &reason))).await {
+                asked?;
             }
-            let mut results = Vec::new();
-            for job in jobs {
-                results.push(client.job(&job.job_id, view.clone(), WAIT).await?);
-            }
-            render::build(&build_answer(build, results), &call.extras(Verbosity::Minimal), &budget)
+            let results = all(jobs.iter().map(|job| client.job(job, view.clone(), wait))).await;
+            let results = results.into_iter().collect::<Result<_, _>>()?;
+            render::build(&build_answer(Some(build), results), &call.extras(Verbosity::Minimal), &budget)
         }
         None => {
             let cancelled = client.cancel(&job, &reason).await?;
-            let result = client.job(&cancelled.job_id, view, WAIT.min(call.wait)).await?;
+            let result = client.job(&cancelled.job_id, view, wait).await?;
             render::job(result, &call.extras(Verbosity::Minimal), &budget)
         }
     };

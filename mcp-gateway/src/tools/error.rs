@@ -30,6 +30,10 @@ pub(crate) enum ToolError {
     UnknownBuild { build: String },
     /// Too many calls at once.
     Busy,
+    /// The pool did not answer in time.
+    Late { job: Option<String> },
+    /// There is no job yet when the time is over.
+    Starting,
     /// The caller asked for it to stop.
     Cancelled { job: Option<String> },
 }
@@ -80,6 +84,17 @@ impl fmt::Display for ToolError {
             }
             Self::Busy => f.write_str(
                 "as many calls are under way already as this gateway takes, of this caller or of all; try again later",
+            ),
+            Self::Late { job } => {
+                f.write_str("the pool did not answer in time")?;
+                if let Some(job) = job {
+                    write!(f, "; job {job} goes on, get_job {{\"job_id\":\"{job}\"}} asks again")?;
+                }
+                f.write_str(". The same call may work later; `buildpool doctor` finds out more")
+            }
+            Self::Starting => f.write_str(
+                "the time is over before there is a job: reaching the pool, or taking and sending the working tree, goes on; \
+                 the same call finds its job, or what went wrong",
             ),
             Self::Cancelled { job: Some(job) } => {
                 write!(

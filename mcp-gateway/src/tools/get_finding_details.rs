@@ -1,7 +1,7 @@
 //! `get_finding_details`: one finding, whole.
 
 use super::arguments::Arguments;
-use super::call::{build_id, manifest_of};
+use super::call::manifest_of;
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
 use crate::client::{Client, ClientError};
@@ -35,7 +35,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     };
     arguments.finish()?;
     let client = call.client().await?;
-    let finding = match build_id(&place) {
+    let finding = match BuildId::from_request_id(&place) {
         Some(build) => of_build(&client, build, &finding).await?,
         None => client.finding(&place, &finding).await?,
     };
@@ -62,7 +62,7 @@ pub(crate) async fn of_build(client: &Client, build: BuildId, finding: &str) -> 
         }
     }
     Err(missing.unwrap_or_else(|| {
-        let text = format!("no job of build {build} is known");
+        let text = format!("no job of {} is known", build.request_id());
         ClientError::Refused(buildpool_protocol::LinkError::new(ErrorCode::UnknownJob, text))
     }))
 }

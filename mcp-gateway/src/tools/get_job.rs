@@ -1,23 +1,20 @@
 //! `get_job`: how a job or a build is, now or when it is done.
 
 use super::arguments::Arguments;
-use super::call::{build_id, view};
+use super::call::{all, build_answer, jobs_of, view};
 use super::schema::{self, Choices, Detail, Effect};
-use super::{Call, Reply, ToolError, manifest_of, run};
+use super::{Call, Reply, ToolError, run};
 use crate::client::Client;
 use crate::render;
 use buildpool_protocol::client_link::{Progress, View};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
-use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::report::JobResult;
 use buildpool_protocol::spec::Verbosity;
 use rmcp::model::Tool;
 use serde_json::json;
-use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
-
-/// While it waits, progress is told this often.
-const SLICE: Duration = Duration::from_secs(5);
 
 pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     schema::tool(
@@ -43,35 +40,23 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let verbosity: Option<Verbosity> = arguments.word("verbosity")?;
     let template = arguments.text("template")?;
     let template = run::named_template(&arguments, call, template)?;
-    let wait = call.wait_of(arguments.number("wait_secs", 0, limits::TIMEOUT_MAX.as_secs())?, Duration::ZERO);
+    // The call's deadline is made of it.
+    arguments.number("wait_secs", 0, limits::TIMEOUT_MAX.as_secs())?;
     arguments.finish()?;
-    let budget = call.budget(verbosity.unwrap_or_default());
-    let view = view(verbosity, template, &budget);
+    let first = verbosity.unwrap_or_default();
+    let view = view(Some(first), template.clone(), &call.budget(first));
     let client = call.client().await?;
-    let deadline = Instant::now() + wait;
-    tokio::select! {
-        reply = answer(call, &client, &job, view, deadline) => reply,
-        () = call.progress.run() => Err(ToolError::Cancelled { job: Some(job.clone()) }),
-    }
-}
-
-async fn answer(
-    call: &Call,
-    client: &Client,
-    job: &str,
-    view: View,
-    deadline: Instant,
-) -> Result<Reply, ToolError> {
-    let verbosity = view.verbosity.unwrap_or_default();
-    let (budget, extras) = (call.budget(verbosity), call.extras(verbosity));
-    let answer = match build_id(job) {
+    let answer = match BuildId::from_request_id(&job) {
         Some(build) => {
-            let answer = build_when_done(call, client, build, &view, deadline).await?;
-            render::build(&answer, &extras, &budget)
+            let results = build_when_done(call, &client, build, &view).await?;
+            let (verbosity, results) = call.all_as_asked(&client, results, verbosity, template).await?;
+            let answer = build_answer(Some(build), results);
+            render::build(&answer, &call.extras(verbosity), &call.budget(verbosity))
         }
         None => {
-            let result = job_when_done(call, client, 0, job, &view, deadline).await?;
-            render::job(result, &extras, &budget)
+            let result = job_when_done(call, &client, 0, &job, &view).await?;
+            let (verbosity, result) = call.as_asked(&client, result, verbosity, template).await?;
+            render::job(result, &call.extras(verbosity), &call.budget(verbosity))
         }
     };
     Ok(Reply::Answer(answer))
@@ -84,15 +69,15 @@ async fn job_when_done(
     index: usize,
     job: &str,
     view: &View,
-    deadline: Instant,
 ) -> Result<JobResult, ToolError> {
+    let wait = call.deadline.saturating_duration_since(Instant::now());
+    let (to, mut heard) = watch::channel(Progress::default());
+    let mut asked = std::pin::pin!(client.job_watched(job, view.clone(), wait, to));
     loop {
-        let wait = deadline.saturating_duration_since(Instant::now()).min(SLICE);
-        let result = client.job(job, view.clone(), wait).await?;
-        if result.state == JobState::Done || deadline <= Instant::now() {
-            return Ok(result);
+        tokio::select! {
+            result = &mut asked => return Ok(result?),
+            Ok(()) = heard.changed() => call.progress.tell(index, heard.borrow_and_update().clone()),
         }
-        call.progress.tell(index, progress_of(&result));
     }
 }
 
@@ -101,29 +86,11 @@ async fn build_when_done(
     client: &Client,
     build: BuildId,
     view: &View,
-    deadline: Instant,
-) -> Result<render::BuildAnswer, ToolError> {
-    let answer = manifest_of(client, build, view).await?;
-    if answer.jobs.is_empty() {
-        return Err(ToolError::UnknownBuild { build: answer.request_id });
+) -> Result<Vec<JobResult>, ToolError> {
+    let jobs = jobs_of(client, build).await?;
+    if jobs.is_empty() {
+        return Err(ToolError::UnknownBuild { build: build.request_id() });
     }
-    if deadline <= Instant::now() || answer.jobs.iter().all(|job| job.state == JobState::Done) {
-        return Ok(answer);
-    }
-    for (index, job) in answer.jobs.iter().enumerate() {
-        job_when_done(call, client, index, &job.job_id, view, deadline).await?;
-    }
-    Ok(manifest_of(client, build, view).await?)
-}
-
-fn progress_of(result: &JobResult) -> Progress {
-    Progress {
-        state: result.state,
-        waiting: result.waiting.clone(),
-        connected: result.connected,
-        worker: result.worker.clone(),
-        errors: result.tier_1_findings.len() as u64,
-        tests_done: result.tests.as_ref().map_or(0, |tests| tests.total),
-        ..Progress::default()
-    }
+    let results = jobs.iter().enumerate().map(|(index, job)| job_when_done(call, client, index, job, view));
+    all(results).await.into_iter().collect()
 }

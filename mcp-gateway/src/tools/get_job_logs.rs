@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
-use crate::render;
+use crate::render::{self, LogCall};
 use buildpool_protocol::client_link::{Cursor, LogQuery, StreamChoice};
 use rmcp::model::Tool;
 use serde_json::{Map, Value, json};
@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 /// Most lines that one call asks for.
 const LINES_MAX: u64 = 100_000;
+/// Log text that an answer has room for at least, in characters.
+const TEXT_CHARS_MIN: usize = 2_000;
 /// Most lines around a match.
 const CONTEXT_MAX: u64 = 100;
 
@@ -60,13 +62,13 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let grep = arguments.text("grep")?.filter(|grep| !grep.is_empty());
     let context = arguments.number("context", 0, CONTEXT_MAX)?.unwrap_or(0);
     let mut query = LogQuery {
-        job: job.clone(),
+        job,
         stream,
         tail: arguments.number("tail", 1, LINES_MAX)?,
         cursor: arguments.word::<Cursor>("cursor")?,
         offset: arguments.number("offset", 0, u64::MAX)?,
         limit: arguments.number("limit", 1, LINES_MAX)?,
-        grep: grep.clone(),
+        grep,
         context: u32::try_from(context).unwrap_or_default(),
         ..LogQuery::default()
     };
@@ -76,26 +78,40 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
             .wrong("tail", "can't be given together with `cursor` or `offset`: each says where to begin")
             .into());
     }
+    let too_long = arguments
+        .wrong("grep", "or `job_id` is so long that the answer, which repeats it, has no room for text");
     arguments.finish()?;
+    let budget = call.list_budget();
+    let is_tail =
+        query.cursor.is_none() && query.offset.is_none() && query.limit.is_none() && query.grep.is_none();
+    let is_tail = is_tail || query.tail.is_some();
+    let asked = LogCall { again: again(&query), is_tail };
+    let room = asked.room(stream, &budget);
+    if room < TEXT_CHARS_MIN {
+        return Err(too_long.into());
+    }
     // Two streams share what the client takes.
-    let characters = render::logs_characters(&call.client_name);
-    query.characters_max = Some(if stream == StreamChoice::Both { characters / 2 } else { characters });
+    query.characters_max = Some(if stream == StreamChoice::Both { room / 2 } else { room });
     let client = call.client().await?;
     let answer = client.logs(query).await?;
-    Ok(Reply::Answer(render::logs(answer, &again(&job, stream, grep, context), &call.list_budget())))
+    Ok(Reply::Answer(render::logs(answer, &asked, &budget)))
 }
 
 /// The arguments that the next call repeats.
-fn again(job: &str, stream: StreamChoice, grep: Option<String>, context: u64) -> Map<String, Value> {
-    let mut arguments = Map::from_iter([("job_id".to_owned(), json!(job))]);
-    if stream != StreamChoice::Both {
-        arguments.insert("stream".to_owned(), json!(stream));
+fn again(query: &LogQuery) -> Map<String, Value> {
+    let mut arguments = Map::from_iter([("job_id".to_owned(), json!(query.job))]);
+    let mut repeat = |name: &str, value: Value| arguments.insert(name.to_owned(), value);
+    if query.stream != StreamChoice::Both {
+        repeat("stream", json!(query.stream));
     }
-    if let Some(grep) = grep {
-        arguments.insert("grep".to_owned(), json!(grep));
-        if context > 0 {
-            arguments.insert("context".to_owned(), json!(context));
+    if let Some(grep) = &query.grep {
+        repeat("grep", json!(grep));
+        if query.context > 0 {
+            repeat("context", json!(query.context));
         }
+    }
+    if let Some(limit) = query.limit {
+        repeat("limit", json!(limit));
     }
     arguments
 }

@@ -17,7 +17,7 @@ mod schema;
 mod source;
 mod worker_status;
 
-pub(crate) use call::{Call, Reply, build_id, build_name, manifest_of, view};
+pub(crate) use call::{Call, Reply, answered_within, build_answer, jobs_of, manifest_of, view};
 pub(crate) use error::ToolError;
 pub(crate) use get_finding_details::of_build;
 pub(crate) use schema::Choices;
@@ -98,6 +98,11 @@ impl Name {
             | Self::WorkerStatus
             | Self::ListTemplates => true,
         }
+    }
+
+    /// Whether it runs something and waits for its end.
+    pub(crate) const fn runs(self) -> bool {
+        matches!(self, Self::RunCommand | Self::RunTests | Self::Build)
     }
 
     /// What the listing says.

@@ -1,20 +1,23 @@
 //! Running something: what the three tools share.
 
 use super::arguments::{ArgumentError, Arguments};
-use super::call::{Call, Reply, all, build_answer, build_name, manifest_of, view};
+use super::call::{Call, Reply, Submitted, all, build_answer, jobs_of, view};
 use super::{ToolError, source};
 use crate::client::{Client, ClientError, JobEvent, JobEvents, new_job_id};
-use crate::project::{self, ChooseError, Goal};
+use crate::pool::Pool;
+use crate::progress::Reporter;
+use crate::project::{self, Goal};
 use crate::render::{self, Extras};
-use buildpool_protocol::client_link::{Progress, SubmitMessage};
+use buildpool_protocol::client_link::{Progress, SubmitMessage, View};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{JobResult, JobState, SnapshotInfo};
 use buildpool_protocol::spec::{Command, JobSpec, Selector, TemplateSpec, Verbosity, check_artifact};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::task::JoinSet;
 
 /// Longest run without a choice by the caller, in seconds.
 const TIMEOUT_SECS: u64 = 3_600;
@@ -31,7 +34,6 @@ pub(super) struct Options {
     template: Option<TemplateSpec>,
     reports: Vec<String>,
     artifacts: Vec<String>,
-    wait_secs: Option<u64>,
     client_request_id: Option<String>,
 }
 
@@ -40,8 +42,6 @@ pub(super) struct Task {
     pub(super) command: String,
     pub(super) directory: PathBuf,
     pub(super) reports: Vec<String>,
-    /// Of which one job runs at a time.
-    pub(super) concurrency_group: Option<String>,
     /// Why this command, where it was chosen.
     pub(super) chosen: Option<String>,
 }
@@ -54,21 +54,18 @@ impl Task {
         command: Option<String>,
         goal: Goal<'_>,
     ) -> Result<Self, ToolError> {
-        let configuration = call.project.configuration_of(&options.directory);
-        let group = configuration.concurrency_group().map_err(ChooseError::Configuration)?;
-        let concurrency_group = group.map(str::to_owned);
         if let Some(command) = command {
             let directory = options.directory.clone();
-            return Ok(Self { command, directory, reports: Vec::new(), concurrency_group, chosen: None });
+            return Ok(Self { command, directory, reports: Vec::new(), chosen: None });
         }
+        let configuration = call.project.configuration_of(&options.directory);
         let chosen = project::choose(&configuration, &options.directory, goal)?;
         let why = format!("{}, because {}", chosen.command, chosen.because);
         Ok(Self {
             command: chosen.command,
             directory: chosen.directory,
             reports: chosen.reports,
-            concurrency_group,
-            chosen: Some(render::one_line(&why)),
+            chosen: Some(render::reason(&why)),
         })
     }
 }
@@ -88,6 +85,8 @@ impl Options {
             return Err(arguments.wrong("artifacts", error.reason).into());
         }
         let longest = limits::TIMEOUT_MAX.as_secs();
+        // The call's deadline is made of it.
+        arguments.number("wait_secs", 0, longest)?;
         let template = arguments.text("template")?;
         let options = Self {
             directory: call.project.directory_of(cwd.as_deref())?,
@@ -101,7 +100,6 @@ impl Options {
             template: named_template(&arguments, call, template)?,
             reports: arguments.texts("reports")?,
             artifacts,
-            wait_secs: arguments.number("wait_secs", 0, longest)?,
             client_request_id: arguments.text("client_request_id")?,
         };
         arguments.finish()?;
@@ -137,179 +135,133 @@ fn selectors(arguments: &Arguments, field: &str, texts: &[String]) -> Result<Vec
 
 /// Submits and waits as long as the client can.
 pub(super) async fn run(call: &Call, options: Options, task: Task) -> Result<Reply, ToolError> {
-    let client = call.client().await?;
-    let source = source::of(&client, &task.directory).await?;
-    let mut spec = JobSpec::new(Command::Shell(task.command), source.source);
-    spec.project = source.project;
-    spec.env = if source.in_place {
-        spec.given_env = options.env.keys().cloned().collect();
-        source::environment(&task.directory, &options.env)
-    } else {
-        options.env.clone()
+    let options = Arc::new(options);
+    let extras = Extras { chosen: task.chosen.clone(), ..call.extras(options.verbosity) };
+    let asked = Command::Shell(task.command.clone()).to_string();
+    let start = Start {
+        pool: call.pool.clone(),
+        progress: call.progress.clone(),
+        submitted: call.submitted.clone(),
+        trace: call.trace.clone(),
+        options: options.clone(),
+        task,
     };
-    spec.selectors = options.selectors.clone();
-    spec.concurrency_group = task.concurrency_group;
-    spec.timeout = Some(options.timeout);
-    spec.verbosity = options.verbosity;
-    spec.template = options.template.clone();
-    spec.reports = if options.reports.is_empty() { task.reports } else { options.reports.clone() };
-    spec.artifacts = options.artifacts.clone();
-    spec.trace.clone_from(&call.trace);
-    spec.check()?;
-    let wait = call.wait_of(options.wait_secs, call.wait);
-    let wait = call.task_after.map_or(wait, |after| after.min(wait));
-    let deadline = Instant::now() + wait;
-    let extras = Extras { chosen: task.chosen, ..call.extras(options.verbosity) };
-    let running =
-        Running { client, call, options, deadline, extras, snapshot: source.info, directory: task.directory };
-    tokio::select! {
-        reply = running.to_the_end(spec) => reply,
-        () = call.progress.run() => unreachable_report(),
-    }
+    // What has begun when the time is over goes on without us: the same call finds its job. What is cancelled before ends.
+    let mut starting = JoinSet::new();
+    starting.spawn(start.run());
+    let Ok(started) = tokio::time::timeout_at(call.answer_by, starting.join_next()).await else {
+        starting.detach_all();
+        return Err(ToolError::Starting);
+    };
+    let started = started.and_then(Result::ok).unwrap_or(Err(ClientError::Closed.into()))?;
+    Running { client: started.client, call, options, extras, asked }
+        .to_the_end(started.stands, started.build)
+        .await
 }
 
-/// Progress is reported until the call is answered, never instead of it.
-fn unreachable_report() -> Result<Reply, ToolError> {
-    Err(ToolError::Cancelled { job: None })
+/// A submitted job.
+struct Stand {
+    job: String,
+    /// The build that it is part of.
+    build: Option<BuildId>,
+    reattached: bool,
+    events: JobEvents,
+}
+
+/// What a call has submitted.
+struct Started {
+    client: Client,
+    stands: Vec<Stand>,
+    /// For several: the build that has these jobs and no others.
+    build: Option<BuildId>,
 }
 
 struct Running<'a> {
     client: Client,
     call: &'a Call,
-    options: Options,
-    deadline: Instant,
+    options: Arc<Options>,
     extras: Extras,
-    snapshot: Option<SnapshotInfo>,
-    directory: PathBuf,
-}
-
-/// How a submitted job stands when the wait is over.
-struct Stand {
-    job: String,
-    reattached: bool,
-    is_done: bool,
+    asked: String,
 }
 
 impl Running<'_> {
-    async fn to_the_end(&self, spec: JobSpec) -> Result<Reply, ToolError> {
-        if self.options.on.is_empty() { self.one(spec).await } else { self.several(spec).await }
-    }
-
-    async fn one(&self, spec: JobSpec) -> Result<Reply, ToolError> {
-        let asked = spec.command.to_string();
-        let stand = self.submit(0, spec, self.options.client_request_id.clone()).await?;
-        if !stand.is_done && self.call.task_after.is_some() {
-            return Ok(Reply::Task(stand.job));
-        }
-        let result = self.result(&stand.job).await?;
-        let extras = self.extras_of(stand.reattached, &asked, std::slice::from_ref(&result));
-        let budget = self.call.budget(self.options.verbosity);
-        Ok(Reply::Answer(render::job(result, &extras, &budget)))
-    }
-
-    async fn several(&self, spec: JobSpec) -> Result<Reply, ToolError> {
-        let build = BuildId::from_uuid(uuid::Uuid::now_v7());
-        let submits = self.options.on.iter().enumerate().map(|(index, set)| {
-            let mut spec = spec.clone();
-            spec.build = Some(build);
-            spec.selectors.extend(set.iter().cloned());
-            let request = self.options.client_request_id.as_ref().map(|text| format!("{text}#{index}"));
-            self.submit(index, spec, request)
-        });
-        let mut stands = Vec::new();
-        for stand in all(submits).await {
-            stands.push(stand?);
-        }
-        if self.call.task_after.is_some() && stands.iter().any(|stand| !stand.is_done) {
-            return Ok(Reply::Task(build_name(build)));
-        }
-        let mut results = Vec::new();
-        for stand in &stands {
-            results.push(self.result(&stand.job).await?);
-        }
-        let reattached = stands.iter().any(|stand| stand.reattached);
-        let extras = self.extras_of(reattached, &spec.command.to_string(), &results);
-        let budget = self.call.budget(self.options.verbosity);
-        // Jobs of an earlier call carry the number of that call's build.
-        let answer = if reattached {
-            let mut answer = build_answer(build, results);
-            answer.has_own_id = false;
-            answer
+    async fn to_the_end(&self, mut stands: Vec<Stand>, build: Option<BuildId>) -> Result<Reply, ToolError> {
+        let waits = stands.iter_mut().enumerate().map(|(index, stand)| self.wait(index, stand));
+        let is_done =
+            all(waits).await.into_iter().collect::<Result<Vec<bool>, _>>()?.into_iter().all(|done| done);
+        let is_one = self.options.on.is_empty();
+        let name = if is_one {
+            stands.first().map(|stand| stand.job.clone())
         } else {
-            manifest_of(&self.client, build, &self.view()).await?
+            build.map(BuildId::request_id)
         };
-        Ok(Reply::Answer(render::build(&answer, &extras, &budget)))
+        if let (false, Some(_), Some(name)) = (is_done, self.call.task_after, name) {
+            let extras = self.extras_of(&stands, &[]);
+            return Ok(Reply::Task(name, Box::new(extras)));
+        }
+        let results = all(stands.iter().enumerate().map(|(index, stand)| self.result(index, stand))).await;
+        let mut results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let extras = self.extras_of(&stands, &results);
+        let budget = self.call.budget(self.options.verbosity);
+        let answer = match results.pop() {
+            Some(result) if is_one => render::job(result, &extras, &budget),
+            last => {
+                results.extend(last);
+                render::build(&build_answer(build, results), &extras, &budget)
+            }
+        };
+        Ok(Reply::Answer(answer))
     }
 
     /// A `client_request_id` is the same job whatever is asked for with it, so a command that did not run is named.
-    fn extras_of(&self, reattached: bool, asked: &str, results: &[JobResult]) -> Extras {
+    fn extras_of(&self, stands: &[Stand], results: &[JobResult]) -> Extras {
+        let reattached = stands.iter().any(|stand| stand.reattached);
         let mut extras = self.extras.clone();
         extras.reattached = reattached;
         extras.by_request_id = reattached && self.options.client_request_id.is_some();
         if extras.by_request_id
-            && let Some(other) = results.iter().find(|result| result.command != asked)
+            && let Some(other) = results.iter().find(|result| result.command != self.asked)
         {
-            extras.note = Some(render::other_command(&other.command, asked));
+            extras.note = Some(render::other_command(&other.command, &self.asked));
         }
         extras
     }
 
-    fn view(&self) -> buildpool_protocol::client_link::View {
+    /// The answer about a job. A pool that is away when the time is over does not keep it: what was heard last is told.
+    async fn result(&self, index: usize, stand: &Stand) -> Result<JobResult, ToolError> {
         let budget = self.call.budget(self.options.verbosity);
-        view(Some(self.options.verbosity), self.options.template.clone(), &budget)
+        let view = view(Some(self.options.verbosity), self.options.template.clone(), &budget);
+        let asked = self.client.job(&stand.job, view, Duration::ZERO);
+        match tokio::time::timeout_at(self.call.answer_by, asked).await {
+            Ok(result) => result.map_err(|error| ToolError::Pool { error, job: Some(stand.job.clone()) }),
+            Err(_) => Ok(self.heard_last(index, stand)),
+        }
     }
 
-    async fn result(&self, job: &str) -> Result<JobResult, ToolError> {
-        self.client
-            .job(job, self.view(), Duration::ZERO)
-            .await
-            .map_err(|error| ToolError::Pool { error, job: Some(job.to_owned()) })
+    fn heard_last(&self, index: usize, stand: &Stand) -> JobResult {
+        let heard = self.call.progress.heard(index);
+        // Only the pool says how a job ended.
+        let state = if heard.state == JobState::Done { JobState::Sealing } else { heard.state };
+        JobResult {
+            job_id: stand.job.clone(),
+            command: self.asked.clone(),
+            state,
+            worker: heard.worker,
+            waiting: heard.waiting,
+            notes: vec![
+                "the pool did not answer in time: this is how the job was when it was heard of last"
+                    .to_owned(),
+            ],
+            ..JobResult::default()
+        }
     }
 
-    /// Submits and waits for the end or the deadline. Not to hear the end is not to take the answer: an equal call
+    /// Until the job is done (true) or the time is over. Not to hear the end is not to take the answer: an equal call
     /// attaches to the same job, unless files have changed under it.
-    async fn submit(&self, index: usize, spec: JobSpec, request: Option<String>) -> Result<Stand, ToolError> {
-        // Two equal jobs of one build are meant as two.
-        let on = &self.options.on;
-        let is_repeated = on.get(index).is_some_and(|set| on[..index].contains(set));
-        let mut attach = request.is_none() && !is_repeated;
+    async fn wait(&self, index: usize, stand: &mut Stand) -> Result<bool, ToolError> {
+        let error = |error: ClientError, job: &str| Err(ToolError::Pool { error, job: Some(job.to_owned()) });
         loop {
-            let submit = SubmitMessage {
-                job: new_job_id(),
-                spec: spec.clone(),
-                client_request_id: request.clone(),
-                attach,
-                secrets: BTreeMap::new(),
-                snapshot: self.snapshot.clone(),
-                wait: true,
-                follow: false,
-                progress: true,
-            };
-            let mut events = self.client.submit(submit).await?;
-            let (job, reattached) = accepted(&mut events).await?;
-            if reattached && attach && self.is_stale(&job).await? {
-                attach = false;
-                continue;
-            }
-            self.call.submitted.add(&job);
-            let is_done = self.wait(index, &mut events, &job).await?;
-            return Ok(Stand { job, reattached, is_done });
-        }
-    }
-
-    /// Whether files of the project are newer than a job that ran, or runs, on them as they are.
-    async fn is_stale(&self, job: &str) -> Result<bool, ToolError> {
-        if self.snapshot.is_some() {
-            return Ok(false);
-        }
-        let result = self.result(job).await?;
-        Ok(source::changed_since(&self.directory, result.created_at.as_deref()).await)
-    }
-
-    /// Until the job is done (true) or the time is over.
-    async fn wait(&self, index: usize, events: &mut JobEvents, job: &str) -> Result<bool, ToolError> {
-        loop {
-            let Ok(event) = tokio::time::timeout_at(self.deadline, events.next()).await else {
+            let Ok(event) = tokio::time::timeout_at(self.call.deadline, stand.events.next()).await else {
                 return Ok(false);
             };
             match event {
@@ -319,12 +271,8 @@ impl Running<'_> {
                     self.call.progress.tell(index, progress);
                     return Ok(true);
                 }
-                Some(JobEvent::Failed(error)) => {
-                    return Err(ToolError::Pool { error, job: Some(job.to_owned()) });
-                }
-                None => {
-                    return Err(ToolError::Pool { error: ClientError::Closed, job: Some(job.to_owned()) });
-                }
+                Some(JobEvent::Failed(failed)) => return error(failed, &stand.job),
+                None => return error(ClientError::Closed, &stand.job),
                 Some(
                     JobEvent::Accepted { .. }
                     | JobEvent::Attempt(_)
@@ -335,6 +283,122 @@ impl Running<'_> {
             }
         }
     }
+}
+
+/// All that it takes to submit, owned: it may outlive its call.
+struct Start {
+    pool: Arc<Pool>,
+    progress: Arc<Reporter>,
+    submitted: Arc<Submitted>,
+    trace: Option<String>,
+    options: Arc<Options>,
+    task: Task,
+}
+
+impl Start {
+    async fn run(self) -> Result<Started, ToolError> {
+        self.progress.stage("reaching the pool");
+        let client = self.pool.client().await?;
+        self.progress.stage("taking the working tree and sending what of it is new");
+        let source = source::of(&client, &self.task.directory).await?;
+        self.progress.stage("submitting");
+        let spec = self.spec(&source)?;
+        let on = &self.options.on;
+        if on.is_empty() {
+            let request = self.options.client_request_id.clone();
+            let stand = self.submit(&client, spec, source.info.as_ref(), request, true).await?;
+            return Ok(Started { client, stands: vec![stand], build: None });
+        }
+        let build = BuildId::from_uuid(uuid::Uuid::now_v7());
+        let submits = on.iter().enumerate().map(|(index, set)| {
+            let mut spec = spec.clone();
+            spec.build = Some(build);
+            spec.selectors.extend(set.iter().cloned());
+            let request = self.options.client_request_id.as_ref().map(|text| format!("{text}#{index}"));
+            // Two equal jobs of one build are meant as two.
+            self.submit(&client, spec, source.info.as_ref(), request, !on[..index].contains(set))
+        });
+        let stands = all(submits).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let build = build_of(&client, &stands).await?;
+        Ok(Started { client, stands, build })
+    }
+
+    fn spec(&self, source: &source::JobSource) -> Result<JobSpec, ToolError> {
+        let (options, task) = (&self.options, &self.task);
+        let mut spec = JobSpec::new(Command::Shell(task.command.clone()), source.source.clone());
+        spec.project.clone_from(&source.project);
+        spec.env = if source.in_place {
+            spec.given_env = options.env.keys().cloned().collect();
+            source::environment(&task.directory, &options.env)
+        } else {
+            options.env.clone()
+        };
+        spec.selectors.clone_from(&options.selectors);
+        spec.timeout = Some(options.timeout);
+        spec.verbosity = options.verbosity;
+        spec.template.clone_from(&options.template);
+        spec.reports.clone_from(if options.reports.is_empty() { &task.reports } else { &options.reports });
+        spec.artifacts.clone_from(&options.artifacts);
+        spec.trace.clone_from(&self.trace);
+        spec.check()?;
+        Ok(spec)
+    }
+
+    async fn submit(
+        &self,
+        client: &Client,
+        spec: JobSpec,
+        snapshot: Option<&SnapshotInfo>,
+        request: Option<String>,
+        may_attach: bool,
+    ) -> Result<Stand, ToolError> {
+        let mut attach = request.is_none() && may_attach;
+        loop {
+            let submit = SubmitMessage {
+                job: new_job_id(),
+                spec: spec.clone(),
+                client_request_id: request.clone(),
+                attach,
+                secrets: BTreeMap::new(),
+                snapshot: snapshot.cloned(),
+                wait: true,
+                follow: false,
+                progress: true,
+            };
+            let mut events = client.submit(submit).await?;
+            let (job, reattached) = accepted(&mut events).await?;
+            let mut build = spec.build;
+            if reattached {
+                let earlier = client.job(&job, View::default(), Duration::ZERO).await?;
+                // Files of the project that are newer than a job that ran, or runs, on them as they are.
+                let is_in_place = snapshot.is_none();
+                if attach
+                    && is_in_place
+                    && source::changed_since(&self.task.directory, earlier.created_at.as_deref()).await
+                {
+                    attach = false;
+                    continue;
+                }
+                build = earlier.request_id.as_deref().and_then(BuildId::from_request_id);
+            }
+            self.submitted.add(&job);
+            return Ok(Stand { job, build, reattached, events });
+        }
+    }
+}
+
+/// The build that has these jobs and no others: this call's own, or the earlier one whose jobs they are.
+async fn build_of(client: &Client, stands: &[Stand]) -> Result<Option<BuildId>, ToolError> {
+    let Some(build) = stands.first().and_then(|stand| stand.build) else { return Ok(None) };
+    if stands.iter().any(|stand| stand.build != Some(build)) {
+        return Ok(None);
+    }
+    if stands.iter().all(|stand| !stand.reattached) {
+        return Ok(Some(build));
+    }
+    let known: BTreeSet<String> = jobs_of(client, build).await?.into_iter().collect();
+    let these = stands.iter().map(|stand| stand.job.clone()).collect();
+    Ok((known == these).then_some(build))
 }
 
 /// The first thing that is said to a submit: as which job it is on disk.
