@@ -277,8 +277,15 @@ impl Listening {
     }
 
     /// The same, and does not wait for the answer.
-    pub fn begin_modern(&self, path: &str, method: &str, params: Value) -> TcpStream {
-        let (body, all) = modern_request(method, params);
+    pub fn begin_modern(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        method: &str,
+        params: Value,
+    ) -> TcpStream {
+        let (body, mut all) = modern_request(method, params);
+        all.extend(headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let all: Vec<(&str, &str)> =
             all.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         self.send("POST", path, &all, &body)

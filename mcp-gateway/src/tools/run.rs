@@ -6,7 +6,7 @@ use super::{ToolError, source};
 use crate::client::{Client, ClientError, JobEvent, JobEvents, new_job_id};
 use crate::pool::Pool;
 use crate::progress::Reporter;
-use crate::project::{self, Goal};
+use crate::project::{self, ChooseError, Goal};
 use crate::render::{self, Extras};
 use buildpool_protocol::client_link::{Progress, SubmitMessage, View};
 use buildpool_protocol::ids::BuildId;
@@ -42,6 +42,8 @@ pub(super) struct Task {
     pub(super) command: String,
     pub(super) directory: PathBuf,
     pub(super) reports: Vec<String>,
+    /// Of which one job runs at a time.
+    pub(super) concurrency_group: Option<String>,
     /// Why this command, where it was chosen.
     pub(super) chosen: Option<String>,
 }
@@ -54,17 +56,20 @@ impl Task {
         command: Option<String>,
         goal: Goal<'_>,
     ) -> Result<Self, ToolError> {
+        let configuration = call.project.configuration_of(&options.directory);
+        let group = configuration.concurrency_group().map_err(ChooseError::Configuration)?;
+        let concurrency_group = group.map(str::to_owned);
         if let Some(command) = command {
             let directory = options.directory.clone();
-            return Ok(Self { command, directory, reports: Vec::new(), chosen: None });
+            return Ok(Self { command, directory, reports: Vec::new(), concurrency_group, chosen: None });
         }
-        let configuration = call.project.configuration_of(&options.directory);
         let chosen = project::choose(&configuration, &options.directory, goal)?;
         let why = format!("{}, because {}", chosen.command, chosen.because);
         Ok(Self {
             command: chosen.command,
             directory: chosen.directory,
             reports: chosen.reports,
+            concurrency_group,
             chosen: Some(render::reason(&why)),
         })
     }
@@ -334,6 +339,7 @@ impl Start {
             options.env.clone()
         };
         spec.selectors.clone_from(&options.selectors);
+        spec.concurrency_group.clone_from(&task.concurrency_group);
         spec.timeout = Some(options.timeout);
         spec.verbosity = options.verbosity;
         spec.template.clone_from(&options.template);

@@ -1,6 +1,6 @@
 //! Who may ask over HTTP, and for what.
 
-use buildpool_tests::mcp::{LEGACY, Listening, Reply};
+use buildpool_tests::mcp::{LEGACY, Listening, Reply, meta};
 use buildpool_tests::{Place, Pool, PoolBuilder, wait_until};
 use serde_json::{Value, json};
 
@@ -143,6 +143,45 @@ fn what_a_web_page_elsewhere_could_send_is_refused() {
     {
         assert_eq!(status("POST", &[header]), 200, "{header:?}");
     }
+    // Before anybody is asked for a token: not even where one could be got is said.
+    let pool = Pool::start(0);
+    let guarded = Listening::start(&mut pool.command(&[
+        "mcp",
+        "--http",
+        "127.0.0.1:0",
+        "--http-origin",
+        "https://app.example",
+    ]));
+    for method in ["POST", "GET", "DELETE", "OPTIONS", "PUT"] {
+        for path in ["/mcp", "/.well-known/oauth-protected-resource/mcp", "/elsewhere"] {
+            for header in
+                [("origin", "https://evil.example"), ("host", "evil.example"), ("host", "a@localhost")]
+            {
+                let reply = guarded.http(method, path, &[header], "");
+                assert_eq!(reply.status, 403, "{method} {path} {header:?}: {reply:?}");
+                assert!(!format!("{reply:?}").contains("http://evil"), "{reply:?}");
+            }
+        }
+    }
+    // A page that was named is let through by its browser as well, and can read why it is refused.
+    let page = ("origin", "https://app.example");
+    let question = [
+        page,
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "authorization,content-type,mcp-protocol-version"),
+    ];
+    let told = guarded.http("OPTIONS", "/mcp", &question, "");
+    assert_eq!(told.status, 204, "{told:?}");
+    assert_eq!(told.header("access-control-allow-origin"), Some("https://app.example"));
+    assert!(told.header("access-control-allow-methods").unwrap().contains("POST"));
+    assert!(told.header("access-control-allow-headers").unwrap().contains("mcp-protocol-version"));
+    let refused = guarded.http("POST", "/mcp", &[page], &initialize());
+    assert_eq!(
+        (refused.status, refused.header("access-control-allow-origin")),
+        (401, Some("https://app.example"))
+    );
+    let local = guarded.http("POST", "/mcp", &[("origin", "http://localhost:5173")], &initialize());
+    assert_eq!((local.status, local.header("access-control-allow-origin")), (401, None), "{local:?}");
     let allowed =
         ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none", "--http-origin", "https://app.example"];
     let more = [&allowed[..], &["--http-host", "pool.example"]].concat();
@@ -213,6 +252,16 @@ fn a_gateway_that_only_reads_offers_and_does_nothing_else() {
         assert!(error["message"].as_str().unwrap().contains("--read-only"), "{error}");
     }
     assert!(!place.file("ran").exists());
+    // A job is a task as well.
+    let job = place.buildpool(&["run", "--detach", "--", "sleep", "600"]).expect(0).out().trim().to_owned();
+    let tasks = meta("t", &json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}));
+    let ask =
+        |method: &str| gateway.modern("/mcp", &[], method, json!({"taskId": job, "_meta": tasks})).message();
+    let error = ask("tasks/cancel")["error"].clone();
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("--read-only")), "{error}");
+    assert_eq!(ask("tasks/get")["result"]["status"], "working");
+    assert_ne!(place.buildpool(&["job", &job, "--json"]).json()["state"], "done");
+    place.buildpool(&["cancel", &job]).expect(0);
 }
 
 #[test]
@@ -224,4 +273,50 @@ fn a_client_without_a_session_may_ask_any_of_several_gateways() {
     let ran = one.call("/mcp", "run_command", json!({"command": "echo here"}));
     let seen = two.call("/mcp", "get_job", json!({"job_id": ran["job_id"]}));
     assert_eq!((&seen["job_id"], &seen["verdict"]), (&ran["job_id"], &json!("passed")));
+}
+
+#[test]
+fn a_caller_has_so_many_calls_under_way_and_takes_none_from_others() {
+    let pool = Pool::start(0);
+    let waits = ["run", "--detach", "--no-snapshot", "--wait-for-worker", "1h", "--", "true"];
+    let job = pool.buildpool(&waits).expect(0).out().trim().to_owned();
+    let gateway = Listening::start(&mut pool.command(&["mcp", "--http", "127.0.0.1:0"]));
+    let bearer = |name: &str| format!("Bearer {}", token(&pool, "submit", name)["token"].as_str().unwrap());
+    let (one, other) = (bearer("one"), bearer("other"));
+    let wait = json!({"name": "get_job", "arguments": {"job_id": job, "wait_secs": 50}});
+    let begin = || gateway.begin_modern("/mcp", &[("authorization", &one)], "tools/call", wait.clone());
+    let connections: Vec<_> = (0..64).map(|_| begin()).collect();
+    let list = |bearer: &str| {
+        let call = json!({"name": "list_jobs", "arguments": {}});
+        gateway.modern("/mcp", &[("authorization", bearer)], "tools/call", call).message()["result"].clone()
+    };
+    wait_until("the caller has all its calls", || list(&one)["isError"] == true);
+    assert!(list(&one)["content"][0]["text"].as_str().unwrap().contains("as many calls are under way"));
+    assert_eq!(list(&other)["structuredContent"]["jobs"][0]["job_id"], job);
+    drop(connections);
+    wait_until("calls that are cut are over", || list(&one)["isError"] != true);
+}
+
+#[test]
+fn a_session_is_its_caller_s_own() {
+    let pool = Pool::start(0);
+    let gateway = Listening::start(&mut pool.command(&["mcp", "--http", "127.0.0.1:0"]));
+    let bearer = |name: &str| format!("Bearer {}", token(&pool, "submit", name)["token"].as_str().unwrap());
+    let (one, other) = (bearer("one"), bearer("other"));
+    let begun = gateway.http("POST", "/mcp", &[("authorization", &one)], &initialize());
+    let session = begun.header("mcp-session-id").unwrap().to_owned();
+    let ask = |bearer: &str, method: &str| {
+        let body = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}).to_string();
+        let headers = [
+            ("authorization", bearer),
+            ("mcp-session-id", session.as_str()),
+            ("mcp-protocol-version", LEGACY),
+        ];
+        gateway.http(method, "/mcp", &headers, if method == "POST" { &body } else { "" }).status
+    };
+    for method in ["POST", "GET", "DELETE"] {
+        assert_eq!(ask(&other, method), 404, "{method}");
+    }
+    assert_eq!(ask(&one, "POST"), 200);
+    assert!(ask(&one, "DELETE") < 300);
 }

@@ -45,6 +45,50 @@ fn a_client_that_cuts_early_gets_no_more_than_it_takes() {
 }
 
 #[test]
+fn each_line_of_a_log_is_reached_by_the_calls_that_the_answers_name() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let command = r#"i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo "L$i \"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\" x"; done"#;
+    let job = gateway.call("run_command", json!({"command": command}))["job_id"].clone();
+    let mut pages = |arguments: serde_json::Value| -> Vec<serde_json::Value> {
+        let mut arguments = arguments;
+        arguments["job_id"] = job.clone();
+        let mut pages: Vec<serde_json::Value> = Vec::new();
+        loop {
+            let page = gateway.result("get_job_logs", arguments);
+            let text = page["content"][0]["text"].as_str().unwrap().len();
+            let page = structured(page);
+            assert!(text <= 40_000 && page.to_string().len() <= 40_000 && page.get("cut_bytes").is_none());
+            let next = page["next"][0].as_str().map(str::to_owned);
+            if let (Some(cut), Some(next)) = (page["omitted"][0]["get"].as_str(), &next) {
+                assert_eq!(cut, next);
+            }
+            pages.push(page);
+            assert!(pages.len() < 100, "it goes on and on");
+            let Some(next) = next else { return pages };
+            arguments = serde_json::from_str(next.strip_prefix("get_job_logs ").unwrap()).unwrap();
+        }
+    };
+    let numbers = |page: &serde_json::Value| -> Vec<u32> {
+        let lines = page["stdout"].as_str().unwrap().lines();
+        lines.map(|line| line[1..].split(' ').next().unwrap().parse().unwrap()).collect()
+    };
+    let all = |pages: &[serde_json::Value]| pages.iter().flat_map(numbers).collect::<Vec<u32>>();
+    let whole = || (1..=4_000).collect::<Vec<u32>>();
+    assert_eq!(all(&pages(json!({"offset": 0}))), whole());
+    assert_eq!(all(&pages(json!({"offset": 1000, "limit": 2000}))), (1_001..=4_000).collect::<Vec<u32>>());
+    let tail = pages(json!({}));
+    assert!(numbers(&tail[0]).ends_with(&[3_999, 4_000]), "{tail:?}");
+    assert_eq!(all(&tail[1..]), whole());
+    let found = pages(json!({"grep": "L\\d*0 "}));
+    assert_eq!(all(&found), (1..=400).map(|n| n * 10).collect::<Vec<u32>>());
+    let few = pages(json!({"grep": "L\\d*0 ", "offset": 995, "limit": 5}));
+    assert_eq!(numbers(&few[0]), [1_000, 1_010, 1_020, 1_030, 1_040]);
+    let last = pages(json!({"grep": "L\\d*0 ", "tail": 2}));
+    assert_eq!(numbers(&last[0]), [3_990, 4_000]);
+}
+
+#[test]
 fn what_a_job_writes_can_not_pass_for_the_gateway_s_word() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");

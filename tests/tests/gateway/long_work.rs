@@ -62,6 +62,84 @@ fn who_waits_no_longer_gets_the_job_and_what_to_call() {
 }
 
 #[test]
+fn a_call_that_differs_is_no_earlier_one() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let command = format!("{}; echo A=$A; touch out.txt", until(&place, "go"));
+    let with = |more: Value| {
+        let mut arguments = json!({"command": command, "verbosity": "full"});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        arguments
+    };
+    let calls = [
+        json!({"env": {"A": "1"}}),
+        json!({"env": {"A": "2"}}),
+        json!({"env": {"A": "1"}, "timeout_secs": 3599}),
+        json!({"env": {"A": "1"}, "artifacts": ["out.txt"]}),
+    ];
+    let mut jobs = Vec::new();
+    for more in &calls {
+        let mut first = with(more.clone());
+        first["wait_secs"] = json!(0);
+        let started = gateway.call("run_command", first.clone());
+        assert_eq!(started["reattached"], Value::Null, "{started}");
+        let again = gateway.call("run_command", first);
+        assert_eq!((&again["job_id"], &again["reattached"]), (&started["job_id"], &json!(true)), "{again}");
+        jobs.push(started["job_id"].clone());
+    }
+    touch(&place, "go");
+    for (job, more) in jobs.iter().zip(&calls) {
+        let result = gateway.result("get_job", json!({"job_id": job, "wait_secs": 50, "verbosity": "full"}));
+        let answer = &result["structuredContent"];
+        let said = format!("A={}", more["env"]["A"].as_str().unwrap());
+        assert!(answer["stdout"].as_str().is_some_and(|text| text.trim() == said), "{said}: {answer}");
+        assert_eq!(answer["artifacts"].is_array(), more.get("artifacts").is_some(), "{answer}");
+    }
+}
+
+#[test]
+fn a_build_that_is_found_again_is_asked_for_by_its_own_name() {
+    let place = Place::new();
+    let mut gateway = Gateway::start(&mut place.command(["mcp"]));
+    let mut ask = |method: &str, mut params: Value, tasks: bool| {
+        let capabilities =
+            if tasks { json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}) } else { json!({}) };
+        params["_meta"] = meta("t", &capabilities);
+        let id = gateway.begin(method, params);
+        gateway.response(id)["result"].take()
+    };
+    let run = |command: &str, more: Value| {
+        let mut arguments = json!({"command": command, "on": [[], []], "wait_secs": 0});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"name": "run_command", "arguments": arguments})
+    };
+    let get = |build: &Value| json!({"name": "get_job", "arguments": {"job_id": build}});
+    for more in [json!({"on": [["os"], []]}), json!({"client_request_id": "r"})] {
+        let call = run(&until(&place, "go"), more.clone());
+        let first = structured(ask("tools/call", call.clone(), false));
+        let again = structured(ask("tools/call", call.clone(), false));
+        assert_eq!(
+            (&again["request_id"], &again["reattached"]),
+            (&first["request_id"], &json!(true)),
+            "{again}"
+        );
+        let task = ask("tools/call", call, true);
+        assert_eq!(task["taskId"], first["request_id"], "{task}");
+        let found = structured(ask("tools/call", get(&first["request_id"]), false));
+        assert_eq!(found["jobs"].as_array().map(Vec::len), Some(2), "{found}");
+        assert_eq!(ask("tasks/get", json!({"taskId": first["request_id"]}), true)["status"], "working");
+    }
+    // With jobs of several calls no build has just these: it is not named, its jobs are.
+    let mixed = run(&until(&place, "go"), json!({"on": [["os"], [], ["os", "arch"]]}));
+    for tasks in [false, true] {
+        let answer = structured(ask("tools/call", mixed.clone(), tasks));
+        assert_eq!((&answer["request_id"], &answer["reattached"]), (&Value::Null, &json!(true)), "{answer}");
+        assert!(answer["next"][0].as_str().unwrap().starts_with("get_job"), "{answer}");
+    }
+    touch(&place, "go");
+}
+
+#[test]
 fn a_request_id_used_for_another_command_says_which_one_ran() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
@@ -146,7 +224,7 @@ fn a_request_whose_connection_is_cut_leaves_its_job_running() {
     let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none"];
     let gateway = Listening::start(&mut place.command(arguments));
     let call = json!({"name": "run_command", "arguments": {"command": until(&place, "go")}});
-    let connection = gateway.begin_modern("/mcp", "tools/call", call);
+    let connection = gateway.begin_modern("/mcp", &[], "tools/call", call);
     let job = running(&place, "/go ");
     drop(connection);
     let again = gateway.call("/mcp", "run_command", json!({"command": until(&place, "go"), "wait_secs": 0}));
@@ -187,6 +265,67 @@ fn a_call_outlives_the_coordinator() {
 }
 
 #[test]
+fn a_pool_that_goes_away_keeps_no_call_beyond_its_time() {
+    let mut pool = Pool::start(1);
+    let mut gateway = Gateway::connect(&mut pool.command(&["mcp"]), "t");
+    let command = until(pool.place(), "go");
+    let id = gateway.begin_call("run_command", json!({"command": command, "wait_secs": 8}));
+    let job = running(pool.place(), "until");
+    pool.kill_coordinator();
+    // The pool would be waited for much longer; the job is told as it was heard of last.
+    let answer = structured(gateway.response(id)["result"].take());
+    assert_eq!((&answer["job_id"], &answer["verdict"]), (&json!(job), &Value::Null), "{answer}");
+    assert_ne!(answer["state"], "done", "{answer}");
+    assert!(answer["next"][0].as_str().unwrap().contains(&job), "{answer}");
+    touch(pool.place(), "go");
+}
+
+#[test]
+fn a_pool_that_says_nothing_is_not_waited_for_in_silence() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut place = Place::new();
+    place.set("BUILDPOOL_URL", format!("ws://{}", listener.local_addr().unwrap()));
+    place.set("BUILDPOOL_TOKEN", "bp_x_y");
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    for (tool, arguments) in
+        [("run_command", json!({"command": "true", "wait_secs": 1})), ("list_jobs", json!({}))]
+    {
+        let call = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": tool}});
+        let id = gateway.begin("tools/call", call);
+        let is_told = |heard: &Value| {
+            heard["params"]["progressToken"] == tool
+                && heard["params"]["message"].as_str().is_some_and(|text| text.contains("the pool"))
+        };
+        while !is_told(&gateway.notification()) {}
+        let result = gateway.response(id)["result"].take();
+        assert_eq!(result["isError"], true, "{result}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_job_hears_what_it_finds() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let command = format!("echo 'src/a.c:3:5: error: boom' >&2; {}; exit 1", until(&place, "go"));
+    let job = gateway.call("run_command", json!({"command": command, "wait_secs": 0, "verbosity": "full"}))["job_id"].clone();
+    let call = json!({
+        "name": "get_job",
+        "arguments": {"job_id": job, "wait_secs": 50},
+        "_meta": {"progressToken": 1},
+    });
+    let id = gateway.begin("tools/call", call);
+    let has_found = |heard: &Value| {
+        heard["params"]["message"].as_str().is_some_and(|message| message.contains("1 error so far"))
+    };
+    while !has_found(&gateway.notification()) {}
+    touch(&place, "go");
+    let answer = structured(gateway.response(id)["result"].take());
+    // As much as its submitter asked for.
+    assert!(answer["stderr"].as_str().is_some_and(|text| text.contains("boom")), "{answer}");
+    assert!(answer["usage"].is_object(), "{answer}");
+}
+
+#[test]
 fn a_task_is_the_job_and_outlives_the_gateway() {
     let place = Place::new();
     let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
@@ -195,7 +334,7 @@ fn a_task_is_the_job_and_outlives_the_gateway() {
         let id = gateway.begin(method, params);
         gateway.response(id)
     };
-    let run = |command: &str| json!({"name": "run_command", "arguments": {"command": command}});
+    let run = |command: &str| json!({"name": "run_command", "arguments": {"command": command, "verbosity": "full"}});
     let mut gateway = Gateway::start(&mut place.command(["mcp"]));
     let created =
         ask(&mut gateway, &tasks, "tools/call", run(&format!("{}; exit 4", until(&place, "go"))))["result"]
@@ -219,6 +358,7 @@ fn a_task_is_the_job_and_outlives_the_gateway() {
     });
     let answer = structured(done["result"].clone());
     assert_eq!((&answer["job_id"], &answer["exit_code"]), (&json!(id), &json!(4)));
+    assert!(answer["usage"].is_object(), "as much as the call asked for: {answer}");
     // Who does not take tasks gets none and may not ask for one.
     let without = ask(&mut gateway, &json!({}), "tasks/get", json!({"taskId": &id}));
     assert_eq!(without["error"]["code"], -32021, "{without}");
