@@ -182,8 +182,8 @@ fn what_is_shown_fits_however_it_is_escaped() {
             let shown = answer(&[(Stream::Stdout, text.as_str())], &query).stdout.unwrap();
             assert!(!shown.is_empty());
             let ends = |c: char| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}');
-            let behind_marks = shown.len() + 2 * shown.chars().filter(|c| ends(*c)).count();
             let plain: String = shown.chars().map(|c| if ends(c) { '\n' } else { c }).collect();
+            let behind_marks = plain.len() + 2 * plain.matches('\n').count();
             let escaped = serde_json::to_string(&plain).unwrap().len() - 2;
             assert!(behind_marks.max(escaped) <= 1_000, "{character:?}: {behind_marks}, {escaped}");
         }

@@ -173,10 +173,15 @@ fn cut(answer: &BuildAnswer, shown: &mut Shown, excess: usize) -> bool {
         *findings_left += take_end(&mut ranked.others, excess, |finding| finding.message.len());
         return true;
     }
-    let has_context = |f: &&mut Finding| !f.pre_context.is_empty() || !f.post_context.is_empty();
-    if let Some(finding) = ranked.tier_1.iter_mut().rev().find(has_context) {
-        finding.pre_context.clear();
-        finding.post_context.clear();
+    // The contexts of half of those that have one at a time, those of the last first.
+    let has_context =
+        |finding: &&mut Finding| !finding.pre_context.is_empty() || !finding.post_context.is_empty();
+    let with_context = ranked.tier_1.iter_mut().filter(has_context).count();
+    if with_context > 0 {
+        for finding in ranked.tier_1.iter_mut().filter(has_context).skip(with_context / 2) {
+            finding.pre_context.clear();
+            finding.post_context.clear();
+        }
         return true;
     }
     if ranked.tier_1.iter_mut().map(|finding| shorten(finding, 2 * SHORT_BYTES)).sum::<usize>() > 0 {
