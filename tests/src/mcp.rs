@@ -317,7 +317,7 @@ fn modern_request(method: &str, mut params: Value) -> (String, Vec<(String, Stri
         ("mcp-protocol-version".to_owned(), MODERN.to_owned()),
         ("mcp-method".to_owned(), method.to_owned()),
     ];
-    if let Some(name) = params["name"].as_str() {
+    if let Some(name) = params["name"].as_str().or(params["taskId"].as_str()) {
         headers.push(("mcp-name".to_owned(), name.to_owned()));
     }
     (json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string(), headers)
