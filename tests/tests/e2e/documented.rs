@@ -43,7 +43,7 @@ fn a_pool_is_upgraded_and_goes_back_under_a_running_job_by_the_guide_s_commands(
     let (program, build) = (program.to_str().unwrap(), buildpool_tests::binary());
     let names = [
         ("/usr/local/bin/buildpool", program),
-        ("chown -R buildpool:", "chown -R $(id -u):"),
+        ("chown -R buildpool:", "chown -R $(id -u):$(id -g)"),
         ("./new-buildpool", build.to_str().unwrap()),
         ("./old-buildpool", build.to_str().unwrap()),
     ];

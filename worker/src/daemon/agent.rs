@@ -166,7 +166,6 @@ impl Agent {
         self.attempts.values().map(Attempt::held).collect()
     }
 
-    /// Why it must take no job now, if something is wrong.
     pub(super) fn condition(&self) -> Condition {
         Condition {
             draining: self.is_draining,
