@@ -51,12 +51,15 @@ fn slots_and_resources_are_never_overbooked() {
     assert_eq!(granted(&scene.send(submit(1, "a", takes(2)))), [1]);
     assert_eq!(granted(&scene.send(submit(2, "a", takes(2)))), [0; 0]);
     assert_eq!(scene.reason(2), "the one worker that fits is short of a counted resource");
-    assert_eq!(granted(&scene.send(submit(3, "a", takes(1)))), [3]);
+    assert_eq!(granted(&scene.send(submit(3, "a", takes(1)))), [0; 0], "the free one is kept for the second");
     assert_eq!(granted(&scene.plain(4)), [4]);
-    assert_eq!(granted(&scene.plain(5)), [0; 0], "three slots");
+    assert_eq!(granted(&scene.plain(5)), [5]);
+    assert_eq!(granted(&scene.plain(6)), [0; 0], "three slots");
     let lease = scene.lease(1);
     assert_eq!(granted(&scene.pass_job(lease)), [2]);
     assert_eq!(granted(&scene.pass_job(lease)), [0; 0], "an end that is told twice frees once");
+    let lease = scene.lease(4);
+    assert_eq!(granted(&scene.pass_job(lease)), [3], "two units and one are three");
 }
 
 #[test]
