@@ -137,12 +137,7 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
             record.created_at_ms,
             attempt.map_or(now_ms, |attempt| attempt.granted_at_ms),
         ),
-        // Its worker has handed the command over and not heard yet that it runs.
-        state: if live.state == JobState::Running && started.is_none() {
-            JobState::Preparing
-        } else {
-            live.state
-        },
+        state: live.state,
         connected: live.connected,
         waiting: waiting(live),
         created_at: Some(rfc3339(record.created_at_ms)),
