@@ -291,8 +291,15 @@ fn a_caller_has_so_many_calls_under_way_and_takes_none_from_others() {
     };
     // Once a token is known, nobody has to be asked about it.
     assert_eq!(list(&one)["structuredContent"]["jobs"][0]["job_id"], job);
-    let connections: Vec<_> = (0..64).map(|_| begin()).collect();
-    wait_until("the caller has all its calls", || list(&one)["isError"] == true);
+    let mut connections: Vec<_> = (0..64).map(|_| begin()).collect();
+    // Some of them may have been sent away while the token was asked about anew.
+    wait_until("the caller has all its calls", || {
+        let has_all = list(&one)["isError"] == true;
+        if !has_all {
+            connections.push(begin());
+        }
+        has_all
+    });
     assert!(list(&one)["content"][0]["text"].as_str().unwrap().contains("as many calls are under way"));
     assert_eq!(list(&other)["structuredContent"]["jobs"][0]["job_id"], job);
     drop(connections);

@@ -226,12 +226,12 @@ impl Checkout {
         Files { git: cache.git(), place: self.place(cache), root: &self.root, excludes, disk }
     }
 
-    /// Gives files that a job has touched the permissions that git gives them.
+    /// Gives all files the permissions that git gives them. What git takes for touched would not do: a git that compares
+    /// whole seconds overlooks what a quick job did.
     fn set_modes(&self, cache: &ObjectCache, disk: Disk) -> Result<(), WorkspaceError> {
-        let arguments = ["diff-files", "-z", "--name-only", "--no-ext-diff", "--ignore-submodules=all"];
-        let touched = cache.git().run(&self.place(cache)).args(arguments).output()?;
+        let all = cache.git().run(&self.place(cache)).args(["ls-files", "-z"]).output()?;
         let root = reach::directory(&self.root, false).map_err(WorkspaceError::io("opening", &self.root))?;
-        for path in split_nul(&touched).map(|path| Path::new(OsStr::from_bytes(path))) {
+        for path in split_nul(&all).map(|path| Path::new(OsStr::from_bytes(path))) {
             reach::set_mode(&root, &self.root, path, |is_executable| disk.mode(is_executable))
                 .map_err(WorkspaceError::io("opening", self.root.join(path)))?;
         }
