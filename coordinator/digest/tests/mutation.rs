@@ -24,14 +24,6 @@ const UNNOTICED: &[(&str, &str)] = &[
         "apple.targets",
         "the compilers' rule says the same of it; it names the tool where `--explain` is asked",
     ),
-    (
-        "infra.limit",
-        "the signs of a machine's own faults say the same of it; it stands for texts that come alone",
-    ),
-    (
-        "infra.network",
-        "the signs of a machine's own faults say the same of it; it stands for texts that come alone",
-    ),
     ("maven.warning", "the general rule for `[WARNING]` says the same of it; it names the tool"),
     ("nix.error", "the compilers' rule for `error:` comes first; it stands for the form that Nix has"),
     ("sbt.error", "the general rule for `[error]` says the same of it; it names the tool"),

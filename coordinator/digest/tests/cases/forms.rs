@@ -637,15 +637,15 @@ pub(crate) const FORMS: &[Case] = &[
         tests: NO_TESTS,
     },
     Case {
-        tool: "java, no network",
-        log: "Caused by: java.net.SocketTimeoutException: Read timed out\n",
-        facts: &[("Read timed out", NOWHERE, 0)],
+        tool: "no network",
+        log: "Fetching the index\nNetwork is unreachable\n",
+        facts: &[("Network is unreachable", NOWHERE, 0)],
         tests: NO_TESTS,
     },
     Case {
-        tool: "docker, a limit",
-        log: "Error response from daemon: toomanyrequests: You have reached your pull rate limit.\n",
-        facts: &[("toomanyrequests", NOWHERE, 0)],
+        tool: "a limit of calls",
+        log: "Fetching releases\nAPI rate limit exceeded for 10.0.0.1\n",
+        facts: &[("API rate limit exceeded", NOWHERE, 0)],
         tests: NO_TESTS,
     },
     Case {
