@@ -1,6 +1,7 @@
 //! Fetching what a job made: verified, resumed after a cut, and never written outside of the directory that was named.
 
 use crate::client::{Client, ClientError, Transfer};
+use buildpool_objects::incoming::Received;
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, PumpError};
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::report::ArtifactEntry;
@@ -105,7 +106,7 @@ pub async fn fetch(
         let staging = directory.join(format!(".buildpool-incoming-{:.16}", entry.blake3));
         let received = receive(client, job, entry, &staging).await?;
         let io = |source| FetchError::Io { path: target.clone(), source };
-        fs::rename(&received, &target).map_err(io)?;
+        received.move_to(&target).map_err(io)?;
         // Stays when another fetch into the same directory is under way.
         let _still_in_use = fs::remove_dir(&staging);
     }
@@ -141,7 +142,7 @@ async fn receive(
     job: &str,
     entry: &ArtifactEntry,
     staging: &Path,
-) -> Result<PathBuf, FetchError> {
+) -> Result<Received, FetchError> {
     let mut pause = PAUSE;
     let mut tries = 1;
     loop {
@@ -162,7 +163,7 @@ async fn once(
     job: &str,
     entry: &ArtifactEntry,
     staging: &Path,
-) -> Result<PathBuf, FetchError> {
+) -> Result<Received, FetchError> {
     let channel = transfer.number();
     let request = Message::FetchArtifact { channel, job: job.to_owned(), path: entry.path.clone() };
     pump::Channel::say(transfer, request).await?;

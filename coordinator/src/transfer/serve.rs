@@ -123,8 +123,8 @@ async fn offer(
     let store = shared.transfers.clone();
     blocking(move || {
         let cache = store.cache(&manifest.project, manifest.tree.format())?;
-        let accepted = cache.accept(&pack, &manifest, base.as_ref());
-        if let Err(error) = std::fs::remove_file(&pack) {
+        let accepted = cache.accept(pack.path(), &manifest, base.as_ref());
+        if let Err(error) = pack.remove() {
             tracing::warn!(%error, "a pack that was taken in can't be removed");
         }
         accepted
@@ -168,7 +168,7 @@ async fn artifact_in(
     };
     shared.metrics.artifact_bytes.inc_by(length);
     let store = shared.transfers.clone();
-    let kept = tokio::task::spawn_blocking(move || store.keep_artifact(job, &blake3, &received)).await;
+    let kept = tokio::task::spawn_blocking(move || store.keep_artifact(job, &blake3, received)).await;
     match kept {
         Ok(Ok(())) => finish(channel).await,
         Ok(Err(error)) => {

@@ -2,7 +2,7 @@
 //! data directory.
 
 use buildpool_objects::cache::{ObjectCache, project_key};
-use buildpool_objects::incoming::{checksum, remove_stale};
+use buildpool_objects::incoming::{Received, checksum, remove_stale};
 use buildpool_objects::pack::PackFile;
 use buildpool_objects::{CacheError, Git, GitError, record};
 use buildpool_protocol::ids::JobId;
@@ -87,11 +87,11 @@ impl TransferStore {
     }
 
     /// Keeps an artifact that was received.
-    pub(crate) fn keep_artifact(&self, job: JobId, blake3: &Checksum, received: &Path) -> io::Result<()> {
+    pub(crate) fn keep_artifact(&self, job: JobId, blake3: &Checksum, received: Received) -> io::Result<()> {
         let target = self.artifact(job, blake3);
         let directory = target.parent().unwrap_or(&self.root);
         fs::create_dir_all(directory)?;
-        fs::rename(received, &target)?;
+        received.move_to(&target)?;
         fs::File::open(directory)?.sync_all()
     }
 

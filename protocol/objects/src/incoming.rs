@@ -6,8 +6,12 @@ use buildpool_protocol::transfer::Checksum;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+
+/// How often a file is opened that others take away meanwhile, or its directory.
+const OPENINGS_MAX: u32 = 16;
 
 /// Why a file does not come in.
 #[derive(Debug)]
@@ -103,16 +107,23 @@ impl Incoming {
             let path = path.clone();
             move |source| IncomingError::Io { what, path, source }
         };
-        fs::create_dir_all(directory).map_err(io("creating the directory of"))?;
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(io("opening"))?;
-        let file = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock)
-            .map_err(|(_, _)| IncomingError::Busy)?;
+        let mut tries = 0;
+        let file = loop {
+            let opened = fs::create_dir_all(directory).and_then(|()| lock_by_name(&path));
+            tries += 1;
+            match opened {
+                Ok(Some(file)) => break file,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(IncomingError::Busy),
+                // Whoever was done with the directory has removed it meanwhile.
+                Err(error)
+                    if tries < OPENINGS_MAX
+                        && matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
+                }
+                Err(error) => return Err(io("opening")(error)),
+                Ok(None) if tries < OPENINGS_MAX => {}
+                Ok(None) => return Err(IncomingError::Busy),
+            }
+        };
         let mut offset = file.metadata().map_err(io("measuring"))?.len();
         if offset > length {
             file.set_len(0).map_err(io("emptying"))?;
@@ -159,23 +170,66 @@ impl Incoming {
         Ok(true)
     }
 
-    /// Verifies what lies on the disk and gives its path. It is the caller's to move or remove.
+    /// Verifies what lies on the disk. Nobody else can open the file until what is given is dropped.
     ///
     /// # Errors
     /// [`IncomingError::Mismatch`], after which a new attempt begins at 0; [`IncomingError::Io`].
-    pub fn finish(self) -> Result<PathBuf, IncomingError> {
+    pub fn finish(self) -> Result<Received, IncomingError> {
         let io = |what| {
             let path = self.path.clone();
             move |source| IncomingError::Io { what, path, source }
         };
         self.file.sync_all().map_err(io("writing out"))?;
-        let (found, length) = checksum_of(&self.path).map_err(io("reading"))?;
+        (&*self.file).rewind().map_err(io("seeking in"))?;
+        let (found, length) = checksum_of_open(&self.file).map_err(io("reading"))?;
         if found != self.checksum || length != self.length {
             fs::remove_file(&self.path).map_err(io("removing"))?;
             return Err(IncomingError::Mismatch { expected: self.checksum, found });
         }
-        Ok(self.path)
+        Ok(Received { path: self.path, _lock: self.file })
     }
+}
+
+/// A file that has come, whole and verified. It is locked against whoever receives the same bytes until it is moved, removed or
+/// dropped; a dropped one lies there for the next who is sent it.
+#[derive(Debug)]
+pub struct Received {
+    path: PathBuf,
+    _lock: nix::fcntl::Flock<File>,
+}
+
+impl Received {
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves it to another name on the same disk, over what has that name.
+    ///
+    /// # Errors
+    /// The disk's; it stays where it was then.
+    pub fn move_to(self, target: &Path) -> io::Result<()> {
+        fs::rename(&self.path, target)
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+}
+
+/// Opens a file, makes it when there is none, and locks it. None when the file that it locked has lost its name meanwhile: a
+/// file is moved and removed under its lock only, so whoever waited for the lock with an open file may have an old one.
+fn lock_by_name(path: &Path) -> io::Result<Option<nix::fcntl::Flock<File>>> {
+    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+    let file = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock)
+        .map_err(|(_, errno)| io::Error::from(errno))?;
+    let (locked, named) = (file.metadata()?, fs::metadata(path));
+    let is_same = named.is_ok_and(|named| (named.dev(), named.ino()) == (locked.dev(), locked.ino()));
+    Ok(is_same.then_some(file))
 }
 
 /// BLAKE3 and length of a file.
@@ -201,24 +255,30 @@ pub fn checksum(hash: &blake3::Hash) -> Checksum {
     hash.to_hex().as_str().parse().expect("blake3 writes 64 lower-case hexadecimal digits")
 }
 
-/// Removes files in `directory` that nobody has written to for `age`: transfers that were never finished.
+/// Removes files in `directory` that nobody has written to for `age` and nobody is receiving: transfers that were never finished.
 pub fn remove_stale(directory: &Path, age: Duration, now: SystemTime) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
         let stale = modified.is_ok_and(|at| now.duration_since(at).is_ok_and(|idle| idle > age));
-        if stale {
+        if !stale {
+            continue;
+        }
+        let path = entry.path();
+        // Under its lock: who receives the rest of it just now would lose it.
+        if let Ok(Some(_locked)) = lock_by_name(&path) {
             // A file that is gone already is as good as removed.
-            fs::remove_file(entry.path()).ok();
+            fs::remove_file(&path).ok();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Incoming, IncomingError, checksum};
+    use super::{Incoming, IncomingError, checksum, remove_stale};
     use proptest::prelude::*;
     use std::fs;
+    use std::time::{Duration, SystemTime};
 
     #[test]
     fn a_transfer_that_is_cut_at_any_byte_goes_on_there() {
@@ -232,7 +292,7 @@ mod tests {
             let mut second = Incoming::open(directory.path(), &sum, 997, 1 << 20).unwrap();
             assert_eq!(second.offset(), cut as u64);
             assert!(second.write(cut as u64, &content[cut..]).unwrap() && second.is_full());
-            assert_eq!(fs::read(second.finish().unwrap()).unwrap(), content);
+            assert_eq!(fs::read(second.finish().unwrap().path()).unwrap(), content);
         }
     }
 
@@ -248,6 +308,52 @@ mod tests {
         incoming.write(0, b"wrong").unwrap();
         assert!(matches!(incoming.finish(), Err(IncomingError::Mismatch { .. })));
         assert_eq!(Incoming::open(directory.path(), &sum, 5, 100).unwrap().offset(), 0);
+    }
+
+    #[test]
+    fn a_file_stays_locked_until_it_has_another_name_so_that_each_receiver_gets_it_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let (content, sum) = (b"content".as_slice(), checksum(&blake3::hash(b"content")));
+        let receive = |by: usize| {
+            for round in 0..200 {
+                let mut incoming = loop {
+                    match Incoming::open(&directory.path().join("in"), &sum, 7, 100) {
+                        Err(IncomingError::Busy) => std::thread::yield_now(),
+                        opened => break opened.unwrap(),
+                    }
+                };
+                let from = incoming.offset();
+                incoming.write(from, &content[from as usize..]).unwrap();
+                let received = incoming.finish().unwrap();
+                let target = directory.path().join(format!("{by}-{round}"));
+                if round % 2 == 0 {
+                    received.move_to(&target).unwrap();
+                    assert_eq!(fs::read(target).unwrap(), content);
+                } else {
+                    assert_eq!(fs::read(received.path()).unwrap(), content);
+                    received.remove().unwrap();
+                }
+                // As who is done does; it fails when another one is at it.
+                fs::remove_dir(directory.path().join("in")).ok();
+            }
+        };
+        std::thread::scope(|scope| {
+            let receivers: Vec<_> = (0..3).map(|by| scope.spawn(move || receive(by))).collect();
+            receivers.into_iter().for_each(|receiver| receiver.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn what_is_received_just_now_is_not_stale_however_old_its_first_bytes_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let sum = checksum(&blake3::hash(b"content"));
+        let incoming = Incoming::open(directory.path(), &sum, 7, 100).unwrap();
+        let later = SystemTime::now() + Duration::from_secs(60);
+        remove_stale(directory.path(), Duration::from_secs(1), later);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        drop(incoming);
+        remove_stale(directory.path(), Duration::from_secs(1), later);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     proptest! {
@@ -269,7 +375,7 @@ mod tests {
             }
             let from = incoming.offset() as usize;
             incoming.write(from as u64, &content[from..]).unwrap();
-            prop_assert_eq!(fs::read(incoming.finish().unwrap()).unwrap(), content);
+            prop_assert_eq!(fs::read(incoming.finish().unwrap().path()).unwrap(), content);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! [`buildpool_protocol::transfer`].
 
 use crate::flow::{BeyondEnd, Sender};
-use crate::incoming::{Incoming, IncomingError};
+use crate::incoming::{Incoming, IncomingError, Received};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::transfer::{Checksum, Message};
 use bytes::Bytes;
@@ -140,7 +140,7 @@ pub struct Announced {
 }
 
 /// Receives a file that was announced, into `directory`; it is whole, verified and on the disk when this returns, and it is the
-/// caller's to say `done`.
+/// caller's to take it away and to say `done`.
 ///
 /// # Errors
 /// See [`PumpError`]. What has come stays for the next time.
@@ -148,7 +148,7 @@ pub async fn receive<C: Channel>(
     channel: &mut C,
     directory: PathBuf,
     announced: Announced,
-) -> Result<PathBuf, PumpError> {
+) -> Result<Received, PumpError> {
     let number = channel.number();
     let mut file = on_disk(move || {
         Incoming::open(&directory, &announced.blake3, announced.length, announced.limit)
@@ -250,7 +250,7 @@ pub async fn on_disk<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::{Announced, Channel, Event, Interrupted, PumpError, receive, send};
-    use crate::incoming::checksum;
+    use crate::incoming::{Received, checksum};
     use buildpool_protocol::limits::TRANSFER_FRAME_BYTES;
     use buildpool_protocol::transfer::{Checksum, Message};
     use bytes::Bytes;
@@ -293,7 +293,7 @@ mod tests {
         blake3: &Checksum,
         length: u64,
         cut_after: usize,
-    ) -> (Result<(), PumpError>, Result<std::path::PathBuf, PumpError>) {
+    ) -> (Result<(), PumpError>, Result<Received, PumpError>) {
         let (left, left_in) = mpsc::channel(64);
         let (right, right_in) = mpsc::channel(64);
         let mut sending = End { out: left, incoming: right_in, cut_after };
@@ -339,7 +339,7 @@ mod tests {
         let rest = content.len() - passed + 1;
         let (sent, received) = once(&path, &into, &sum, content.len() as u64, rest).await;
         sent.unwrap();
-        assert_eq!(fs::read(received.unwrap()).unwrap(), content);
+        assert_eq!(fs::read(received.unwrap().path()).unwrap(), content);
     }
 
     #[tokio::test]

@@ -76,6 +76,11 @@ pub async fn fetch(
             }
             Err(error) => patience.after(error).await?,
         }
+        // Another job may have fetched it meanwhile.
+        let (place, wanted) = (workspaces.clone(), lacking.clone());
+        if pump::on_disk(move || Ok(place.holds(&wanted))).await? {
+            return Ok(());
+        }
     }
 }
 
@@ -164,7 +169,8 @@ async fn fetch_once(
     let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };
     let pack = pump::receive(channel, directory, announced).await?;
     let taker = workspaces.clone();
-    let taken = pump::on_disk(move || Ok(taker.accept(&pack, &manifest, base.as_ref()))).await?;
+    // The pack stays locked until it is taken in and its file removed.
+    let taken = pump::on_disk(move || Ok(taker.accept(pack.path(), &manifest, base.as_ref()))).await?;
     taken.map_err(CarryError::Workspace)?;
     Ok(channel.say(Message::Done { channel: number }).await?)
 }

@@ -162,6 +162,12 @@ impl Workspaces {
         Ok(Some(Lacking { project: project.clone(), name, trees, known }))
     }
 
+    /// Whether what was lacking is here by now. A disk that doesn't say counts as no.
+    pub fn holds(&self, lacking: &Lacking) -> bool {
+        let cache = self.share().and_then(|_here| self.cache(&lacking.project, &lacking.name.tree));
+        cache.is_ok_and(|cache| cache.manifest(&lacking.name).is_some())
+    }
+
     /// Where the bytes of packs for this project are received.
     pub fn incoming(&self, project: &str) -> PathBuf {
         let directory = self.project(project).join("incoming");
