@@ -158,27 +158,12 @@ impl Doubtful {
         }
         self.open = Some(stream);
         let found = Found {
-            rule: "generic.word",
-            kind: Kind::Runtime,
-            severity: Severity::Error,
-            sure: SURE,
-            remark: false,
-            word: false,
-            bare: false,
             lines: vec![text.to_owned()],
-            head: 0,
-            join: None,
-            lines_cut: 0,
-            test: None,
-            location: None,
             stream: Some(stream),
-            report: None,
             from,
             to,
             order,
-            recurrence: 1,
-            pre: Vec::new(),
-            post: Vec::new(),
+            ..Found::new("generic.word", Kind::Runtime, Severity::Error, SURE)
         };
         if self.first.len() < FIRST_MAX {
             self.first.push(found);

@@ -52,6 +52,33 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// With nothing but what says what it is; it was seen once.
+    pub(crate) const fn new(rule: &'static str, kind: Kind, severity: Severity, sure: u8) -> Self {
+        Self {
+            rule,
+            kind,
+            severity,
+            sure,
+            remark: false,
+            word: false,
+            bare: false,
+            lines: Vec::new(),
+            head: 0,
+            join: None,
+            lines_cut: 0,
+            test: None,
+            location: None,
+            stream: None,
+            report: None,
+            from: 0,
+            to: 0,
+            order: 0,
+            recurrence: 1,
+            pre: Vec::new(),
+            post: Vec::new(),
+        }
+    }
+
     /// The message as one text.
     pub(crate) fn message(&self) -> String {
         let mut text = self.lines.join("\n");

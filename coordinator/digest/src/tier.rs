@@ -214,6 +214,9 @@ pub(crate) fn unranked_warnings(finds: &Finds, ranked: &[Ranked]) -> Vec<String>
         .collect()
 }
 
+/// How sure a report is, in percent.
+const REPORT_SURE: u8 = 97;
+
 /// Adds what report files say and the log does not.
 pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
     let told = told_by_log(finds, evidence);
@@ -221,27 +224,12 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
     let mut add = |rule, kind, severity, lines: Vec<String>, test, location, path: &str| {
         order += 1;
         finds.add(Found {
-            rule,
-            kind,
-            severity,
-            sure: 97,
-            remark: false,
-            word: false,
-            bare: false,
             lines,
-            head: 0,
-            join: None,
-            lines_cut: 0,
             test,
             location,
-            stream: None,
             report: Some(path.to_owned()),
-            from: 0,
-            to: 0,
             order,
-            recurrence: 1,
-            pre: Vec::new(),
-            post: Vec::new(),
+            ..Found::new(rule, kind, severity, REPORT_SURE)
         });
     };
     for (at, (report, case)) in failed_cases(evidence).enumerate() {

@@ -159,7 +159,7 @@ async fn write(
             Some(message) = bulk.recv() => message,
             Some(frame) = transfers.recv() => match frame {
                 Frame::Step(step) => Message::Text(frame::encode_control(&ToClient::Transfer(*step)).into()),
-                Frame::Bulk(bytes) => Message::Binary(bytes),
+                Frame::Bulk(bytes) => Message::Binary(*bytes),
             },
             else => break,
         };

@@ -149,7 +149,7 @@ impl Connection {
         match frame {
             Frame::Step(step) => self.send(&ToWorker::Transfer(*step)).await,
             Frame::Bulk(bytes) => matches!(
-                tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Binary(bytes))).await,
+                tokio::time::timeout(SILENCE_MAX, self.socket.send(Message::Binary(*bytes))).await,
                 Ok(Ok(()))
             ),
         }

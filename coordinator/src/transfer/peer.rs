@@ -19,11 +19,11 @@ const EVENTS_MAX: usize = TRANSFER_WINDOW_BYTES as usize / TRANSFER_FRAME_BYTES 
 /// What waits to be sent for all transfers of a connection; they wait when it is full.
 const OUT_MAX: usize = 4;
 
-/// Something to be sent. Small: each connection holds room for 32 of them at all times.
+/// Something to be sent. As small as can be: each connection holds room for 32 of them at all times.
 #[derive(Debug)]
 pub(crate) enum Frame {
     Step(Box<Message>),
-    Bulk(Bytes),
+    Bulk(Box<Bytes>),
 }
 
 pub(crate) type Out = mpsc::Receiver<Frame>;
@@ -132,7 +132,7 @@ impl pump::Channel for Channel {
         let mut frame = Vec::with_capacity(BINARY_HEADER_BYTES + bytes.len());
         frame.extend_from_slice(&header.encode());
         frame.extend_from_slice(bytes);
-        self.out.send(Frame::Bulk(frame.into())).await.map_err(|_| Interrupted)
+        self.out.send(Frame::Bulk(Box::new(frame.into()))).await.map_err(|_| Interrupted)
     }
 
     async fn next(&mut self) -> Result<Event, Interrupted> {

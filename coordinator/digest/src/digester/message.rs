@@ -93,27 +93,16 @@ impl Digester {
             .map(|line| shown(line))
             .collect();
         let found = Found {
-            rule: rule.name,
-            kind: problem.kind,
-            severity,
-            sure: problem.sure,
             remark,
             word: rule.acts.iter().any(|act| matches!(act, Act::Sign(Sign::Crash(said)) if said.is_word())),
             bare: problem.bare,
-            lines: Vec::new(),
             head,
-            join: None,
-            lines_cut: 0,
-            test: None,
-            location: None,
             stream: Some(stream),
-            report: None,
             from,
             to,
             order: self.order,
-            recurrence: 1,
             pre,
-            post: Vec::new(),
+            ..Found::new(rule.name, problem.kind, severity, problem.sure)
         };
         let bytes = draft.lines[0].len();
         let task = text[front.task.clone()].to_vec();
