@@ -3,9 +3,11 @@
 
 use crate::found::{Fnv, Found, normalised};
 use crate::rules::Kind;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 /// Lines that are kept from the beginning of a log.
 const FIRST_MAX: usize = 4;
@@ -109,10 +111,17 @@ const GOOD: &[&str] = &["ok ", "PASS", "Pass", "pass", "✓", "✔", "√", "[PA
 /// What is kept of such lines.
 #[derive(Debug, Default)]
 pub(crate) struct Doubtful {
-    first: Vec<Found>,
-    last: VecDeque<Found>,
+    first: Vec<Kept>,
+    last: VecDeque<Kept>,
     /// The stream of the message whose lines still come.
     open: Option<Stream>,
+}
+
+/// A line that is kept, and what it says without numbers.
+#[derive(Debug)]
+struct Kept {
+    key: u64,
+    found: Found,
 }
 
 impl Doubtful {
@@ -127,7 +136,7 @@ impl Doubtful {
         let text = looked.trim_end();
         let deep = |text: &str| text.len() - text.trim_start().len();
         if is_open
-            && let Some(found) = self.last.back_mut().or(self.first.last_mut())
+            && let Some(Kept { found, .. }) = self.last.back_mut().or(self.first.last_mut())
             && found.lines.len() < LINES_MAX
             && deep(&found.lines[0]) < deep(text)
         {
@@ -144,16 +153,11 @@ impl Doubtful {
     }
 
     fn add(&mut self, text: &str, stream: Stream, from: u64, to: u64, order: u64) {
-        let key = |text: &str| {
-            let mut hasher = Fnv::default();
-            hasher.text(&normalised(text));
-            hasher.0
-        };
-        let own = key(text);
-        if let Some(known) =
-            self.first.iter_mut().chain(&mut self.last).find(|found| key(&found.lines[0]) == own)
-        {
-            known.recurrence += 1;
+        let mut hasher = Fnv::default();
+        hasher.text(&normalised(text));
+        let key = hasher.0;
+        if let Some(known) = self.first.iter_mut().chain(&mut self.last).find(|kept| kept.key == key) {
+            known.found.recurrence += 1;
             return;
         }
         self.open = Some(stream);
@@ -166,20 +170,29 @@ impl Doubtful {
             ..Found::new("generic.word", Kind::Runtime, Severity::Error, SURE)
         };
         if self.first.len() < FIRST_MAX {
-            self.first.push(found);
+            self.first.push(Kept { key, found });
             return;
         }
         if self.last.len() == LAST_MAX {
             self.last.pop_front();
         }
-        self.last.push_back(found);
+        self.last.push_back(Kept { key, found });
     }
 
     /// The lines in order.
     pub(crate) fn into_found(self) -> impl Iterator<Item = Found> {
-        self.first.into_iter().chain(self.last)
+        self.first.into_iter().chain(self.last).map(|kept| kept.found)
     }
 }
+
+/// Finds every occurrence of every word.
+static SEARCHER: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(WORDS)
+        .expect("the words are few; a test uses them")
+});
 
 /// Whether a line says so outside of names, paths and counts of none.
 fn says_that_something_is_wrong(line: &str) -> bool {
@@ -187,12 +200,9 @@ fn says_that_something_is_wrong(line: &str) -> bool {
     if GOOD.iter().any(|good| text.starts_with(good)) {
         return false;
     }
-    let lower = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| {
-        lower.match_indices(word).any(|(at, _)| {
-            let (before, after) = (&lower[..at], &lower[at + word.len()..]);
-            stands_alone(text, at, before, after) && !is_none(before, after)
-        })
+    SEARCHER.find_overlapping_iter(text).any(|word| {
+        let (before, after) = (&text[..word.start()], &text[word.end()..]);
+        stands_alone(text, word.start(), before, after) && !is_none(before, after)
     })
 }
 
@@ -208,9 +218,10 @@ fn stands_alone(text: &str, at: usize, before: &str, after: &str) -> bool {
 
 /// `0 errors`, `no errors`, `errors: 0`.
 fn is_none(before: &str, after: &str) -> bool {
-    let word = before.trim_end().rsplit([' ', '(', ',', '\t']).next().unwrap_or_default();
-    let count = after.trim_start_matches([':', '=', ' ', '"', '\'', ')', 's']);
-    matches!(word, "0" | "no" | "without" | "zero" | "any" | "if" | "not")
+    let word =
+        before.trim_end().rsplit([' ', '(', ',', '\t']).next().unwrap_or_default().to_ascii_lowercase();
+    let count = after.trim_start_matches([':', '=', ' ', '"', '\'', ')', 's', 'S']);
+    matches!(word.as_str(), "0" | "no" | "without" | "zero" | "any" | "if" | "not")
         || count.starts_with('0') && !count[1..].starts_with(|c: char| c.is_alphanumeric() || c == '.')
 }
 

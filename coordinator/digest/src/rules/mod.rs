@@ -7,6 +7,7 @@ mod c;
 mod ci;
 mod generic;
 mod go;
+mod groups;
 mod javascript;
 mod jvm;
 mod languages;
@@ -20,8 +21,10 @@ mod runners;
 mod runtime;
 mod rust;
 mod set;
+mod shape;
 
-pub(crate) use set::{Asker, Groups, RuleSet};
+pub(crate) use groups::Groups;
+pub(crate) use set::{Asker, RuleSet};
 
 use crate::tally::{Counts, Family};
 use buildpool_protocol::report::Severity;

@@ -5,29 +5,25 @@
 //! one automaton looks for all these texts and wakes the others. They are apart because a rule that may begin with anything
 //! multiplies the states of all that are in an automaton with it.
 
+use super::groups::{Compiled, Groups};
 use super::literals::{required, shortest};
+use super::shape::{anywhere, begins_with_anything, narrow_before_wide, parsed, until_known};
 use super::{Rule, TABLES};
 use crate::doubtful;
 use crate::limits::AUTOMATON_BYTES_MAX;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
-use regex_automata::meta::Regex;
 use regex_automata::nfa::thompson;
-use regex_automata::util::captures::Captures;
 use regex_automata::util::pool::{Pool, PoolGuard};
 use regex_automata::{Anchored, Input, MatchKind};
-use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
-use std::borrow::Cow;
-use std::cell::OnceCell;
+use regex_syntax::hir::Hir;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 /// From this length on a text is rare, in bytes.
 const RARE_BYTES_MIN: usize = 4;
 /// A pattern that begins with so many bytes of text is soon given up.
 const SOON_BYTES_MIN: usize = 3;
-/// A class of no more bytes than this, as the digits and the blanks are, takes little of a line.
-const NARROW_BYTES_MAX: usize = 16;
 
 /// The rules and their automata.
 pub(crate) struct RuleSet {
@@ -37,12 +33,6 @@ pub(crate) struct RuleSet {
 }
 
 type CachePool = Pool<Caches, Box<dyn Fn() -> Caches + Send + Sync + UnwindSafe + RefUnwindSafe>>;
-
-/// A rule, and its pattern by itself to read its groups.
-struct Compiled {
-    rule: &'static Rule,
-    alone: OnceLock<Regex>,
-}
 
 /// Some of the rules as one automaton.
 struct Automaton {
@@ -98,11 +88,7 @@ impl RuleSet {
     }
 
     fn new() -> Self {
-        let rules: Vec<_> = TABLES
-            .iter()
-            .flat_map(|table| table.iter())
-            .map(|rule| Compiled { rule, alone: OnceLock::new() })
-            .collect();
+        let rules: Vec<_> = TABLES.iter().flat_map(|table| table.iter()).map(Compiled::new).collect();
         let (mut members, mut texts) = (Sort::ALL.map(|_| Vec::new()), Sort::ALL.map(|_| Vec::new()));
         for (index, Compiled { rule, .. }) in (0..).zip(&rules) {
             let pattern = parsed(rule.pattern);
@@ -144,18 +130,6 @@ impl RuleSet {
 impl std::fmt::Debug for RuleSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RuleSet").field("rules", &self.rules.len()).finish_non_exhaustive()
-    }
-}
-
-impl Compiled {
-    /// That the pattern matches is known already, so it gets no room for an automaton that would find out once more.
-    fn alone(&self) -> &Regex {
-        self.alone.get_or_init(|| {
-            Regex::builder()
-                .configure(Regex::config().hybrid(false).utf8_empty(false))
-                .build_from_hir(&until_read(&parsed(self.rule.pattern)))
-                .expect("the automaton that matched was built from the same pattern")
-        })
     }
 }
 
@@ -284,181 +258,6 @@ impl Automaton {
         {
             told(cache, state);
         }
-    }
-}
-
-pub(super) fn parsed(pattern: &str) -> Hir {
-    regex_syntax::ParserBuilder::new()
-        .unicode(false)
-        .utf8(false)
-        .build()
-        .parse(pattern)
-        .expect("the tables' patterns are valid; a test compiles each")
-}
-
-/// The shortest pattern that matches the same lines: once it is known that a line matches, its rest need not be read.
-fn until_known(pattern: &Hir) -> Hir {
-    match pattern.kind() {
-        HirKind::Empty | HirKind::Look(_) | HirKind::Literal(_) | HirKind::Class(_) => pattern.clone(),
-        HirKind::Capture(capture) => until_known(&capture.sub),
-        HirKind::Repetition(repetition) => {
-            Hir::repetition(Repetition { max: Some(repetition.min), ..repetition.clone() })
-        }
-        HirKind::Concat(parts) => {
-            let mut parts = without_rest(parts);
-            while let Some((last, before)) = parts.split_last() {
-                let last = until_known(last);
-                if *last.kind() != HirKind::Empty {
-                    return Hir::concat([before, &[last]].concat());
-                }
-                parts = without_rest(before);
-            }
-            Hir::empty()
-        }
-        HirKind::Alternation(parts) => {
-            let parts: Vec<_> = parts.iter().map(until_known).collect();
-            let known = parts.iter().any(|part| *part.kind() == HirKind::Empty);
-            if known { Hir::empty() } else { Hir::alternation(parts) }
-        }
-    }
-}
-
-/// The pattern up to the last text that a rule reads. A message is read by none.
-fn until_read(pattern: &Hir) -> Hir {
-    match pattern.kind() {
-        HirKind::Concat(parts) => Hir::concat(without_rest(parts).to_vec()),
-        _ => pattern.clone(),
-    }
-}
-
-/// The parts before those that match any rest of a line.
-fn without_rest(parts: &[Hir]) -> &[Hir] {
-    let mut kept = parts.strip_suffix(&[Hir::look(Look::End)]).unwrap_or(parts);
-    let whole = kept.len();
-    while let Some((last, before)) = kept.split_last()
-        && is_any_rest(last)
-    {
-        kept = before;
-    }
-    if kept.len() == whole { parts } else { kept }
-}
-
-/// Whether it matches whatever a line may contain.
-fn is_any_rest(part: &Hir) -> bool {
-    match part.kind() {
-        HirKind::Capture(capture) => is_any_rest(&capture.sub),
-        HirKind::Repetition(Repetition { min: 0, max: None, sub, .. }) => {
-            matches!(sub.kind(), HirKind::Class(Class::Bytes(class)) if {
-                let mut others = class.clone();
-                others.negate();
-                others.ranges().iter().all(|range| (range.start(), range.end()) == (b'\n', b'\n'))
-            })
-        }
-        _ => false,
-    }
-}
-
-/// Whether any text may come first.
-fn begins_with_anything(pattern: &Hir) -> bool {
-    match pattern.kind() {
-        HirKind::Capture(capture) => begins_with_anything(&capture.sub),
-        HirKind::Repetition(repetition) => is_any_rest(pattern) || begins_with_anything(&repetition.sub),
-        HirKind::Alternation(parts) => parts.iter().any(begins_with_anything),
-        HirKind::Concat(parts) => parts
-            .iter()
-            .find(|part| !matches!(part.kind(), HirKind::Look(_)))
-            .is_some_and(begins_with_anything),
-        _ => false,
-    }
-}
-
-/// How a pattern begins, in the fewest bytes that a way through it takes.
-struct Beginning {
-    /// Bytes that only few texts have, before a part that takes anything of any length; none if there is no such part.
-    wide_after: Option<usize>,
-    /// Bytes that only few texts have, in all of it.
-    narrow: usize,
-}
-
-fn narrow_before_wide(pattern: &Hir) -> Beginning {
-    let narrow = |narrow| Beginning { wide_after: None, narrow };
-    match pattern.kind() {
-        HirKind::Empty | HirKind::Look(_) => narrow(0),
-        HirKind::Literal(literal) => narrow(literal.0.len()),
-        HirKind::Class(class) => narrow(usize::from(!is_wide(class))),
-        HirKind::Capture(capture) => narrow_before_wide(&capture.sub),
-        HirKind::Repetition(Repetition { min, max, sub, .. }) => match sub.kind() {
-            HirKind::Class(class) if max.is_none() && is_wide(class) => {
-                Beginning { wide_after: Some(0), narrow: 0 }
-            }
-            _ => {
-                let Beginning { wide_after, narrow } = narrow_before_wide(sub);
-                Beginning { wide_after, narrow: narrow * *min as usize }
-            }
-        },
-        HirKind::Concat(parts) => parts.iter().fold(narrow(0), |before, part| {
-            let part = narrow_before_wide(part);
-            let wide_after = part.wide_after.map(|after| before.narrow + after);
-            Beginning {
-                wide_after: before.wide_after.into_iter().chain(wide_after).min(),
-                narrow: before.narrow + part.narrow,
-            }
-        }),
-        HirKind::Alternation(parts) => {
-            let parts: Vec<_> = parts.iter().map(narrow_before_wide).collect();
-            Beginning {
-                wide_after: parts.iter().filter_map(|part| part.wide_after).min(),
-                narrow: parts.iter().map(|part| part.narrow).min().unwrap_or(0),
-            }
-        }
-    }
-}
-
-/// Whether most texts are made of such bytes.
-fn is_wide(class: &Class) -> bool {
-    let Class::Bytes(class) = class else { return true };
-    class.ranges().iter().map(regex_syntax::hir::ClassBytesRange::len).sum::<usize>() > NARROW_BYTES_MAX
-}
-
-/// One of the texts, after anything.
-fn anywhere(texts: Vec<Vec<u8>>) -> Hir {
-    let anything = Hir::repetition(Repetition {
-        min: 0,
-        max: None,
-        greedy: false,
-        sub: Box::new(Hir::dot(regex_syntax::hir::Dot::AnyByte)),
-    });
-    let texts = texts.into_iter().map(Hir::literal).collect();
-    Hir::concat(vec![anything, Hir::alternation(texts)])
-}
-
-/// The named groups of a match. They are read when the first is asked for, since most matches are not asked. What a rule
-/// calls `m`, the message, only says in the tables what the rest of the line is.
-pub(crate) struct Groups<'a> {
-    line: &'a [u8],
-    rule: &'a Compiled,
-    captures: OnceCell<Captures>,
-}
-
-impl<'a> Groups<'a> {
-    const fn new(line: &'a [u8], rule: &'a Compiled) -> Self {
-        Self { line, rule, captures: OnceCell::new() }
-    }
-
-    /// A group as text.
-    pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        let captures = self.captures.get_or_init(|| {
-            let regex = self.rule.alone();
-            let mut captures = regex.create_captures();
-            regex.captures(Input::new(self.line).anchored(Anchored::Yes), &mut captures);
-            captures
-        });
-        captures.get_group_by_name(name).map(|span| String::from_utf8_lossy(&self.line[span.range()]))
-    }
-
-    /// A group as a number; 0 if it took no part.
-    pub(crate) fn number(&self, name: &str) -> u64 {
-        self.text(name).and_then(|text| text.replace([',', '.'], "").parse().ok()).unwrap_or(0)
     }
 }
 

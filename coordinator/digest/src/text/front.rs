@@ -203,7 +203,8 @@ const fn is_name_byte(byte: u8) -> bool {
 }
 
 fn is_task(name: &[u8]) -> bool {
-    TASKS.iter().any(|task| {
+    let Some(first) = name.first() else { return false };
+    TASKS.iter().filter(|task| task.as_bytes()[0] == *first).any(|task| {
         name.strip_prefix(task.as_bytes()).is_some_and(|rest| {
             rest.is_empty()
                 || matches!(rest[0], b':' | b'-' | b'_')
