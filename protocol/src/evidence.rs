@@ -25,6 +25,9 @@ pub struct Evidence {
     /// Reports that were named and could not be read, and why; other remarks.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The first report that was named and could not be read, and why: what it says against a good end is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
 }
 
 /// The counts and the remarkable cases of one report, each test once with its last result.
@@ -61,6 +64,9 @@ pub struct TestReport {
     /// not to be added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<String>,
+    /// Why it does not tell of all that it should: it breaks off, or counts failures that it does not list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
 }
 
 /// A test in a report.

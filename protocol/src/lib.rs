@@ -10,6 +10,7 @@ pub mod evidence;
 pub mod frame;
 mod glob;
 pub mod ids;
+pub mod infrastructure;
 pub mod limits;
 pub mod outcome;
 pub mod output;

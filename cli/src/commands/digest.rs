@@ -4,8 +4,6 @@ use crate::arguments::DigestArguments;
 use crate::failure::{Failure, REFUSED, USAGE};
 use crate::terminal;
 use buildpool_digest::{Digester, Facts, Options};
-use buildpool_evidence::EvidenceError;
-use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
@@ -19,7 +17,8 @@ const READ_BYTES: usize = 256 << 10;
 
 pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
     let ending = ending(arguments)?;
-    let evidence = evidence(arguments)?;
+    let evidence =
+        buildpool_evidence::read_reports(&arguments.reports).map_err(|error| Failure::of(REFUSED, &error))?;
     let roots =
         std::env::current_dir().ok().and_then(|directory| directory.into_os_string().into_string().ok());
     let template =
@@ -76,28 +75,6 @@ fn ending(arguments: &DigestArguments) -> Result<Option<Ending>, Failure> {
 
 fn died_of(signal: Signal) -> Ending {
     Ending::Signaled { signal: signal as i32, name: signal.as_str().to_owned(), core_dump: false }
-}
-
-fn evidence(arguments: &DigestArguments) -> Result<Evidence, Failure> {
-    let mut all = Evidence::default();
-    for path in &arguments.reports {
-        let read = match buildpool_evidence::read_report(path) {
-            Ok(read) => read.evidence,
-            // The log says what it says all the same, and the answer says what else there is.
-            Err(error @ EvidenceError::NeedsXcode { .. }) => {
-                all.notes.push(error.to_string());
-                continue;
-            }
-            Err(error) => return Err(Failure::of(REFUSED, &error)),
-        };
-        all.crash_reports.extend(read.crash_reports);
-        all.test_reports.extend(read.test_reports);
-        all.issues.extend(read.issues);
-        all.notes.extend(read.notes);
-        all.memory = all.memory.or(read.memory);
-        all.crash_report_absence = all.crash_report_absence.or(read.crash_report_absence);
-    }
-    Ok(all)
 }
 
 /// The result as JSON, less what only a pool knows.

@@ -15,8 +15,8 @@ use crate::tier::{self, Ranked};
 use crate::verdict::{self, Case, Ruling};
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, ProcessState};
 use buildpool_protocol::report::{
-    Cause, CrashIndicators, CrashReport, EvidenceRange, Finding, GapEntry, Severity, Survivor, TestCounts,
-    Verdict,
+    Cause, CrashIndicators, CrashReport, EvidenceRange, Finding, GapEntry, KnownFrom, Severity, Survivor,
+    TestCounts, Verdict,
 };
 
 /// Everything about an attempt that does not depend on how much of it is shown, and the bounded text to show.
@@ -144,6 +144,8 @@ impl Digest {
         let claims =
             Claims::new(&signs, &ruling, tests_note.as_ref(), tally.counts().as_ref(), &facts.evidence);
         let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);
+        let no_tests = case.no_tests.as_ref().map(|(source, _)| source.as_str());
+        let notes = reports::notes(&tally, tests_note.as_ref(), facts, verdict, no_tests);
         let state_word = verdict.name();
         let findings = ranked.iter().map(|ranked| finding(ranked, &options.job, state_word)).collect();
         let process_state = facts.ending.as_ref().map(ProcessState::from).unwrap_or_default();
@@ -160,14 +162,14 @@ impl Digest {
             crash_reports: facts.evidence.crash_reports.clone(),
             crash_report_absence: facts.evidence.crash_report_absence.clone(),
             tests,
-            flaky_tests: tally.flaky(),
+            flaky_tests: reports::flaky(&tally, facts),
             findings,
             errors_total: finds.errors_total,
             warnings_total: finds.warnings_total,
             warnings,
             survivors: facts.survivors.clone(),
             gaps,
-            notes: reports::notes(&tally, tests_note.as_ref(), facts),
+            notes,
             explanation,
             claims,
             ranked,
@@ -240,6 +242,7 @@ struct OwnedCase {
     first_error: Option<String>,
     first_remark: Option<String>,
     error_in_report: bool,
+    no_tests: Option<(String, KnownFrom)>,
     report_problem: Option<(String, bool)>,
     build_errors: bool,
     test_errors: bool,
@@ -281,7 +284,7 @@ fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
             .memory
             .as_ref()
             .filter(|memory| memory.oom_killed)
-            .map(memory_words),
+            .map(reports::memory_words),
         success_is_last: success > failure && crashes.iter().all(|seen| success > seen.last),
         crashes,
         failures_are_past: parts.failures_are_past,
@@ -293,6 +296,7 @@ fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         first_error: first.map(|ranked| ranked.headline()),
         first_remark: parts.ranked.first().filter(is_remark).map(|ranked| ranked.headline()),
         error_in_report: first.is_some_and(|ranked| ranked.found.report.is_some()),
+        no_tests: reports::no_tests(parts.tally, parts.facts, signs),
         report_problem: parts
             .ranked
             .iter()
@@ -328,6 +332,8 @@ impl OwnedCase {
             first_error: self.first_error.clone(),
             first_remark: self.first_remark.as_deref(),
             error_in_report: self.error_in_report,
+            no_tests: self.no_tests.as_ref().map(|(source, from)| (source.as_str(), *from)),
+            unread: reports::unread(facts),
             report_problem: self.report_problem.as_ref().map(|(problem, _)| problem.as_str()),
             problem_is_machines: self.report_problem.as_ref().is_some_and(|(_, machines)| *machines),
             build_errors: self.build_errors,
@@ -336,16 +342,6 @@ impl OwnedCase {
             panics_are_tests: self.panics_are_tests,
             xcodebuild: self.xcodebuild,
         }
-    }
-}
-
-fn memory_words(memory: &buildpool_protocol::evidence::MemoryEvidence) -> String {
-    let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
-    match (memory.limit_bytes, memory.peak_bytes) {
-        (Some(limit), Some(peak)) => format!("limit {}, peak {}", mebibytes(limit), mebibytes(peak)),
-        (Some(limit), None) => format!("limit {}", mebibytes(limit)),
-        (None, Some(peak)) => format!("peak {}", mebibytes(peak)),
-        (None, None) => format!("known from {}", memory.source),
     }
 }
 
@@ -372,8 +368,9 @@ fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, rul
     let unexplained = ranked.iter().all(|ranked| ranked.found.severity > Severity::Error)
         && signs.failure.is_none()
         && signs.crashes.is_empty()
-        && facts.evidence.crash_reports.is_empty();
-    let unexplained = unexplained && ruling.rule != "code_remarks";
+        && facts.evidence.crash_reports.is_empty()
+        && !facts.evidence.memory.as_ref().is_some_and(|memory| memory.oom_killed);
+    let unexplained = unexplained && !matches!(ruling.rule, "code_remarks" | "code_no_tests");
     let bad = matches!(verdict, Verdict::Failed | Verdict::Crashed)
         && !matches!(facts.ending, Some(Ending::NotStarted(_)));
     bad && unexplained && ruling.line.is_none()

@@ -1,7 +1,9 @@
-//! Errors of compilers and linkers whose own words say that the machine failed them, not the code.
+//! Errors whose own words say that the machine failed them, not the code, and what to do about it.
 
 use crate::found::{Finds, Found};
 use crate::rules::Kind;
+use buildpool_protocol::infrastructure::advice;
+use std::collections::BTreeSet;
 
 /// Words of a system that could not give what was asked: a disk that is full or broken, memory that is used up.
 const WORDS: &[&str] = &[
@@ -29,15 +31,40 @@ const ECHOES: &[&str] = &[
 /// A rule this sure, in percent, that the machine failed lets what follows without a place count as its echo.
 const SURE_OF_MACHINE: u8 = 85;
 
-/// Makes such errors infrastructure's.
+/// Makes such errors infrastructure's, and says once what to do about each sort that is known.
 pub(crate) fn attribute(finds: &mut Finds) {
+    let mut advised = BTreeSet::new();
     for found in &mut finds.errors {
-        if found.kind == Kind::Build && tells_of_machine(found) {
+        if is_machines(found) {
             found.kind = Kind::Infrastructure;
             // What it is about may stand below what failed because of it.
-            found.head = found.lines.iter().position(|line| has_words(line)).unwrap_or(found.head);
+            let says = |line: &String| has_words(line) || advice(line).is_some();
+            found.head = found.lines.iter().position(says).unwrap_or(found.head);
+        }
+        if found.kind == Kind::Infrastructure
+            && let Some(advice) = found.lines.iter().find_map(|line| advice(line))
+            && advised.insert(advice)
+        {
+            found.lines.push(advice.to_owned());
         }
     }
+}
+
+fn is_machines(found: &Found) -> bool {
+    match found.kind {
+        Kind::Build => tells_of_machine(found) || found.location.is_none() && is_known(found),
+        // Where an exception was raised does not say whose fault it is; its own words do, which no trace indents.
+        Kind::Runtime => {
+            let own = |line: &&String| !line.starts_with([' ', '\t']);
+            found.lines.iter().filter(own).any(|line| advice(line).is_some())
+        }
+        _ => false,
+    }
+}
+
+/// Lines are looked at one by one: words of two of them are no sign.
+fn is_known(found: &Found) -> bool {
+    found.lines.iter().any(|line| advice(line).is_some())
 }
 
 /// A compiler that names a place says there what is wrong with the code, unless its message ends with the system's words.

@@ -1,11 +1,20 @@
 //! What report files and the log count, and where the two differ.
 
 use crate::facts::Facts;
+use crate::signs::Signs;
 use crate::tally::Tally;
+use crate::text::clip_chars;
 use crate::tier::last_name;
-use buildpool_protocol::evidence::TestReport;
-use buildpool_protocol::report::TestCounts;
+use buildpool_protocol::evidence::{MemoryEvidence, TestCase, TestReport, TestStatus};
+use buildpool_protocol::report::{KnownFrom, TestCounts, Verdict};
 use std::collections::BTreeSet;
+
+/// Formats of reports that a build without tests leaves as well.
+const OF_BUILDS_TOO: &[&str] = &["cargo_json", "xcresult"];
+/// Tests that a remark names.
+const NAMES_SHOWN: usize = 5;
+/// Longest words of a test in a remark, in characters.
+const SAID_CHARS_MAX: usize = 80;
 
 /// The counts that are believed: those of report files before those of the log. Also the name of the report.
 pub(crate) fn believed_tests(tally: &Tally, facts: &Facts) -> (Option<TestCounts>, Option<String>) {
@@ -32,10 +41,31 @@ pub(crate) fn believed_tests(tally: &Tally, facts: &Facts) -> (Option<TestCounts
     )
 }
 
-/// What the collector remarked, where report and log differ, and why there is no crash report.
-pub(crate) fn notes(tally: &Tally, believed: Option<&TestCounts>, facts: &Facts) -> Vec<String> {
-    let differing = believed.zip(tally.counts()).filter(|(report, log)| report.failed != log.failed);
-    let differing = differing.map(|(report, log)| {
+/// Where report and log differ, what else was counted, why there is no crash report, and what the collector remarked; what
+/// is good to know comes last.
+pub(crate) fn notes(
+    tally: &Tally,
+    believed: Option<&TestCounts>,
+    facts: &Facts,
+    verdict: Verdict,
+    no_tests: Option<&str>,
+) -> Vec<String> {
+    let evidence = &facts.evidence;
+    let no_tests = no_tests.map(|source| format!("no tests ran, by {source}"));
+    let first = [differing_note(tally, believed), no_tests, memory_note(facts, verdict)];
+    let last = [flaky_note(facts), skipped_note(facts)];
+    first
+        .into_iter()
+        .flatten()
+        .chain(evidence.crash_report_absence.clone())
+        .chain(evidence.notes.clone())
+        .chain(last.into_iter().flatten())
+        .collect()
+}
+
+fn differing_note(tally: &Tally, believed: Option<&TestCounts>) -> Option<String> {
+    let (report, log) = believed.zip(tally.counts())?;
+    (report.failed != log.failed || far_fewer(report, &log)).then(|| {
         format!(
             "the log counts {} of {} as failed ({}), and {} says {} of {}: the report is believed",
             log.failed,
@@ -45,9 +75,93 @@ pub(crate) fn notes(tally: &Tally, believed: Option<&TestCounts>, facts: &Facts)
             report.failed,
             tests(report.total)
         )
-    });
-    let evidence = &facts.evidence;
-    differing.into_iter().chain(evidence.crash_report_absence.clone()).chain(evidence.notes.clone()).collect()
+    })
+}
+
+/// A report of a part of the run: less than half of the log's tests, and at least ten fewer.
+const fn far_fewer(report: &TestCounts, log: &TestCounts) -> bool {
+    report.total.saturating_mul(2) < log.total && log.total - report.total >= 10
+}
+
+/// Tests that passed only after they failed.
+pub(crate) fn flaky(tally: &Tally, facts: &Facts) -> u64 {
+    tally.flaky().max(believed_reports(facts).map(|report| report.flaky).sum())
+}
+
+fn flaky_note(facts: &Facts) -> Option<String> {
+    let count = believed_reports(facts).map(|report| report.flaky).sum();
+    let cases = believed_reports(facts).flat_map(|report| &report.cases).filter(|case| case.flaky);
+    let named: Vec<String> = cases.take(NAMES_SHOWN).map(case_words).collect();
+    (count > 0).then(|| format!("{} passed only after failing{}", tests(count), list(&named, count)))
+}
+
+fn skipped_note(facts: &Facts) -> Option<String> {
+    let cases = believed_reports(facts).flat_map(|report| &report.cases);
+    let with_reason: Vec<&TestCase> =
+        cases.filter(|case| case.status == TestStatus::Skipped && !case.messages.is_empty()).collect();
+    let named: Vec<String> = with_reason.iter().take(NAMES_SHOWN).map(|case| case_words(case)).collect();
+    let count = with_reason.len() as u64;
+    (count > 0).then(|| format!("{} skipped with a reason{}", tests(count), list(&named, count)))
+}
+
+/// A test and the first line of what it said.
+fn case_words(case: &TestCase) -> String {
+    let said = case.messages.first().and_then(|message| message.lines().find(|line| !line.trim().is_empty()));
+    let said = said.map_or(String::new(), |line| format!(": {}", clip_chars(line.trim(), SAID_CHARS_MAX)));
+    let runs = if case.runs > 1 { format!(" in {} runs", case.runs) } else { String::new() };
+    format!("{}{runs}{said}", case.name)
+}
+
+/// Those of so many that are named.
+fn list(named: &[String], count: u64) -> String {
+    let more = count.saturating_sub(named.len() as u64);
+    match (named, more) {
+        ([], _) => String::new(),
+        (_, 0) => format!(": {}", named.join("; ")),
+        _ => format!(": {}; and {more} more", named.join("; ")),
+    }
+}
+
+/// Who says that no tests ran, in words.
+pub(crate) fn no_tests(tally: &Tally, facts: &Facts, signs: &Signs) -> Option<(String, KnownFrom)> {
+    if unfinished(tally, facts) > 0 {
+        return None;
+    }
+    if let (Some(counts), _) = believed_tests(tally, facts) {
+        return (counts.total == 0).then_some((counts.source, KnownFrom::Marker));
+    }
+    let mut reports = believed_reports(facts);
+    let empty = reports.find(|report| !OF_BUILDS_TOO.contains(&report.format.as_str()));
+    let empty = empty.map(|report| (report.path.clone(), KnownFrom::Report));
+    empty.or_else(|| Some((format!("the line `{}`", signs.no_tests.as_ref()?), KnownFrom::Marker)))
+}
+
+/// A child that was killed for memory, where the end does not speak of it.
+fn memory_note(facts: &Facts, verdict: Verdict) -> Option<String> {
+    let memory = facts.evidence.memory.as_ref().filter(|memory| memory.oom_killed)?;
+    let victim = memory.victim.as_deref().unwrap_or("a process of the job");
+    (verdict == Verdict::Passed).then(|| {
+        format!(
+            "the kernel ended {victim} for its memory ({}), although the command exited 0",
+            memory_words(memory)
+        )
+    })
+}
+
+pub(crate) fn memory_words(memory: &MemoryEvidence) -> String {
+    let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
+    match (memory.limit_bytes, memory.peak_bytes) {
+        (Some(limit), Some(peak)) => format!("limit {}, peak {}", mebibytes(limit), mebibytes(peak)),
+        (Some(limit), None) => format!("limit {}", mebibytes(limit)),
+        (None, Some(peak)) => format!("peak {}", mebibytes(peak)),
+        (None, None) => format!("known from {}", memory.source),
+    }
+}
+
+/// Why it is not known what a report says.
+pub(crate) fn unread(facts: &Facts) -> Option<&str> {
+    let cut = || believed_reports(facts).find_map(|report| report.cut.as_deref());
+    facts.evidence.unread.as_deref().or_else(cut)
 }
 
 fn tests(count: u64) -> String {

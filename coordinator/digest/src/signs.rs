@@ -29,6 +29,8 @@ pub(crate) struct Signs {
     pub(crate) claims: BTreeSet<String>,
     /// The last line that counted tests, where it counts no failure. Those before it speak of parts of the run.
     pub(crate) count_claim: Option<String>,
+    /// The first line in which a test runner said that it found no tests.
+    pub(crate) no_tests: Option<String>,
     /// The last line that counted failed tests, where the tool that ran them counted.
     pub(crate) failed_total: u64,
     /// Words of death before this line are of a program that has ended since.
@@ -65,6 +67,9 @@ impl Signs {
             }
             Sign::Tool(tool) => {
                 self.tools.insert(tool);
+            }
+            Sign::NoTests => {
+                self.no_tests.get_or_insert_with(|| line.trim().to_owned());
             }
             Sign::Crash(indicator) => {
                 if let Some(known) = self.crashes.iter_mut().find(|seen| seen.what == indicator) {

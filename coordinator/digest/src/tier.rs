@@ -240,6 +240,7 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
         if lines.is_empty() {
             lines.push(format!("{} failed", case.name));
         }
+        lines.extend(more_lines(case));
         let (test, location) = (Some(case.name.clone()), case.location.clone());
         add("report.test", Kind::Test, Severity::Error, lines, test, location, &report.path);
     }
@@ -274,6 +275,23 @@ fn message_lines(case: &TestCase) -> Vec<String> {
     case.messages.iter().flat_map(|message| message.lines().map(str::to_owned)).collect()
 }
 
+/// What a report tells of a failed test beside its messages.
+fn more_lines(case: &TestCase) -> Vec<String> {
+    let failed = case.arguments.iter().filter(|set| set.status == TestStatus::Failed);
+    let sets: Vec<&str> = failed.map(|set| set.arguments.as_str()).collect();
+    let mut lines = Vec::new();
+    if !sets.is_empty() {
+        lines.push(format!("failed with arguments: {}", sets.join("; ")));
+    }
+    if case.runs > 1 && case.arguments.is_empty() {
+        lines.push(format!("run {} times", case.runs));
+    }
+    if !case.attachments.is_empty() {
+        lines.push(format!("attached: {}", case.attachments.join(", ")));
+    }
+    lines
+}
+
 /// Which failed tests of the reports the log names as well, by their order; each finding of the log is one test's. What the log
 /// leaves out of them, message or place, is put in.
 fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
@@ -292,6 +310,7 @@ fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
         if !is_told && (found.bare || found.lines.len() == 1) {
             found.lines.extend(lines.into_iter().take(MESSAGE_LINES_MAX));
         }
+        found.lines.extend(more_lines(case));
         if found.location.is_none() {
             found.location.clone_from(&case.location);
         }

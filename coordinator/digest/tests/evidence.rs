@@ -1,7 +1,9 @@
 //! What files say, held against the log and the exit code.
 
 use buildpool_digest::{Digest, Digester, Facts, Options};
-use buildpool_protocol::evidence::{Evidence, ReportIssue, TestCase, TestReport, TestStatus};
+use buildpool_protocol::evidence::{
+    Evidence, MemoryEvidence, ReportIssue, TestArguments, TestCase, TestReport, TestStatus,
+};
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{CrashReport, KnownFrom, Location, Severity, Verdict};
@@ -120,6 +122,223 @@ fn failed_tests_of_one_name_are_each_told() {
         found.and_then(|finding| finding.location.clone()).map(|location| location.file)
     };
     assert_eq!(place("'q'").as_deref(), Some("tests.test_b.test_x.py"));
+}
+
+#[test]
+fn what_a_report_tells_beside_its_counts_is_in_the_answer() {
+    let case = |name: &str, status, message: &str| TestCase {
+        name: name.into(),
+        status,
+        messages: vec![message.into()],
+        runs: 2,
+        ..TestCase::default()
+    };
+    let report = TestReport {
+        flaky: 1,
+        skipped: 1,
+        cases: vec![
+            TestCase { flaky: true, ..case("S/again()", TestStatus::Passed, "was late") },
+            case("S/off()", TestStatus::Skipped, "no network"),
+        ],
+        ..junit("r.xcresult", 2, &[])
+    };
+    let found = digest("", Some(0), of(vec![report]));
+    assert_eq!((found.verdict, found.flaky_tests), (Verdict::Passed, 1));
+    assert_eq!(
+        found.notes,
+        [
+            "1 test passed only after failing: S/again() in 2 runs: was late",
+            "1 test skipped with a reason: S/off() in 2 runs: no network"
+        ]
+    );
+    let mut report = junit("r.xcresult", 0, &[("S/bad()", "Expectation failed")]);
+    report.cases[0].attachments = vec!["screen.png".into()];
+    report.cases[0].arguments = vec![TestArguments {
+        arguments: "n: 7".into(),
+        status: TestStatus::Failed,
+        ..TestArguments::default()
+    }];
+    let found = digest("", Some(65), of(vec![report]));
+    let told = &found.findings[0].message;
+    assert_eq!(told, "Expectation failed\nfailed with arguments: n: 7\nattached: screen.png");
+}
+
+#[test]
+fn that_no_tests_ran_is_said() {
+    let told = |log: &str, code, evidence| {
+        let found = digest(log, Some(code), evidence);
+        let known_from = found.cause.as_ref().map(|cause| cause.known_from);
+        (found.explanation.rule, known_from, found.silent_failure, found.notes.join("|"))
+    };
+    let executed =
+        "Executed 0 tests, with 0 failures (0 unexpected) in 0.000 (0.001) seconds\n** TEST SUCCEEDED **\n";
+    let note = |by: &str| format!("no tests ran, by {by}");
+    assert_eq!(told(executed, 0, of(vec![])), ("zero", None, false, note("XCTest output")));
+    let empty = || of(vec![junit("j.xml", 0, &[])]);
+    assert_eq!(told("", 0, empty()), ("zero", None, false, note("j.xml")));
+    assert_eq!(told("", 5, empty()), ("code_no_tests", Some(KnownFrom::Report), false, note("j.xml")));
+    let pytest = "collected 0 items\n\n============================ no tests ran in 0.01s ============================\n";
+    assert_eq!(
+        told(pytest, 5, of(vec![])),
+        ("code_no_tests", Some(KnownFrom::Marker), false, note("pytest output"))
+    );
+    for line in [
+        "No tests found, exiting with code 1",
+        "No test files found, exiting with code 1",
+        "[INFO] No tests to run.",
+        "No tests were found!!!",
+        "NO TESTS RAN",
+        "No test matches the given testcase filter `A` in a.dll",
+    ] {
+        let (rule, _, silent, notes) = told(line, 1, of(vec![]));
+        assert_eq!((rule, silent, notes), ("code_no_tests", false, note(&format!("the line `{line}`"))));
+        assert_eq!(told(line, 0, of(vec![])).0, "zero");
+        // Another program had some.
+        let more = format!("{line}\n=== 3 passed in 0.1s ===\n");
+        assert_eq!(told(&more, 0, of(vec![])).3, "");
+    }
+    // A build leaves a result bundle without tests, and an error explains more than that there were none.
+    let bundle = TestReport { format: "xcresult".into(), ..junit("r.xcresult", 0, &[]) };
+    assert_eq!(told("** BUILD SUCCEEDED **\n", 0, of(vec![bundle])).3, "");
+    assert_eq!(told("a.c:3:1: error: expected ';'\n", 1, empty()).0, "code_error");
+}
+
+#[test]
+fn a_child_that_was_killed_for_memory_is_told_of_after_a_good_end() {
+    let memory =
+        MemoryEvidence { oom_killed: true, limit_bytes: Some(64 << 20), ..MemoryEvidence::default() };
+    let killed = || Evidence { memory: Some(memory.clone()), ..Evidence::default() };
+    let found = digest("", Some(0), killed());
+    assert_eq!((found.verdict, found.crash_type), (Verdict::Inconclusive, CrashType::OutOfMemory));
+    assert!(found.silent_failure && found.notes.is_empty(), "{:?}", found.notes);
+    let cause = found.cause.expect("there is a cause");
+    assert!(cause.text.contains("limit 64 MiB"), "{}", cause.text);
+    // A tool that was there to the end knows better.
+    let found = digest("** TEST SUCCEEDED **\n", Some(0), killed());
+    assert_eq!((found.verdict, found.crash_type), (Verdict::Passed, CrashType::None));
+    assert!(found.notes[0].contains("limit 64 MiB"), "{:?}", found.notes);
+    let found = digest("", Some(1), killed());
+    assert_eq!((found.crash_type, found.silent_failure), (CrashType::OutOfMemory, false));
+}
+
+#[test]
+fn what_a_report_says_that_cannot_be_read_is_not_known() {
+    let verdict = |log: &str, code, evidence| {
+        let found = digest(log, code, evidence);
+        (found.verdict, found.explanation.rule)
+    };
+    let unread = || Evidence { unread: Some("report r.xcresult: damaged".into()), ..Evidence::default() };
+    assert_eq!(verdict("", Some(0), unread()), (Verdict::Inconclusive, "zero_report_unread"));
+    let good = "** TEST SUCCEEDED **\n";
+    assert_eq!(verdict(good, Some(0), unread()), (Verdict::Inconclusive, "zero_report_unread"));
+    assert_eq!(verdict(good, None, unread()), (Verdict::Inconclusive, "log_report_unread"));
+    assert_eq!(verdict("", Some(3), unread()), (Verdict::Failed, "code_unexplained"));
+    let cut = |superseded_by: Option<&str>| TestReport {
+        cut: Some("j.xml: the report breaks off".into()),
+        superseded_by: superseded_by.map(str::to_owned),
+        ..junit("j.xml", 3, &[])
+    };
+    let found = digest("", Some(0), of(vec![cut(None)]));
+    assert_eq!((found.verdict, found.silent_failure), (Verdict::Inconclusive, true));
+    assert!(found.cause.is_some_and(|cause| cause.text.ends_with("j.xml: the report breaks off")));
+    // Another report tells of the same tests.
+    let whole = || junit("r.xcresult", 4, &[]);
+    assert_eq!(verdict("", Some(0), of(vec![whole(), cut(Some("r.xcresult"))])), (Verdict::Passed, "zero"));
+}
+
+#[test]
+fn a_problem_in_a_report_speaks_against_a_last_word_alone() {
+    let issue = ReportIssue {
+        path: "r.xcresult".into(),
+        severity: Severity::Error,
+        message: "Failed to boot the simulator".into(),
+        location: None,
+        category: Some("infrastructure".into()),
+        advice: Some("run again".into()),
+    };
+    let evidence = Evidence { issues: vec![issue], ..Evidence::default() };
+    let found = digest("** TEST SUCCEEDED **\n", None, evidence);
+    assert_eq!((found.verdict, found.explanation.rule), (Verdict::Inconclusive, "log_contradiction"));
+    assert!(found.cause.is_some_and(|cause| cause.text.contains("but a report has errors")));
+}
+
+#[test]
+fn a_report_of_a_part_of_what_the_log_counts_is_noted() {
+    let log = "============================== 50 passed in 0.10s ==============================\n";
+    let found = digest(log, Some(0), of(vec![junit("j.xml", 1, &[])]));
+    let is_told = |note: &String| note.contains("50 tests") && note.contains("j.xml");
+    assert!(found.notes.iter().any(is_told), "{:?}", found.notes);
+}
+
+#[test]
+fn what_the_machine_failed_at_is_told_apart_with_what_to_do() {
+    let logs = [
+        ("Failed to boot simulator: timed out\n", "simctl"),
+        ("Failed to install or launch the test runner.\n", "test runner could not be started"),
+        ("Timed out registering for testing event accessibility notifications\n", "services did not answer"),
+        (
+            "xcodebuild: error: Unable to find a device matching the provided destination specifier:\n",
+            "install the runtime",
+        ),
+        ("The device is locked.\n", "unlock the device"),
+        (
+            "Unable to launch com.example.App because the device was not, or could not be, unlocked.\n",
+            "unlock the device",
+        ),
+        ("The request was denied by service delegate (SBMainWorkspace).\n", "refused the launch"),
+        (
+            "An error was encountered processing the command (domain=FBSOpenApplicationServiceErrorDomain, code=1):\n",
+            "refused the launch",
+        ),
+        ("write /tmp/x: No space left on device\n", "free space"),
+        ("npm ERR! code ENOSPC\n", "free space"),
+        (
+            "error: unable to attach DB: error: accessing build database \"/w/build.db\": database is locked\n",
+            "-derivedDataPath",
+        ),
+        ("/w/build/App.app: errSecInternalComponent\n", "unlock-keychain"),
+        ("error: User interaction is not allowed.\n", "unlock-keychain"),
+        (
+            "You have not agreed to the Xcode license agreements. Please run 'sudo xcodebuild -license'.\n",
+            "-license accept",
+        ),
+        (
+            "fatal: unable to access 'https://github.com/a/b/': Could not resolve host: github.com\n",
+            "network",
+        ),
+        (
+            "npm ERR! network request to https://registry.npmjs.org/x failed, reason: getaddrinfo ENOTFOUND registry.npmjs.org\n",
+            "network",
+        ),
+        (
+            "error: Couldn't fetch updates from remote repositories: fatal: unable to access 'https://github.com/a/b/'\n",
+            "could not be fetched",
+        ),
+        ("Error: listen EADDRINUSE: address already in use :::3000\n    at node:net:1817:16\n", "port"),
+        ("2024/05/01 10:00:00 listen tcp :8080: bind: address already in use\n", "port"),
+        (
+            "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    s.bind(a)\nOSError: [Errno 98] Address already in use\n",
+            "port",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (log, advice) in logs {
+        let found = digest(log, Some(65), Evidence::default());
+        let first = found.findings.first();
+        let advised = first.is_some_and(|finding| finding.message.contains(advice));
+        if !found.is_infrastructure() || !advised {
+            wrong.push(format!("{log}{}{:?}", found.explain(), first.map(|finding| &finding.message)));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for log in [
+        "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in f\nsqlite3.OperationalError: database is locked\n",
+        "/w/A.swift:12: error: -[AppTests.A testB] : XCTAssertTrue failed - the device is locked\n",
+        "a.c:3:1: error: expected ';' // address already in use\n",
+    ] {
+        let found = digest(log, Some(1), Evidence::default());
+        assert!(!found.is_infrastructure(), "{log}{}", found.explain());
+    }
 }
 
 #[test]

@@ -132,6 +132,15 @@ fn a_report_and_the_log_disagree_and_both_are_told() {
     assert!(finding["test"].as_str().unwrap().ends_with("bad"), "{result}");
     assert_eq!(finding["evidence"]["report"], "r.xml");
 
+    // A report that leaves something out may have had more to say, also where the command says that all is well.
+    let less = "echo \"<testsuite name='s' failures='1'><testcase name='good'/></testsuite>\" > less.xml";
+    let less = run(&pool, &["--report", "less.xml", "--output", "json"], &[], &["sh", "-c", less]);
+    let less = less.expect(1).json();
+    assert_eq!((&less["verdict"], &less["silent_failure"]), (&"inconclusive".into(), &true.into()), "{less}");
+    assert!(less["cause"]["text"].as_str().unwrap().contains("declares 1 failures"), "{less}");
+    let other = "echo '<project/>' > pom.xml; echo '3 passed in 0.01s'";
+    run(&pool, &["--report", "*.xml", "--output", "json"], &[], &["sh", "-c", other]).expect(0);
+
     let missing = run(&pool, &["--report", "none.xml", "--output", "json"], &[], &["true"]).expect(0).json();
     assert!(missing["notes"].to_string().contains("none.xml"), "{missing}");
 }
@@ -249,5 +258,7 @@ fn a_run_in_which_nothing_ran_is_no_pass_on_a_guess() {
         let result = run(&pool, &["--output", "json"], &[], &["sh", "-c", text]).expect(code).json();
         assert_eq!((&result["verdict"], &result["success"]), (&verdict.into(), &false.into()), "{text}");
         assert!(!result["cause"]["text"].as_str().unwrap().is_empty(), "{result}");
+        let is_told = result["notes"].to_string().contains("no tests ran");
+        assert_eq!(is_told, text.contains("no tests ran"), "{result}");
     }
 }

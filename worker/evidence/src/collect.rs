@@ -3,6 +3,7 @@
 use crate::core_file;
 use crate::crash::matching::{JobFacts, devices_in};
 use crate::crash::search::{CrashQuery, CrashSearch, Progress};
+use crate::error::EvidenceError;
 use crate::files;
 use crate::find;
 use crate::join::{self, Part};
@@ -10,7 +11,7 @@ use crate::limits::{CRASH_REPORTS_MAX, EVIDENCE_BYTES_MAX, ISSUES_MAX, NOTES_MAX
 use crate::memory::cgroup::MemoryCounters;
 use crate::memory::{self, MemoryQuery, kernel_log};
 use crate::merge::{self, Weighed};
-use crate::read::{ReadReport, read_at};
+use crate::read::{ReadReport, read_at, read_report};
 use crate::text;
 use crate::xcresult::command::{derived_data_in, result_bundle_in};
 use buildpool_protocol::evidence::{Evidence, TestReport};
@@ -104,6 +105,28 @@ pub fn collect(context: &Context<'_>) -> Evidence {
     collection.finish()
 }
 
+/// Reads reports and result bundles that somebody named, by the same rule of precedence: `buildpool digest --report FILE...`. A
+/// bundle that only a Mac can read is noted.
+///
+/// # Errors
+///
+/// When one is not there, too large, of no known kind, or malformed.
+pub fn read_reports(paths: &[PathBuf]) -> Result<Evidence, EvidenceError> {
+    let mut evidence = Evidence::default();
+    let mut weighed = Vec::new();
+    for path in paths {
+        match read_report(path) {
+            Ok(read) => take(read, &mut evidence, &mut weighed, &mut Vec::new()),
+            Err(error @ EvidenceError::NeedsXcode { .. }) => not_read(&error, false, &mut evidence),
+            Err(error) => return Err(error),
+        }
+    }
+    let (reports, notes) = merge::weigh(weighed);
+    evidence.test_reports = reports;
+    evidence.notes.extend(notes);
+    Ok(evidence)
+}
+
 /// A collection that can wait for late crash files: begin, poll until done, finish. Nothing in it sleeps or reads a clock.
 #[derive(Debug)]
 pub struct Collection {
@@ -192,7 +215,11 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
         }
         let mut of_pattern: Vec<Part> = Vec::new();
         for path in found.files {
-            if seen.len() >= REPORTS_MAX || !seen.insert(path.clone()) {
+            if seen.len() >= REPORTS_MAX {
+                evidence.notes.push(format!("more than {REPORTS_MAX} reports; the rest is not read"));
+                break;
+            }
+            if !seen.insert(path.clone()) {
                 continue;
             }
             // Where the worker put a bundle of its own says nothing to anybody.
@@ -214,7 +241,7 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
                     let part = |weighed| Part { path: path.clone(), written_at_ms, weighed };
                     of_pattern.extend(weighed.into_iter().map(part));
                 }
-                Err(error) => evidence.notes.push(error.shown_as(&shown).to_note()),
+                Err(error) => not_read(&error.shown_as(&shown), implied, evidence),
             }
         }
         let (joined, notes) = join::joined(of_pattern, &pattern);
@@ -225,6 +252,15 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
     evidence.test_reports = reports;
     evidence.notes.extend(notes);
     devices
+}
+
+/// What else a pattern matches is no report, and what nobody asked for is missed by nobody: both are only noted.
+fn not_read(error: &EvidenceError, implied: bool, evidence: &mut Evidence) {
+    let note = error.to_note();
+    if !implied && error.is_of_a_report() {
+        evidence.unread.get_or_insert_with(|| text::message(&note));
+    }
+    evidence.notes.push(note);
 }
 
 fn take(read: ReadReport, evidence: &mut Evidence, weighed: &mut Vec<Weighed>, devices: &mut Vec<String>) {
@@ -250,18 +286,20 @@ fn is_stale(path: &Path, started_at_ms: i64) -> bool {
 }
 
 fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryEvidence> {
-    let killed = matches!(context.ending, Ending::Signaled { name, .. } if name == "SIGKILL");
     let failed = !matches!(context.ending, Ending::Exited { code: 0 });
-    // The kernel's log is read only when something went wrong: a compiler killed below `make` makes `make` fail.
-    let log = (killed || failed).then(kernel_log::read).flatten();
-    memory::evidence(&MemoryQuery {
+    let query = MemoryQuery {
         cgroup: context.memory_cgroup.as_deref(),
         before: context.memory_before,
         exclusive: context.memory_exclusive,
         pids: &context.pids,
         started_since_boot_secs: context.started_since_boot_secs,
-        kernel_log: log.as_deref(),
-    })
+        kernel_log: None,
+    };
+    // What ended well has no limit to explain, but a process of it may have been killed in silence: its counters tell.
+    let is_told = failed || memory::evidence(&query).is_some_and(|found| found.oom_killed);
+    // The kernel's log is read only when something went wrong: a compiler killed below `make` makes `make` fail.
+    let log = is_told.then(kernel_log::read).flatten();
+    is_told.then(|| memory::evidence(&MemoryQuery { kernel_log: log.as_deref(), ..query })).flatten()
 }
 
 fn core(context: &Context<'_>, evidence: &mut Evidence) {

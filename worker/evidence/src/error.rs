@@ -84,6 +84,20 @@ impl EvidenceError {
         }
     }
 
+    /// Whether what cannot be read is a report, rather than nothing or something else.
+    pub(crate) const fn is_of_a_report(&self) -> bool {
+        match self {
+            Self::Io { .. } | Self::TooLarge { .. } | Self::Malformed { .. } | Self::NeedsXcode { .. } => {
+                true
+            }
+            Self::NotFound { .. }
+            | Self::NotAReport { .. }
+            | Self::Escapes { .. }
+            | Self::Unrecognised { .. }
+            | Self::NotACrash { .. } => false,
+        }
+    }
+
     /// The same with the name that a person knows the file by.
     pub(crate) fn shown_as(mut self, shown: &str) -> Self {
         let (Self::NotFound { path }

@@ -139,6 +139,11 @@ fn add(into: &mut Weighed, next: Weighed, is_attempt: bool) {
     report.unfinished.retain(|name| !(is_attempt && next.statuses.contains_key(name)));
     report.unfinished.append(&mut other.unfinished);
     report.unfinished.truncate(UNFINISHED_MAX);
+    // A later attempt at all tests makes up for what the earlier one left out.
+    let has_all =
+        !into.statuses.is_empty() && into.statuses.keys().all(|name| next.statuses.contains_key(name));
+    let is_made_up_for = is_attempt && has_all;
+    report.cut = report.cut.take().filter(|_| !is_made_up_for).or(other.cut);
     for (name, status) in next.statuses {
         // Where a name stands for several tests, a failure of any of them is what is compared.
         let known = into.statuses.entry(name).or_insert(status);

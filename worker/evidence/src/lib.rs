@@ -11,7 +11,7 @@ mod error;
 mod files;
 mod find;
 mod formats;
-pub mod infrastructure;
+mod infrastructure;
 mod join;
 pub mod limits;
 pub mod memory;
@@ -23,7 +23,7 @@ mod tally;
 mod text;
 pub mod xcresult;
 
-pub use collect::{Collection, Context, collect, default_crash_directories};
+pub use collect::{Collection, Context, collect, default_crash_directories, read_reports};
 pub use crash::search::Progress;
 pub use crash::suggests_crash;
 pub use detect::ReportKind;

@@ -101,7 +101,11 @@ fn parse_text(
     let bytes = text.as_bytes();
     let (parsed, issues) = match kind {
         ReportKind::Junit => {
-            junit::parse(bytes, root).map_err(|reason| EvidenceError::malformed(path, "JUnit XML", reason))?
+            // Other XML begins alike.
+            junit::parse(bytes, root).map_err(|reason| match text.contains("testsuite") {
+                true => EvidenceError::malformed(path, "JUnit XML", reason),
+                false => EvidenceError::Unrecognised { path: path.to_owned() },
+            })?
         }
         ReportKind::GoJson => go_json::parse(bytes),
         ReportKind::CargoJson => cargo_json::parse(bytes),
@@ -120,7 +124,10 @@ fn report(kind: ReportKind, parsed: Parsed, mut issues: Vec<ReportIssue>, shown:
 /// Puts the name into everything that carries one.
 fn named(mut evidence: Evidence, shown: &str) -> Evidence {
     let shown = text::name(shown);
-    evidence.test_reports.iter_mut().for_each(|report| report.path.clone_from(&shown));
+    for report in &mut evidence.test_reports {
+        report.path.clone_from(&shown);
+        report.cut = report.cut.take().map(|reason| text::message(&format!("{shown}: {reason}")));
+    }
     evidence.issues.iter_mut().for_each(|issue| issue.path.clone_from(&shown));
     evidence
 }

@@ -67,6 +67,29 @@ fn a_process_over_its_limit_is_known_to_have_been_killed_for_memory() {
 }
 
 #[test]
+fn a_kill_for_memory_is_told_of_after_a_good_end_too() {
+    let group = TempDir::new().expect("a directory");
+    let write = |name: &str, text: &str| fs::write(group.path().join(name), text).expect("written");
+    write("memory.max", "67108864\n");
+    write("memory.peak", "67100000\n");
+    let ending = Ending::Exited { code: 0 };
+    let killed_for_memory = |kills: u32, exclusive: bool| {
+        write("memory.events", &format!("oom {kills}\noom_kill {kills}\n"));
+        let context = Context {
+            memory_cgroup: Some(group.path().to_owned()),
+            memory_before: Some(MemoryCounters { oom_kills: 1, ..MemoryCounters::default() }),
+            memory_exclusive: exclusive,
+            ..Context::new(group.path(), &[], &ending)
+        };
+        collect(&context).memory.map(|memory| (memory.oom_killed, memory.limit_bytes))
+    };
+    assert_eq!(killed_for_memory(2, true), Some((true, Some(64 << 20))));
+    // One was killed before the job began, and a limit that nothing ran into explains nothing.
+    assert_eq!(killed_for_memory(1, true), None);
+    assert_eq!(killed_for_memory(2, false), None);
+}
+
+#[test]
 fn a_core_file_gives_signal_and_frames() {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let debugger = Command::new("gdb").arg("--version").stdout(Stdio::null()).status();

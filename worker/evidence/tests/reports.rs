@@ -272,6 +272,55 @@ fn tests_that_share_a_name_in_files_of_different_things_are_counted_each() {
 }
 
 #[test]
+fn what_was_named_and_cannot_be_read_is_told_apart() {
+    let directory = TempDir::new().expect("a directory");
+    let read = |name: &str, content: &[u8], pattern: &str| {
+        fs::write(directory.path().join(name), content).expect("written");
+        let evidence = collect(&context(directory.path(), &[], &strings(&[pattern]), &FAILED));
+        fs::remove_file(directory.path().join(name)).expect("removed");
+        evidence
+    };
+    let damaged = read("r.xcresult", b"SQLite format 3\0damaged", "r.xcresult");
+    assert!(damaged.unread.is_some_and(|reason| reason.contains("r.xcresult")));
+    let deep = format!("<testsuite>{}", "<a>".repeat(100));
+    let deep = read("deep.xml", deep.as_bytes(), "*.xml");
+    assert!(deep.unread.is_some_and(|reason| reason.contains("nest deeper")));
+    // What else lies beside reports is none, nor what was named by mistake.
+    let other = b"<?xml version='1.0'?><project/>";
+    for (name, content, pattern) in [
+        ("pom.xml", other.as_slice(), "*.xml"),
+        ("pom.xml", other.as_slice(), "pom.xml"),
+        ("prose.txt", b"hello\n".as_slice(), "prose.txt"),
+        ("empty.xml", b"".as_slice(), "empty.xml"),
+    ] {
+        let evidence = read(name, content, pattern);
+        assert_eq!((evidence.unread, evidence.notes.len()), (None, 1), "{name}");
+    }
+    let whole = read("whole.xml", FIRST.as_bytes(), "*.xml");
+    assert_eq!((whole.unread, &whole.test_reports[0].cut), (None, &None));
+    let wide: Vec<u8> = format!("\u{feff}{FIRST}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let wide = read("wide.xml", &wide, "wide.xml");
+    assert_eq!((wide.unread, wide.test_reports[0].failed), (None, 1));
+}
+
+#[test]
+fn a_report_that_leaves_something_out_says_what() {
+    let cut = |files: &[(&str, &str)]| collected(files, "*.xml").test_reports.remove(0).cut;
+    let half = "<testsuite name='s'><testcase name='a'/><testcase name='b'>";
+    let whole = "<testsuite name='s'><testcase name='a'/><testcase name='b'/></testsuite>";
+    let other = "<testsuite name='t'><testcase name='c'/></testsuite>";
+    assert!(cut(&[("half.xml", half)]).is_some_and(|reason| reason.starts_with("half.xml: ")));
+    assert!(cut(&[("half.xml", half), ("other.xml", other)]).is_some());
+    assert!(cut(&[("half.xml", "<testsuite name='s'>"), ("other.xml", other)]).is_some());
+    let declared = "<testsuite name='s' failures='2'><testcase name='a'><failure/></testcase></testsuite>";
+    assert!(cut(&[("a.xml", declared)]).is_some_and(|reason| reason.contains("declares 2 failures")));
+    assert_eq!(cut(&[("a.xml", whole), ("other.xml", other)]), None);
+    // A later attempt at the same tests counts.
+    assert_eq!(cut(&[("1.xml", half), ("2.xml", whole)]), None);
+    assert!(cut(&[("1.xml", whole), ("2.xml", half)]).is_some());
+}
+
+#[test]
 fn a_report_written_just_before_the_start_is_left_over() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("st.xml");

@@ -12,7 +12,7 @@ use buildpool_evidence::{Collection, Context, Progress, suggests_crash};
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::ARTIFACTS_BYTES_MAX;
-use buildpool_protocol::outcome::{Ending, Outcome};
+use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::spec::Source;
 use std::fs;
 use std::io;
@@ -129,9 +129,7 @@ fn evidence(
         program_directories: record.derived_data.iter().cloned().collect(),
         memory_cgroup: memory.map(|group| group.path.clone()),
         memory_before: memory.map(|group| group.before),
-        // What ended well has nothing to explain.
-        memory_exclusive: memory.is_some_and(|group| group.is_exclusive)
-            && outcome.ending != Ending::Exited { code: 0 },
+        memory_exclusive: memory.is_some_and(|group| group.is_exclusive),
         started_since_boot_secs: Some(record.since_boot_secs),
         is_of_another_user: record.user.is_some(),
         ..Context::new(&record.directory, &command, &outcome.ending)

@@ -51,6 +51,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 71))],
     },
     Rule {
+        name: "infra.machine",
+        pattern: r"^(?:.*[: (=])?(?:errSecInternalComponent|User interaction is not allowed|[Aa]ddress already in use|listen EADDRINUSE|[Dd]evice is (?:locked|passcode protected)|device was not, or could not be, unlocked|denied by service delegate|FBSOpenApplication\w*ErrorDomain|You have not agreed to the Xcode license|Agreeing to the Xcode)\b.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 74))],
+    },
+    Rule {
         name: "infra.limit",
         pattern: r"^.*(?:API rate limit exceeded|rate limit exceeded|Too Many Requests|toomanyrequests)",
         acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 85))],

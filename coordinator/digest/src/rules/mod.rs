@@ -146,6 +146,8 @@ pub(crate) enum Sign {
     StillFailure(&'static str),
     /// A tool was at work; its name. Says nothing about how it went.
     Tool(&'static str),
+    /// A test runner says that it found no tests.
+    NoTests,
     /// A sign of a crash.
     Crash(Indicator),
 }

@@ -143,7 +143,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "pytest.summary",
-        pattern: r"^=* ?(?:(?:(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<xfailed>\d+) xfailed|(?P<xpassed>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|subtests passed))(?:, )?)+ in [\d.]+s(?: \(.*\))? ?=*$",
+        pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<xfailed>\d+) xfailed|(?P<xpassed>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|subtests passed))(?:, )?)+ in [\d.]+s(?: \(.*\))? ?=*$",
         acts: &[Act::Counts(Family::Pytest, PYTEST), Act::Summary],
     },
     Rule {

@@ -1,5 +1,5 @@
 //! Test runners that have no table of their own: ScalaTest, Bazel, Flutter, Playwright, Deno, Bun, Cucumber, behave, Robot
-//! Framework, testthat, the JUnit console, busted, prove, doctest, tox, pre-commit.
+//! Framework, testthat, the JUnit console, busted, prove, doctest, tox, pre-commit; and that there were no tests.
 
 use super::TestEvent::{Failed, Passed};
 use super::{
@@ -107,6 +107,11 @@ fn text_lines(so_far: &[String], line: &str) -> Next {
 }
 
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "runner.no_tests",
+        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests were (?:executed|found)|NO TESTS RAN$|No matching test cases were run|No test (?:is available in|matches the given))",
+        acts: &[Act::Sign(Sign::NoTests), Act::Summary],
+    },
     Rule {
         name: "scalatest.failed",
         pattern: r"^(?:\[info\] )?\s*- (?P<t>.*?) \*\*\* FAILED \*\*\*.*",

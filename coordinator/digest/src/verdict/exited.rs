@@ -83,6 +83,18 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         ruling.line = Some(seen.line.clone());
         return ruling;
     }
+    if let (Some(memory), false) = (&case.out_of_memory, case.success_is_last) {
+        let text = format!(
+            "The command exited 0, but the kernel ended a process of the job for its memory: {memory}."
+        );
+        let (inconclusive, killed) = (Verdict::Inconclusive, CrashType::OutOfMemory);
+        return ruling("zero_out_of_memory", inconclusive, killed, KnownFrom::WaitStatus, text);
+    }
+    if let Some(unread) = case.unread {
+        let text = format!("The command exited 0, but what a report says of it is not known: {unread}");
+        let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
+        return ruling("zero_report_unread", inconclusive, unknown, KnownFrom::Report, text);
+    }
     if case.tests_failed > 0 {
         return ruling(
             "zero_failed_before",
@@ -167,23 +179,7 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             KnownFrom::Marker,
             format!("Exit code {code}; {} says: {}", failure.what, failure.line.trim()),
         ),
-        (None, None) if case.first_remark.is_some() => ruling(
-            "code_remarks",
-            Verdict::Failed,
-            kind,
-            KnownFrom::Marker,
-            format!("Exit code {code}, after a linter's remarks: {}", case.first_remark.unwrap_or_default()),
-        ),
-        (None, None) => ruling(
-            "code_unexplained",
-            Verdict::Failed,
-            kind,
-            KnownFrom::WaitStatus,
-            format!(
-                "The command exited with code {code}{}",
-                crate::endings::code_meaning(code, case.xcodebuild)
-            ),
-        ),
+        (None, None) => without_errors(code, kind, case),
     };
     if case.success_is_last
         && let Some(success) = case.success
@@ -196,4 +192,19 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
         ));
     }
     ruling
+}
+
+/// The end of a command in whose output no error and no tool's word of failure was found.
+fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
+    if let Some((source, known_from)) = case.no_tests {
+        let text = format!("No tests ran, by {source}; exit code {code}.");
+        return ruling("code_no_tests", Verdict::Failed, kind, known_from, text);
+    }
+    if let Some(remark) = case.first_remark {
+        let text = format!("Exit code {code}, after a linter's remarks: {remark}");
+        return ruling("code_remarks", Verdict::Failed, kind, KnownFrom::Marker, text);
+    }
+    let meaning = crate::endings::code_meaning(code, case.xcodebuild);
+    let text = format!("The command exited with code {code}{meaning}");
+    ruling("code_unexplained", Verdict::Failed, kind, KnownFrom::WaitStatus, text)
 }

@@ -46,19 +46,28 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
         );
     }
     if let (Some(success), true) = (case.success, case.success_is_last) {
-        if case.build_errors || case.test_errors {
+        if case.build_errors || case.test_errors || case.report_problem.is_some() {
             return ruling(
                 "log_contradiction",
                 Verdict::Inconclusive,
                 kind,
                 KnownFrom::Marker,
                 format!(
-                    "{} says that it succeeded (`{}`), but the log has errors{}; it has no exit code to decide by.",
+                    "{} says that it succeeded (`{}`), but {} has errors{}; there is no exit code to decide by.",
                     success.what,
                     success.line.trim(),
+                    if case.report_problem.is_some() { "a report" } else { "the log" },
                     case.first_error.as_deref().map_or(String::new(), |error| format!(": {error}"))
                 ),
             );
+        }
+        if let Some(unread) = case.unread {
+            let text = format!(
+                "{} says that it succeeded, but what a report says is not known: {unread}",
+                success.what
+            );
+            let (inconclusive, unknown) = (Verdict::Inconclusive, CrashType::Unknown);
+            return ruling("log_report_unread", inconclusive, unknown, KnownFrom::Report, text);
         }
         let mut ruling = ruling(
             "log_success_marker",

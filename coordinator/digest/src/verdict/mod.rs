@@ -54,6 +54,10 @@ pub(crate) struct Case<'a> {
     pub(crate) report_problem: Option<&'a str>,
     /// It is the machine's fault.
     pub(crate) problem_is_machines: bool,
+    /// Why it is not known what a report says: it could not be read, or not as a whole.
+    pub(crate) unread: Option<&'a str>,
+    /// Something counted tests, and there were none: what that was, and whether it is a report or the log.
+    pub(crate) no_tests: Option<(&'a str, KnownFrom)>,
     /// Build errors were found.
     pub(crate) build_errors: bool,
     /// Test failures were found.

@@ -174,6 +174,8 @@ fn other_codes_are_failures_of_what_the_log_names() {
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::Unknown);
     let case = Case { first_remark: Some("a.py:1:1: E501 line too long"), ..one.clone() };
     check(&case, "code_remarks", Verdict::Failed, CrashType::Unknown);
+    let case = Case { no_tests: Some(("pytest output", KnownFrom::Marker)), ..one.clone() };
+    check(&case, "code_no_tests", Verdict::Failed, CrashType::Unknown);
     let success = seen("xcodebuild", "** BUILD SUCCEEDED **");
     let case = Case { success: Some(&success), success_is_last: true, ..one };
     let ruling = check(&case, "code_unexplained", Verdict::Failed, CrashType::Unknown);
@@ -216,6 +218,14 @@ fn zero_passes_only_with_nothing_against_it() {
     assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::Report);
     let case = Case { problem_is_machines: true, ..case };
     check(&case, "zero_report_problem", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { unread: Some("x.xml: breaks off"), ..good.clone() };
+    check(&case, "zero_report_unread", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { tests_failed: 1, failures_are_past: true, ..case };
+    check(&case, "zero_report_unread", Verdict::Inconclusive, CrashType::Unknown);
+    let killed = Case { out_of_memory: Some("limit 64 MiB".into()), ..zero.clone() };
+    check(&killed, "zero_out_of_memory", Verdict::Inconclusive, CrashType::OutOfMemory);
+    let case = Case { success_is_last: true, ..killed };
+    check(&case, "zero", Verdict::Passed, CrashType::None);
     let case = Case { collapsed: Some((2557, 6664)), ..good.clone() };
     check(&case, "zero_collapsed", Verdict::Inconclusive, CrashType::Unknown);
     let failure = seen("xcodebuild", "** TEST FAILED **");
@@ -248,8 +258,12 @@ fn a_log_alone_passes_on_a_last_word_only() {
     let good = Case { success: Some(&success), success_is_last: true, ..log.clone() };
     let ruling = check(&good, "log_success_marker", Verdict::Passed, CrashType::None);
     assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::Marker);
+    let case = Case { unread: Some("x.xml: breaks off"), ..good.clone() };
+    check(&case, "log_report_unread", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { build_errors: true, ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::BuildFailure);
+    let case = Case { report_problem: Some("the simulator did not boot"), ..good.clone() };
+    check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { unfinished: 1, ..good.clone() };
     check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { tests_failed: 1, ..log.clone() };

@@ -43,6 +43,24 @@ pub(crate) const FORMS: &[Case] = &[
         tests: NO_TESTS,
     },
     Case {
+        tool: "xcodebuild, locked build database, as a bundle has it",
+        log: "unable to attach DB: error: accessing build database \"/w/DerivedData/Build/Intermediates.noindex/XCBuildData/build.db\": database is locked Possibly there are two concurrent builds running in the same filesystem location.\n** BUILD FAILED **\n",
+        facts: &[("database is locked", NOWHERE, 0)],
+        tests: NO_TESTS,
+    },
+    Case {
+        tool: "jest, nothing to run",
+        log: "No tests found, exiting with code 1\nRun with `--passWithNoTests` to exit with code 0\nNo files found in /w.\n",
+        facts: &[],
+        tests: NO_TESTS,
+    },
+    Case {
+        tool: "xcodebuild, locked device",
+        log: "The operation couldn't be completed. Unable to launch com.example.App because the device was not, or could not be, unlocked.\n** TEST FAILED **\n",
+        facts: &[("could not be, unlocked", NOWHERE, 0)],
+        tests: NO_TESTS,
+    },
+    Case {
         tool: "xcodebuild, launch",
         log: "App-Runner (123) encountered an error (Failed to install or launch the test runner. (Underlying Error: The application could not be launched because it is not installed.))\n** TEST FAILED **\n",
         facts: &[("Failed to install or launch the test runner", NOWHERE, 0)],

@@ -69,6 +69,8 @@ struct Walk<'a> {
     /// Suites of one path so far.
     suites_named: HashMap<String, u32>,
     notes: Vec<String>,
+    /// Why not all is here.
+    cut: Option<String>,
     case: Option<Case>,
     problem: Option<(Problem, String, String)>,
 }
@@ -176,8 +178,9 @@ impl Walk<'_> {
             && self.notes.len() < NOTES_MAX
         {
             let (name, listed) = (text::name(&suite.name), suite.listed);
-            self.notes
-                .push(format!("suite {name} declares {declared} failures and errors and lists {listed}"));
+            let note = format!("suite {name} declares {declared} failures and errors and lists {listed}");
+            self.cut.get_or_insert_with(|| note.clone());
+            self.notes.push(note);
         }
         if let Some(around) = self.suites.last_mut() {
             around.listed += suite.listed;
@@ -335,11 +338,14 @@ impl Walk<'_> {
         let mut parsed = self.tally.finish("junit");
         parsed.notes.append(&mut self.notes);
         if let Some(reason) = cut_short {
-            parsed.notes.push(format!("the report breaks off: {reason}; what came before is counted"));
+            let note = format!("the report breaks off: {reason}; what came before is counted");
+            parsed.notes.push(note.clone());
+            self.cut = Some(note);
         }
         if let Some(declared) = self.declared.filter(|declared| *declared > self.counted) {
             parsed.notes.push(format!("the report declares {declared} tests and lists {}", self.counted));
         }
+        parsed.report.cut = self.cut;
         (parsed, self.issues)
     }
 }
