@@ -290,7 +290,16 @@ impl Config {
             let reason = format!("jobs could read {0}; `chmod go= {0}`", open.display());
             return invalid("hidden", reason);
         }
-        self.users().map(|_| ())
+        let users = self.users()?;
+        let kept = self.secret_files.iter().chain(&self.hidden).chain([&self.data_dir]);
+        if let Some((place, name)) = kept.into_iter().find_map(|path| users::changeable(path, &users)) {
+            let reason = format!(
+                "`{name}` could change {0}, and with it what jobs are kept from; `chown root: {0} && chmod go-w {0}`, or name another place",
+                place.display()
+            );
+            return invalid("job_users", reason);
+        }
+        Ok(())
     }
 
     /// What isolated jobs don't see beside the data directory.

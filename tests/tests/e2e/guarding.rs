@@ -216,6 +216,24 @@ fn an_isolated_job_reads_neither_the_token_nor_other_jobs_nor_the_worker() {
     assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"], true);
 }
 
+/// Nothing is written here: a place that opens for writing is one.
+#[test]
+fn an_isolated_job_sets_nothing_of_the_machine_s_kernel_and_writes_no_disk() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap"]).start();
+    let places = "/proc/sys/kernel/core_pattern /proc/sys/vm/drop_caches /proc/sys/vm/panic_on_oom /proc/sysrq-trigger /proc/mtrr $(find /proc/irq /proc/bus /proc/acpi /sys/fs/cgroup /sys/kernel -type f | head -n 2000) $(find /dev -type b)";
+    let text = format!(
+        "for place in {places}; do if [ -e $place ] && (: >> $place) 2> /dev/null; then echo \"opened $place\"; fi; done; test -e /proc/sys/kernel/core_pattern && echo looked; mount -o remount,rw /proc/sys 2> /dev/null && echo opened all; true"
+    );
+    let done = pool.shell(&text).expect(0);
+    assert_eq!(done.out(), "looked\n", "{done}");
+    // What builds use is there.
+    let text = "test -c /dev/null -a -c /dev/urandom -a -d /dev/shm && echo x > /dev/stdout && touch /dev/shm/$BUILDPOOL_JOB_ID && rm /dev/shm/$BUILDPOOL_JOB_ID";
+    assert_eq!(pool.shell(text).expect(0).out(), "x\n");
+}
+
 /// A pool whose one worker isolates its jobs by bubblewrap and is configured as `install worker --write --join` does it; the
 /// directory of its configuration.
 fn with_a_token_file() -> Option<(Pool, std::path::PathBuf)> {

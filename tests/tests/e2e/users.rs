@@ -184,6 +184,26 @@ fn a_worker_that_can_t_keep_its_promise_does_not_start() {
     refused(&data, &["--job-user", "root"], "has root's rights");
     refused(&data, &["--job-user", "daemon", "--token", "bp_1_2"], "on the worker's command line");
     refused(&closed.join("data"), &["--job-user", "daemon"], "can't pass");
+    // What a job's user owns it can read and replace, whatever the mode.
+    let owner = User::from_name("daemon").unwrap().unwrap();
+    let give = |path: &Path| std::os::unix::fs::chown(path, Some(owner.uid.as_raw()), None).unwrap();
+    let etc = pool.place().home().join("etc");
+    std::fs::create_dir(&etc).unwrap();
+    std::fs::write(etc.join("worker.token"), pool.worker_token()).unwrap();
+    std::fs::write(etc.join("worker.toml"), "token_file = \"worker.token\"\n").unwrap();
+    for file in ["worker.token", "worker.toml"] {
+        std::fs::set_permissions(etc.join(file), std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let config = etc.join("worker.toml");
+    let words = ["--job-user", "daemon", "--config", config.to_str().unwrap()];
+    for stolen in [etc.join("worker.token"), etc.clone()] {
+        give(&stolen);
+        refused(&data, &words, &format!("`daemon` could change {}", stolen.display()));
+        std::os::unix::fs::chown(&stolen, Some(0), None).unwrap();
+    }
+    std::fs::create_dir(&data).unwrap();
+    give(&data);
+    refused(&data, &words, &format!("`daemon` could change {}", data.display()));
     let mut plain = pool.command(&["worker", "--no-tools", "--job-user", "daemon", "--data-dir"]);
     let done: buildpool_tests::Finished = plain.arg(&data).output().unwrap().into();
     assert!(done.code() == 2 && done.err().contains("isolation = \"user\""), "{done}");

@@ -10,6 +10,7 @@ pub mod users;
 
 use self::hidden::Hidden;
 use self::users::JobUser;
+use nix::unistd::Uid;
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::fmt;
@@ -23,6 +24,21 @@ const EXEC: [&str; 4] = ["/bin/sh", "-c", r#"exec "$@""#, "sh"];
 pub const VARIABLES_FD: i32 = 3;
 /// Where macOS keeps the program that runs another one under a profile.
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
+
+/// Where the machine's kernel is set. Root owns these and writes them without any capability. What of them is not there is left
+/// out.
+const KERNEL_SETTINGS: [&str; 8] = [
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+    "/proc/irq",
+    "/proc/bus",
+    "/proc/acpi",
+    "/proc/fs",
+    "/proc/mtrr",
+    "/sys",
+];
+/// Devices that builds use beside those that every sandbox has.
+const BUILD_DEVICES: [&str; 4] = ["/dev/kvm", "/dev/fuse", "/dev/dri", "/dev/net"];
 
 /// How jobs are kept from what is not theirs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -72,7 +88,7 @@ impl Isolation {
     pub fn around(self, program: &Path, argv: Vec<String>, reach: &Reach<'_>) -> Vec<String> {
         let before = match self {
             Self::None => return argv,
-            Self::Bubblewrap => bubblewrap(program, reach),
+            Self::Bubblewrap => bubblewrap(program, reach, Uid::effective().is_root()),
             Self::SandboxExec => vec![program.display().to_string(), "-p".to_owned(), profile(reach)],
             Self::User => as_user::words(program, reach.user),
         };
@@ -160,7 +176,7 @@ impl Reach<'_> {
 }
 
 /// Order matters: a later mount lies over an earlier one. What something is mounted on can't be renamed inside.
-fn bubblewrap(program: &Path, reach: &Reach<'_>) -> Vec<String> {
+fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut add = |option: &str, operands: &[&Path]| {
         words.push(option.to_owned());
@@ -170,9 +186,20 @@ fn bubblewrap(program: &Path, reach: &Reach<'_>) -> Vec<String> {
     add(&program.display().to_string(), &[]);
     add("--args", &[Path::new(&VARIABLES_FD.to_string())]);
     add("--bind", &[root, root]);
-    add("--dev-bind", &[devices, devices]);
+    if is_root {
+        // The machine's disks are root's own files, and hold all that is hidden.
+        add("--dev", &[devices]);
+        for device in BUILD_DEVICES.map(Path::new) {
+            add("--dev-bind-try", &[device, device]);
+        }
+    } else {
+        add("--dev-bind", &[devices, devices]);
+    }
     add("--unshare-pid", &[]);
     add("--proc", &[Path::new("/proc")]);
+    for place in KERNEL_SETTINGS.map(Path::new) {
+        add("--ro-bind-try", &[place, place]);
+    }
     for (rule, path) in reach.rules() {
         match rule {
             Rule::Own => add("--bind-try", &[path, path]),
@@ -250,8 +277,8 @@ mod tests {
         let at = |word: &str| words.iter().position(|other| other == word).expect(word);
         assert_eq!(words[..3], ["/usr/bin/bwrap", "--args", "3"]);
         assert!(at("--tmpfs") < at("--bind-try"), "{words:?}");
-        assert!(at("--tmpfs") < at("--ro-bind-try"), "{words:?}");
-        assert_eq!(words[at("--ro-bind-try") + 1], "/var/w/projects/p/objects");
+        let objects = at("/var/w/projects/p/objects");
+        assert!(at("--tmpfs") < objects && words[objects - 1] == "--ro-bind-try", "{words:?}");
         assert_eq!(words[at("--tmpfs") + 1], "/var/w");
         for way in ["/etc", "/var"] {
             let pinned = words.windows(3).position(|three| three == ["--bind", way, way]).expect(way);
@@ -260,6 +287,22 @@ mod tests {
         assert!(words.windows(2).any(|pair| pair == ["--cap-drop", "ALL"]));
         assert!(at("--unshare-pid") < at("--proc"), "the other processes are not seen");
         assert_eq!(words[words.len() - 2..], ["cargo", "test"]);
+    }
+
+    #[test]
+    fn in_bubblewrap_the_kernel_s_settings_are_read_only_and_root_has_no_disks() {
+        let directory = Path::new("/");
+        let hidden = Hidden::of(&[], &[]);
+        let reach = Reach { hidden: &hidden, own: &[], readable: &[], directory, user: None };
+        for is_root in [false, true] {
+            let words = super::bubblewrap(Path::new("/usr/bin/bwrap"), &reach, is_root);
+            let three = |three: [&str; 3]| words.windows(3).position(|other| other == three);
+            let proc = words.iter().position(|word| word == "--proc");
+            for place in ["/proc/sys", "/proc/sysrq-trigger", "/sys"] {
+                assert!(three(["--ro-bind-try", place, place]) > proc, "{words:?}");
+            }
+            assert_eq!(three(["--dev-bind", "/dev", "/dev"]).is_none(), is_root, "{words:?}");
+        }
     }
 
     #[test]

@@ -4,8 +4,12 @@ use crate::platform;
 use nix::unistd::{Gid, Uid, User};
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// A directory's bit by which only its owner and an entry's rename or remove the entry.
+const STICKY: u32 = 0o1000;
 
 /// A user that jobs run as, one at a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,12 +85,40 @@ pub fn barrier(directory: &Path) -> Option<PathBuf> {
     directory.ancestors().skip(1).find(|path| !passes(path)).map(Path::to_owned)
 }
 
+/// The first place on the way to this one, itself included, that one of the users could change or put something else in place
+/// of, and who. What is not there yet is looked at from the directory on that is.
+pub fn changeable<'a>(path: &Path, users: &'a [JobUser]) -> Option<(PathBuf, &'a str)> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    // Links on the way are followed, and count themselves.
+    let resolved = path.ancestors().find_map(|path| path.canonicalize().ok()).unwrap_or_default();
+    let places = path.ancestors().chain(resolved.ancestors()).collect::<BTreeSet<_>>();
+    places.into_iter().find_map(|place| {
+        let metadata = place.symlink_metadata().ok()?;
+        let changes = |user: &&JobUser| may_change(&metadata, user);
+        users.iter().find(changes).map(|user| (place.to_owned(), user.name()))
+    })
+}
+
+fn may_change(metadata: &Metadata, user: &JobUser) -> bool {
+    if metadata.uid() == user.user.uid.as_raw() {
+        return true;
+    }
+    // The rights of a link mean nothing, and in a sticky directory nobody renames or removes what is another's.
+    if metadata.is_symlink() || metadata.is_dir() && metadata.mode() & STICKY != 0 {
+        return false;
+    }
+    let is_in_group =
+        user.groups.iter().chain([&user.user.gid]).any(|group| group.as_raw() == metadata.gid());
+    metadata.mode() & 0o002 != 0 || is_in_group && metadata.mode() & 0o020 != 0
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{JobUser, apart, barrier, find};
+    use super::{JobUser, apart, barrier, changeable, find};
     use nix::unistd::{Gid, Uid, User};
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::path::Path;
 
     fn user(name: &str, uid: u32, groups: &[u32]) -> JobUser {
         let root = User::from_uid(Uid::from_raw(0)).unwrap().expect("every system has root");
@@ -119,6 +151,46 @@ mod tests {
         assert!(find(&[], 1).unwrap_err().contains("one user a slot"));
         let unknown = find(&["nobody-of-this-name".into()], 1).unwrap_err();
         assert!(unknown.contains("useradd"), "{unknown}");
+    }
+
+    #[test]
+    fn a_place_that_a_job_s_user_could_change_is_named_with_its_directories() {
+        let place = tempfile::tempdir().unwrap();
+        let top = place.path().canonicalize().unwrap();
+        let (etc, token) = (top.join("etc"), top.join("etc/token"));
+        fs::create_dir(&etc).unwrap();
+        fs::write(&token, "secret").unwrap();
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let own = fs::metadata(&token).unwrap();
+        let stranger = own.uid() + 901;
+        let users =
+            [user("other", stranger, &[stranger]), user("member", stranger + 1, &[stranger + 1, own.gid()])];
+        for path in [&top, &etc] {
+            set(path, 0o711);
+        }
+        set(&token, 0o600);
+        assert_eq!(changeable(&token, &users), None);
+        assert_eq!(changeable(&etc.join("not/there/yet"), &users), None);
+        let owner = [user("owner", own.uid(), &[stranger])];
+        assert!(changeable(&token, &owner).is_some_and(|(_, name)| name == "owner"));
+        for (path, mode, named) in [
+            (&token, 0o620, "member"),
+            (&etc, 0o730, "member"),
+            (&etc, 0o703, "other"),
+            (&top, 0o777, "other"),
+        ] {
+            let before = fs::metadata(path).unwrap().mode();
+            set(path, mode);
+            assert_eq!(changeable(&token, &users), Some((path.clone(), named)), "{mode:o}");
+            set(path, before);
+        }
+        set(&etc, 0o1777);
+        assert_eq!(changeable(&token, &users), None, "as /tmp is");
+        let link = top.join("link");
+        std::os::unix::fs::symlink(&etc, &link).unwrap();
+        assert_eq!(changeable(&link.join("token"), &users), None);
+        set(&etc, 0o777);
+        assert_eq!(changeable(&link.join("token"), &users), Some((etc, "other")));
     }
 
     #[test]
