@@ -5,6 +5,7 @@ use crate::error::{ErrorCode, LinkError};
 use crate::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::io::{self, Write};
 
 /// Size of a binary frame's header in bytes.
 pub const BINARY_HEADER_BYTES: usize = 16;
@@ -92,6 +93,30 @@ impl BinaryHeader {
 /// Never: the messages of this crate have string keys and no failing serializers.
 pub fn encode_control<M: Serialize>(message: &M) -> String {
     serde_json::to_string(message).expect("link messages serialize: string keys, no fallible serializers")
+}
+
+/// Length of a value in a control message, in bytes, without writing it down.
+///
+/// # Panics
+/// Never, as [`encode_control`].
+pub fn encoded_length<T: Serialize>(value: &T) -> usize {
+    let mut counted = Counted(0);
+    serde_json::to_writer(&mut counted, value).expect("link messages serialize, and counting takes all");
+    counted.0
+}
+
+/// Takes bytes and keeps their number.
+struct Counted(usize);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads a control message.

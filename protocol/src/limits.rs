@@ -111,6 +111,8 @@ pub const TRANSFERS_MAX: usize = 16;
 pub const ARTIFACTS_MAX: usize = 10_000;
 /// Artifacts of one attempt, in bytes, unless configured otherwise.
 pub const ARTIFACTS_BYTES_MAX: u64 = 4 << 30;
+/// What names the artifacts of one attempt in its outcome (path, size, checksum), in bytes of its message.
+pub const ARTIFACTS_NAMED_BYTES_MAX: usize = 2 << 20;
 /// Longest path of a file in a snapshot or of an artifact, in bytes.
 pub const PATH_BYTES_MAX: usize = 4096;
 
@@ -121,6 +123,7 @@ const _: () = assert!(
 const _: () = assert!(
     EXCLUDES_BYTES_MAX + LEFT_BEHIND_BYTES_MAX * 2 + HISTORY_MAX * 3 * 80 < CONTROL_MESSAGE_BYTES_MAX
 );
+const _: () = assert!(ARTIFACTS_NAMED_BYTES_MAX * 2 <= CONTROL_MESSAGE_BYTES_MAX);
 const _: () = assert!(
     CHUNK_BYTES_MAX + crate::output::CHUNK_HEADER_BYTES + crate::frame::BINARY_HEADER_BYTES
         <= BINARY_FRAME_BYTES_MAX

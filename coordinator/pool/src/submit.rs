@@ -7,13 +7,37 @@ use crate::lifecycle::Ended;
 use crate::losses::Loss;
 use crate::pool::{Pool, Timer};
 use crate::roster::Worker;
+use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::frame::encoded_length;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
 use buildpool_protocol::worker_link::{Desired, ToWorker};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What a grant says beside what to run and the secrets, in bytes: a lease, and what a quota changes.
+const GRANT_ROOM_BYTES: usize = 4 << 10;
+
+/// What is accepted is granted in one message.
+fn check_length(spec: &JobSpec, secrets: &BTreeMap<String, Secret>) -> Result<(), LinkError> {
+    let most = limits::CONTROL_MESSAGE_BYTES_MAX - GRANT_ROOM_BYTES;
+    let (whole, hidden) = (encoded_length(spec), encoded_length(secrets));
+    if whole + hidden <= most {
+        return Ok(());
+    }
+    let (command, env) = (encoded_length(&spec.command), encoded_length(&spec.env));
+    Err(LinkError::new(
+        ErrorCode::TooLarge,
+        format!(
+            "the job takes {} bytes of a message, in which a control character takes six: command {command}, env {env}, secrets {hidden}; \
+             at most {most} are valid",
+            whole + hidden
+        ),
+    ))
+}
 
 /// Equal submits that are remembered until their answer is delivered.
 const UNDELIVERED_MAX: usize = 1_000;
@@ -74,8 +98,13 @@ impl Pool {
     /// The same job again: it may bring secrets that a restart has lost.
     fn reattach(&mut self, now: Now, client: ClientRef, id: JobId, submit: Submit) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            let wanted = job.record.spec.secrets.clone();
-            job.secrets.extend(submit.secrets.into_iter().filter(|(name, _)| wanted.contains(name)));
+            let wanted = &job.record.spec.secrets;
+            let mut secrets = job.secrets.clone();
+            secrets.extend(submit.secrets.into_iter().filter(|(name, _)| wanted.contains(name)));
+            if let Err(error) = check_length(&job.record.spec, &secrets) {
+                return self.emit(Effect::Refused { client, error });
+            }
+            job.secrets = secrets;
         }
         if self.parked.contains(&id) {
             self.enqueue(now, id);
@@ -100,6 +129,7 @@ impl Pool {
         if let Some(name) = submit.spec.secrets.iter().find(|name| !submit.secrets.contains_key(*name)) {
             return invalid(format!("secret: `{name}` has no value"));
         }
+        check_length(&submit.spec, &submit.secrets)?;
         if submit.client_request_id.as_ref().is_some_and(|text| text.len() > limits::TEXT_BYTES_MAX) {
             return invalid(format!("client_request_id: longer than {} bytes", limits::TEXT_BYTES_MAX));
         }

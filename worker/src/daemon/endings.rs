@@ -5,11 +5,11 @@ use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
 use super::conclude::About;
 use super::event::Event;
+use super::fitting;
 use crate::isolation::doors;
 use crate::keeper::messages::ToKeeper;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Acted, Outcome, StartFailure};
-use buildpool_protocol::worker_link::FromWorker;
 use std::fs;
 use std::io;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Agent {
             self.delete(id);
         } else {
             let log_length = outcome.log_length;
-            self.outbox.complete(id, log_length, FromWorker::Complete { lease, outcome });
+            self.outbox.complete(id, log_length, fitting::complete(lease, outcome));
         }
         self.give_work();
         self.tidy();

@@ -12,6 +12,7 @@ mod earlier;
 mod endings;
 mod event;
 mod files;
+mod fitting;
 mod home;
 mod keepers;
 mod lease;

@@ -3,7 +3,8 @@
 use super::error::WorkspaceError;
 use super::reach;
 use buildpool_objects::incoming::checksum_of;
-use buildpool_protocol::limits::{ARTIFACTS_MAX, PATH_BYTES_MAX};
+use buildpool_protocol::frame::encoded_length;
+use buildpool_protocol::limits::{ARTIFACTS_MAX, ARTIFACTS_NAMED_BYTES_MAX, PATH_BYTES_MAX};
 use buildpool_protocol::report::ArtifactEntry;
 use buildpool_protocol::spec::check_artifact;
 use globset::{GlobBuilder, GlobMatcher};
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// Files and directories that are looked at for one pattern.
 const LOOKED_AT_MAX: usize = 5_000_000;
+/// What an entry takes in the outcome beside its path, at most, in bytes.
+const ENTRY_BYTES_MAX: usize = 200;
 /// Files that a pattern could not take and that are named one by one; the others are counted.
 const NAMED_MAX: usize = 10;
 
@@ -73,6 +76,7 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
         problems.tell(&format!("artifact `{pattern}`"), &mut collected.notes);
     }
     let mut bytes = 0_u64;
+    let mut named = 0_usize;
     let mut left = 0_usize;
     let mut problems = Problems::default();
     for path in paths {
@@ -84,13 +88,17 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
             }
         };
         let size = metadata.len();
-        if collected.entries.len() >= ARTIFACTS_MAX || bytes.saturating_add(size) > place.bytes_max {
+        if collected.entries.len() >= ARTIFACTS_MAX
+            || bytes.saturating_add(size) > place.bytes_max
+            || named + encoded_length(&path) + ENTRY_BYTES_MAX > ARTIFACTS_NAMED_BYTES_MAX
+        {
             left += 1;
             continue;
         }
         match copy(place.target, &path, &file, &metadata)? {
             Ok(entry) => {
                 bytes += entry.bytes;
+                named += encoded_length(&entry) + 1;
                 collected.entries.push(entry);
             }
             Err(error) => problems.add(format!("`{path}`: {error}")),
@@ -99,7 +107,7 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
     problems.tell("artifacts", &mut collected.notes);
     if left > 0 {
         collected.notes.push(format!(
-            "{left} artifacts stayed behind: at most {ARTIFACTS_MAX} files and {} bytes are taken",
+            "{left} artifacts stayed behind: at most {ARTIFACTS_MAX} files, {} bytes, and {ARTIFACTS_NAMED_BYTES_MAX} bytes of paths and checksums are taken",
             place.bytes_max
         ));
     }
@@ -228,6 +236,8 @@ fn copy(
 #[cfg(test)]
 mod tests {
     use super::{Collected, Place, collect};
+    use buildpool_protocol::frame::encoded_length;
+    use buildpool_protocol::limits::ARTIFACTS_NAMED_BYTES_MAX;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::{Path, PathBuf};
@@ -365,5 +375,21 @@ mod tests {
         let some = made.collect(&["*"], 3);
         assert_eq!(paths(&some), ["1", "22"]);
         assert!(some.notes[0].starts_with("1 artifacts stayed behind"), "{:?}", some.notes);
+    }
+
+    #[test]
+    fn what_names_the_artifacts_stays_far_below_one_message() {
+        // A control character takes six bytes of a message.
+        let deep = ["\u{1}".repeat(200), "\u{1}".repeat(200), "d".repeat(200)].join("/");
+        let names: Vec<String> = (0..1_000).map(|number| format!("a/{deep}/{number}")).collect();
+        let made = Made::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let some = made.collect(&["a/**"], 1 << 30);
+        let length = encoded_length(&some.entries);
+        assert!(
+            (ARTIFACTS_NAMED_BYTES_MAX * 9 / 10..=ARTIFACTS_NAMED_BYTES_MAX).contains(&length),
+            "{length}"
+        );
+        let left = format!("{} artifacts stayed behind", names.len() - some.entries.len());
+        assert!(some.notes[0].starts_with(&left), "{:?}", some.notes);
     }
 }

@@ -5,6 +5,7 @@ use crate::scene::{
     submit,
 };
 use buildpool_pool::{Change, Config, Effect, Input, Submit};
+use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{Command, JobSpec, Source, Verbosity};
@@ -28,7 +29,8 @@ fn a_job_is_on_disk_before_it_is_accepted_and_granted() {
 
 #[test]
 fn what_cannot_be_served_is_refused_with_its_reason() {
-    let cases: [(&str, Submit, ErrorCode, &str); 6] = [
+    let long = BTreeMap::from([("A".to_owned(), "\u{1}".repeat(900_000))]);
+    let cases: [(&str, Submit, ErrorCode, &str); 7] = [
         (
             "an empty command",
             submit(1, "a", JobSpec { command: Command::Argv(Vec::new()), ..spec() }),
@@ -59,6 +61,12 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
             ErrorCode::Invalid,
             "client_request_id",
         ),
+        (
+            "what no grant could say in one message",
+            submit(1, "a", JobSpec { env: long, ..spec() }),
+            ErrorCode::TooLarge,
+            "env 5400008",
+        ),
         ("one more than the pool takes", submit(2, "a", spec()), ErrorCode::Exhausted, "limit"),
     ];
     for (what, submit, code, word) in cases {
@@ -72,6 +80,20 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
         assert!(refusal(&effects).message.contains(word), "{what}: {}", refusal(&effects).message);
         assert!(accepted(&effects).is_none(), "{what}");
     }
+}
+
+#[test]
+fn secrets_that_come_later_must_fit_into_the_grant_too() {
+    let mut scene = Scene::new();
+    let of_length = |length| {
+        let values = BTreeMap::from([("KEY".to_owned(), Secret("x".repeat(length)))]);
+        Submit { secrets: values, ..submit(1, "a", JobSpec { secrets: vec!["KEY".into()], ..spec() }) }
+    };
+    scene.mac(1, 1);
+    scene.plain(2);
+    assert_eq!(accepted(&scene.send(of_length(5))), Some((job(1), false)));
+    assert_eq!(refused_as(&scene.send(of_length(5 << 20))), ErrorCode::TooLarge);
+    assert_eq!(accepted(&scene.send(of_length(6))), Some((job(1), true)));
 }
 
 #[test]

@@ -1,0 +1,139 @@
+//! An outcome is one message. What goes with it is bounded where it is made; here is seen to it that all of it together goes
+//! over the link, whatever it is: a message that is too long would end each connection, and the job never.
+
+use buildpool_protocol::evidence::Evidence;
+use buildpool_protocol::frame::encoded_length;
+use buildpool_protocol::ids::Lease;
+use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
+use buildpool_protocol::outcome::Outcome;
+use buildpool_protocol::worker_link::FromWorker;
+
+/// Notes that stay when there are far too many.
+const NOTES_KEPT: usize = 20;
+/// How much of each of them stays, in bytes.
+const NOTE_BYTES_KEPT: usize = 1 << 10;
+
+/// Reports whose counts stay.
+const REPORTS_KEPT: usize = 100;
+
+/// Says how an attempt ended, in a message that its reader takes. What does not fit is left out, the least first, and a note
+/// says so: notes, names of artifacts, evidence.
+pub(super) fn complete(lease: Lease, mut outcome: Box<Outcome>) -> FromWorker {
+    for leave_out in [notes, artifacts, evidence] {
+        // Room for the message around it.
+        if encoded_length(&outcome) + 1024 <= CONTROL_MESSAGE_BYTES_MAX {
+            break;
+        }
+        leave_out(&mut outcome);
+    }
+    FromWorker::Complete { lease, outcome }
+}
+
+fn notes(outcome: &mut Outcome) {
+    let notes = &mut outcome.evidence.notes;
+    let before = notes.len();
+    notes.truncate(NOTES_KEPT);
+    for note in notes.iter_mut() {
+        note.truncate(note.floor_char_boundary(NOTE_BYTES_KEPT));
+    }
+    notes.push(format!(
+        "the result was too long for one message: of {before} notes the first {NOTES_KEPT} were kept"
+    ));
+}
+
+fn artifacts(outcome: &mut Outcome) {
+    let count = std::mem::take(&mut outcome.artifacts).len();
+    let text = format!("the result was too long for one message: {count} artifacts were left out");
+    outcome.evidence.notes.push(text);
+}
+
+fn evidence(outcome: &mut Outcome) {
+    let Evidence { mut test_reports, memory, mut notes, .. } = std::mem::take(&mut outcome.evidence);
+    // The counts decide about the verdict.
+    for report in &mut test_reports {
+        report.cases_omitted += std::mem::take(&mut report.cases).len() as u64;
+        report.unfinished.clear();
+    }
+    test_reports.truncate(REPORTS_KEPT);
+    notes.push("the result was too long for one message: of reports only the counts were kept".to_owned());
+    outcome.evidence = Evidence { test_reports, memory, notes, ..Evidence::default() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::complete;
+    use buildpool_protocol::evidence::{Evidence, TestCase, TestReport};
+    use buildpool_protocol::frame::{decode_control, encode_control};
+    use buildpool_protocol::ids::{AttemptId, JobId, Lease};
+    use buildpool_protocol::outcome::{Ending, Outcome, Seal};
+    use buildpool_protocol::report::ArtifactEntry;
+    use buildpool_protocol::worker_link::FromWorker;
+    use std::time::Duration;
+
+    fn outcome() -> Outcome {
+        let seal = Seal { length: 0, blake3: "0".repeat(64) };
+        Outcome {
+            ending: Ending::Exited { code: 0 },
+            acted: None,
+            started_at_ms: Some(1),
+            finished_at_ms: 2,
+            duration: Duration::from_millis(1),
+            seals: [seal.clone(), seal],
+            log_length: 0,
+            usage: Default::default(),
+            survivors: Vec::new(),
+            leaked: Vec::new(),
+            gaps: Vec::new(),
+            evidence: Evidence::default(),
+            artifacts: Vec::new(),
+            root: None,
+        }
+    }
+
+    /// What the coordinator reads.
+    fn sent(outcome: Outcome) -> Outcome {
+        let lease = Lease {
+            attempt: AttemptId { job: JobId::from_uuid(uuid::Uuid::from_u128(1)), number: 1 },
+            epoch: 1,
+        };
+        let text = encode_control(&complete(lease, Box::new(outcome)));
+        match decode_control(&text).expect("a message that is taken") {
+            FromWorker::Complete { outcome, .. } => *outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn artifacts(count: usize, path_bytes: usize) -> Vec<ArtifactEntry> {
+        let entry = |number| ArtifactEntry {
+            path: format!("{number:0>path_bytes$}"),
+            bytes: 1,
+            blake3: "0".repeat(64),
+            executable: false,
+        };
+        (0..count).map(entry).collect()
+    }
+
+    #[test]
+    fn an_end_that_would_be_too_long_for_a_message_is_said_without_what_matters_least() {
+        let whole = Outcome { artifacts: artifacts(10, 100), ..outcome() };
+        assert_eq!(sent(whole.clone()), whole);
+
+        let notes = vec!["\u{1}".repeat(4_000); 400];
+        let with_notes = Evidence { notes: notes.clone(), ..Evidence::default() };
+        let without_notes =
+            sent(Outcome { evidence: with_notes, artifacts: artifacts(10, 100), ..outcome() });
+        assert_eq!((without_notes.artifacts.len(), without_notes.evidence.notes.len()), (10, 21));
+
+        let without_artifacts = sent(Outcome { artifacts: artifacts(5_000, 810), ..outcome() });
+        assert!(without_artifacts.artifacts.is_empty());
+        let said = without_artifacts.evidence.notes.join("\n");
+        assert!(said.contains("5000 artifacts were left out"), "{said}");
+
+        let case = TestCase { name: "\u{1}".repeat(1_000), ..TestCase::default() };
+        let report = TestReport { failed: 3, cases: vec![case; 1_000], ..TestReport::default() };
+        let evidence = Evidence { test_reports: vec![report], notes, ..Evidence::default() };
+        let counted = sent(Outcome { evidence, artifacts: artifacts(5_000, 810), ..outcome() });
+        let report = &counted.evidence.test_reports[0];
+        assert_eq!((report.failed, report.cases_omitted, report.cases.len()), (3, 1_000, 0));
+    }
+}
