@@ -6,8 +6,10 @@ use buildpool_protocol::limits::CHUNK_BYTES_MAX;
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, Stream};
 use std::io::{self, PipeReader, Read};
 
-/// Reads of one pipe before the other gets its turn.
+/// Reads of one pipe before the other, and everything else, gets its turn.
 const READS_MAX: usize = 4;
+/// What is read in one turn where it is masked, in bytes: masking takes time, and deadlines and orders wait for it.
+const MASKED_READ_BYTES: usize = 16 << 10;
 
 /// One output of the process.
 pub(super) struct Capture {
@@ -33,11 +35,13 @@ impl Capture {
     /// Reads until the pipe is empty, its turn is over or the spool wants no more. True when something was read.
     pub(super) fn read(&mut self, spool: &mut Spool, elapsed_ms: u32, buffer: &mut Vec<u8>) -> bool {
         let mut has_read = false;
-        for _ in 0..READS_MAX {
+        let (reads_max, bytes_max) =
+            if self.masker.is_some() { (1, MASKED_READ_BYTES) } else { (READS_MAX, CHUNK_BYTES_MAX) };
+        for _ in 0..reads_max {
             if !spool.wants_more() {
                 break;
             }
-            buffer.resize(CHUNK_HEADER_BYTES + CHUNK_BYTES_MAX, 0);
+            buffer.resize(CHUNK_HEADER_BYTES + bytes_max, 0);
             let Some(pipe) = &mut self.pipe else { break };
             match pipe.read(&mut buffer[CHUNK_HEADER_BYTES..]) {
                 Ok(0) => {

@@ -124,9 +124,7 @@ impl Sorted {
     fn may_begin(&self, text: &[u8], is_special: impl Fn(&u8) -> bool) -> bool {
         let Some(prefix) = text.first_chunk::<PREFIX_BYTES>() else { return true };
         let (word, bit) = place(*prefix);
-        self.prefixes[word] & bit != 0
-            || self.short[usize::from(prefix[0])]
-            || prefix.iter().any(is_special)
+        self.prefixes[word] & bit != 0 || self.short[usize::from(prefix[0])] || prefix.iter().any(is_special)
     }
 
     /// Reads the text unit by unit, until no form agrees with it or it is over.
@@ -245,7 +243,7 @@ fn encoded(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 }
 
 pub(super) const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+pub(super) const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// The base64 digits that only the value decides, when `shift` bytes (modulo 3) come before it and anything after.
 pub(super) fn base64_inside(value: &[u8], shift: usize, alphabet: &[u8; 64]) -> Vec<u8> {

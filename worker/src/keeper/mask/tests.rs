@@ -1,3 +1,5 @@
+mod plainly;
+
 use super::Masker;
 use super::forms::{STANDARD, base64_inside};
 use proptest::prelude::*;
@@ -60,7 +62,8 @@ fn percent_forms_of_every_encoder_are_masked_at_every_cut() {
 fn base64_in_lines_is_masked_at_every_cut() {
     // 72 bytes through base64(1), which breaks lines after 76 digits; then as MIME does, and indented.
     let secret = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:,;#+=!";
-    let digits = "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXZ3eHl6QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVotXy46LDsjKz0h";
+    let digits =
+        "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXZ3eHl6QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVotXy46LDsjKz0h";
     for gap in ["\n", "\r\n", "\n      "] {
         for width in [1, 7, 64, 76] {
             let lines: Vec<_> = digits.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
@@ -126,4 +129,88 @@ proptest! {
         parts.push(&text.as_bytes()[from..]);
         prop_assert_eq!(mask(&secrets, &parts), whole);
     }
+}
+
+/// How a tool may write a secret.
+fn written(secret: &str, how: u8) -> Vec<u8> {
+    let escaped = |lower: bool| {
+        let hex = |byte: u8| if lower { format!("%{byte:02x}") } else { format!("%{byte:02X}") };
+        secret
+            .bytes()
+            .enumerate()
+            .map(|(index, byte)| if index % 2 == 0 { hex(byte) } else { char::from(byte).to_string() })
+            .collect::<String>()
+    };
+    let digits = |shift, gap: &str| {
+        let digits = base64_inside(secret.as_bytes(), shift, STANDARD);
+        digits.chunks(3).map(String::from_utf8_lossy).collect::<Vec<_>>().join(gap)
+    };
+    match how % 8 {
+        0 => secret.to_owned(),
+        1 => secret.replace(' ', "+"),
+        2 => escaped(true),
+        3 => escaped(false),
+        4 => digits(0, ""),
+        5 => digits(1, "\n"),
+        6 => digits(2, "\r\n  "),
+        _ => secret.trim().to_owned(),
+    }
+    .into_bytes()
+}
+
+proptest! {
+    #[test]
+    fn the_same_is_masked_as_form_by_form(
+        secrets in proptest::collection::vec("[ab %+25\n]{1,9}", 1..5),
+        parts in proptest::collection::vec((0usize..5, 0u8..9, 0usize..20, "[abY%+ 25\r\n]{0,3}"), 0..8),
+        cut in 0usize..80,
+    ) {
+        let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+        let mut text = Vec::new();
+        for (which, how, length, between) in &parts {
+            let bytes = written(secrets[which % secrets.len()], *how);
+            // Whole, or only the beginning.
+            text.extend_from_slice(&bytes[..if *how == 8 { (*length).min(bytes.len()) } else { bytes.len() }]);
+            text.extend_from_slice(between.as_bytes());
+        }
+        let expected = plainly::mask(&secrets, &text);
+        let (one, other) = text.split_at(cut.min(text.len()));
+        prop_assert_eq!(mask(&secrets, &[one, other]), expected.clone());
+        let bytes: Vec<&[u8]> = text.chunks(1).collect();
+        prop_assert_eq!(mask(&secrets, &bytes), expected);
+    }
+}
+
+#[test]
+fn a_value_without_the_blanks_around_it_is_masked_too() {
+    for value in ["hunter2 ", "hunter2\r", "\thunter2\r\n", " hunter2"] {
+        assert_eq!(mask(&[value], &[b"is:hunter2."]), b"is:***.", "{value:?}");
+        let encoded = mask(&[value], &[b"is aHVudGVyMg=="]);
+        assert!(encoded.starts_with(b"is ***") && encoded.len() <= 9, "{value:?}");
+    }
+    assert_eq!(mask(&["abc "], &[b"abcabc abc"]), b"abc***abc", "short text is common");
+}
+
+/// Time of this thread alone for masking a text, whatever else the machine does.
+fn cost(secret: &str, text: &[u8]) -> std::time::Duration {
+    use nix::time::{ClockId, clock_gettime};
+    let now = || std::time::Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock"));
+    let mut masker = Masker::new([secret]).expect("a secret");
+    let mut out = Vec::new();
+    let before = now();
+    masker.push(text, &mut out);
+    masker.finish(&mut out);
+    let taken = now() - before;
+    assert_eq!(out, text);
+    taken
+}
+
+#[test]
+fn what_masking_costs_does_not_grow_with_the_lines_of_a_secret() {
+    let line = |number: u32| format!("{}\n", &blake3::hash(&number.to_le_bytes()).to_hex().repeat(2)[..76]);
+    let of_lines = |count| (0..count).map(line).collect::<String>();
+    let text: String = (1_000_000..1_005_000).map(|number| format!("{number}\n")).collect();
+    let (few, many) = (cost(&of_lines(7), text.as_bytes()), cost(&of_lines(700), text.as_bytes()));
+    println!("40 KB of numbers: {few:?} with 7 lines, {many:?} with 700");
+    assert!(many < few * 100, "{few:?} with 7 lines, {many:?} with 700");
 }
