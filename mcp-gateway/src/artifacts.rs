@@ -2,7 +2,7 @@
 
 use crate::client::{Client, ClientError, Transfer};
 use buildpool_objects::incoming::Received;
-use buildpool_objects::pump::{self, Announced, Channel as _, Event, PumpError};
+use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::report::ArtifactEntry;
 use buildpool_protocol::transfer::Message;
@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// How often a fetch is begun before it is given up.
+/// How often a fetch is begun without coming further before it is given up.
 const TRIES_MAX: u32 = 10;
 /// The first pause between two tries; doubles.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -96,17 +96,16 @@ pub async fn fetch(
     directory: &Path,
 ) -> Result<PathBuf, FetchError> {
     let target = place(directory, &entry.path)?;
-    let is_there = buildpool_objects::incoming::checksum_of(&target)
-        .is_ok_and(|(blake3, _)| blake3.as_str() == entry.blake3);
-    if !is_there {
+    if !has_content(&target, &entry.blake3) {
         if let Some(other) = other_name(&target) {
             return Err(FetchError::SameAs { path: entry.path.clone(), other });
         }
         // Of the content, so that no artifact lies there by the name that it has, and a later call goes on with it.
         let staging = directory.join(format!(".buildpool-incoming-{:.16}", entry.blake3));
-        let received = receive(client, job, entry, &staging).await?;
-        let io = |source| FetchError::Io { path: target.clone(), source };
-        received.move_to(&target).map_err(io)?;
+        if let Some(received) = receive(client, job, entry, &staging, &target).await? {
+            let io = |source| FetchError::Io { path: target.clone(), source };
+            received.move_to(&target).map_err(io)?;
+        }
         // Stays when another fetch into the same directory is under way.
         let _still_in_use = fs::remove_dir(&staging);
     }
@@ -114,6 +113,10 @@ pub async fn fetch(
     let io = |source| FetchError::Io { path: target.clone(), source };
     fs::set_permissions(&target, fs::Permissions::from_mode(mode)).map_err(io)?;
     Ok(target)
+}
+
+fn has_content(path: &Path, blake3: &str) -> bool {
+    buildpool_objects::incoming::checksum_of(path).is_ok_and(|(found, _)| found.as_str() == blake3)
 }
 
 /// The name that a file has here, where it is another one than it was asked for by.
@@ -137,19 +140,23 @@ fn name_beside(name: &str, present: impl Iterator<Item = String>) -> Option<Stri
     other
 }
 
+/// None when another process has fetched it into the same place meanwhile.
 async fn receive(
     client: &Client,
     job: &str,
     entry: &ArtifactEntry,
     staging: &Path,
-) -> Result<Received, FetchError> {
+    target: &Path,
+) -> Result<Option<Received>, FetchError> {
     let mut pause = PAUSE;
-    let mut tries = 1;
+    let mut tries = 0;
+    let mut progress = Progress::default();
     loop {
         let mut transfer = client.transfer().await.map_err(FetchError::Client)?;
-        match once(&mut transfer, job, entry, staging).await {
+        let result = once(&mut transfer, job, entry, (staging, target), &mut progress).await;
+        (tries, pause) = if progress.has_grown() { (1, PAUSE) } else { (tries + 1, pause) };
+        match result {
             Err(FetchError::Pump(error)) if error.is_worth_a_retry() && tries < TRIES_MAX => {
-                tries += 1;
                 tokio::time::sleep(pause).await;
                 pause *= 2;
             }
@@ -162,8 +169,9 @@ async fn once(
     transfer: &mut Transfer,
     job: &str,
     entry: &ArtifactEntry,
-    staging: &Path,
-) -> Result<Received, FetchError> {
+    (staging, target): (&Path, &Path),
+    progress: &mut Progress,
+) -> Result<Option<Received>, FetchError> {
     let channel = transfer.number();
     let request = Message::FetchArtifact { channel, job: job.to_owned(), path: entry.path.clone() };
     pump::Channel::say(transfer, request).await?;
@@ -178,7 +186,9 @@ async fn once(
         return Err(PumpError::Misbehaved("another artifact than was asked for").into());
     }
     let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };
-    let received = pump::receive(transfer, staging.to_owned(), announced).await?;
+    let (target, content) = (target.to_owned(), entry.blake3.clone());
+    let is_here = move || has_content(&target, &content);
+    let received = pump::receive(transfer, staging.to_owned(), announced, progress, is_here).await?;
     pump::Channel::say(transfer, Message::Done { channel }).await?;
     Ok(received)
 }

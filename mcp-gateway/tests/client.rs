@@ -460,6 +460,40 @@ async fn a_transfer_is_begun_again_by_its_owner() {
 }
 
 #[tokio::test]
+async fn a_transfer_that_its_owner_leaves_ends_at_the_pool_and_one_that_is_over_ends_once() {
+    let (played, endpoint) = Played::new().await;
+    let (client, mut peer) = connect(&played, endpoint).await;
+    let fetch = |channel| Step::FetchArtifact { channel, job: "0".into(), path: "out".into() };
+    for last in [None, Some(true), Some(false)] {
+        let mut transfer = client.transfer().await.unwrap();
+        let channel = transfer.channel();
+        transfer.say(fetch(channel)).await.unwrap();
+        assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
+        match last {
+            // Both sides may say the last word.
+            Some(true) => transfer.say(Step::Done { channel }).await.unwrap(),
+            Some(false) => {
+                peer.say(&ToClient::Transfer(Step::Done { channel })).await;
+                assert!(matches!(transfer.next().await, Some(TransferEvent::Step(Step::Done { .. }))));
+            }
+            None => {}
+        }
+        drop(transfer);
+        match last {
+            Some(true) => assert_eq!(peer.hear().await, FromClient::Transfer(Step::Done { channel })),
+            Some(false) => {}
+            None => {
+                let heard = peer.hear().await;
+                assert!(
+                    matches!(&heard, FromClient::Transfer(Step::Failed { channel: of, .. }) if *of == channel),
+                    "{heard:?}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_revoked_token_ends_what_is_open() {
     let (played, endpoint) = Played::new().await;
     let (client, mut peer) = connect(&played, endpoint).await;

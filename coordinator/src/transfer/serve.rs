@@ -4,7 +4,7 @@ use super::peer::{Channel, Who};
 use super::store::Fetch;
 use crate::shared::Shared;
 use crate::store::Lookup;
-use buildpool_objects::pump::{self, Announced, Channel as _, Event, PumpError};
+use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
 use buildpool_objects::{CacheError, record};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease};
@@ -115,8 +115,13 @@ async fn offer(
         return Err(LinkError::new(ErrorCode::TooLarge, text));
     }
     let announced = Announced { blake3, length, limit };
-    let pack = match pump::receive(channel, shared.transfers.incoming(), announced).await {
-        Ok(pack) => pack,
+    let (store, wanted) = (shared.transfers.clone(), manifest.clone());
+    let is_here = move || store.has(&wanted.project, &record::name(&wanted));
+    let incoming = shared.transfers.incoming();
+    let pack = match pump::receive(channel, incoming, announced, &mut Progress::default(), is_here).await {
+        Ok(Some(pack)) => pack,
+        // Another connection brought it meanwhile.
+        Ok(None) => return finish(channel).await,
         Err(error) => return told(error),
     };
     shared.metrics.snapshot_bytes.inc_by(length);
@@ -141,7 +146,7 @@ async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch)
     let begin =
         Message::Begin { channel: channel.number(), subject, blake3: file.blake3, length: file.length };
     say(channel, begin).await?;
-    pump::send(channel, &file.path, file.length).await.or_else(told)
+    pump::send(channel, &file.path, file.length, &mut Progress::default()).await.or_else(told)
 }
 
 /// A worker has an artifact.
@@ -157,13 +162,17 @@ async fn artifact_in(
         return Err(LinkError::new(ErrorCode::Invalid, text));
     }
     let job = lease.attempt.job;
-    let present = std::fs::metadata(shared.transfers.artifact(job, &blake3));
-    if present.is_ok_and(|metadata| metadata.len() == length) {
+    let target = shared.transfers.artifact(job, &blake3);
+    let is_here = move || std::fs::metadata(target).is_ok_and(|metadata| metadata.len() == length);
+    if is_here.clone()() {
         return finish(channel).await;
     }
     let announced = Announced { blake3: blake3.clone(), length, limit: ARTIFACTS_BYTES_MAX };
-    let received = match pump::receive(channel, shared.transfers.incoming(), announced).await {
-        Ok(received) => received,
+    let incoming = shared.transfers.incoming();
+    let received = match pump::receive(channel, incoming, announced, &mut Progress::default(), is_here).await
+    {
+        Ok(Some(received)) => received,
+        Ok(None) => return finish(channel).await,
         Err(error) => return told(error),
     };
     shared.metrics.artifact_bytes.inc_by(length);
@@ -199,7 +208,7 @@ async fn artifact_out(
     let attempt = buildpool_protocol::ids::AttemptId { job, number: attempt };
     let subject = Subject::Artifact { lease: Lease { attempt, epoch: 0 }, path: path.to_owned() };
     say(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
-    pump::send(channel, &file, length).await.or_else(told)
+    pump::send(channel, &file, length, &mut Progress::default()).await.or_else(told)
 }
 
 /// Checksum and length of an artifact in a job's result.

@@ -3,9 +3,9 @@
 use super::channel::{Channel, Events, JobEvent, Opening, Step};
 use super::error::ClientError;
 use super::transfer::{TransferEvent, TransferEvents};
-use buildpool_protocol::LinkError;
 use buildpool_protocol::client_link::{FromClient, Progress, ToClient};
 use buildpool_protocol::transfer;
+use buildpool_protocol::{ErrorCode, LinkError};
 use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -95,8 +95,17 @@ impl Requests {
 
     /// A step or bytes of a transfer of this link; those of a link that is gone say nothing to the next.
     pub(super) fn say_in_transfer(&mut self, channel: u32, outgoing: Outgoing) {
+        let is_last = matches!(
+            outgoing,
+            Outgoing::Control(FromClient::Transfer(
+                transfer::Message::Done { .. } | transfer::Message::Failed { .. }
+            ))
+        );
         if self.transfers.contains_key(&channel) {
             self.outbox.push_back(outgoing);
+        }
+        if is_last {
+            self.transfers.remove(&channel);
         }
     }
 
@@ -109,9 +118,18 @@ impl Requests {
 
     /// The consumer is gone.
     pub(super) fn close(&mut self, request: u32) {
-        self.transfers.remove(&request);
+        self.leave_transfer(request);
         if let Some(channel) = self.channels.remove(&request) {
             self.outbox.extend(channel.left(request).map(Outgoing::from));
+        }
+    }
+
+    /// Ends a transfer that is not over. The other side would keep what came locked against whoever sends the same.
+    fn leave_transfer(&mut self, channel: u32) {
+        if self.transfers.remove(&channel).is_some() {
+            let error = LinkError::new(ErrorCode::Unavailable, "whoever began this transfer has left");
+            let last = FromClient::Transfer(transfer::Message::Failed { channel, error });
+            self.outbox.push_back(last.into());
         }
     }
 
@@ -221,8 +239,11 @@ impl Requests {
             TransferEvent::Step(transfer::Message::Done { .. } | transfer::Message::Failed { .. })
         );
         let Some(events) = self.transfers.get(&channel) else { return };
-        if events.try_send(event).is_err() || is_last {
+        let has_left = events.try_send(event).is_err();
+        if is_last {
             self.transfers.remove(&channel);
+        } else if has_left {
+            self.leave_transfer(channel);
         }
     }
 

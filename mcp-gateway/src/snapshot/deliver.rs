@@ -4,14 +4,14 @@ use super::error::SnapshotError;
 use super::take::{Options, Snapshot, take};
 use crate::client::{Client, ClientError, Transfer};
 use buildpool_objects::pack::{self, PackFile};
-use buildpool_objects::pump::{self, Channel as _, Event, PumpError};
+use buildpool_objects::pump::{self, Channel as _, Event, Progress, PumpError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::transfer::{Message, Subject};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a transfer is begun before it is given up; the link itself is dialled again and again meanwhile.
+/// How often a transfer is begun without coming further before it is given up; the link itself is dialled again and again meanwhile.
 const TRIES_MAX: u32 = 10;
 /// The first pause between two tries; doubles up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(100);
@@ -73,10 +73,13 @@ pub async fn take_and_deliver(client: &Client, options: Options) -> Result<Arc<S
 pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, DeliverError> {
     let mut pause = PAUSE;
     let mut is_base_suspect = false;
-    let mut tries = 1;
+    let mut tries = 0;
+    let mut progress = Progress::default();
     loop {
         let mut transfer = client.transfer().await.map_err(DeliverError::Client)?;
-        match once(&mut transfer, snapshot, is_base_suspect).await {
+        let result = once(&mut transfer, snapshot, is_base_suspect, &mut progress).await;
+        (tries, pause) = if progress.has_grown() { (1, PAUSE) } else { (tries + 1, pause) };
+        match result {
             Ok(pack) => {
                 let sent = pack.as_ref().map_or(0, |pack| pack.length);
                 let snapshot = Arc::clone(snapshot);
@@ -90,7 +93,6 @@ pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, D
                 is_base_suspect = true;
             }
             Err(DeliverError::Pump(error)) if error.is_worth_a_retry() && tries < TRIES_MAX => {
-                tries += 1;
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
@@ -104,6 +106,7 @@ async fn once(
     transfer: &mut Transfer,
     snapshot: &Arc<Snapshot>,
     is_base_suspect: bool,
+    progress: &mut Progress,
 ) -> Result<Option<PackFile>, DeliverError> {
     let channel = transfer.channel();
     let bases = if is_base_suspect { Vec::new() } else { snapshot.bases() };
@@ -130,6 +133,6 @@ async fn once(
     let (blake3, length) = (pack.blake3.clone(), pack.length);
     pump::Channel::say(transfer, Message::Begin { channel: transfer.number(), subject, blake3, length })
         .await?;
-    pump::send_open(transfer, file, &pack.path, pack.length).await?;
+    pump::send_open(transfer, file, &pack.path, pack.length, progress).await?;
     Ok(Some(pack))
 }

@@ -102,7 +102,7 @@ impl Incoming {
         if length > limit {
             return Err(IncomingError::TooLarge { length, limit });
         }
-        let path = directory.join(format!("{checksum}.part"));
+        let path = Self::path_in(directory, checksum);
         let io = |what| {
             let path = path.clone();
             move |source| IncomingError::Io { what, path, source }
@@ -131,6 +131,17 @@ impl Incoming {
         }
         (&*file).seek(SeekFrom::Start(offset)).map_err(io("seeking in"))?;
         Ok(Self { file, path, checksum: checksum.clone(), length, offset })
+    }
+
+    /// Where the bytes of a file lie that is being received.
+    pub(crate) fn path_in(directory: &Path, checksum: &Checksum) -> PathBuf {
+        directory.join(format!("{checksum}.part"))
+    }
+
+    /// Gives it up for good: what it would bring has come another way.
+    pub fn discard(self) {
+        // What can't be removed is stale some day.
+        fs::remove_file(&self.path).ok();
     }
 
     /// Bytes that are there; the next ones belong here.

@@ -3,6 +3,7 @@
 
 use crate::flow::{BeyondEnd, Sender};
 use crate::incoming::{Incoming, IncomingError, Received};
+use crate::limits::{BUSY_PAUSE, BUSY_PAUSE_MAX, BUSY_STILL_MAX};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::transfer::{Checksum, Message};
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The connection is gone, and every channel on it: begin again on another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,8 +141,28 @@ pub struct Announced {
     pub limit: u64,
 }
 
+/// How far the bytes of one file have come on the receiver's disk, over all tries to bring it there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    furthest: u64,
+    has_grown: bool,
+}
+
+impl Progress {
+    fn at(&mut self, offset: u64) {
+        self.has_grown |= offset > self.furthest;
+        self.furthest = self.furthest.max(offset);
+    }
+
+    /// Whether they came further than ever since this was asked last: then the try was worth it, however it ended.
+    pub fn has_grown(&mut self) -> bool {
+        std::mem::take(&mut self.has_grown)
+    }
+}
+
 /// Receives a file that was announced, into `directory`; it is whole, verified and on the disk when this returns, and it is the
-/// caller's to take it away and to say `done`.
+/// caller's to take it away and to say `done`. While another connection receives the same bytes, this waits for it; none when
+/// `is_here` says afterwards that they have come, and nothing is to be done but to say `done`.
 ///
 /// # Errors
 /// See [`PumpError`]. What has come stays for the next time.
@@ -148,13 +170,26 @@ pub async fn receive<C: Channel>(
     channel: &mut C,
     directory: PathBuf,
     announced: Announced,
-) -> Result<Received, PumpError> {
+    progress: &mut Progress,
+    is_here: impl FnOnce() -> bool + Send + 'static,
+) -> Result<Option<Received>, PumpError> {
     let number = channel.number();
-    let mut file = on_disk(move || {
-        Incoming::open(&directory, &announced.blake3, announced.length, announced.limit)
-            .map_err(PumpError::Incoming)
-    })
-    .await?;
+    let mut file = match open(directory.clone(), announced.clone()).await {
+        Err(PumpError::Incoming(IncomingError::Busy)) => {
+            let file = open_after_others(channel, directory, announced).await?;
+            let after = move || {
+                if is_here() {
+                    file.discard();
+                    return Ok(None);
+                }
+                Ok(Some(file))
+            };
+            let Some(file) = on_disk(after).await? else { return Ok(None) };
+            file
+        }
+        file => file?,
+    };
+    progress.at(file.offset());
     channel.say(Message::From { channel: number, offset: file.offset() }).await?;
     while !file.is_full() {
         match channel.next().await? {
@@ -167,6 +202,7 @@ pub async fn receive<C: Channel>(
                 .await?;
                 file = back;
                 let offset = file.offset();
+                progress.at(offset);
                 // Of a link that was cut there may be more to read, none of which should have to come again.
                 let _cut_is_seen_by_the_next_read = if fits {
                     channel.say(Message::Taken { channel: number, offset }).await
@@ -180,16 +216,56 @@ pub async fn receive<C: Channel>(
             Event::Step(_) => return Err(PumpError::Misbehaved("a step in the middle of bytes")),
         }
     }
-    on_disk(move || file.finish().map_err(PumpError::Incoming)).await
+    on_disk(move || file.finish().map(Some).map_err(PumpError::Incoming)).await
+}
+
+async fn open(directory: PathBuf, announced: Announced) -> Result<Incoming, PumpError> {
+    let Announced { blake3, length, limit } = announced;
+    on_disk(move || Incoming::open(&directory, &blake3, length, limit).map_err(PumpError::Incoming)).await
+}
+
+/// Opens a file as soon as the other connection that receives it is done or gone, however slow that one is.
+async fn open_after_others<C: Channel>(
+    channel: &mut C,
+    directory: PathBuf,
+    announced: Announced,
+) -> Result<Incoming, PumpError> {
+    let path = Incoming::path_in(&directory, &announced.blake3);
+    let (mut lies_there, mut still, mut pause) = (0, Duration::ZERO, BUSY_PAUSE);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            event = channel.next() => return Err(match event? {
+                Event::Step(Message::Failed { error, .. }) => PumpError::Refused(error),
+                Event::Step(_) | Event::Bytes { .. } => {
+                    PumpError::Misbehaved("it did not wait until it was told from where to send")
+                }
+            }),
+        }
+        match open(directory.clone(), announced.clone()).await {
+            Err(PumpError::Incoming(IncomingError::Busy)) if still < BUSY_STILL_MAX => {}
+            opened => return opened,
+        }
+        let of = path.clone();
+        let length = on_disk(move || Ok(std::fs::metadata(of).map_or(0, |metadata| metadata.len()))).await?;
+        still = if length == lies_there { still + pause } else { Duration::ZERO };
+        lies_there = length;
+        pause = (pause * 2).min(BUSY_PAUSE_MAX);
+    }
 }
 
 /// Sends a file that was announced, until the other side is done with it.
 ///
 /// # Errors
 /// See [`PumpError`].
-pub async fn send<C: Channel>(channel: &mut C, path: &Path, length: u64) -> Result<(), PumpError> {
+pub async fn send<C: Channel>(
+    channel: &mut C,
+    path: &Path,
+    length: u64,
+    progress: &mut Progress,
+) -> Result<(), PumpError> {
     let file = File::open(path).map_err(|source| PumpError::Read { path: path.to_owned(), source })?;
-    send_open(channel, file, path, length).await
+    send_open(channel, file, path, length, progress).await
 }
 
 /// Sends a file that was announced and is open already, so that its name may go meanwhile.
@@ -201,6 +277,7 @@ pub async fn send_open<C: Channel>(
     file: File,
     path: &Path,
     length: u64,
+    progress: &mut Progress,
 ) -> Result<(), PumpError> {
     let unreadable = |source| PumpError::Read { path: path.to_owned(), source };
     let file = Arc::new(file);
@@ -215,9 +292,13 @@ pub async fn send_open<C: Channel>(
         match (event, next) {
             (Some(Event::Step(Message::From { offset, .. })), _) => {
                 sender.from(offset)?;
+                progress.at(offset);
                 may_send = true;
             }
-            (Some(Event::Step(Message::Taken { offset, .. })), _) => sender.taken(offset)?,
+            (Some(Event::Step(Message::Taken { offset, .. })), _) => {
+                sender.taken(offset)?;
+                progress.at(offset);
+            }
             (Some(Event::Step(Message::Done { .. })), _) => return Ok(()),
             (Some(Event::Step(Message::Failed { error, .. })), _) => return Err(PumpError::Refused(error)),
             (Some(Event::Step(_) | Event::Bytes { .. }), _) => {
@@ -249,8 +330,8 @@ pub async fn on_disk<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Announced, Channel, Event, Interrupted, PumpError, receive, send};
-    use crate::incoming::{Received, checksum};
+    use super::{Announced, Channel, Event, Interrupted, Progress, PumpError, receive, send};
+    use crate::incoming::{Incoming, Received, checksum};
     use buildpool_protocol::limits::TRANSFER_FRAME_BYTES;
     use buildpool_protocol::transfer::{Checksum, Message};
     use bytes::Bytes;
@@ -301,7 +382,8 @@ mod tests {
         let announced = Announced { blake3: blake3.clone(), length, limit: u64::MAX };
         let into = into.to_owned();
         let received = tokio::spawn(async move {
-            let received = receive(&mut receiving, into, announced).await;
+            let received = receive(&mut receiving, into, announced, &mut Progress::default(), || false).await;
+            let received = received.map(Option::unwrap);
             match &received {
                 Ok(_) => receiving.say(Message::Done { channel: 1 }).await.unwrap(),
                 Err(error) => {
@@ -312,7 +394,7 @@ mod tests {
             }
             received
         });
-        let sent = send(&mut sending, path, length).await;
+        let sent = send(&mut sending, path, length, &mut Progress::default()).await;
         drop(sending);
         (sent, received.await.unwrap())
     }
@@ -354,5 +436,77 @@ mod tests {
             "{sent:?}"
         );
         assert!(received.unwrap_err().is_worth_a_retry());
+    }
+
+    /// A channel on which nothing comes, and which says that it is waited on.
+    struct Silent(mpsc::Sender<()>);
+
+    impl Channel for Silent {
+        fn number(&self) -> u32 {
+            1
+        }
+
+        async fn say(&mut self, _: Message) -> Result<(), Interrupted> {
+            Ok(())
+        }
+
+        async fn send(&mut self, _: u64, _: &[u8]) -> Result<(), Interrupted> {
+            Ok(())
+        }
+
+        async fn next(&mut self) -> Result<Event, Interrupted> {
+            // Nobody listens to it any more at the end.
+            self.0.send(()).await.ok();
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_another_connection_receives_are_waited_for_and_not_sent_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let sum = checksum(&blake3::hash(b"content"));
+        let mut first = Incoming::open(directory.path(), &sum, 7, 100).unwrap();
+        let (waits, mut waiting) = mpsc::channel(1);
+        let (into, announced) =
+            (directory.path().to_owned(), Announced { blake3: sum.clone(), length: 7, limit: 100 });
+        let second = tokio::spawn(async move {
+            let mut channel = Silent(waits);
+            receive(&mut channel, into, announced, &mut Progress::default(), || true).await
+        });
+        // Far more often than a transfer is tried.
+        for _ in 0..200 {
+            waiting.recv().await.unwrap();
+        }
+        first.write(0, b"content").unwrap();
+        first.finish().unwrap().move_to(&directory.path().join("taken")).unwrap();
+        while waiting.recv().await.is_some() {}
+        assert!(matches!(second.await.unwrap(), Ok(None)));
+        assert!(!Incoming::path_in(directory.path(), &sum).exists());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_receiver_that_stands_still_for_good_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let sum = checksum(&blake3::hash(b"content"));
+        let _first = Incoming::open(directory.path(), &sum, 7, 100).unwrap();
+        let announced = Announced { blake3: sum, length: 7, limit: 100 };
+        let mut channel = Silent(mpsc::channel(1 << 20).0);
+        let into = directory.path().to_owned();
+        let received = receive(&mut channel, into, announced, &mut Progress::default(), || true).await;
+        assert!(received.unwrap_err().is_worth_a_retry());
+    }
+
+    #[test]
+    fn only_what_comes_further_than_ever_counts_as_progress() {
+        let mut progress = Progress::default();
+        progress.at(0);
+        assert!(!progress.has_grown());
+        progress.at(5);
+        progress.at(3);
+        assert!(progress.has_grown() && !progress.has_grown());
+        progress.at(5);
+        assert!(!progress.has_grown());
+        progress.at(6);
+        assert!(progress.has_grown());
     }
 }

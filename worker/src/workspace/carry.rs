@@ -4,7 +4,7 @@
 use super::error::WorkspaceError;
 use super::pool::{Lacking, Workspaces};
 use crate::link::transfers::{Channel, Transfers};
-use buildpool_objects::pump::{self, Announced, Channel as _, Event, PumpError};
+use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
 use buildpool_objects::record;
 use buildpool_protocol::ids::Lease;
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
@@ -65,7 +65,7 @@ pub async fn fetch(
     let mut patience = Patience::default();
     let mut lacking = lacking.clone();
     loop {
-        match fetch_once(&mut transfers.open().await, workspaces, &lacking).await {
+        match fetch_once(&mut transfers.open().await, workspaces, &lacking, &mut patience.progress).await {
             Ok(()) => return Ok(()),
             // What we counted on is not here, or not any more: everything, then.
             Err(CarryError::Workspace(WorkspaceError::Cache(_)))
@@ -96,22 +96,23 @@ pub async fn upload(
 ) -> Result<(), CarryError> {
     let mut patience = Patience::default();
     loop {
-        match upload_once(&mut transfers.open().await, lease, entry, path).await {
+        match upload_once(&mut transfers.open().await, lease, entry, path, &mut patience.progress).await {
             Ok(()) => return Ok(()),
             Err(error) => patience.after(error).await?,
         }
     }
 }
 
-/// How often a transfer was tried that the other side could not take just then.
+/// How often a transfer was tried that the other side could not take just then, since it last came further.
 struct Patience {
     tries: u32,
     pause: Duration,
+    progress: Progress,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { tries: 0, pause: PAUSE }
+        Self { tries: 0, pause: PAUSE, progress: Progress::default() }
     }
 }
 
@@ -123,6 +124,9 @@ impl Patience {
             CarryError::Pump(PumpError::Interrupted) => return Ok(()),
             CarryError::Pump(pump) if pump.is_worth_a_retry() => {}
             CarryError::Pump(_) | CarryError::Workspace(_) => return Err(error),
+        }
+        if self.progress.has_grown() {
+            *self = Self { progress: std::mem::take(&mut self.progress), ..Self::default() };
         }
         self.tries += 1;
         if self.tries == TRIES_MAX {
@@ -138,6 +142,7 @@ async fn fetch_once(
     channel: &mut Channel,
     workspaces: &Workspaces,
     lacking: &Lacking,
+    progress: &mut Progress,
 ) -> Result<(), CarryError> {
     let number = channel.number();
     let request = Message::FetchSnapshot {
@@ -167,11 +172,16 @@ async fn fetch_once(
     }
     let directory = workspaces.incoming(&lacking.project);
     let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };
-    let pack = pump::receive(channel, directory, announced).await?;
-    let taker = workspaces.clone();
-    // The pack stays locked until it is taken in and its file removed.
-    let taken = pump::on_disk(move || Ok(taker.accept(pack.path(), &manifest, base.as_ref()))).await?;
-    taken.map_err(CarryError::Workspace)?;
+    let (place, wanted) = (workspaces.clone(), lacking.clone());
+    let received =
+        pump::receive(channel, directory, announced, progress, move || place.holds(&wanted)).await?;
+    // Otherwise another job fetched it meanwhile.
+    if let Some(pack) = received {
+        let taker = workspaces.clone();
+        // The pack stays locked until it is taken in and its file removed.
+        let taken = pump::on_disk(move || Ok(taker.accept(pack.path(), &manifest, base.as_ref()))).await?;
+        taken.map_err(CarryError::Workspace)?;
+    }
     Ok(channel.say(Message::Done { channel: number }).await?)
 }
 
@@ -180,10 +190,11 @@ async fn upload_once(
     lease: Lease,
     entry: &ArtifactEntry,
     path: &Path,
+    progress: &mut Progress,
 ) -> Result<(), CarryError> {
     let blake3 = entry.blake3.parse().map_err(|_| PumpError::Misbehaved("an artifact has no checksum"))?;
     let subject = Subject::Artifact { lease, path: entry.path.clone() };
     let begin = Message::Begin { channel: channel.number(), subject, blake3, length: entry.bytes };
     channel.say(begin).await?;
-    Ok(pump::send(channel, path, entry.bytes).await?)
+    Ok(pump::send(channel, path, entry.bytes, progress).await?)
 }
