@@ -41,10 +41,12 @@ pub(super) struct Taker<'a> {
 }
 
 impl Taker<'_> {
-    /// Takes the tree of a repository; gives its store as well, whose lock it holds.
+    /// Takes the tree of a repository; gives its store as well, whose lock it holds. `prefix` is what its paths begin with in the
+    /// outermost one.
     pub(super) fn take(
         &mut self,
         repository: &Repository,
+        prefix: &[u8],
         depth: usize,
     ) -> Result<(Taken, Store), SnapshotError> {
         self.count += 1;
@@ -52,11 +54,11 @@ impl Taker<'_> {
             return Err(SnapshotError::Nesting { path: repository.top.clone() });
         }
         let store = Store::open(self.caches, repository)?;
-        let mut taken = self.outer(repository, &store)?;
+        let mut taken = self.outer(repository, prefix, &store)?;
         let mut inner: Vec<Grafted> = Vec::new();
         let mut empty: Vec<Vec<u8>> = Vec::new();
         for path in std::mem::take(&mut taken.nested) {
-            match self.inner(repository, &path, depth)? {
+            match self.inner(repository, prefix, &path, depth)? {
                 Inner::Taken(found, its_store) => inner.push((path, *found, its_store)),
                 Inner::Empty => empty.push(path),
                 Inner::Nothing => {}
@@ -69,8 +71,8 @@ impl Taker<'_> {
     }
 
     /// The tree without what is nested. When our side is damaged, it is made anew.
-    fn outer(&self, repository: &Repository, store: &Store) -> Result<Taken, SnapshotError> {
-        let tree = WorkTree { git: self.git, repository, store, rules: self.rules };
+    fn outer(&self, repository: &Repository, prefix: &[u8], store: &Store) -> Result<Taken, SnapshotError> {
+        let tree = WorkTree { git: self.git, repository, store, rules: self.rules, prefix };
         match tree.take() {
             Err(SnapshotError::Git(GitError::Failed { .. }) | SnapshotError::Index { .. }) => {
                 store.begin_anew(repository)?;
@@ -80,7 +82,13 @@ impl Taker<'_> {
         }
     }
 
-    fn inner(&mut self, outer: &Repository, path: &[u8], depth: usize) -> Result<Inner, SnapshotError> {
+    fn inner(
+        &mut self,
+        outer: &Repository,
+        prefix: &[u8],
+        path: &[u8],
+        depth: usize,
+    ) -> Result<Inner, SnapshotError> {
         let directory = outer.top.join(OsStr::from_bytes(path));
         let name = String::from_utf8_lossy(path);
         if fs::symlink_metadata(directory.join(".git")).is_err() {
@@ -102,7 +110,8 @@ impl Taker<'_> {
             ));
             return Ok(Inner::Nothing);
         }
-        let (taken, store) = self.take(&repository, depth + 1)?;
+        let prefix = [prefix, path, b"/"].concat();
+        let (taken, store) = self.take(&repository, &prefix, depth + 1)?;
         Ok(Inner::Taken(Box::new(taken), store))
     }
 

@@ -8,10 +8,15 @@ const NAMES: &[&str] = &[
     ".netrc",
     "_netrc",
     ".npmrc",
+    ".yarnrc.yml",
     ".pypirc",
     ".git-credentials",
     ".htpasswd",
     ".dockercfg",
+    ".terraformrc",
+    ".databrickscfg",
+    ".s3cfg",
+    ".boto",
     ".pgpass",
     ".my.cnf",
     ".vault-token",
@@ -58,6 +63,23 @@ const SHARED_ENVIRONMENTS: &[&str] = &["example", "sample", "template", "dist", 
 /// Directories all of whose files are secrets.
 const DIRECTORIES: &[&str] = &[".ssh", ".gnupg", ".aws", ".kube", ".azure"];
 
+/// Names that are secrets in one directory only.
+const IN_DIRECTORIES: &[(&str, &[&str])] = &[
+    (".docker", &["config.json"]),
+    (".cargo", &["credentials", "credentials.toml"]),
+    (".gem", &["credentials"]),
+    (".m2", &["settings.xml", "settings-security.xml"]),
+    (".terraform.d", &["credentials.tfrc.json"]),
+    (".composer", &["auth.json"]),
+    ("gh", &["hosts.yml"]),
+    ("gcloud", &["credentials.db", "access_tokens.db", "application_default_credentials.json"]),
+    ("rclone", &["rclone.conf"]),
+    (".config", &["hub"]),
+];
+
+/// What editors and people put behind a name for a copy of it.
+const COPIES: &[&str] = &["~", ".bak", ".backup", ".orig", ".old", ".save", ".swp", ".swo"];
+
 /// Whether a path, relative to the project, looks like a secret.
 pub(super) fn is_secret(path: &[u8]) -> bool {
     let mut parts = path.rsplit(|byte| *byte == b'/');
@@ -70,20 +92,31 @@ pub(super) fn is_secret(path: &[u8]) -> bool {
         return false;
     }
     let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-    if NAMES.contains(&name.as_str()) || ENDS.iter().any(|end| name.ends_with(end) && name.len() > end.len())
-    {
-        return true;
+    let mut original = name.as_str();
+    while let Some(shorter) = COPIES.iter().find_map(|end| original.strip_suffix(end)) {
+        original = shorter;
     }
-    if let Some(kind) = name.strip_prefix(".env.") {
-        return !SHARED_ENVIRONMENTS.iter().any(|shared| kind.ends_with(shared));
-    }
-    if let Some(kind) = name.strip_suffix(".env") {
-        return !SHARED_ENVIRONMENTS.iter().any(|shared| kind.ends_with(shared));
-    }
-    if name == "config.json" && path.rsplit(|byte| *byte == b'/').nth(1) == Some(b".docker") {
+    let around = path.rsplit(|byte| *byte == b'/').nth(1).unwrap_or_default();
+    // A swap file has a dot before the name.
+    let names = [Some(original), original.strip_prefix('.').filter(|_| original != name)];
+    if names.into_iter().flatten().any(|name| is_secret_name(name, around)) {
         return true;
     }
     parts.any(|part| DIRECTORIES.iter().any(|directory| part.eq_ignore_ascii_case(directory.as_bytes())))
+}
+
+/// Whether a name in lower case looks like one, in a directory of this name.
+fn is_secret_name(name: &str, around: &[u8]) -> bool {
+    if NAMES.contains(&name) || ENDS.iter().any(|end| name.ends_with(end) && name.len() > end.len()) {
+        return true;
+    }
+    let kind = name.strip_prefix(".env").filter(|kind| kind.starts_with(['.', '-', '_']));
+    if let Some(kind) = kind.or_else(|| name.strip_suffix(".env")) {
+        return !SHARED_ENVIRONMENTS.iter().any(|shared| kind.ends_with(shared));
+    }
+    IN_DIRECTORIES
+        .iter()
+        .any(|(directory, names)| around.eq_ignore_ascii_case(directory.as_bytes()) && names.contains(&name))
 }
 
 fn contains_dot_directory(path: &[u8]) -> bool {
@@ -123,6 +156,26 @@ mod tests {
             ("monkey", false),
             ("docs/secrets.md", false),
             ("Package.resolved", false),
+            (".env~", true),
+            (".env-prod", true),
+            (".env_staging.old", true),
+            (".env-example", false),
+            (".env.example.bak", false),
+            (".environment", false),
+            ("x.pem.bak", true),
+            ("x.pem.bak.orig~", true),
+            ("keys/id_rsa.old", true),
+            (".id_rsa.swp", true),
+            ("..env.swp", true),
+            (".main.rs.swp", false),
+            ("terraform.tfstate.backup", true),
+            (".cargo/credentials.toml", true),
+            (".cargo/config.toml", false),
+            ("credentials.toml", false),
+            (".config/gh/hosts.yml", true),
+            ("ansible/hosts.yml", false),
+            (".yarnrc.yml", true),
+            ("notes.old", false),
         ] {
             assert_eq!(is_secret(path.as_bytes()), expected, "{path}");
         }

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant, SystemTime};
 const WAIT_MAX: Duration = Duration::from_secs(300);
 /// Own objects beyond this many bytes are thrown away, and the next snapshot begins anew.
 const OWN_BYTES_MAX: u64 = 4 << 30;
+/// Times of files may be this much behind the clock: two ticks of a slow kernel, rounded up.
+const FILE_TIME_LAG: Duration = Duration::from_millis(50);
 /// A working tree's store that was not used for this long is removed.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -65,6 +67,9 @@ pub(super) struct Basis {
     pub(super) head: Option<ObjectId>,
     /// Whether secrets go along.
     pub(super) allow_secrets: bool,
+    /// Where it lies in an outer repository, which names of secrets depend on.
+    #[serde(default)]
+    pub(super) prefix: String,
 }
 
 impl Store {
@@ -180,6 +185,24 @@ impl Store {
     /// For git commands on the user's files with one of our indexes.
     pub(super) fn place(&self, index: PathBuf) -> Place {
         Place { git_dir: Some(self.git_dir()), work_tree: Some(self.top.clone()), index: Some(index) }
+    }
+
+    /// Lets git write one of our indexes. The file gets the time at which that began: git trusts an entry whose file is older than the
+    /// index, and an index that takes long is written seconds after the files were read. What changed meanwhile would be missed for good.
+    pub(super) fn write_index<T>(
+        &self,
+        index: &Path,
+        write: impl FnOnce(&Place) -> Result<T, SnapshotError>,
+    ) -> Result<T, SnapshotError> {
+        let begin = SystemTime::now() - FILE_TIME_LAG;
+        let written = write(&self.place(index.to_owned()));
+        let io = || GitError::io(format!("setting the time of {}", index.display()));
+        // Where git did not come to write it, it is an older one, whose time is right.
+        if fs::metadata(index).and_then(|metadata| metadata.modified()).is_ok_and(|time| time > begin) {
+            let file = File::options().write(true).open(index).map_err(io())?;
+            file.set_modified(begin).map_err(io())?;
+        }
+        written
     }
 
     /// A git directory that knows the user's attributes, for asking about them.

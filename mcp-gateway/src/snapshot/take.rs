@@ -257,7 +257,7 @@ struct Call {
 impl Call {
     fn files(self, rules: &Rules) -> Result<Snapshot, SnapshotError> {
         let mut taker = Taker { git: &self.git, caches: &self.caches, rules, notes: Vec::new(), count: 0 };
-        let (taken, store) = taker.take(&self.repository, 1)?;
+        let (taken, store) = taker.take(&self.repository, b"", 1)?;
         let mut notes = taker.notes;
         let mut memory = store.memory();
         let refs = self.repository.user.as_ref().and_then(|user| user.refs.clone());

@@ -8,9 +8,9 @@ use super::repository::{Repository, odd};
 use super::scan::{self, Scan};
 use super::secrets::is_secret;
 use super::store::{self, Basis, Memory, Store};
-use buildpool_objects::Git;
 use buildpool_objects::git::{GitError, split_nul};
 use buildpool_objects::incoming::checksum;
+use buildpool_objects::{Git, Place};
 use buildpool_protocol::limits::SNAPSHOT_FILES_MAX;
 use buildpool_protocol::transfer::ObjectId;
 use std::collections::{BTreeMap, HashMap};
@@ -81,6 +81,8 @@ pub(super) struct WorkTree<'a> {
     pub(super) repository: &'a Repository,
     pub(super) store: &'a Store,
     pub(super) rules: &'a Rules,
+    /// What its paths begin with in the outermost repository: empty, or with `/` at the end.
+    pub(super) prefix: &'a [u8],
 }
 
 impl WorkTree<'_> {
@@ -143,8 +145,8 @@ impl WorkTree<'_> {
         scan: Scan,
         changed_meanwhile: Vec<Vec<u8>>,
     ) -> Result<Taken, SnapshotError> {
-        let place = self.store.place(self.store.index());
-        let tree = store::write_tree(self.git, &place)?;
+        // It notes in the index which trees there are.
+        let tree = self.store.write_index(&self.store.index(), |place| store::write_tree(self.git, place))?;
         let ours = self.read_index(&self.store.index())?;
         memory.files = ours.entries.len() as u64;
         memory.bytes = ours.entries.iter().map(|entry| u64::from(entry.size)).sum();
@@ -168,6 +170,7 @@ impl WorkTree<'_> {
             ignores: checksum(&blake3::hash(&ignores)),
             head: self.repository.user.as_ref().and_then(|user| user.head.clone()).map(|(commit, _)| commit),
             allow_secrets: self.rules.allow_secrets,
+            prefix: String::from_utf8_lossy(self.prefix).into_owned(),
         }
     }
 
@@ -203,7 +206,6 @@ impl WorkTree<'_> {
     fn make_plain(&self, user: &super::repository::UserSide) -> Result<(), SnapshotError> {
         let path = self.store.users_index();
         let mut index = self.read_index(&path)?;
-        let place = self.store.place(path.clone());
         if let Some(shared) = &index.shared {
             let name = format!("sharedindex.{shared}");
             let source = [&user.git_dir, &user.common_dir].map(|directory| directory.join(&name));
@@ -214,7 +216,7 @@ impl WorkTree<'_> {
                     .map_err(GitError::io(format!("copying {}", source.display())))?;
             }
             let arguments = ["update-index", "--no-split-index", "--force-write-index"];
-            self.git.run(&place).args(arguments).output()?;
+            self.store.write_index(&path, |place| Ok(self.git.run(place).args(arguments).output()?))?;
             index = self.read_index(&path)?;
         }
         let is_sparse = index.entries.iter().any(|entry| entry.mode == SPARSE_DIRECTORY);
@@ -229,8 +231,11 @@ impl WorkTree<'_> {
                 [format!("{:o} {}\t", entry.mode, entry.id).as_bytes(), &entry.path, b"\0"].concat()
             });
             fs::remove_file(&path).map_err(GitError::io("removing the sparse copy of the index"))?;
-            let call = self.git.run(&place).args(["update-index", "-z", "--index-info"]);
-            call.input(lines.collect()).output()?;
+            let lines = lines.collect();
+            self.store.write_index(&path, |place| {
+                let call = self.git.run(place).args(["update-index", "-z", "--index-info"]);
+                Ok(call.input(lines).output()?)
+            })?;
         }
         Ok(())
     }
@@ -275,7 +280,7 @@ impl WorkTree<'_> {
         let copy = File::options().write(true).open(&beside).map_err(io())?;
         copy.set_modified(metadata.modified().map_err(io())?).map_err(io())?;
         if !doubtful.is_empty() {
-            self.remove(&beside, doubtful)?;
+            self.store.write_index(&beside, |place| self.remove(place, doubtful))?;
         }
         fs::rename(&beside, self.store.index()).map_err(io())?;
         Ok(())
@@ -316,9 +321,13 @@ impl WorkTree<'_> {
         Ok(paths)
     }
 
+    fn is_secret(&self, path: &[u8]) -> bool {
+        if self.prefix.is_empty() { is_secret(path) } else { is_secret(&[self.prefix, path].concat()) }
+    }
+
     /// Whether nothing that a look saw takes more than its own path to judge.
     fn is_plain(&self, scan: &Scan) -> bool {
-        self.rules.allow_secrets || !scan.changed.iter().any(|path| is_secret(path))
+        self.rules.allow_secrets || !scan.changed.iter().any(|path| self.is_secret(path))
     }
 
     /// The plan where all is as it was when our index was made, but for these files: the indexes need not be compared.
@@ -404,7 +413,7 @@ impl WorkTree<'_> {
     ) -> Result<BTreeMap<Vec<u8>, (u32, String)>, SnapshotError> {
         let secrets: Vec<Vec<u8>> = wanted
             .iter()
-            .filter(|path| is_secret(path) && disk.is_regular(path))
+            .filter(|path| self.is_secret(path) && disk.is_regular(path))
             .map(|path| path.to_vec())
             .collect();
         if secrets.is_empty() {
@@ -491,33 +500,30 @@ impl WorkTree<'_> {
     }
 
     fn apply(&self, plan: &Plan) -> Result<(), SnapshotError> {
-        if !plan.remove.is_empty() {
-            let list = plan.remove.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
-            self.remove(&self.store.index(), list)?;
-        }
-        let place = self.store.place(self.store.index());
-        if !plan.pin.is_empty() {
-            let lines = plan.pin.iter().flat_map(|(path, mode, id)| {
-                [format!("{mode:o} {id}\t").as_bytes(), path.as_slice(), b"\0"].concat()
-            });
-            let call = self.git.run(&place).args(["update-index", "-z", "--index-info"]);
-            call.input(lines.collect()).output()?;
-        }
-        if !plan.add.is_empty() {
-            let list = plan.add.iter().flat_map(|(path, _)| [path.as_slice(), b"\0"].concat()).collect();
-            let arguments = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
-            self.git.run(&place).args(arguments).input(list).output()?;
-        }
-        Ok(())
+        self.store.write_index(&self.store.index(), |place| {
+            if !plan.remove.is_empty() {
+                let list = plan.remove.iter().flat_map(|path| [path.as_slice(), b"\0"].concat()).collect();
+                self.remove(place, list)?;
+            }
+            if !plan.pin.is_empty() {
+                let lines = plan.pin.iter().flat_map(|(path, mode, id)| {
+                    [format!("{mode:o} {id}\t").as_bytes(), path.as_slice(), b"\0"].concat()
+                });
+                let call = self.git.run(place).args(["update-index", "-z", "--index-info"]);
+                call.input(lines.collect()).output()?;
+            }
+            if !plan.add.is_empty() {
+                let list = plan.add.iter().flat_map(|(path, _)| [path.as_slice(), b"\0"].concat()).collect();
+                let arguments = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
+                self.git.run(place).args(arguments).input(list).output()?;
+            }
+            Ok(())
+        })
     }
 
-    fn remove(&self, index: &Path, list: Vec<u8>) -> Result<(), SnapshotError> {
-        let place = self.store.place(index.to_owned());
-        self.git
-            .run(&place)
-            .args(["update-index", "-z", "--force-remove", "--stdin"])
-            .input(list)
-            .output()?;
+    fn remove(&self, place: &Place, list: Vec<u8>) -> Result<(), SnapshotError> {
+        let arguments = ["update-index", "-z", "--force-remove", "--stdin"];
+        self.git.run(place).args(arguments).input(list).output()?;
         Ok(())
     }
 }

@@ -117,3 +117,22 @@ fn a_submodule_in_conflict_goes_along_as_it_is_checked_out() {
     let fresh = Options { cache: Some(project.root.path().join("another")), ..project.options() };
     assert_eq!(project.contents(&project.take_with(&fresh)), project.on_disk(&[]));
 }
+
+#[test]
+fn what_is_a_secret_by_its_directory_is_one_in_a_repository_of_its_own() {
+    let project = Project::new();
+    for path in [".aws/credentials", ".aws/deep/config", "tools/plain"] {
+        project.write(path, "x");
+    }
+    git(&project.path(".aws"), &["init", "-q"]);
+    git(&project.path(".aws/deep"), &["init", "-q"]);
+    git(&project.path("tools"), &["init", "-q"]);
+    let snapshot = project.take();
+    assert_eq!(snapshot.kept_back, [".aws/credentials", ".aws/deep/config"]);
+    let without = project.on_disk(&[".aws/credentials", ".aws/deep/config"]);
+    assert_eq!(project.contents(&snapshot), without);
+    // By itself it is a project like any other; and that call leaves nothing to the next one.
+    let alone = take(&Options { directory: project.path(".aws"), ..project.options() }).unwrap();
+    assert_eq!((alone.manifest.files, alone.kept_back.len()), (2, 0));
+    assert_eq!(project.take().id(), snapshot.id());
+}

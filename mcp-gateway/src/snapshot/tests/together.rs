@@ -119,3 +119,26 @@ fn a_pack_outlives_the_delivery_of_another_and_goes_when_nobody_asks_for_it() {
     let (third, _) = first.pack(None, None).unwrap();
     assert!(third.path.exists() && !others.path.exists() && !unfinished.exists());
 }
+
+#[test]
+fn what_changes_while_an_index_is_written_is_seen_by_the_next_look() {
+    use crate::snapshot::{repository::Repository, store::Store};
+    let project = Project::new();
+    project.git(&["config", "core.trustctime", "false"]);
+    let git = buildpool_objects::Git::find().unwrap();
+    let repository = Repository::find(&git, &project.top()).unwrap();
+    let store = Store::open(&project.root.path().join("cache"), &repository).unwrap();
+    let index = store.index();
+    let written = store.write_index(&index, |place| {
+        project.write("a", "1");
+        git.run(place).args(["update-index", "--add", "a"]).output()?;
+        project.write("a", "2");
+        // As of a git that had many more files to read.
+        let file = fs::File::options().write(true).open(&index).unwrap();
+        file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(5)).unwrap();
+        Ok(())
+    });
+    written.unwrap();
+    let look = git.run(&store.place(index)).args(["diff-files", "--name-only"]).text().unwrap();
+    assert_eq!(look, "a");
+}
