@@ -5,12 +5,13 @@ use super::difference::{Difference, check_all_names};
 use super::error::WorkspaceError;
 use super::leftovers::Files;
 use super::names::Disk;
-use super::{reach, visible};
+use super::reach;
+use super::visible::{self, Laid};
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::write_if_different;
 use buildpool_objects::git::split_nul;
 use buildpool_objects::{GitError, Place};
-use buildpool_protocol::transfer::{Manifest, ObjectId};
+use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs;
@@ -35,6 +36,8 @@ pub(super) struct State {
     pub(super) tree: Option<ObjectId>,
     /// What its git is told to do without.
     pub(super) left_behind: Vec<String>,
+    /// Of the index that its git was given.
+    pub(super) visible_index: Option<Checksum>,
     /// Seconds since 1970.
     pub(super) used_at: u64,
 }
@@ -113,16 +116,15 @@ impl Checkout {
                 done => done?,
             }
         }
-        visible::write(
-            &self.root,
-            &self.index(),
-            cache,
-            objects,
-            manifest,
-            before.tree.as_ref() != Some(&manifest.tree) || before.left_behind != manifest.left_behind,
-        )?;
+        let laid = Laid {
+            index: &self.index(),
+            is_moved: before.tree.as_ref() != Some(&manifest.tree)
+                || before.left_behind != manifest.left_behind,
+            visible_index: before.visible_index.as_ref(),
+        };
+        let visible_index = visible::write(&self.root, laid, cache, objects, manifest)?;
         let left_behind = manifest.left_behind.clone();
-        self.note(&State { tree: Some(manifest.tree.clone()), left_behind, used_at: now() })
+        self.note(&State { tree: Some(manifest.tree.clone()), left_behind, visible_index, used_at: now() })
     }
 
     /// A link in its place would lead somewhere else.
@@ -171,7 +173,7 @@ impl Checkout {
         let (Ok(Some(_)), Ok(Ok(droppings)), Ok(Ok(leftovers))) = (unchanged, droppings, leftovers) else {
             return Ok(false);
         };
-        if leftovers.had_odd_modes() {
+        if leftovers.had_odd_modes() || files.has_odd_files(&leftovers)? {
             return Ok(false);
         }
         self.remove_all(&droppings)?;

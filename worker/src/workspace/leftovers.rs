@@ -37,6 +37,8 @@ pub(super) struct Leftovers {
     missing: Vec<PathBuf>,
     /// Whether directories had other permissions than git gives, so that what is in them may not have been seen.
     had_odd_modes: bool,
+    /// Files with other permissions than git gives, ignored ones among them.
+    odd_files: Vec<PathBuf>,
 }
 
 /// The directories of a tree.
@@ -74,6 +76,13 @@ impl Files<'_> {
                     found.certain.extend(inner.flatten().map(|entry| below.join(entry.file_name())));
                 } else if kind.is_dir() || !(kind.is_file() || kind.is_symlink()) {
                     found.doubtful.push(below);
+                } else if kind.is_file() {
+                    let metadata =
+                        entry.metadata().map_err(WorkspaceError::io("looking at", entry.path()))?;
+                    let mode = metadata.permissions().mode() & 0o7777;
+                    if mode != self.disk.mode(mode & 0o100 != 0) {
+                        found.odd_files.push(below);
+                    }
                 }
             }
         }
@@ -81,6 +90,18 @@ impl Files<'_> {
         found.missing = directories.of_submodules.iter().filter(is_missing).cloned().collect();
         found.doubtful = self.without_ignored(found.doubtful)?;
         Ok(found)
+    }
+
+    /// Whether files of the tree have other permissions than git gives. It does not see that itself, unless a file's time of change is
+    /// another one in whole seconds.
+    pub(super) fn has_odd_files(&self, found: &Leftovers) -> Result<bool, GitError> {
+        if found.odd_files.is_empty() {
+            return Ok(false);
+        }
+        let listed = self.git.run(&self.place).args(["ls-files", "-z"]).output()?;
+        let tracked: HashSet<&Path> =
+            split_nul(&listed).map(|path| Path::new(OsStr::from_bytes(path))).collect();
+        Ok(found.odd_files.iter().any(|path| tracked.contains(path.as_path())))
     }
 
     fn directories(&self, tree: &ObjectId) -> Result<Directories, GitError> {

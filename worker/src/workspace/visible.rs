@@ -7,23 +7,46 @@ use super::difference::Difference;
 use super::error::WorkspaceError;
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::{write_alternates, write_if_different};
+use buildpool_objects::incoming::checksum_of;
 use buildpool_objects::{GitError, Place};
-use buildpool_protocol::transfer::{Head, Manifest};
+use buildpool_protocol::transfer::{Checksum, Head, Manifest};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What may stay in it from an earlier job. Everything else goes: hooks, configuration, refs, states of a merge.
-const KEPT: &[&str] = &["HEAD", "config", "index", "info", "objects", "packed-refs", "refs", "shallow"];
+/// What may stay from an earlier job: which files, and which directories, of which of them. All of it is brought up to date.
+/// Everything else goes: hooks, attributes, grafts, refs, states of a merge, objects and what git notes of these.
+const KEPT: &[(&str, &[&str], &[&str])] = &[
+    ("", &["HEAD", "config", "index", "packed-refs", "shallow"], &["info", "objects", "refs"]),
+    ("info", &["exclude"], &[]),
+    ("objects", &[], &["info", "pack"]),
+    ("objects/info", &["alternates"], &[]),
+    ("objects/pack", &[], &[]),
+    ("refs", &[], &["heads", "tags"]),
+    ("refs/heads", &[], &[]),
+    ("refs/tags", &[], &[]),
+];
 
-/// Writes it, or brings it up to date; files whose content stays are not written again, because builds look at their times.
+/// What is laid out, and how it is known to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Laid<'a> {
+    /// Our own index of the files.
+    pub(super) index: &'a Path,
+    /// Whether other files are laid out, or stay behind, than for the job before.
+    pub(super) is_moved: bool,
+    /// Of the index in `.git` as it was written for the job before.
+    pub(super) visible_index: Option<&'a Checksum>,
+}
+
+/// Writes it, or brings it up to date; files whose content stays are not written again, because builds look at their times. Gives
+/// the checksum of the index in it.
 pub(super) fn write(
     root: &Path,
-    our_index: &Path,
+    laid: Laid<'_>,
     cache: &ObjectCache,
     objects: &Path,
     manifest: &Manifest,
-    is_moved: bool,
-) -> Result<(), WorkspaceError> {
+) -> Result<Option<Checksum>, WorkspaceError> {
     let own = root.join(".git");
     clear(&own)?;
     for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
@@ -49,32 +72,40 @@ pub(super) fn write(
     }
     let is_same_head = before == fs::read(own.join("HEAD")).unwrap_or_default()
         && commit_before == fs::read(own.join("packed-refs")).unwrap_or_default();
-    if is_moved || !is_same_head || !own.join("index").exists() {
-        write_index(&own, our_index, cache, manifest)?;
+    let index = own.join("index");
+    let checksum = || checksum_of(&index).ok().map(|(checksum, _)| checksum);
+    let found = checksum();
+    let may_stay = !laid.is_moved && is_same_head && found.is_some();
+    if may_stay && found.as_ref() == laid.visible_index {
+        return Ok(found);
     }
-    Ok(())
+    write_index(&own, laid.index, cache, manifest, may_stay)?;
+    Ok(checksum())
 }
 
-/// Removes what a job may have left, and all of it if something in it is not what it seems.
+/// Removes what a job may have left, and all of it if something in it is not what it seems or can't be looked into.
 fn clear(own: &Path) -> Result<(), WorkspaceError> {
-    let Ok(metadata) = fs::symlink_metadata(own) else { return Ok(()) };
-    let is_odd = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    let inner = ["info", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"];
-    if !metadata.is_dir() || inner.iter().any(|part| is_odd(&own.join(part))) {
-        return remove(own);
-    }
-    let entries = fs::read_dir(own).map_err(WorkspaceError::io("listing", own))?;
-    for entry in entries.flatten() {
-        let is_kept = entry.file_name().to_str().is_some_and(|name| KEPT.contains(&name));
-        if !is_kept || is_odd(&entry.path()) {
-            remove(&entry.path())?;
+    let is_odd =
+        |metadata: &fs::Metadata| !metadata.is_dir() || metadata.permissions().mode() & 0o700 != 0o700;
+    for (directory, files, directories) in KEPT {
+        // A name with `/` at the end would lead through a link.
+        let directory = if directory.is_empty() { own.to_owned() } else { own.join(directory) };
+        match fs::symlink_metadata(&directory) {
+            Ok(metadata) if is_odd(&metadata) => return remove(own),
+            Ok(_) => {}
+            Err(_) => continue,
+        }
+        let entries = fs::read_dir(&directory).map_err(WorkspaceError::io("listing", &directory))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let kind = entry.file_type().map_err(WorkspaceError::io("looking at", entry.path()))?;
+            let is_among = |names: &[&str]| name.to_str().is_some_and(|name| names.contains(&name));
+            if !(kind.is_file() && is_among(files) || kind.is_dir() && is_among(directories)) {
+                remove(&entry.path())?;
+            }
         }
     }
-    let has_refs = walkdir::WalkDir::new(own.join("refs"))
-        .into_iter()
-        .flatten()
-        .any(|entry| !entry.file_type().is_dir());
-    if has_refs { remove(&own.join("refs")) } else { Ok(()) }
+    Ok(())
 }
 
 fn write_head(own: &Path, head: &Head) -> Result<(), WorkspaceError> {
@@ -99,12 +130,14 @@ fn write_head(own: &Path, head: &Head) -> Result<(), WorkspaceError> {
 }
 
 /// Everything that differs from the commit is shown as not staged: what was staged stays behind. The index is ours with the
-/// commit's entries in place of those that differ; the others keep what git knows of their files.
+/// commit's entries in place of those that differ; the others keep what git knows of their files. One that is there and may stay does
+/// where it says the same: then a job has only looked at the files, which git notes in it.
 fn write_index(
     own: &Path,
     our_index: &Path,
     cache: &ObjectCache,
     manifest: &Manifest,
+    may_stay: bool,
 ) -> Result<(), WorkspaceError> {
     let target = own.join("index");
     let Some(head) = &manifest.head else { return remove(&target) };
@@ -126,5 +159,17 @@ fn write_index(
             cache.git().run(&place).args(arguments).input(left).output()?;
         }
     }
+    if may_stay && says(cache, &target)? == says(cache, &beside)? {
+        return remove(&beside);
+    }
     fs::rename(&beside, &target).map_err(WorkspaceError::io("writing", &target))
+}
+
+/// The entries of an index, with what git was told of each; none of one that can't be read.
+fn says(cache: &ObjectCache, index: &Path) -> Result<Option<Vec<u8>>, WorkspaceError> {
+    let place = Place { index: Some(index.to_owned()), ..cache.place() };
+    match cache.git().run(&place).args(["ls-files", "-s", "-v", "-z"]).output() {
+        Err(GitError::Failed { .. }) => Ok(None),
+        listed => Ok(Some(listed?)),
+    }
 }

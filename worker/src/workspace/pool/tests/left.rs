@@ -132,3 +132,72 @@ fn objects_are_tidied_while_jobs_run_and_these_keep_theirs() {
     assert_eq!(git(&busy.root, &["status", "--porcelain"]), "");
     assert_eq!(bench.prepare(2, &source).root.parent().unwrap().file_name().unwrap(), "2");
 }
+
+#[test]
+fn permissions_of_files_that_git_overlooks_are_put_right() {
+    let bench = Bench::new();
+    bench.write(".gitignore", "*.o\n");
+    for file in ["a", "b", "c", "tool"] {
+        bench.write(file, file);
+    }
+    fs::set_permissions(bench.home().join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    bench.commit();
+    let source = bench.deliver();
+    let root = bench.run(0);
+    let wanted = ["a", "b", "c", "tool"].map(|file| mode(&root.join(file)));
+    // In the second in which they were laid out, at least once.
+    for number in 1..4 {
+        let prepared = bench.workspaces.prepare(attempt(number), &source, true, bench.root.path()).unwrap();
+        for (file, mode) in [("a", 0o600), ("b", 0o444), ("c", 0o666), ("tool", 0o777), ("x.o", 0o600)] {
+            fs::write(prepared.root.join("x.o"), "").unwrap();
+            fs::set_permissions(prepared.root.join(file), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        bench.workspaces.release(attempt(number)).unwrap();
+        assert_eq!(bench.run(number + 10), prepared.root);
+        assert_eq!(["a", "b", "c", "tool"].map(|file| mode(&prepared.root.join(file))), wanted);
+        assert_eq!(mode(&prepared.root.join("x.o")), 0o600, "ignored: the job's");
+    }
+}
+
+#[test]
+fn nothing_that_a_job_did_to_its_repository_reaches_the_next_one() {
+    let bench = Bench::new();
+    for file in ["a", "b"] {
+        bench.write(file, file);
+    }
+    bench.commit();
+    bench.write("b", "uncommitted");
+    let root = bench.run(1);
+    let status = bench.user(&["status", "--porcelain"]);
+    let flags = git(&root, &["ls-files", "-v"]);
+    let forged = ["info/attributes", "info/grafts", "info/sparse-checkout", "objects/info/commit-graph"];
+    for number in 2..5 {
+        bench.write("b", &format!("uncommitted {}", number / 3));
+        git(&root, &["rm", "-q", "--cached", "b"]);
+        git(&root, &["update-index", "--assume-unchanged", "a"]);
+        fs::write(root.join("n"), "n").unwrap();
+        git(&root, &["add", "n"]);
+        for file in forged {
+            fs::write(root.join(".git").join(file), "x").unwrap();
+        }
+        fs::write(root.join(".git/objects/pack/pack-1.idx"), "x").unwrap();
+        for file in ["HEAD", "info/exclude", "refs/heads"] {
+            let file = root.join(".git").join(file);
+            if number == 3 {
+                crate::workspace::pool::remove(&file).unwrap();
+                fs::create_dir_all(file.join("in the way")).unwrap();
+            }
+        }
+        if number == 4 {
+            fs::set_permissions(root.join(".git/info"), fs::Permissions::from_mode(0o0)).unwrap();
+        }
+        assert_eq!(bench.run(number), root);
+        assert_eq!(git(&root, &["status", "--porcelain"]), status, "{number}");
+        assert_eq!(git(&root, &["ls-files", "-v"]), flags, "{number}");
+        for file in forged {
+            assert!(!root.join(".git").join(file).exists(), "{file}");
+        }
+        assert_eq!(fs::read_dir(root.join(".git/objects/pack")).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(root.join(".git/objects")).unwrap().count(), 2, "what was added is gone too");
+    }
+}
