@@ -144,7 +144,8 @@ impl Digest {
         let claims =
             Claims::new(&signs, &ruling, tests_note.as_ref(), tally.counts().as_ref(), &facts.evidence);
         let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);
-        let no_tests = case.no_tests.as_ref().map(|(source, _)| source.as_str());
+        let no_tests = case.no_tests.as_ref().filter(|_| ruling.rule != "code_no_tests");
+        let no_tests = no_tests.map(|(source, _)| source.as_str());
         let notes = reports::notes(&tally, tests_note.as_ref(), facts, verdict, no_tests);
         let state_word = verdict.name();
         let findings = ranked.iter().map(|ranked| finding(ranked, &options.job, state_word)).collect();

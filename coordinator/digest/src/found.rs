@@ -49,6 +49,8 @@ pub(crate) struct Found {
     pub(crate) recurrence: u64,
     pub(crate) pre: Vec<String>,
     pub(crate) post: Vec<String>,
+    /// What is known beside its own words: what to do, or what a report tells of the test. No part of what it is.
+    pub(crate) beside: Vec<String>,
 }
 
 impl Found {
@@ -76,6 +78,7 @@ impl Found {
             recurrence: 1,
             pre: Vec::new(),
             post: Vec::new(),
+            beside: Vec::new(),
         }
     }
 
@@ -84,6 +87,10 @@ impl Found {
         let mut text = self.lines.join("\n");
         if self.lines_cut > 0 {
             text.push_str(&format!("\n… {} more lines of this message in the log", self.lines_cut));
+        }
+        for line in &self.beside {
+            text.push('\n');
+            text.push_str(line);
         }
         text
     }

@@ -45,7 +45,7 @@ pub(crate) fn attribute(finds: &mut Finds) {
             && let Some(advice) = found.lines.iter().find_map(|line| advice(line))
             && advised.insert(advice)
         {
-            found.lines.push(advice.to_owned());
+            found.beside.push(advice.to_owned());
         }
     }
 }

@@ -221,16 +221,9 @@ const REPORT_SURE: u8 = 97;
 pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
     let told = told_by_log(finds, evidence);
     let mut order = u64::MAX / 2;
-    let mut add = |rule, kind, severity, lines: Vec<String>, test, location, path: &str| {
+    let mut add = |path: &str, found: Found| {
         order += 1;
-        finds.add(Found {
-            lines,
-            test,
-            location,
-            report: Some(path.to_owned()),
-            order,
-            ..Found::new(rule, kind, severity, REPORT_SURE)
-        });
+        finds.add(Found { report: Some(path.to_owned()), order, ..found });
     };
     for (at, (report, case)) in failed_cases(evidence).enumerate() {
         if told.contains(&at) {
@@ -240,15 +233,17 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
         if lines.is_empty() {
             lines.push(format!("{} failed", case.name));
         }
-        lines.extend(more_lines(case));
+        let found = Found::new("report.test", Kind::Test, Severity::Error, REPORT_SURE);
         let (test, location) = (Some(case.name.clone()), case.location.clone());
-        add("report.test", Kind::Test, Severity::Error, lines, test, location, &report.path);
+        add(&report.path, Found { lines, test, location, beside: beside(case), ..found });
     }
     for issue in &evidence.issues {
-        let lines = issue.message.lines().chain(issue.advice.as_deref()).map(str::to_owned).collect();
         let is_infrastructure = issue.category.as_deref() == Some("infrastructure");
         let kind = if is_infrastructure { Kind::Infrastructure } else { Kind::Build };
-        add(REPORT_ISSUE, kind, issue.severity, lines, None, issue.location.clone(), &issue.path);
+        let found = Found::new(REPORT_ISSUE, kind, issue.severity, REPORT_SURE);
+        let lines = issue.message.lines().map(str::to_owned).collect();
+        let beside = issue.advice.iter().cloned().collect();
+        add(&issue.path, Found { lines, location: issue.location.clone(), beside, ..found });
     }
     for crash in &evidence.crash_reports {
         let mut lines = vec![format!(
@@ -258,7 +253,8 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
         )];
         lines.extend(crash.message.iter().flat_map(|message| message.lines().map(str::to_owned)));
         lines.extend(crash.top_frames.iter().take(10).map(|frame| format!("  {frame}")));
-        add("report.crash", Kind::Crash, Severity::Fatal, lines, None, None, &crash.file_path);
+        let found = Found::new("report.crash", Kind::Crash, Severity::Fatal, REPORT_SURE);
+        add(&crash.file_path, Found { lines, ..found });
     }
 }
 
@@ -276,7 +272,7 @@ fn message_lines(case: &TestCase) -> Vec<String> {
 }
 
 /// What a report tells of a failed test beside its messages.
-fn more_lines(case: &TestCase) -> Vec<String> {
+fn beside(case: &TestCase) -> Vec<String> {
     let failed = case.arguments.iter().filter(|set| set.status == TestStatus::Failed);
     let sets: Vec<&str> = failed.map(|set| set.arguments.as_str()).collect();
     let mut lines = Vec::new();
@@ -310,7 +306,7 @@ fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
         if !is_told && (found.bare || found.lines.len() == 1) {
             found.lines.extend(lines.into_iter().take(MESSAGE_LINES_MAX));
         }
-        found.lines.extend(more_lines(case));
+        found.beside.extend(beside(case));
         if found.location.is_none() {
             found.location.clone_from(&case.location);
         }

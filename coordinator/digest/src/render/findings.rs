@@ -33,6 +33,9 @@ const ID_CHARS: usize = 10;
 /// Lines of an answer that findings leave to tools' last words.
 const OTHER_LINES: usize = 10;
 
+/// Longest line of what is known beside a finding's own words, in characters.
+const BESIDE_CHARS_MAX: usize = 200;
+
 /// Least number of findings that are expanded, where there are so many.
 const EXPANDED_MIN: usize = 3;
 /// Least characters of an expanded finding.
@@ -222,6 +225,7 @@ impl Page<'_> {
             cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
         self.seen.add_message(&ranked.found.lines, &kept);
         shown.message = kept;
+        self.beside(ranked, share, &mut shown.message);
         let mut left = share.saturating_sub(shown.message.chars().count() + 40);
         let wanted = count <= self.allowance.context_findings
             && (self.verbosity != Verbosity::Minimal
@@ -248,6 +252,27 @@ impl Page<'_> {
         shown.pre_context = context(&finding.pre_context, true, pre);
         shown.post_context = context(&finding.post_context, false, post);
         shown
+    }
+}
+
+impl Page<'_> {
+    /// What to do is said always, what a report tells of a test where there is room.
+    fn beside(&self, ranked: &Ranked, share: usize, message: &mut String) {
+        let is_advice = ranked.found.kind == Kind::Infrastructure;
+        if self.verbosity == Verbosity::Minimal && !is_advice {
+            return;
+        }
+        let mut left = share.saturating_sub(message.chars().count());
+        for line in &ranked.found.beside {
+            let line = clip_chars(line, BESIDE_CHARS_MAX);
+            let used = line.chars().count() + 1;
+            if used > left && !is_advice {
+                return;
+            }
+            left = left.saturating_sub(used);
+            message.push('\n');
+            message.push_str(&line);
+        }
     }
 }
 
