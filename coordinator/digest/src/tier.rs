@@ -9,7 +9,7 @@ use crate::limits::MESSAGE_LINES_MAX;
 use crate::machine;
 use crate::rules::Kind;
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
-use buildpool_protocol::report::{Severity, Verdict};
+use buildpool_protocol::report::{CrashReport, Location, Severity, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A rule this sure, in percent, may name the cause.
@@ -254,8 +254,24 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
         lines.extend(crash.message.iter().flat_map(|message| message.lines().map(str::to_owned)));
         lines.extend(crash.top_frames.iter().take(10).map(|frame| format!("  {frame}")));
         let found = Found::new("report.crash", Kind::Crash, Severity::Fatal, REPORT_SURE);
-        add(&crash.file_path, Found { lines, ..found });
+        add(&crash.file_path, Found { lines, location: place_of(crash), ..found });
     }
+}
+
+/// Where a process crashed: the place that its last words begin with, else that of its first frame with one.
+fn place_of(crash: &CrashReport) -> Option<Location> {
+    let words = crash.message.iter().flat_map(|message| message.lines());
+    let said = words.filter_map(|line| line.split_once(": ")).find_map(|(place, _)| place_in(place));
+    let frames = crash.top_frames.iter().filter_map(|frame| frame.strip_suffix(')')?.rsplit_once(" ("));
+    said.or_else(|| frames.filter_map(|(_, place)| place_in(place)).next())
+}
+
+/// `App/Model.swift:42`
+fn place_in(text: &str) -> Option<Location> {
+    let (file, line) = text.rsplit_once(':')?;
+    let line = line.parse().ok()?;
+    let is_file = file.rsplit('/').next().is_some_and(|name| name.contains('.'));
+    is_file.then(|| Location { file: file.to_owned(), line: Some(line), column: None })
 }
 
 /// Failed tests of the reports that are believed.

@@ -99,6 +99,28 @@ fn a_crash_report_of_the_job_is_a_death_by_itself() {
     }
 }
 
+#[test]
+fn a_crash_has_the_place_that_its_report_names() {
+    let place = |message: Option<&str>, frames: &[&str]| {
+        let crash = CrashReport {
+            process_name: "App".into(),
+            message: message.map(str::to_owned),
+            top_frames: frames.iter().map(|frame| (*frame).to_owned()).collect(),
+            ..CrashReport::default()
+        };
+        let found = digest("", Some(65), Evidence { crash_reports: vec![crash], ..Evidence::default() });
+        found.findings[0].location.clone().map(|place| (place.file, place.line.unwrap_or(0)))
+    };
+    let frames = ["libsystem_kernel.dylib  __pthread_kill + 8", "App  load() + 48 (Model.swift:15)"];
+    let said = "App/Model.swift:42: Fatal error: no value";
+    assert_eq!(place(Some(said), &frames), Some(("App/Model.swift".into(), 42)));
+    assert_eq!(place(Some("abort() called"), &frames), Some(("Model.swift".into(), 15)));
+    assert_eq!(
+        place(Some("dyld[4711]: no such library: 12:30: x"), &["App  f(int) + 1", "App  (a:3)"]),
+        None
+    );
+}
+
 const CARGO: &str = "running 2 tests\ntest tests::a ... ok\ntest tests::b ... FAILED\n\nfailures:\n\n---- tests::b stdout ----\nthread 'tests::b' panicked at src/lib.rs:9:5:\nno\n\n\nfailures:\n    tests::b\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\nerror: test failed, to rerun pass `--lib`\n";
 
 #[test]

@@ -148,6 +148,7 @@ fn the_junit_reader_counts_each_test_once() {
         let counts = |file: &str| {
             let read = read_report(&data(file)).expect("readable");
             let report = read.evidence.test_reports.first().cloned().expect("a report");
+            assert_eq!(report.cut, None, "{file}");
             (report.passed, report.failed, report.skipped, report.flaky)
         };
         let bundle = counts(&format!("{name}.xcresult"));

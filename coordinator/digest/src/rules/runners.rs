@@ -295,7 +295,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "perl.test",
-        pattern: r"^#   Failed test (?P<t>'.*'|\(.*\))?",
+        pattern: r"^#   Failed test (?:'(?P<t>.*)')?",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(diagnostics).refine(at_line))],
     },
     Rule {
