@@ -318,7 +318,8 @@ fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
         let Some((at, case)) = likest(test, same) else { continue };
         told.insert(at);
         let lines = message_lines(case);
-        let is_told = lines.iter().any(|line| found.lines.iter().any(|known| known.contains(line.trim())));
+        let known = |line: &str| found.lines.iter().any(|known| known.contains(line));
+        let is_told = lines.iter().map(|line| line.trim()).any(|line| !line.is_empty() && known(line));
         if !is_told && (found.bare || found.lines.len() == 1) {
             found.lines.extend(lines.into_iter().take(MESSAGE_LINES_MAX));
         }

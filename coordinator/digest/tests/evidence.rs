@@ -364,8 +364,8 @@ fn what_the_machine_failed_at_is_told_apart_with_what_to_do() {
 #[test]
 fn what_the_log_leaves_out_of_a_failure_comes_from_the_report() {
     let log = "        FAIL [   0.005s] a tests::it_works\n     Summary [   0.010s] 2 tests run: 1 passed, 1 failed, 0 skipped\nerror: test run failed\n";
-    let failed =
-        [("a.tests::it_works", "thread 'tests::it_works' panicked at a/src/lib.rs:6:9:\nno such luck")];
+    let said = "\nthread 'tests::it_works' panicked at a/src/lib.rs:6:9:\nno such luck\n";
+    let failed = [("a.tests::it_works", said)];
     let found = digest(log, Some(100), of(vec![junit("junit.xml", 1, &failed)]));
     let told = found.findings.iter().find(|finding| finding.message.contains("no such luck"));
     let told = told.unwrap_or_else(|| panic!("{:?}", found.findings));

@@ -81,6 +81,48 @@ fn captured(_: &[String], line: &str) -> Next {
     }
 }
 
+/// What nextest writes over a test's output, which it indents.
+fn is_nextest_heading(line: &str) -> bool {
+    ["  stdout ─", "  stderr ─", "  output ─"].iter().any(|heading| line.starts_with(heading))
+}
+
+/// A failed test's output below nextest's own line.
+fn nextest_output(so_far: &[String], line: &str) -> Next {
+    let is_own = line.trim_start().starts_with(|c: char| c.is_ascii_uppercase()) && line.contains("s] ");
+    if is_nextest_heading(line) {
+        Next::Part
+    } else if !so_far.iter().any(|line| is_nextest_heading(line)) {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else if line.starts_with("    ") && !is_own {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// Of the output the panic, without its trace.
+fn nextest_words(draft: &mut Draft) {
+    panicked(draft);
+    let Some(from) = draft
+        .lines
+        .iter()
+        .position(|line| line.contains("' panicked at ") || line.contains(") panicked at "))
+    else {
+        draft.lines.truncate(1);
+        return;
+    };
+    draft.lines.drain(1..from);
+    let is_trace = |line: &String| {
+        let line = line.trim_start();
+        line.starts_with("note: ") || line.starts_with("stack backtrace:") || line.is_empty()
+    };
+    let until = draft.lines.iter().position(is_trace).unwrap_or(draft.lines.len());
+    draft.lines.truncate(until);
+    draft.bare = false;
+}
+
 fn panicked(draft: &mut Draft) {
     for line in &draft.lines {
         let Some((_, place)) = line.split_once("panicked at ") else { continue };
@@ -130,7 +172,7 @@ const NEXTEST: Count = |groups: &Groups<'_>| {
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "cargo.could_not_compile",
-        pattern: r"^error: (?:could not compile|aborting due to|test failed, to rerun|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
+        pattern: r"^error: (?:could not compile|aborting due to|test failed, to rerun|test run failed|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 50)),
             Act::Sign(Sign::Failure("cargo")),
@@ -205,7 +247,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "nextest.failed",
         pattern: r"^\s+(?:TRY \d+ )?(?:FAIL|TIMEOUT|ABORT|SIG[A-Z]+|LEAK-FAIL) \[\s*[\d.]+s\]\s+(?:\(\s*\d+/\d+\) )?(?P<t>.+)$",
-        acts: &[Act::Test(Family::Nextest, Failed), Act::Problem(problem(ERROR, Kind::Test, 92).bare())],
+        acts: &[
+            Act::Test(Family::Nextest, Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 92).bare().follow(nextest_output).refine(nextest_words)),
+        ],
     },
     Rule {
         name: "nextest.summary",

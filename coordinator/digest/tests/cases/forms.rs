@@ -49,6 +49,12 @@ pub(crate) const FORMS: &[Case] = &[
         tests: NO_TESTS,
     },
     Case {
+        tool: "nextest, output indented",
+        log: "    Starting 2 tests across 1 binary\n        PASS [   0.050s] (1/2) c t::a\n        FAIL [   0.630s] (2/2) c t::b\n  stdout ───\n\n    running 1 test\n    test t::b ... FAILED\n\n  stderr ───\n\n    thread 't::b' (21019) panicked at src/lib.rs:1:55:\n    assertion `left == right` failed: no such luck\n      left: 1\n     right: 2\n    note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n\n  Cancelling due to test failure: \n────────────\n     Summary [   0.631s] 2 tests run: 1 passed, 1 failed, 0 skipped\n        FAIL [   0.630s] (2/2) c t::b\nerror: test run failed\n",
+        facts: &[("no such luck", "src/lib.rs", 1), ("right: 2", "src/lib.rs", 1)],
+        tests: [1, 1, 0],
+    },
+    Case {
         tool: "jest, nothing to run",
         log: "No tests found, exiting with code 1\nRun with `--passWithNoTests` to exit with code 0\nNo files found in /w.\n",
         facts: &[],
