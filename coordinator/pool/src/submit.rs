@@ -192,7 +192,7 @@ impl Pool {
         self.emit(Effect::Persist(Change::Attachable { job: record.job, attachable: true }));
     }
 
-    /// An answer has reached its submitter: an equal submit is a job of its own.
+    /// An answer has reached its submitter, or none is wanted any more: an equal submit is a job of its own.
     pub(crate) fn delivered(&mut self, id: JobId) {
         let before = self.undelivered.len();
         self.undelivered.retain(|_, undelivered| *undelivered != id);
@@ -258,9 +258,15 @@ impl Pool {
         }
         reason.truncate(reason.floor_char_boundary(limits::TEXT_BYTES_MAX));
         let first = job.cancel.is_none();
+        let is_own = job.record.submitter == by.name;
         if first {
             job.cancel = Some(CancelAsked { by: by.name.clone(), reason: reason.clone() });
             self.emit(Effect::Persist(Change::CancelAsked { job: id, by: by.name.clone(), reason }));
+        }
+        if is_own {
+            // Its submitter knows how it ends, and an equal submit is asked for anew. Whom an admin's word took it from has
+            // yet to hear that.
+            self.delivered(id);
         }
         self.emit(Effect::Acknowledged { client, job: Some(id) });
         if first {

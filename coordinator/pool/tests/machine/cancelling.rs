@@ -1,9 +1,9 @@
 //! Cancel, in each phase.
 
 use crate::scene::{
-    LOST_AFTER, SECOND, Scene, acts, granted, held, job, outcome, refused_as, register, spec, submit, wishes,
+    LOST_AFTER, SECOND, Scene, accepted, acts, granted, held, job, outcome, refused_as, register, spec, submit, wishes,
 };
-use buildpool_pool::{Completed, Effect, Input, Wish};
+use buildpool_pool::{Completed, Effect, Input, Submit, Wish};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::limits;
 use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
@@ -211,4 +211,23 @@ fn what_was_ended_before_it_began_is_cancelled_and_not_rejected() {
     };
     scene.step(Input::Completed(Box::new(completed)));
     assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
+}
+
+#[test]
+fn who_cancelled_a_job_and_asks_for_it_anew_gets_another_one() {
+    let equal = |number| Submit { attach: true, ..submit(number, "a", spec()) };
+    for is_granted in [false, true] {
+        let mut scene = Scene::new();
+        scene.mac(1, 1);
+        if !is_granted {
+            scene.plain(9);
+        }
+        scene.send(equal(1));
+        scene.cancel(1, "a");
+        assert_eq!(accepted(&scene.send(equal(3))), Some((job(3), false)));
+        scene.restart();
+        assert_eq!(accepted(&scene.send(equal(4))), Some((job(3), true)));
+        scene.cancel(3, "admin");
+        assert_eq!(accepted(&scene.send(equal(5))), Some((job(3), true)), "its submitter has yet to hear of it");
+    }
 }
