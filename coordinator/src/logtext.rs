@@ -2,26 +2,25 @@
 
 use crate::shared::{Shared, internal_log};
 use crate::store::{LogError, LogReader};
-use buildpool_protocol::client_link::{Cursor, LogAnswer, LogQuery, StreamChoice};
+use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, StreamChoice, TextPlace};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::LOG_ANSWER_CHARS;
-use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap, Stream};
+use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
 use buildpool_protocol::report::{JobState, Omission};
 use regex::bytes::{Regex, RegexBuilder};
-use std::collections::VecDeque;
 use std::sync::Arc;
+
+mod collector;
+
+use collector::{Collector, Part};
 
 /// Log bytes that are read at a time.
 const STEP_BYTES: usize = 256 << 10;
-/// Longest line that is shown; the rest of it is counted as left out.
-const LINE_BYTES_MAX: usize = 64 << 10;
 /// Most lines of context around a match.
 const CONTEXT_LINES_MAX: u32 = 100;
 /// Largest compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// The most that one byte measures; see [`Plan::measure`].
-const LONGEST_SIZE_OF_BYTE: usize = 3;
 /// Lines that surely hold as many characters as an answer shows: the shortest line is its end.
 const LINES_ENOUGH: u64 = LOG_ANSWER_CHARS as u64;
 
@@ -69,8 +68,8 @@ enum Choice {
     Tail(Option<u64>),
     /// From this line on.
     Range { offset: u64 },
-    /// From a cursor on; what does not fit is for the next answer and not counted.
-    From(Cursor),
+    /// From a place in each text on; what does not fit is for the next answer and not counted.
+    From([TextPlace; 2]),
 }
 
 /// Which of them are wanted.
@@ -78,7 +77,7 @@ enum Choice {
 struct Filter {
     pattern: Regex,
     /// Lines around a match.
-    context: usize,
+    context: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -90,26 +89,49 @@ struct Plan {
     /// Most characters of a text, or what they measure where it is told; see [`Plan::measure`].
     characters: usize,
     is_told: bool,
+    /// Whether that is for both texts together.
+    is_shared: bool,
+    /// Whether who asks takes cursors of every form.
+    takes_all_cursors: bool,
 }
 
 impl Plan {
     fn new(query: &LogQuery) -> Result<Self, LinkError> {
         let choice = match (query.cursor, query.offset, query.tail) {
-            (Some(cursor), ..) => Choice::From(cursor),
+            (Some(cursor), ..) => Choice::From(Self::places(&cursor, query.stream)),
             (None, Some(offset), _) => Choice::Range { offset },
-            (None, None, Some(lines)) => Choice::Tail(Some(lines)),
+            (None, None, Some(lines)) => Choice::Tail(Some(lines.min(query.limit.unwrap_or(lines)))),
             (None, None, None) if query.limit.is_some() || query.grep.is_some() => {
                 Choice::Range { offset: 0 }
             }
             (None, None, None) => Choice::Tail(None),
         };
+        let characters = query.characters_together.or(query.characters_max);
         Ok(Self {
             choice,
             filter: query.grep.as_deref().map(|pattern| Filter::new(pattern, query.context)).transpose()?,
             limit: query.limit.unwrap_or(u64::MAX),
-            characters: query.characters_max.unwrap_or(LOG_ANSWER_CHARS).min(LOG_ANSWER_CHARS),
-            is_told: query.characters_max.is_some(),
+            characters: characters.unwrap_or(LOG_ANSWER_CHARS).min(LOG_ANSWER_CHARS),
+            is_told: characters.is_some(),
+            is_shared: query.characters_together.is_some() && query.stream == StreamChoice::Both,
+            takes_all_cursors: query.characters_together.is_some(),
         })
+    }
+
+    /// Where each text goes on.
+    fn places(cursor: &LogCursor, stream: StreamChoice) -> [TextPlace; 2] {
+        let [first, second] = cursor.texts;
+        match stream {
+            StreamChoice::Both => [first, second],
+            StreamChoice::Interleaved => [first.min(second); 2],
+            StreamChoice::Stdout => [first; 2],
+            StreamChoice::Stderr => [second; 2],
+        }
+    }
+
+    /// What the other text leaves less room by: where the log is read answer by answer, both grow as it is read.
+    fn taken_by(&self, other: &Collector<'_>) -> usize {
+        if self.is_shared && matches!(self.choice, Choice::From(_)) { other.size() } else { 0 }
     }
 
     /// How many of the bytes fit into `room`, whole characters only, and what those measure: their number or, where they
@@ -153,8 +175,7 @@ impl Plan {
                 }
                 Ok(start)
             }
-            Choice::From(cursor) => Ok(cursor.position),
-            Choice::Range { .. } => Ok(0),
+            Choice::From(_) | Choice::Range { .. } => Ok(0),
         }
     }
 }
@@ -165,7 +186,7 @@ impl Filter {
             LinkError::new(ErrorCode::Invalid, format!("grep: `{pattern}` is no valid pattern: {error}"))
         };
         let pattern = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build().map_err(wrong)?;
-        Ok(Self { pattern, context: context.min(CONTEXT_LINES_MAX) as usize })
+        Ok(Self { pattern, context: context.min(CONTEXT_LINES_MAX) })
     }
 }
 
@@ -178,16 +199,12 @@ fn read(
     state: JobState,
 ) -> Result<LogAnswer, LogError> {
     let start = plan.start(reader, stream)?;
-    let (mut position, mut within) = match &plan.choice {
-        Choice::From(cursor) => (cursor.position, cursor.within as usize),
-        Choice::Tail(_) | Choice::Range { .. } => (0, 0),
+    let from = match plan.choice {
+        Choice::From(places) => places,
+        Choice::Tail(_) | Choice::Range { .. } => [TextPlace::default(); 2],
     };
-    let place = |position: u64, within: usize| Cursor {
-        attempt: number,
-        position,
-        within: u32::try_from(within).unwrap_or(u32::MAX),
-    };
-    let mut texts = [Collector::new(plan), Collector::new(plan)];
+    let mut position = from[0].position.min(from[1].position);
+    let mut texts = from.map(|place| Collector::new(plan, place));
     let is_interleaved = stream == StreamChoice::Interleaved;
     'log: loop {
         let chunks = reader.read(position, STEP_BYTES)?;
@@ -197,57 +214,91 @@ fn read(
         let mut rest = &chunks[..];
         while let Ok((header, payload)) = ChunkHeader::decode(rest) {
             let index = if is_interleaved { 0 } else { header.stream.index() };
-            let other = texts[1 - index].last_at;
-            let text = &mut texts[index];
-            if stream.wants(header.stream) {
-                let payload = &payload[within.min(payload.len())..];
-                let at = place(position, within);
-                let taken = match header.kind {
-                    ChunkKind::Data if position < start => text.pass(payload, at),
-                    ChunkKind::Data => text.take(payload, at, other),
-                    ChunkKind::Gap => text.gap(payload, at),
-                };
-                within += taken;
-                if taken < payload.len() || text.is_full() {
+            let begin = from[index];
+            if stream.wants(header.stream) && position >= begin.position {
+                let within = if position == begin.position { begin.within } else { 0 };
+                let payload = payload.get(within as usize..).unwrap_or_default();
+                let at = TextPlace { position, within, after: 0 };
+                let other = plan.taken_by(&texts[1 - index]);
+                match header.kind {
+                    ChunkKind::Data if position < start => texts[index].pass(payload, at),
+                    ChunkKind::Data => texts[index].take(payload, at, other),
+                    ChunkKind::Gap => texts[index].gap(payload, at, other),
+                }
+                if texts[index].is_full() {
                     break 'log;
                 }
             }
-            within = 0;
             position += header.size();
             rest = &rest[usize::try_from(header.size()).unwrap_or(rest.len()).min(rest.len())..];
         }
     }
-    let is_done = state == JobState::Done;
-    let is_whole = position >= reader.length() && within == 0;
-    let end = (!is_whole || !is_done).then_some(place(position, within));
+    let is_whole = position >= reader.length() && state == JobState::Done;
+    for index in [0, 1] {
+        let other = plan.taken_by(&texts[1 - index]);
+        texts[index].close(is_whole, other);
+    }
+    share(plan, &mut texts);
+    let parts = texts.map(|text| text.finish(position));
     let mut answer = empty(job, state, stream);
     answer.attempt = number;
-    let [first, second] = texts.map(|text| text.finish(is_done));
-    answer.rest_cursor = first.left.into_iter().chain(second.left).min();
-    let resume = first.resume.into_iter().chain(second.resume).min();
+    let cursor = |places: [TextPlace; 2]| {
+        let [first, second] = places;
+        let texts = match stream {
+            StreamChoice::Both => places,
+            StreamChoice::Stdout | StreamChoice::Interleaved => [first; 2],
+            StreamChoice::Stderr => [second; 2],
+        };
+        let cursor = LogCursor { attempt: number, texts };
+        if plan.takes_all_cursors { cursor } else { cursor.plain() }
+    };
+    let [first, second] = &parts;
+    let end = (!is_whole).then(|| cursor([first.end, second.end]));
+    let has_left = first.left.is_some() || second.left.is_some();
+    let resume = [first, second].map(|part| part.left.unwrap_or(part.end));
+    answer.rest_cursor = has_left.then(|| cursor(resume));
     answer.next_cursor = match plan.choice {
         // What a tail leaves out lies before it; what comes after it, only a log that goes on has.
         Choice::Tail(_) => end.or(answer.rest_cursor),
-        Choice::Range { .. } | Choice::From(_) => resume.or(end),
+        Choice::Range { .. } | Choice::From(_) => answer.rest_cursor.or(end),
     };
-    for (text, shown, what) in [
-        (
-            first,
-            if is_interleaved { &mut answer.interleaved } else { &mut answer.stdout },
-            if is_interleaved { "interleaved" } else { "stdout" },
-        ),
-        (second, &mut answer.stderr, "stderr"),
-    ] {
-        if let Some(shown) = shown {
-            let Part { text, lines, bytes, .. } = text;
-            *shown = text;
-            if lines > 0 || bytes > 0 {
-                let get = format!("buildpool logs {job} --stream {what} --attempt {number}");
-                answer.omitted.push(Omission { what: what.to_owned(), lines, bytes, get });
-            }
+    tell(&mut answer, parts, is_interleaved);
+    Ok(answer)
+}
+
+/// Makes both texts as short as they have to be together: each has what the other leaves, and at least half. Those that are
+/// read answer by answer are so already.
+fn share(plan: &Plan, texts: &mut [Collector<'_>; 2]) {
+    if !plan.is_shared {
+        return;
+    }
+    let sizes = [texts[0].size(), texts[1].size()];
+    let half = plan.characters / 2;
+    for (text, other) in texts.iter_mut().zip([sizes[1], sizes[0]]) {
+        text.shrink(plan.characters - other.min(half));
+    }
+}
+
+fn tell(answer: &mut LogAnswer, parts: [Part; 2], is_interleaved: bool) {
+    let [first, second] = parts;
+    let first = match is_interleaved {
+        true => (first, &mut answer.interleaved, "interleaved"),
+        false => (first, &mut answer.stdout, "stdout"),
+    };
+    for (part, shown, what) in [first, (second, &mut answer.stderr, "stderr")] {
+        let Some(shown) = shown else { continue };
+        *shown = part.text;
+        if part.lines > 0 || part.bytes > 0 {
+            let get =
+                format!("buildpool logs {} --stream {what} --attempt {}", answer.job_id, answer.attempt);
+            answer.omitted.push(Omission {
+                what: what.to_owned(),
+                lines: part.lines,
+                bytes: part.bytes,
+                get,
+            });
         }
     }
-    Ok(answer)
 }
 
 /// The most bytes that a character takes where it is told.
@@ -257,262 +308,6 @@ fn size_told(character: char) -> usize {
         // Each of these ends a line there.
         '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' => 3,
         other => other.len_utf8(),
-    }
-}
-
-/// A line, and where it begins.
-struct Line {
-    bytes: Vec<u8>,
-    at: Cursor,
-    /// What it measures.
-    size: usize,
-}
-
-/// What became of one text.
-struct Part {
-    text: String,
-    /// Lines and bytes that were asked for and left out.
-    lines: u64,
-    bytes: u64,
-    /// Where the first of those lines begins.
-    left: Option<Cursor>,
-    /// Where an answer goes on that is to have all that this one has not.
-    resume: Option<Cursor>,
-}
-
-/// The lines of one text that were chosen.
-struct Collector<'a> {
-    plan: &'a Plan,
-    shown: VecDeque<Line>,
-    /// What `shown` measures: at least as much as it has characters.
-    size: usize,
-    carry: Vec<u8>,
-    carry_at: Cursor,
-    /// Bytes of the line under way that are too many for any answer.
-    carry_cut: u64,
-    /// Lines that have ended.
-    lines: u64,
-    omitted_lines: u64,
-    omitted_bytes: u64,
-    left: Option<Cursor>,
-    /// Where it was taken from last.
-    last_at: Option<Cursor>,
-    /// Lines that a match yet wants after it.
-    after: usize,
-    before: VecDeque<(Vec<u8>, Cursor)>,
-}
-
-impl<'a> Collector<'a> {
-    fn new(plan: &'a Plan) -> Self {
-        Self {
-            plan,
-            shown: VecDeque::new(),
-            size: 0,
-            carry: Vec::new(),
-            carry_at: Cursor::default(),
-            carry_cut: 0,
-            lines: 0,
-            omitted_lines: 0,
-            omitted_bytes: 0,
-            left: None,
-            last_at: None,
-            after: 0,
-            before: VecDeque::new(),
-        }
-    }
-
-    /// Whether the answer goes no further than here.
-    fn is_full(&self) -> bool {
-        matches!(self.plan.choice, Choice::From(_)) && self.left.is_some()
-    }
-
-    /// Takes bytes; fewer than all when the answer is full and a later one can go on from there. `other` is where the other
-    /// text was taken from last.
-    fn take(&mut self, bytes: &[u8], at: Cursor, other: Option<Cursor>) -> usize {
-        self.last_at = Some(at);
-        let is_paged = matches!(self.plan.choice, Choice::From(_)) && self.plan.filter.is_none();
-        if !is_paged {
-            self.split(bytes, at);
-            return bytes.len();
-        }
-        // The line under way is left to the next answer whole, unless that one would repeat what the other text has.
-        let is_under_way = !self.carry.is_empty() && !self.shown.is_empty();
-        let goes_back = is_under_way && other.is_none_or(|other| other < self.carry_at);
-        let taken = self.fitting(bytes, goes_back);
-        if taken == 0 && goes_back && !bytes.is_empty() {
-            self.carry.clear();
-            self.left.get_or_insert(self.carry_at);
-            return 0;
-        }
-        self.split(&bytes[..taken], at);
-        taken
-    }
-
-    /// How many of the bytes the answer has room for. It ends with a whole line, unless that line is longer than any answer
-    /// or a part of it was taken already.
-    fn fitting(&self, bytes: &[u8], goes_back: bool) -> usize {
-        let mut room = self.plan.characters.saturating_sub(self.size + self.plan.size_of(&self.carry));
-        let mut lines = self.plan.limit.saturating_sub(self.shown.len() as u64);
-        let mut taken = 0;
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if lines == 0 {
-                break;
-            }
-            let (fits, size) = self.plan.measure(line, room);
-            if fits < line.len() {
-                let is_cut = taken == 0 && (self.shown.is_empty() || (!self.carry.is_empty() && !goes_back));
-                return if is_cut { fits } else { taken };
-            }
-            room -= size;
-            taken += fits;
-            lines -= u64::from(line.ends_with(b"\n"));
-        }
-        taken
-    }
-
-    /// Takes bytes that lie before all that can be shown: they are counted, not kept.
-    fn pass(&mut self, bytes: &[u8], at: Cursor) -> usize {
-        let ends = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
-        self.lines += ends;
-        self.omitted_lines += ends;
-        self.omitted_bytes += bytes.len() as u64;
-        self.left.get_or_insert(at);
-        bytes.len()
-    }
-
-    fn gap(&mut self, payload: &[u8], at: Cursor) -> usize {
-        if let Ok(gap) = serde_json::from_slice::<Gap>(payload) {
-            self.omitted_bytes += gap.missing_bytes;
-            let note = format!("[{} bytes are missing here: {}]\n", gap.missing_bytes, gap.reason);
-            self.split(note.as_bytes(), at);
-        }
-        payload.len()
-    }
-
-    fn split(&mut self, bytes: &[u8], at: Cursor) {
-        let mut place = at;
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if self.carry.is_empty() {
-                self.carry_at = place;
-            }
-            let kept = part.len().min(LINE_BYTES_MAX.saturating_sub(self.carry.len()));
-            self.carry.extend_from_slice(&part[..kept]);
-            self.carry_cut += (part.len() - kept) as u64;
-            if part.ends_with(b"\n") {
-                self.end_line();
-            }
-            place.within = place.within.saturating_add(u32::try_from(part.len()).unwrap_or(u32::MAX));
-        }
-    }
-
-    /// The line under way is over.
-    fn end_line(&mut self) {
-        let (line, at) = (std::mem::take(&mut self.carry), self.carry_at);
-        self.omitted_bytes += std::mem::take(&mut self.carry_cut);
-        let number = self.lines;
-        self.lines += 1;
-        let plan = self.plan;
-        if matches!(plan.choice, Choice::Range { offset } if number < offset) {
-            return;
-        }
-        match &plan.filter {
-            Some(filter) => self.matching(line, at, filter),
-            None => self.keep(line, at),
-        }
-    }
-
-    fn matching(&mut self, line: Vec<u8>, at: Cursor, filter: &Filter) {
-        if filter.pattern.is_match(line.strip_suffix(b"\n").unwrap_or(&line)) {
-            for (line, at) in std::mem::take(&mut self.before) {
-                self.keep(line, at);
-            }
-            self.keep(line, at);
-            self.after = filter.context;
-        } else if self.after > 0 {
-            self.after -= 1;
-            self.keep(line, at);
-        } else {
-            self.before.push_back((line, at));
-            if self.before.len() > filter.context {
-                self.before.pop_front();
-            }
-        }
-    }
-
-    /// Takes a line that was asked for.
-    fn keep(&mut self, mut line: Vec<u8>, at: Cursor) {
-        if let Choice::Tail(lines) = self.plan.choice {
-            let most = lines.unwrap_or(u64::MAX);
-            self.show(line, at);
-            while self.shown.len() as u64 > most || self.size > self.plan.characters {
-                self.drop_first();
-            }
-            return;
-        }
-        let is_full = self.left.is_some() || self.shown.len() as u64 >= self.plan.limit;
-        let room = self.plan.characters.saturating_sub(self.size);
-        let (fits, _) = if is_full { (0, 0) } else { self.plan.measure(&line, room) };
-        if fits == line.len() {
-            return self.show(line, at);
-        }
-        // A match that is longer than any answer would be in the way of all that come after it.
-        if self.shown.is_empty() && !is_full && self.plan.filter.is_some() {
-            self.omitted_bytes += (line.len() - fits) as u64;
-            line.truncate(fits);
-            return self.show(line, at);
-        }
-        self.omit(line.len(), at);
-    }
-
-    fn show(&mut self, bytes: Vec<u8>, at: Cursor) {
-        let size = self.plan.size_of(&bytes);
-        self.size += size;
-        self.shown.push_back(Line { bytes, at, size });
-    }
-
-    /// Makes a tail shorter: by its first line, or by the beginning of its only one.
-    fn drop_first(&mut self) {
-        let is_only = self.shown.len() == 1 && !matches!(self.plan.choice, Choice::Tail(Some(0)));
-        let Some(line) = self.shown.pop_front() else { return };
-        self.size -= line.size;
-        if !is_only {
-            return self.omit(line.bytes.len(), line.at);
-        }
-        let from = line.bytes.len() - line.bytes.len().min(self.plan.characters / LONGEST_SIZE_OF_BYTE);
-        let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
-        let from = from + line.bytes[from..].iter().take_while(|byte| is_inside(byte)).count();
-        self.omitted_bytes += from as u64;
-        self.left.get_or_insert(line.at);
-        self.show(line.bytes[from..].to_vec(), line.at);
-    }
-
-    fn omit(&mut self, bytes: usize, at: Cursor) {
-        if !matches!(self.plan.choice, Choice::From(_)) {
-            self.omitted_lines += 1;
-            self.omitted_bytes += bytes as u64;
-        }
-        self.left.get_or_insert(at);
-    }
-
-    /// The text, and what was left out of what was read. A line that is not over yet is told as far as it is there, unless
-    /// it is only then known whether it is asked for.
-    fn finish(mut self, is_done: bool) -> Part {
-        let mut resume = None;
-        if !self.carry.is_empty() {
-            if self.is_full() || (self.plan.filter.is_some() && !is_done) {
-                resume = Some(self.carry_at);
-            } else {
-                self.end_line();
-            }
-        }
-        let bytes: Vec<u8> = self.shown.into_iter().flat_map(|line| line.bytes).collect();
-        Part {
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-            lines: self.omitted_lines,
-            bytes: self.omitted_bytes,
-            left: self.left,
-            resume: self.left.into_iter().chain(resume).min(),
-        }
     }
 }
 

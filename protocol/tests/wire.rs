@@ -4,7 +4,8 @@
 //! `docs/protocol.md`. `UPDATE_GOLDEN=1` rewrites the files.
 
 use buildpool_protocol::client_link::{
-    Cursor, FromClient, LogQuery, Role, Secret, StreamChoice, SubmitMessage, ToClient, View,
+    Cursor, FromClient, LogCursor, LogQuery, Role, Secret, StreamChoice, SubmitMessage, TextPlace, ToClient,
+    View,
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode_control};
@@ -287,6 +288,9 @@ fn what_does_not_parse_says_what_and_where() {
     assert_eq!(decode_control::<FromWorker>(&long).expect_err("too long").code, ErrorCode::TooLarge);
     assert_eq!(BinaryHeader::decode(&[9; 64]).expect_err("no such kind").code, ErrorCode::Malformed);
     assert!("1:2:3:4".parse::<Cursor>().is_err());
+    for wrong in ["", "1", "1:x", "1:2:3:4:5", "1:2:3:4:5:6:7:8", "1:2:4294967296"] {
+        assert!(wrong.parse::<LogCursor>().is_err(), "{wrong}");
+    }
     assert_eq!("1:2".parse::<Cursor>().map(|cursor| cursor.to_string()).as_deref(), Ok("1:2"));
 }
 
@@ -314,6 +318,15 @@ fn a_gap_moves_its_stream_and_a_repeat_moves_nothing() {
     assert_eq!(state, before);
 }
 
+fn place() -> impl Strategy<Value = TextPlace> {
+    let number = || prop_oneof![Just(0), any::<u32>()];
+    (any::<u64>(), number(), number()).prop_map(|(position, within, after)| TextPlace {
+        position,
+        within,
+        after,
+    })
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_decoded_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
@@ -333,5 +346,15 @@ proptest! {
     fn a_cursor_is_what_it_says(attempt: u32, position: u64, within: u32) {
         let cursor = Cursor { attempt, position, within };
         prop_assert_eq!(cursor.to_string().parse::<Cursor>(), Ok(cursor));
+        // What names one place reads the same everywhere.
+        let texts = [TextPlace { position, within, after: 0 }; 2];
+        prop_assert_eq!(LogCursor { attempt, texts }.to_string(), cursor.to_string());
+    }
+
+    #[test]
+    fn a_cursor_of_two_texts_is_what_it_says(attempt: u32, one in place(), other in place(), is_one: bool) {
+        let cursor = LogCursor { attempt, texts: [one, if is_one { one } else { other }] };
+        prop_assert_eq!(cursor.to_string().parse::<LogCursor>(), Ok(cursor));
+        prop_assert!(cursor.plain().to_string().parse::<Cursor>().is_ok());
     }
 }

@@ -1,12 +1,12 @@
 use super::{Plan, read};
 use crate::store::Store;
 use crate::store::tests::support::{Produced, first, job, scratch};
-use buildpool_protocol::client_link::{Cursor, LogAnswer, LogQuery, StreamChoice};
+use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, StreamChoice};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobState;
 
-/// The answer about a log of these chunks.
-fn answer(chunks: &[(Stream, &str)], query: &LogQuery) -> LogAnswer {
+/// What answers queries about a log of these chunks.
+fn log(chunks: &[(Stream, &str)]) -> impl Fn(&LogQuery) -> LogAnswer {
     let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
     let job = job(1);
@@ -16,8 +16,16 @@ fn answer(chunks: &[(Stream, &str)], query: &LogQuery) -> LogAnswer {
     }
     let mut writer = store.logs().open(log.attempt).unwrap();
     writer.append(0, &log.bytes).unwrap();
-    let plan = Plan::new(query).unwrap();
-    read(&mut writer.reader(), &plan, query.stream, job.job, 1, JobState::Done).unwrap()
+    move |query| {
+        let _kept = (&directory, &store);
+        let plan = Plan::new(query).unwrap();
+        read(&mut writer.reader(), &plan, query.stream, job.job, 1, JobState::Done).unwrap()
+    }
+}
+
+/// The answer about such a log.
+fn answer(chunks: &[(Stream, &str)], query: &LogQuery) -> LogAnswer {
+    log(chunks)(query)
 }
 
 /// What was left out: of what, lines, bytes.
@@ -90,7 +98,7 @@ fn going_on_from_a_cursor_leaves_nothing_out() {
     let begin = LogQuery {
         // A line's end measures more than it is long: where it is shown, it is escaped or has a mark behind it.
         characters_max: Some(6),
-        cursor: Some(Cursor { attempt: 1, ..Cursor::default() }),
+        cursor: Some(LogCursor { attempt: 1, ..LogCursor::default() }),
         ..LogQuery::default()
     };
     let head = answer(&chunks, &begin);
@@ -101,11 +109,12 @@ fn going_on_from_a_cursor_leaves_nothing_out() {
 
 /// All answers to a query, each going on where the one before it says.
 fn pages(chunks: &[(Stream, &str)], query: &LogQuery) -> Vec<LogAnswer> {
-    let mut pages = vec![answer(chunks, query)];
+    let answer = log(chunks);
+    let mut pages = vec![answer(query)];
     while let Some(cursor) = pages.last().unwrap().next_cursor {
         assert!(pages.len() < 1_000, "it goes on: {cursor}");
         let again = LogQuery { cursor: Some(cursor), offset: None, tail: None, ..query.clone() };
-        pages.push(answer(chunks, &again));
+        pages.push(answer(&again));
     }
     pages
 }
@@ -187,5 +196,87 @@ fn what_is_shown_fits_however_it_is_escaped() {
             let escaped = serde_json::to_string(&plain).unwrap().len() - 2;
             assert!(behind_marks.max(escaped) <= 1_000, "{character:?}: {behind_marks}, {escaped}");
         }
+    }
+}
+
+/// Lines of both streams as they come: stdout and stderr in turns of uneven length, cut into chunks anywhere.
+fn mixed() -> Vec<(Stream, String)> {
+    let mut chunks = Vec::new();
+    for n in 0..90 {
+        let stream = if n % 7 < 4 { Stream::Stdout } else { Stream::Stderr };
+        let name = if n % 10 == 0 || n % 31 == 0 { "hit" } else { "line" };
+        let line = format!("{name} {n} {}\n", "x".repeat(n * 13 % 50));
+        let (head, tail) = line.split_at(n * 5 % line.len());
+        chunks.push((stream, head.to_owned()));
+        if n % 3 == 0 {
+            let other = if stream == Stream::Stdout { Stream::Stderr } else { Stream::Stdout };
+            chunks.push((other, format!("between {n}\n")));
+        }
+        chunks.push((stream, tail.to_owned()));
+    }
+    chunks
+}
+
+#[test]
+fn any_limit_gives_the_same_lines_as_none() {
+    let chunks = mixed();
+    let chunks: Vec<(Stream, &str)> = chunks.iter().map(|(stream, text)| (*stream, text.as_str())).collect();
+    let texts = |pages: &[LogAnswer]| -> [String; 3] {
+        let all = |text: fn(&LogAnswer) -> &Option<String>| -> String {
+            pages.iter().filter_map(|page| text(page).clone()).collect()
+        };
+        [all(|page| &page.stdout), all(|page| &page.stderr), all(|page| &page.interleaved)]
+    };
+    for stream in [StreamChoice::Both, StreamChoice::Interleaved, StreamChoice::Stdout, StreamChoice::Stderr]
+    {
+        for (grep, context) in [(None, 0), (Some("^hit"), 0), (Some("^hit"), 1), (Some("^hit"), 3)] {
+            let whole = LogQuery {
+                stream,
+                grep: grep.map(str::to_owned),
+                context,
+                offset: Some(0),
+                characters_together: Some(40_000),
+                ..LogQuery::default()
+            };
+            let expected = texts(&pages(&chunks, &whole));
+            assert!(grep.is_none() || expected.concat().lines().count() > 3, "{expected:?}");
+            for (limit, room) in
+                (1..9).map(|limit| (Some(limit), 40_000)).chain([60, 90, 200, 555].map(|room| (None, room)))
+            {
+                let query = LogQuery { limit, characters_together: Some(room), ..whole.clone() };
+                let pages = pages(&chunks, &query);
+                assert_eq!(texts(&pages), expected, "{stream:?}, {grep:?}, {context}, {limit:?}, {room}");
+                for page in &pages {
+                    let texts = [&page.stdout, &page.stderr, &page.interleaved].map(|text| text.clone());
+                    let lines = texts.iter().flatten().map(|text| text.lines().count() as u64).max();
+                    assert!(lines <= limit.or(Some(u64::MAX)), "{lines:?} of {limit:?}");
+                    assert!(texts.iter().flatten().map(String::len).sum::<usize>() <= room, "{page:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tail_is_no_longer_than_its_limit() {
+    let chunks = [(Stream::Stdout, "1\n2\n3\n4\n")];
+    let query = LogQuery { limit: Some(2), ..tail(3, StreamChoice::Stdout) };
+    assert_eq!(answer(&chunks, &query).stdout.as_deref(), Some("3\n4\n"));
+}
+
+#[test]
+fn one_text_has_what_the_other_leaves() {
+    let long = |name: &str, count: usize| (0..count).map(|n| format!("{name}{n}\n")).collect::<String>();
+    let (out, err) = (long("out", 150), long("err", 150));
+    for query in [LogQuery::default(), LogQuery { grep: Some("o|e".to_owned()), ..LogQuery::default() }] {
+        let query = LogQuery { characters_max: Some(500), characters_together: Some(1_000), ..query };
+        let texts = |chunks: &[(Stream, &str)]| {
+            let answer = answer(chunks, &query);
+            [answer.stdout.unwrap().len(), answer.stderr.unwrap().len()]
+        };
+        let [stdout, stderr] = texts(&[(Stream::Stdout, &out), (Stream::Stderr, "e\n")]);
+        assert!(stdout > 600 && stderr == 2, "{stdout}, {stderr}");
+        let [stdout, stderr] = texts(&[(Stream::Stdout, &out), (Stream::Stderr, &err)]);
+        assert!((300..=500).contains(&stdout) && (300..=500).contains(&stderr), "{stdout}, {stderr}");
     }
 }

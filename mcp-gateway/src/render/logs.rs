@@ -5,7 +5,7 @@ use super::job::call;
 use super::text::Page;
 use super::{Answer, Budget, UNTRUSTED};
 use buildpool_protocol::Stream;
-use buildpool_protocol::client_link::{Cursor, LogAnswer, StreamChoice};
+use buildpool_protocol::client_link::{LogAnswer, LogCursor, StreamChoice, TextPlace};
 use buildpool_protocol::report::Omission;
 use serde_json::{Map, Value, json};
 
@@ -21,7 +21,9 @@ pub(crate) struct LogCall {
 impl LogCall {
     /// How much log text an answer has room for, in all its texts together, measured as it is shown.
     pub(crate) fn room(&self, stream: StreamChoice, budget: &Budget) -> usize {
-        let cursor = Some(Cursor { attempt: u32::MAX, position: u64::MAX, within: u32::MAX });
+        let place = |after| TextPlace { position: u64::MAX, within: u32::MAX, after };
+        // The two differ so that each has to be said.
+        let cursor = Some(LogCursor { attempt: u32::MAX, texts: [place(u32::MAX), place(u32::MAX - 1)] });
         let is_interleaved = stream == StreamChoice::Interleaved;
         let text = |is_wanted: bool| is_wanted.then(String::new);
         let (stdout, stderr) = (stream.wants(Stream::Stdout), stream.wants(Stream::Stderr));
@@ -49,7 +51,7 @@ impl LogCall {
         budget.room_beside(&assemble(&widest, self, usize::MAX))
     }
 
-    fn go_on(&self, cursor: Cursor) -> String {
+    fn go_on(&self, cursor: LogCursor) -> String {
         let mut arguments = self.again.clone();
         arguments.insert("cursor".to_owned(), json!(cursor));
         call("get_job_logs", &Value::Object(arguments))
@@ -100,7 +102,7 @@ fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
     let whole = || {
         call(
             "get_job_logs",
-            &json!({"job_id": answer.job_id, "cursor": Cursor { attempt: answer.attempt, ..Cursor::default() }}),
+            &json!({"job_id": answer.job_id, "cursor": LogCursor { attempt: answer.attempt, ..LogCursor::default() }}),
         )
     };
     let omitted: Vec<Omission> = answer

@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
 use crate::render::{self, LogCall};
-use buildpool_protocol::client_link::{Cursor, LogQuery, StreamChoice};
+use buildpool_protocol::client_link::{LogCursor, LogQuery, StreamChoice};
 use rmcp::model::Tool;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
@@ -65,7 +65,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
         job,
         stream,
         tail: arguments.number("tail", 1, LINES_MAX)?,
-        cursor: arguments.word::<Cursor>("cursor")?,
+        cursor: arguments.word::<LogCursor>("cursor")?,
         offset: arguments.number("offset", 0, u64::MAX)?,
         limit: arguments.number("limit", 1, LINES_MAX)?,
         grep,
@@ -90,7 +90,8 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     if room < TEXT_CHARS_MIN {
         return Err(too_long.into());
     }
-    // Two streams share what the client takes.
+    // Two streams share what the client takes; a pool that does not know that one can have what the other leaves gives halves.
+    query.characters_together = Some(room);
     query.characters_max = Some(if stream == StreamChoice::Both { room / 2 } else { room });
     let client = call.client().await?;
     let answer = client.logs(query).await?;

@@ -70,6 +70,89 @@ impl fmt::Display for CursorError {
 
 impl std::error::Error for CursorError {}
 
+/// A place in one text of a log.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct TextPlace {
+    /// As of [`Cursor`].
+    pub position: u64,
+    /// As of [`Cursor`].
+    pub within: u32,
+    /// Lines that the match before this place yet wants after it.
+    pub after: u32,
+}
+
+/// Where an answer about a log goes on, in each of its texts. As text `attempt:position`, `attempt:position:within` or
+/// `attempt:position:within:after` where that is one place, else `attempt` and all three of both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogCursor {
+    /// Which attempt's log.
+    pub attempt: u32,
+    /// Of stdout and stderr; an interleaved text goes on at the first of them.
+    pub texts: [TextPlace; 2],
+}
+
+impl LogCursor {
+    /// The first of both places and nothing more, in a form that every version reads. Going on there repeats what one text
+    /// has behind it already.
+    pub fn plain(self) -> Self {
+        let first = self.texts[0].min(self.texts[1]);
+        Self { texts: [TextPlace { after: 0, ..first }; 2], ..self }
+    }
+}
+
+impl fmt::Display for LogCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [TextPlace { position, within, after }, second] = self.texts;
+        write!(f, "{}:{position}", self.attempt)?;
+        let is_one = self.texts[0] == second;
+        if within > 0 || after > 0 || !is_one {
+            write!(f, ":{within}")?;
+        }
+        if after > 0 || !is_one {
+            write!(f, ":{after}")?;
+        }
+        if !is_one {
+            write!(f, ":{}:{}:{}", second.position, second.within, second.after)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::str::FromStr for LogCursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        let numbers: Vec<u64> =
+            text.splitn(8, ':').map(str::parse).collect::<Result<_, _>>().map_err(|_| CursorError)?;
+        let short = |number: u64| u32::try_from(number).map_err(|_| CursorError);
+        let place = |position: u64, within: u64, after: u64| {
+            Ok(TextPlace { position, within: short(within)?, after: short(after)? })
+        };
+        let (attempt, texts) = match numbers[..] {
+            [attempt, position] => (attempt, [place(position, 0, 0)?; 2]),
+            [attempt, position, within] => (attempt, [place(position, within, 0)?; 2]),
+            [attempt, position, within, after] => (attempt, [place(position, within, after)?; 2]),
+            [attempt, position, within, after, other, inside, due] => {
+                (attempt, [place(position, within, after)?, place(other, inside, due)?])
+            }
+            _ => return Err(CursorError),
+        };
+        Ok(Self { attempt: short(attempt)?, texts })
+    }
+}
+
+impl Serialize for LogCursor {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for LogCursor {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Which streams of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -118,7 +201,7 @@ pub struct LogQuery {
     /// The last lines.
     pub tail: Option<u64>,
     /// From where an earlier answer ended.
-    pub cursor: Option<Cursor>,
+    pub cursor: Option<LogCursor>,
     /// First line, from 0.
     pub offset: Option<u64>,
     /// Lines from there, or from the cursor.
@@ -130,6 +213,10 @@ pub struct LogQuery {
     /// Fewer characters than the limit of an answer; they are then counted as they are told: in bytes,
     /// escaped as in JSON or each line behind a mark of two, whichever is longer.
     pub characters_max: Option<usize>,
+    /// The same for both texts together, in place of that: one has what the other leaves, and none less than half for the
+    /// other's sake. Who says this takes cursors of every form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub characters_together: Option<usize>,
 }
 
 /// A part of a log.
@@ -151,10 +238,10 @@ pub struct LogAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interleaved: Option<String>,
     /// Where to go on: with what comes after this part, or, for the tail of a log that is over, with what lies before it.
-    pub next_cursor: Option<Cursor>,
+    pub next_cursor: Option<LogCursor>,
     /// The first line that was asked for and left out; from here on comes everything that is not in this part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rest_cursor: Option<Cursor>,
+    pub rest_cursor: Option<LogCursor>,
     /// What was left out.
     pub omitted: Vec<crate::report::Omission>,
 }

@@ -1,7 +1,8 @@
 //! Cancel, in each phase.
 
 use crate::scene::{
-    LOST_AFTER, SECOND, Scene, accepted, acts, granted, held, job, outcome, refused_as, register, spec, submit, wishes,
+    LOST_AFTER, SECOND, Scene, accepted, acts, granted, held, job, outcome, refused_as, register, spec,
+    submit, wishes,
 };
 use buildpool_pool::{Completed, Effect, Input, Submit, Wish};
 use buildpool_protocol::error::ErrorCode;
@@ -228,6 +229,10 @@ fn who_cancelled_a_job_and_asks_for_it_anew_gets_another_one() {
         scene.restart();
         assert_eq!(accepted(&scene.send(equal(4))), Some((job(3), true)));
         scene.cancel(3, "admin");
-        assert_eq!(accepted(&scene.send(equal(5))), Some((job(3), true)), "its submitter has yet to hear of it");
+        assert_eq!(
+            accepted(&scene.send(equal(5))),
+            Some((job(3), true)),
+            "its submitter has yet to hear of it"
+        );
     }
 }

@@ -1,0 +1,317 @@
+//! The lines of one text that were chosen.
+
+use super::{Choice, Filter, Plan};
+use buildpool_protocol::client_link::TextPlace;
+use buildpool_protocol::output::Gap;
+use std::collections::VecDeque;
+
+/// Longest line that is shown; the rest of it is counted as left out.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// The most that one byte measures; see [`Plan::measure`].
+const LONGEST_SIZE_OF_BYTE: usize = 3;
+
+/// A line, and where it begins.
+struct Line {
+    bytes: Vec<u8>,
+    at: TextPlace,
+    /// What it measures.
+    size: usize,
+}
+
+/// What became of one text.
+pub(super) struct Part {
+    pub(super) text: String,
+    /// Lines and bytes that were asked for and left out.
+    pub(super) lines: u64,
+    pub(super) bytes: u64,
+    /// Where the first of those lines begins: an answer from there on has all that this one has not.
+    pub(super) left: Option<TextPlace>,
+    /// Where it goes on with what was not there yet.
+    pub(super) end: TextPlace,
+}
+
+/// Takes a text piece by piece.
+pub(super) struct Collector<'a> {
+    plan: &'a Plan,
+    /// Where it begins.
+    from: TextPlace,
+    shown: VecDeque<Line>,
+    /// What `shown` measures: at least as much as it has characters.
+    size: usize,
+    carry: Vec<u8>,
+    carry_at: TextPlace,
+    /// Bytes of the line under way that are too many for any answer.
+    carry_cut: u64,
+    /// Lines that have ended.
+    lines: u64,
+    omitted_lines: u64,
+    omitted_bytes: u64,
+    left: Option<TextPlace>,
+    /// Lines that a match yet wants after it.
+    after: u32,
+    before: VecDeque<(Vec<u8>, TextPlace)>,
+}
+
+impl<'a> Collector<'a> {
+    pub(super) fn new(plan: &'a Plan, from: TextPlace) -> Self {
+        let context = plan.filter.as_ref().map_or(0, |filter| filter.context);
+        Self {
+            plan,
+            from,
+            shown: VecDeque::new(),
+            size: 0,
+            carry: Vec::new(),
+            carry_at: TextPlace::default(),
+            carry_cut: 0,
+            lines: 0,
+            omitted_lines: 0,
+            omitted_bytes: 0,
+            left: None,
+            after: from.after.min(context),
+            before: VecDeque::new(),
+        }
+    }
+
+    /// Whether the answer goes no further than here.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_part() && self.left.is_some()
+    }
+
+    /// What is shown so far measures this much.
+    pub(super) fn size(&self) -> usize {
+        let under_way = if self.plan.filter.is_none() { self.plan.size_of(&self.carry) } else { 0 };
+        self.size + under_way
+    }
+
+    /// Whether it is a part of a log that is read answer by answer.
+    fn is_part(&self) -> bool {
+        matches!(self.plan.choice, Choice::From(_))
+    }
+
+    /// Takes bytes. When the answer is full what is not taken is left to a later one. `other` is what the other text
+    /// measures, where both share the answer.
+    pub(super) fn take(&mut self, bytes: &[u8], at: TextPlace, other: usize) {
+        if !self.is_part() || self.plan.filter.is_some() {
+            return self.split(bytes, at, other);
+        }
+        let taken = self.fitting(bytes, other);
+        self.split(&bytes[..taken], at, other);
+        if taken == bytes.len() {
+            return;
+        }
+        let within = at.within.saturating_add(u32::try_from(taken).unwrap_or(u32::MAX));
+        let mut rest = TextPlace { within, ..at };
+        if !self.carry.is_empty() {
+            if self.shown.is_empty() && other == 0 {
+                // Longer than any answer: its next part is for the next one.
+                self.end_line(other);
+            } else {
+                // The line under way is left to the next answer whole.
+                self.carry.clear();
+                self.carry_cut = 0;
+                rest = self.carry_at;
+            }
+        }
+        self.left.get_or_insert(rest);
+    }
+
+    /// How many of the bytes the answer has room for. It ends with a whole line, unless that line is longer than any answer.
+    fn fitting(&self, bytes: &[u8], other: usize) -> usize {
+        let mut room = self.plan.characters.saturating_sub(self.size() + other);
+        let mut lines = self.plan.limit.saturating_sub(self.shown.len() as u64);
+        let mut taken = 0;
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if lines == 0 {
+                break;
+            }
+            let (fits, size) = self.plan.measure(line, room);
+            if fits < line.len() {
+                return if taken == 0 && self.shown.is_empty() && other == 0 { fits } else { taken };
+            }
+            room -= size;
+            taken += fits;
+            lines -= u64::from(line.ends_with(b"\n"));
+        }
+        taken
+    }
+
+    /// Takes bytes that lie before all that can be shown: they are counted, not kept.
+    pub(super) fn pass(&mut self, bytes: &[u8], at: TextPlace) {
+        let ends = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.lines += ends;
+        self.omitted_lines += ends;
+        self.omitted_bytes += bytes.len() as u64;
+        self.left.get_or_insert(at);
+    }
+
+    pub(super) fn gap(&mut self, payload: &[u8], at: TextPlace, other: usize) {
+        if let Ok(gap) = serde_json::from_slice::<Gap>(payload) {
+            self.omitted_bytes += gap.missing_bytes;
+            let note = format!("[{} bytes are missing here: {}]\n", gap.missing_bytes, gap.reason);
+            self.split(note.as_bytes(), at, other);
+        }
+    }
+
+    fn split(&mut self, bytes: &[u8], at: TextPlace, other: usize) {
+        let mut place = at;
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.carry.is_empty() {
+                self.carry_at = place;
+            }
+            let kept = part.len().min(LINE_BYTES_MAX.saturating_sub(self.carry.len()));
+            self.carry.extend_from_slice(&part[..kept]);
+            self.carry_cut += (part.len() - kept) as u64;
+            if part.ends_with(b"\n") {
+                self.end_line(other);
+            }
+            place.within = place.within.saturating_add(u32::try_from(part.len()).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// The line under way is over.
+    fn end_line(&mut self, other: usize) {
+        let (line, at) = (std::mem::take(&mut self.carry), self.carry_at);
+        self.omitted_bytes += std::mem::take(&mut self.carry_cut);
+        let number = self.lines;
+        self.lines += 1;
+        let plan = self.plan;
+        if matches!(plan.choice, Choice::Range { offset } if number < offset) {
+            return;
+        }
+        match &plan.filter {
+            Some(filter) => self.matching(line, at, filter, other),
+            None => self.keep(line, at, other),
+        }
+    }
+
+    fn matching(&mut self, line: Vec<u8>, at: TextPlace, filter: &Filter, other: usize) {
+        if filter.pattern.is_match(line.strip_suffix(b"\n").unwrap_or(&line)) {
+            for (line, at) in std::mem::take(&mut self.before) {
+                self.keep(line, at, other);
+            }
+            self.keep(line, at, other);
+            self.after = filter.context;
+        } else if self.after > 0 {
+            // Who goes on with this line has to know that it is wanted.
+            let at = TextPlace { after: self.after, ..at };
+            self.after -= 1;
+            self.keep(line, at, other);
+        } else {
+            self.before.push_back((line, at));
+            if self.before.len() > filter.context as usize {
+                self.before.pop_front();
+            }
+        }
+    }
+
+    /// Takes a line that was asked for.
+    fn keep(&mut self, mut line: Vec<u8>, at: TextPlace, other: usize) {
+        if let Choice::Tail(lines) = self.plan.choice {
+            let most = lines.unwrap_or(u64::MAX);
+            self.show(line, at);
+            while self.shown.len() as u64 > most || self.size > self.plan.characters {
+                self.drop_first(self.plan.characters);
+            }
+            return;
+        }
+        let is_full = self.left.is_some() || self.shown.len() as u64 >= self.plan.limit;
+        let room = self.plan.characters.saturating_sub(self.size + other);
+        let (fits, _) = if is_full { (0, 0) } else { self.plan.measure(&line, room) };
+        if fits == line.len() {
+            return self.show(line, at);
+        }
+        // A match that is longer than any answer would be in the way of all that come after it.
+        if self.shown.is_empty() && other == 0 && !is_full && self.plan.filter.is_some() {
+            self.omitted_bytes += (line.len() - fits) as u64;
+            line.truncate(fits);
+            return self.show(line, at);
+        }
+        self.left.get_or_insert(at);
+        self.omit(line.len());
+    }
+
+    fn show(&mut self, bytes: Vec<u8>, at: TextPlace) {
+        let size = self.plan.size_of(&bytes);
+        self.size += size;
+        self.shown.push_back(Line { bytes, at, size });
+    }
+
+    /// Makes what is shown so short: a tail by its first lines, all else by its last ones.
+    pub(super) fn shrink(&mut self, most: usize) {
+        while self.size > most {
+            if matches!(self.plan.choice, Choice::Tail(_)) {
+                self.drop_first(most);
+            } else {
+                self.drop_last(most);
+            }
+        }
+    }
+
+    /// Makes a tail shorter: by its first line, or by the beginning of its only one.
+    fn drop_first(&mut self, most: usize) {
+        let is_only = self.shown.len() == 1 && !matches!(self.plan.choice, Choice::Tail(Some(0)));
+        let Some(line) = self.shown.pop_front() else { return };
+        self.size -= line.size;
+        self.left.get_or_insert(line.at);
+        if !is_only {
+            return self.omit(line.bytes.len());
+        }
+        let from = line.bytes.len() - line.bytes.len().min(most / LONGEST_SIZE_OF_BYTE);
+        let is_inside = |byte: &u8| byte & 0xc0 == 0x80;
+        let from = from + line.bytes[from..].iter().take_while(|byte| is_inside(byte)).count();
+        self.omitted_bytes += from as u64;
+        self.show(line.bytes[from..].to_vec(), line.at);
+    }
+
+    /// Makes it shorter by its last line, or by the end of the only match.
+    fn drop_last(&mut self, most: usize) {
+        let Some(mut line) = self.shown.pop_back() else { return };
+        self.size -= line.size;
+        if self.shown.is_empty() && self.plan.filter.is_some() && line.size > self.plan.characters {
+            let (fits, _) = self.plan.measure(&line.bytes, most);
+            self.omitted_bytes += (line.bytes.len() - fits) as u64;
+            line.bytes.truncate(fits);
+            return self.show(line.bytes, line.at);
+        }
+        self.left = Some(line.at);
+        self.omit(line.bytes.len());
+    }
+
+    fn omit(&mut self, bytes: usize) {
+        if !self.is_part() {
+            self.omitted_lines += 1;
+            self.omitted_bytes += bytes as u64;
+        }
+    }
+
+    /// Nothing more is read; `is_whole`: nor will there be more. A line that is not over yet is told as far as it is there,
+    /// unless it is only then known whether it is asked for.
+    pub(super) fn close(&mut self, is_whole: bool, other: usize) {
+        let is_known = is_whole || self.plan.filter.is_none();
+        if is_known && !self.carry.is_empty() && !self.is_full() {
+            self.end_line(other);
+        }
+    }
+
+    /// The text, and what was left out of what was read up to `position`.
+    pub(super) fn finish(self, position: u64) -> Part {
+        let under_way = (!self.carry.is_empty()).then_some(self.carry_at);
+        // A match may yet want what lies before it.
+        let end = self.before.front().map(|(_, at)| *at).unwrap_or_else(|| {
+            let read_to = if position > self.from.position {
+                TextPlace { position, ..TextPlace::default() }
+            } else {
+                self.from
+            };
+            TextPlace { after: self.after, ..under_way.unwrap_or(read_to) }
+        });
+        let bytes: Vec<u8> = self.shown.into_iter().flat_map(|line| line.bytes).collect();
+        Part {
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            lines: self.omitted_lines,
+            bytes: self.omitted_bytes,
+            left: self.left,
+            end,
+        }
+    }
+}
