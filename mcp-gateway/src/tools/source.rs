@@ -6,9 +6,11 @@ use crate::snapshot;
 use buildpool_protocol::report::SnapshotInfo;
 use buildpool_protocol::spec::{OWN_VARIABLES, Source};
 use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
-use walkdir::WalkDir;
+use std::time::{Duration, SystemTime};
+use walkdir::{DirEntry, WalkDir};
 
 /// Files that are looked at to see whether something changed; a larger project counts as changed.
 const FILES_MAX: usize = 100_000;
@@ -68,56 +70,100 @@ pub(super) fn environment(directory: &Path, added: &BTreeMap<String, String>) ->
 /// second run costs time, an answer about older files costs trust.
 pub(super) async fn changed_since(directory: &Path, moment: Option<&str>) -> bool {
     let Some(moment) = moment.and_then(|text| text.parse::<jiff::Timestamp>().ok()) else { return true };
-    let root = project_of(directory);
-    tokio::task::spawn_blocking(move || has_newer(&root, moment.into())).await.unwrap_or(true)
+    let (root, directory) = (project_of(directory), directory.to_owned());
+    tokio::task::spawn_blocking(move || has_newer(&root, &directory, moment.into())).await.unwrap_or(true)
 }
 
-fn has_newer(root: &Path, moment: SystemTime) -> bool {
-    let mut seen = 0;
+/// A directory's own times tell what went from it and what came into it, whatever times that has itself.
+fn has_newer(root: &Path, directory: &Path, moment: SystemTime) -> bool {
     let entries = WalkDir::new(root).follow_links(false).into_iter();
-    for entry in
-        entries.filter_entry(|entry| !entry.file_name().to_str().is_some_and(|name| MADE.contains(&name)))
-    {
-        seen += 1;
+    for (index, entry) in entries.filter_entry(|entry| !is_made(entry, directory)).enumerate() {
         let Ok(entry) = entry else { return true };
-        if seen > FILES_MAX {
+        if index >= FILES_MAX {
             return true;
         }
-        if entry.file_type().is_dir() {
-            continue;
-        }
-        let modified = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
-        if modified.is_none_or(|modified| modified >= moment) {
+        if entry.metadata().ok().and_then(|metadata| changed_at(&metadata)).is_none_or(|at| at >= moment) {
             return true;
         }
     }
     false
 }
 
+/// Whether it is a directory of what tools make: by its name, unless the command runs in it.
+fn is_made(entry: &DirEntry, directory: &Path) -> bool {
+    entry.depth() > 0
+        && entry.file_type().is_dir()
+        && entry.file_name().to_str().is_some_and(|name| MADE.contains(&name))
+        && !directory.starts_with(entry.path())
+}
+
+/// When content, name or rights changed last: a file that was moved here keeps the time of its content.
+fn changed_at(metadata: &Metadata) -> Option<SystemTime> {
+    let secs = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
+    let nanos = Duration::from_nanos(u64::try_from(metadata.ctime_nsec()).ok()?);
+    let changed = SystemTime::UNIX_EPOCH.checked_add(secs)?.checked_add(nanos)?;
+    Some(changed.max(metadata.modified().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{environment, has_newer};
+    use super::{changed_at, environment, has_newer};
     use std::collections::BTreeMap;
     use std::fs;
     use std::path::Path;
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
+
+    /// A moment after all that was done so far and before all that comes.
+    fn now(directory: &Path) -> SystemTime {
+        let probe = directory.join("target");
+        let touched = || {
+            fs::create_dir_all(&probe).unwrap();
+            fs::write(probe.join("probe"), "").unwrap();
+            changed_at(&fs::metadata(probe.join("probe")).unwrap()).unwrap()
+        };
+        let before = touched();
+        // The times of files come in steps.
+        loop {
+            let moment = touched();
+            if moment > before {
+                return moment;
+            }
+        }
+    }
+
+    /// Whether a change of the project that was made with `before` is seen when `change` is made.
+    fn is_seen(before: &[&str], at: &str, change: impl Fn(&Path)) -> bool {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("build");
+        for path in before {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        fs::write(place.path().join("older"), "").unwrap();
+        let directory = root.join(at);
+        let moment = now(&root);
+        assert!(!has_newer(&root, &directory, moment), "nothing has changed yet");
+        change(&root);
+        has_newer(&root, &directory, moment)
+    }
 
     #[test]
-    fn a_newer_file_is_seen_and_what_tools_make_is_not() {
-        let directory = tempfile::tempdir().unwrap();
-        let old = SystemTime::now() - Duration::from_secs(3_600);
-        let write = |path: &str, time: SystemTime| {
-            let path = directory.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(&path, "").unwrap();
-            fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
-        };
-        let moment = old + Duration::from_secs(60);
-        write("src/a.rs", old);
-        write("target/debug/a", SystemTime::now());
-        assert!(!has_newer(directory.path(), moment));
-        write("src/b.rs", moment);
-        assert!(has_newer(directory.path(), moment));
+    fn each_change_of_the_files_is_seen_and_what_tools_make_is_not() {
+        let write = |path: &'static str| move |root: &Path| fs::write(root.join(path), "new").unwrap();
+        let files = ["src/a.rs", "dist", "out/build/b", "node_modules/x", "target/debug/a"];
+        assert!(is_seen(&files, "", write("src/a.rs")), "in a project that is called build itself");
+        assert!(is_seen(&files, "", write("src/b.rs")), "a new one");
+        assert!(is_seen(&files, "", |root| fs::remove_file(root.join("src/a.rs")).unwrap()), "gone");
+        assert!(is_seen(&files, "", |root| fs::remove_dir_all(root.join("src")).unwrap()), "all gone");
+        let moved =
+            |root: &Path| fs::rename(root.parent().unwrap().join("older"), root.join("src/a.rs")).unwrap();
+        assert!(is_seen(&files, "", moved), "an older file in its place");
+        assert!(is_seen(&files, "", write("dist")), "a file that is called as such a directory");
+        assert!(is_seen(&files, "out/build", write("out/build/b")), "where the command runs");
+        assert!(!is_seen(&files, "", write("target/debug/a")));
+        assert!(!is_seen(&files, "", write("node_modules/y")));
+        assert!(!is_seen(&files, "", write("out/build/b")));
     }
 
     #[test]
