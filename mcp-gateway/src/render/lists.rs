@@ -1,74 +1,162 @@
 //! Lists: jobs, workers, templates. When a list is too long its end goes, counted.
 
 use super::clean::one_line;
+use super::cut::shorten;
 use super::job::call;
 use super::text::Page;
 use super::{Answer, Budget, prune};
 use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
+use buildpool_protocol::limits::JOBS_PAGE_MAX;
+use buildpool_protocol::report::{JobState, Omission};
 use buildpool_protocol::spec::TemplateSpec;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
+/// Bytes that a text of an entry keeps: a command, a pattern; when there are many entries, and when even so not all fit.
+const SHORT_BYTES: [usize; 2] = [240, 60];
+/// Bytes that a problem of a configuration keeps.
+const PROBLEM_BYTES: usize = 480;
+
 /// One entry in both forms.
+#[derive(Default)]
 struct Entry {
     structured: Value,
     line: String,
+    /// Bytes that its texts were shortened by.
+    gone: usize,
+    /// What has them whole.
+    whole: String,
 }
 
-/// What a list answers with when it is too long.
-struct Rest<'a> {
+/// What a list says beside its entries.
+struct Rest {
     name: &'static str,
     title: String,
-    more: &'a str,
+    /// What gets entries that are left out.
+    more: String,
     next: Vec<String>,
     notes: Vec<String>,
+    /// What is left out beside the cuts that are made here.
+    omitted: Vec<Omission>,
+    file: Option<String>,
 }
 
-fn list(mut entries: Vec<Entry>, rest: &Rest<'_>, budget: &Budget) -> Answer {
-    let total = entries.len();
-    loop {
-        let answer = assemble(&entries, total, rest);
-        if budget.excess(&answer) == 0 || entries.is_empty() {
+/// `entries` makes them with texts of so many bytes. What is too long for all that goes from the end.
+fn list(entries: impl Fn(usize) -> Vec<Entry>, mut rest: Rest, budget: &Budget) -> Answer {
+    let mut shown = Vec::new();
+    for most in SHORT_BYTES {
+        shown = entries(most);
+        let answer = assemble(&shown, shown.len(), &rest);
+        if budget.excess(&answer) == 0 {
             return answer;
         }
-        entries.truncate(entries.len() * 3 / 4);
+    }
+    let total = shown.len();
+    loop {
+        let answer = assemble(&shown, total, &rest);
+        if budget.excess(&answer) == 0 || (shown.is_empty() && rest.notes.is_empty()) {
+            return answer;
+        }
+        // What is wrong gives way to what there is.
+        let notes = rest.notes.len();
+        if notes > shown.len() / 4 {
+            rest.notes.truncate(notes / 2);
+            let more = rest.more.clone();
+            omit(&mut rest.omitted, "problems", notes - notes / 2, 0, more);
+        } else {
+            shown.truncate(shown.len() * 3 / 4);
+        }
     }
 }
 
-fn assemble(entries: &[Entry], total: usize, rest: &Rest<'_>) -> Answer {
+fn omit(omitted: &mut Vec<Omission>, what: &str, lines: usize, bytes: usize, get: String) {
+    let (lines, bytes) = (lines as u64, bytes as u64);
+    match omitted.iter_mut().find(|cut| cut.what == what) {
+        Some(cut) => {
+            cut.lines += lines;
+            cut.bytes += bytes;
+        }
+        None if lines + bytes > 0 => omitted.push(Omission { what: what.to_owned(), lines, bytes, get }),
+        None => {}
+    }
+}
+
+fn assemble(entries: &[Entry], total: usize, rest: &Rest) -> Answer {
     let values: Vec<&Value> = entries.iter().map(|entry| &entry.structured).collect();
     let mut structured = json!({ rest.name: values, "next": rest.next });
     let mut page = Page::default();
     page.line(&rest.title);
+    if let Some(file) = &rest.file {
+        structured["file"] = json!(file);
+        page.line(format_args!("file: {file}"));
+    }
     entries.iter().for_each(|entry| page.line(format_args!("- {}", entry.line)));
     if !rest.notes.is_empty() {
         structured["problems"] = json!(rest.notes);
         page.list("problems:", &rest.notes);
     }
-    if entries.len() < total {
-        let left = total - entries.len();
-        structured["omitted"] = json!([{"what": rest.name, "lines": left, "get": rest.more}]);
-        page.line(format_args!("omitted: {left} {}: {}", rest.name, rest.more));
+    let mut omitted = rest.omitted.clone();
+    omit(&mut omitted, rest.name, total - entries.len(), 0, rest.more.clone());
+    if let Some(short) = entries.iter().find(|entry| entry.gone > 0) {
+        let gone = entries.iter().map(|entry| entry.gone).sum();
+        omit(&mut omitted, "long texts", 0, gone, short.whole.clone());
+    }
+    if !omitted.is_empty() {
+        structured["omitted"] = json!(omitted);
+        let said =
+            |cut: &Omission| format!("{}: {} lines, {} bytes: {}", cut.what, cut.lines, cut.bytes, cut.get);
+        page.list("omitted:", &omitted.iter().map(said).collect::<Vec<_>>());
     }
     page.list("next:", &rest.next);
     Answer::new(structured, page.done())
 }
 
+/// On one line, and no longer than this; adds to `gone` by how much.
+fn short(text: &str, most: usize, gone: &mut usize) -> String {
+    let mut text = one_line(text);
+    *gone += shorten(&mut text, most);
+    text
+}
+
+/// What a list of jobs was asked for with.
+pub(crate) struct JobsAsked {
+    pub(crate) state: Option<JobState>,
+    pub(crate) limit: u64,
+    /// Whether there are more.
+    pub(crate) has_more: bool,
+}
+
+impl JobsAsked {
+    fn call(&self, limit: u64) -> String {
+        let mut arguments = json!({"limit": limit});
+        if let Some(state) = self.state {
+            arguments["state"] = json!(state.name());
+        }
+        call("list_jobs", &arguments)
+    }
+}
+
 /// Jobs, newest first.
-pub(crate) fn jobs(jobs: &[JobSummary], budget: &Budget) -> Answer {
-    let entries = jobs.iter().map(job_entry).collect();
+pub(crate) fn jobs(jobs: &[JobSummary], asked: &JobsAsked, budget: &Budget) -> Answer {
     let next = match jobs.first() {
         Some(job) => vec![call("get_job", &json!({"job_id": job.job_id}))],
         None => Vec::new(),
     };
     let title = format!("{} jobs, newest first", jobs.len());
-    // A list has no second page here; on a terminal it has no such limit.
-    let more = format!("buildpool jobs --limit {}", jobs.len());
-    list(entries, &Rest { name: "jobs", title, more: &more, next, notes: Vec::new() }, budget)
+    let mut omitted = Vec::new();
+    if asked.has_more && asked.limit < JOBS_PAGE_MAX as u64 {
+        let get = asked.call((2 * asked.limit).min(JOBS_PAGE_MAX as u64));
+        omit(&mut omitted, "older jobs, at least", 1, 0, get);
+    }
+    // A list has no second page: the same call, later or for another state.
+    let more = asked.call(asked.limit);
+    let rest = Rest { name: "jobs", title, more, next, notes: Vec::new(), omitted, file: None };
+    list(|most| jobs.iter().map(|job| job_entry(job, most)).collect(), rest, budget)
 }
 
-fn job_entry(job: &JobSummary) -> Entry {
-    let command = one_line(&job.command);
+fn job_entry(job: &JobSummary, most: usize) -> Entry {
+    let mut gone = 0;
+    let command = short(&job.command, most, &mut gone);
     let mut structured = prune(serde_json::to_value(job).unwrap_or_default());
     structured["command"] = json!(command);
     structured["verdict"] = json!(job.verdict);
@@ -80,18 +168,18 @@ fn job_entry(job: &JobSummary) -> Entry {
         let _ = write!(line, ", exit code {code}");
     }
     if let Some(worker) = &job.worker {
-        let worker = one_line(worker);
+        let worker = short(worker, most, &mut gone);
         structured["worker"] = json!(worker);
         let _ = write!(line, ", worker {worker}");
     }
     if let Some(secs) = job.duration_secs {
         let _ = write!(line, ", {secs} s");
     }
-    let submitter = one_line(&job.submitter);
+    let submitter = short(&job.submitter, most, &mut gone);
     structured["submitter"] = json!(submitter);
     let _ = write!(line, ", {} by {submitter}: {command}", job.created_at);
     if let Some(waiting) = &job.waiting {
-        let reason = one_line(&waiting.reason);
+        let reason = short(&waiting.reason, most, &mut gone);
         structured["waiting"]["reason"] = json!(reason);
         let _ = write!(line, " (waiting since {}: {reason}", waiting.since);
         if let Some(position) = waiting.position {
@@ -102,12 +190,11 @@ fn job_entry(job: &JobSummary) -> Entry {
         }
         line.push(')');
     }
-    Entry { structured, line }
+    Entry { structured, line, gone, whole: call("get_job", &json!({"job_id": job.job_id})) }
 }
 
 /// Workers, by name.
 pub(crate) fn workers(workers: &[WorkerSummary], budget: &Budget) -> Answer {
-    let entries = workers.iter().map(worker_entry).collect();
     let connected = workers.iter().filter(|worker| worker.connected).count();
     let title = format!("{} workers, {connected} connected", workers.len());
     let next = if workers.is_empty() {
@@ -115,11 +202,11 @@ pub(crate) fn workers(workers: &[WorkerSummary], budget: &Budget) -> Answer {
     } else {
         Vec::new()
     };
-    list(
-        entries,
-        &Rest { name: "workers", title, more: "buildpool workers", next, notes: Vec::new() },
-        budget,
-    )
+    // There is no second page, and nothing that an agent could call for one.
+    let more = "a person has them by `buildpool workers`".to_owned();
+    let rest =
+        Rest { name: "workers", title, more, next, notes: Vec::new(), omitted: Vec::new(), file: None };
+    list(|_| workers.iter().map(worker_entry).collect(), rest, budget)
 }
 
 fn worker_entry(worker: &WorkerSummary) -> Entry {
@@ -164,7 +251,7 @@ fn worker_entry(worker: &WorkerSummary) -> Entry {
     if jobs > 0 {
         let _ = write!(line, ", runs {}", worker.jobs.join(", "));
     }
-    Entry { structured, line }
+    Entry { structured, line, ..Entry::default() }
 }
 
 /// A worker's labels as selectors.
@@ -182,39 +269,35 @@ pub(crate) fn labels_of(worker: &WorkerSummary) -> Vec<String> {
 pub(crate) fn templates(
     templates: &[TemplateSpec],
     file: Option<&str>,
-    problems: Vec<String>,
+    problems: &[String],
     budget: &Budget,
 ) -> Answer {
-    let entries = templates
-        .iter()
-        .map(|template| {
-            let mut structured =
-                json!({"name": template.name, "description": one_line(&template.description)});
-            let mut line = format!("{}: {}", template.name, one_line(&template.description));
-            if let Some(pattern) = &template.include_regex {
-                structured["include_regex"] = json!(one_line(pattern));
-                let _ = write!(line, "; include_regex {}", one_line(pattern));
-            }
-            if let Some(paragraphs) = template.tail_paragraphs {
-                structured["tail_paragraphs"] = json!(paragraphs);
-                let _ = write!(line, "; tail_paragraphs {paragraphs}");
-            }
-            Entry { structured, line }
-        })
-        .collect();
+    let file = file.map(one_line);
     let from =
-        file.map_or_else(|| "no configuration file".to_owned(), |file| format!("built in and from {file}"));
+        if file.is_some() { "built in and from the configuration file" } else { "no configuration file" };
     let title = format!("{} templates ({from})", templates.len());
-    let rest = Rest {
-        name: "templates",
-        title,
-        more: "the configuration file has them all",
-        next: Vec::new(),
-        notes: problems,
-    };
-    let mut answer = list(entries, &rest, budget);
-    if let Some(file) = file {
-        answer.structured["file"] = json!(file);
+    let more = "the configuration file has them all".to_owned();
+    let (mut omitted, mut gone) = (Vec::new(), 0);
+    let notes = problems.iter().map(|problem| short(problem, PROBLEM_BYTES, &mut gone)).collect();
+    omit(&mut omitted, "problems", 0, gone, more.clone());
+    let rest = Rest { name: "templates", title, more, next: Vec::new(), notes, omitted, file };
+    list(|most| templates.iter().map(|template| template_entry(template, most)).collect(), rest, budget)
+}
+
+fn template_entry(template: &TemplateSpec, most: usize) -> Entry {
+    let mut gone = 0;
+    let name = short(&template.name, most, &mut gone);
+    let description = short(&template.description, most, &mut gone);
+    let mut structured = json!({"name": name, "description": description});
+    let mut line = format!("{name}: {description}");
+    if let Some(pattern) = &template.include_regex {
+        let pattern = short(pattern, most, &mut gone);
+        structured["include_regex"] = json!(pattern);
+        let _ = write!(line, "; include_regex {pattern}");
     }
-    answer
+    if let Some(paragraphs) = template.tail_paragraphs {
+        structured["tail_paragraphs"] = json!(paragraphs);
+        let _ = write!(line, "; tail_paragraphs {paragraphs}");
+    }
+    Entry { structured, line, gone, whole: "the configuration file has it whole".to_owned() }
 }

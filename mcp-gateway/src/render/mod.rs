@@ -20,7 +20,7 @@ pub(crate) use build::{BuildAnswer, build, listed};
 pub(crate) use clean::{one_line, printable};
 pub(crate) use finding::finding;
 pub(crate) use job::{Extras, job, other_command, reason};
-pub(crate) use lists::{jobs, labels_of, templates, workers};
+pub(crate) use lists::{JobsAsked, jobs, labels_of, templates, workers};
 pub(crate) use logs::{LogCall, logs};
 
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
-use crate::render;
+use crate::render::{self, JobsAsked};
 use buildpool_protocol::{JobState, limits};
 use rmcp::model::Tool;
 use serde_json::json;
@@ -50,6 +50,11 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let limit = arguments.number("limit", 1, limits::JOBS_PAGE_MAX as u64)?.unwrap_or(LIMIT);
     arguments.finish()?;
     let client = call.client().await?;
-    let jobs = client.jobs(state, None, u32::try_from(limit).unwrap_or(u32::MAX)).await?;
-    Ok(Reply::Answer(render::jobs(&jobs, &call.list_budget())))
+    // One more, to be able to say that there are more.
+    let asked = (limit + 1).min(limits::JOBS_PAGE_MAX as u64);
+    let mut jobs = client.jobs(state, None, u32::try_from(asked).unwrap_or(u32::MAX)).await?;
+    let has_more = jobs.len() as u64 > limit;
+    jobs.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let asked = JobsAsked { state, limit, has_more };
+    Ok(Reply::Answer(render::jobs(&jobs, &asked, &call.list_budget())))
 }

@@ -23,6 +23,6 @@ pub(super) fn call(arguments: Arguments, call: &Call) -> Result<Reply, ToolError
     let templates = call.project.templates();
     let file = templates.file().map(|file| file.display().to_string());
     let answer =
-        render::templates(templates.list(), file.as_deref(), templates.problems(), &call.list_budget());
+        render::templates(templates.list(), file.as_deref(), &templates.problems(), &call.list_budget());
     Ok(Reply::Answer(answer))
 }
