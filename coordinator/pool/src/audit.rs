@@ -2,6 +2,7 @@
 
 use crate::job::{Job, Phase};
 use crate::pool::Pool;
+use crate::share::IDLE_SHARES_MAX;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::worker_link::HeldState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,19 +104,29 @@ impl Pool {
         if self.timers.len() > timers_max {
             return Err(format!("bounded: {} jobs and {} timers", self.jobs.len(), self.timers.len()));
         }
+        let idle = self.shares.values().filter(|share| share.live == 0).count();
+        if idle > IDLE_SHARES_MAX {
+            return Err(format!("bounded: {idle} submitters without jobs are remembered"));
+        }
         Ok(())
     }
 
     fn audit_shares(&self) -> Result<(), String> {
-        let mut running: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut counted: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
         for job in self.jobs.values() {
-            *running.entry(&job.record.submitter).or_default() += usize::from(job.granted().is_some());
+            let (running, live) = counted.entry(&job.record.submitter).or_default();
+            *running += usize::from(job.granted().is_some());
+            *live += 1;
         }
         for (submitter, share) in &self.shares {
-            if running.get(submitter.as_str()).copied().unwrap_or(0) != share.running {
+            let counted = counted.remove(submitter.as_str()).unwrap_or_default();
+            if counted != (share.running, share.live) {
                 return Err(format!("capacity: the share of {submitter} is miscounted"));
             }
         }
-        Ok(())
+        match counted.keys().next() {
+            Some(submitter) => Err(format!("capacity: {submitter} has jobs and no share")),
+            None => Ok(()),
+        }
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::job::{Job, Phase};
 use crate::placement::Obstacle;
-use crate::pool::{Pool, Share};
-use crate::queue::{Lane, Place};
+use crate::pool::Pool;
+use crate::queue::Lane;
 use crate::roster::Worker;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
@@ -24,12 +24,6 @@ pub(crate) struct Ahead<'a> {
     /// How many of them have a usual time, and the mean of these.
     known: u64,
     mean: Duration,
-}
-
-/// Jobs of a submitter beside the one that asks: how many compete with it, and where the first stands.
-struct Rival {
-    jobs: u64,
-    first: Place,
 }
 
 /// What jobs share: slots, or units of a resource.
@@ -103,13 +97,13 @@ impl Pool {
     fn behind_others(&self, job: &Job, ahead: &[Ahead<'_>], now: Duration) -> Option<Duration> {
         let units = job.record.spec.resources.keys().map(|name| Counted::Units(name));
         let waits =
-            [Counted::Slots].into_iter().chain(units).map(|counted| self.share(job, ahead, counted, now));
+            [Counted::Slots].into_iter().chain(units).map(|counted| self.part(job, ahead, counted, now));
         let longest = waits.collect::<Option<Vec<_>>>()?.into_iter().fold(0.0, f64::max);
         Duration::try_from_secs_f64(longest).ok()
     }
 
     /// The work that goes first, in seconds, on each slot or unit of the workers that fit.
-    fn share(&self, job: &Job, ahead: &[Ahead<'_>], counted: Counted<'_>, now: Duration) -> Option<f64> {
+    fn part(&self, job: &Job, ahead: &[Ahead<'_>], counted: Counted<'_>, now: Duration) -> Option<f64> {
         let fits = |worker: &&Worker| worker.could_run(&job.record.spec);
         let in_service =
             || self.roster.iter().map(|(_, worker)| worker).filter(|worker| worker.is_in_service());
@@ -156,11 +150,10 @@ impl Pool {
             .collect();
         let own_lanes = competing.iter().filter_map(|(_, lanes)| lanes.get(&record.submitter));
         let own: u64 = own_lanes.map(|lane| lane.before(place)).sum();
-        let mut rivals: BTreeMap<&str, Rival> = BTreeMap::new();
+        // Of each submitter beside this one, how many jobs compete.
+        let mut rivals: BTreeMap<&str, u64> = BTreeMap::new();
         for (submitter, lane) in competing.iter().flat_map(|(_, lanes)| *lanes) {
-            let Some((first, _)) = lane.first() else { continue };
-            let rival = rivals.entry(submitter.as_str()).or_insert(Rival { jobs: 0, first });
-            (rival.jobs, rival.first) = (rival.jobs + lane.len(), rival.first.min(first));
+            *rivals.entry(submitter.as_str()).or_default() += lane.len();
         }
         let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
         let mut ahead = Vec::new();
@@ -168,11 +161,11 @@ impl Pool {
             for (submitter, lane) in lanes {
                 let jobs = match rivals.get(submitter.as_str()) {
                     Some(rival) if *submitter != record.submitter => {
-                        let first = self.goes_first(&record.submitter, place, own, submitter, rival);
+                        let first = self.goes_first(&record.submitter, own, submitter, *rival);
                         // To each of its lanes its part, so that the parts make the whole.
                         let before = counted.entry(submitter.as_str()).or_default();
-                        let of_lane = part_of(first, *before + lane.len(), rival.jobs)
-                            - part_of(first, *before, rival.jobs);
+                        let of_lane =
+                            part_of(first, *before + lane.len(), *rival) - part_of(first, *before, *rival);
                         *before += lane.len();
                         of_lane
                     }
@@ -189,14 +182,13 @@ impl Pool {
 
     /// Jobs of a rival that go before a job that has `own` of its submitter's before it. Who has fewer running catches up
     /// first, a job for each one of the other's that ends; then they take turns.
-    fn goes_first(&self, submitter: &str, place: Place, own: u64, other: &str, rival: &Rival) -> u64 {
-        let share = |name: &str| self.shares.get(name).copied().unwrap_or_default();
-        let (mine, theirs): (Share, Share) = (share(submitter), share(other));
+    fn goes_first(&self, submitter: &str, own: u64, other: &str, rival: u64) -> u64 {
+        let (mine, theirs) = (self.share(submitter), self.share(other));
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let lead = (count(theirs.running) - count(mine.running)) / 2;
-        let is_due = (theirs.last_grant, rival.first) < (mine.last_grant, place);
+        let is_due = theirs.turn() < mine.turn();
         let first = i64::try_from(own).unwrap_or(i64::MAX) - lead + i64::from(lead == 0 && is_due);
-        u64::try_from(first).unwrap_or(0).min(rival.jobs)
+        u64::try_from(first).unwrap_or(0).min(rival)
     }
 
     /// Whether some worker could run both.

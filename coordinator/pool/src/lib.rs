@@ -23,6 +23,7 @@ mod quota;
 mod reconcile;
 mod reserve;
 mod roster;
+mod share;
 mod submit;
 mod view;
 

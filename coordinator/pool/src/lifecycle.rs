@@ -158,10 +158,7 @@ impl Pool {
             missing_since: None,
         });
         let submitter = job.record.submitter.clone();
-        self.grants += 1;
-        let share = self.shares.entry(submitter).or_default();
-        share.running += 1;
-        share.last_grant = self.grants;
+        self.serve_share(&submitter);
         if let Some(group) = &spec.concurrency_group {
             self.groups.entry(group.clone()).or_insert(id);
         }
@@ -296,12 +293,7 @@ impl Pool {
         if let Some(text) = &job.record.client_request_id {
             self.request_ids.remove(&(job.record.submitter.clone(), text.clone()));
         }
-        if let Some(share) = self.shares.get_mut(&job.record.submitter) {
-            share.live = share.live.saturating_sub(1);
-            if share.live == 0 {
-                self.shares.remove(&job.record.submitter);
-            }
-        }
+        self.leave_share(&job.record.submitter);
         let record = Arc::new(DoneRecord {
             attempt: ended.attempt,
             finished_at_ms: now.wall_ms,

@@ -56,7 +56,7 @@ impl Pool {
             return Obstacle::Group(*holder);
         }
         let submitter = &job.record.submitter;
-        let share = self.shares.get(submitter).copied().unwrap_or_default();
+        let share = self.share(submitter);
         if let Some(running) = self.running_quota_reached(submitter, share) {
             return Obstacle::Quota { submitter: submitter.clone(), running };
         }

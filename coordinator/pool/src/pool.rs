@@ -10,6 +10,7 @@ use crate::quota::Quotas;
 use crate::reconcile::nameless;
 use crate::reserve::Reserved;
 use crate::roster::{Roster, Worker};
+use crate::share::{Share, Turn};
 use crate::submit::likeness;
 use crate::{AttemptRecord, lifecycle};
 use buildpool_protocol::ids::{JobId, WorkerId};
@@ -87,7 +88,7 @@ pub struct Pool {
     pub(crate) request_ids: BTreeMap<(String, String), JobId>,
     /// Equal submits whose answer was not delivered, by what makes them equal.
     pub(crate) undelivered: BTreeMap<(String, String), JobId>,
-    /// Running jobs by submitter, and when each was last granted something.
+    /// Running jobs by submitter, and when each was last granted something; also of some who have no job now.
     pub(crate) shares: BTreeMap<String, Share>,
     /// What stays free for those that go first, as of the last dispatch.
     pub(crate) reserved: Reserved,
@@ -98,18 +99,6 @@ pub struct Pool {
     pub(crate) next_epoch: u64,
     pub(crate) grants: u64,
 }
-
-/// What a submitter has of the pool.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Share {
-    pub(crate) running: usize,
-    pub(crate) live: usize,
-    pub(crate) last_grant: u64,
-}
-
-/// What decides who is next: of submitters, jobs running and last served; of the jobs of one, priority and submission. The
-/// smallest goes first. Anybody may give any priority, so it counts among the jobs of one submitter only.
-type Rank = (usize, u64, Place);
 
 impl Pool {
     /// An empty pool. Epochs begin above `epoch_base`, which must be higher than any epoch ever granted from this store.
@@ -196,7 +185,7 @@ impl Pool {
         if let Some(text) = &record.client_request_id {
             self.request_ids.insert((record.submitter.clone(), text.clone()), id);
         }
-        self.shares.entry(record.submitter.clone()).or_default().live += 1;
+        self.enter_share(&record.submitter, record.order);
         let running = attempts.last().filter(|attempt| attempt.lost.is_none()).cloned();
         let job = Job {
             record,
@@ -323,8 +312,7 @@ impl Pool {
         }
     }
 
-    /// The next job to grant and its worker: of whoever has the least running, then of who was served longest ago, by
-    /// priority and submission. So a submitter with one job waits for one turnover at most, whatever another one has queued.
+    /// The next job to grant and its worker: of whoever's turn it is, by priority and submission. So a submitter with one job waits for one turnover at most, whatever another one has queued.
     fn next_grant(&mut self, now: Now) -> Option<(JobId, WorkerId)> {
         let mut heads = self.candidates();
         let mut wake: Option<Duration> = None;
@@ -354,7 +342,7 @@ impl Pool {
     }
 
     /// The heads of all lanes that a worker has room for or lacks only units of a resource for, the first of them on top.
-    fn candidates(&self) -> BinaryHeap<Reverse<(Rank, JobId)>> {
+    fn candidates(&self) -> BinaryHeap<Reverse<((Turn, Place), JobId)>> {
         let is_closed = self.draining || !self.roster.iter().any(|(_, worker)| worker.is_open());
         if self.queue.len() == 0 || is_closed {
             return BinaryHeap::new();
@@ -376,8 +364,8 @@ impl Pool {
             });
             if competes {
                 candidates.extend(lanes.filter_map(|head| {
-                    let share = self.shares.get(head.submitter).copied().unwrap_or_default();
-                    let rank = (share.running, share.last_grant, head.place);
+                    let share = self.share(head.submitter);
+                    let rank = (share.turn(), head.place);
                     let is_held_back = self.running_quota_reached(head.submitter, share).is_some();
                     (!is_held_back).then_some(Reverse((rank, head.job)))
                 }));

@@ -1,7 +1,8 @@
 //! What one submitter may have of a pool.
 
 use crate::input::Submit;
-use crate::pool::{Pool, Share};
+use crate::pool::Pool;
+use crate::share::Share;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::spec::JobSpec;
 use std::collections::BTreeMap;
@@ -81,7 +82,7 @@ impl Pool {
             );
             return Err(LinkError::new(ErrorCode::Invalid, text));
         }
-        let share = self.shares.get(name).copied().unwrap_or_default();
+        let share = self.share(name);
         let queued = share.live.saturating_sub(share.running);
         if let Some(most) = quota.queued_jobs.filter(|most| queued >= *most) {
             let text = format!(

@@ -1,8 +1,10 @@
 //! Units of counted resources that stay free for the jobs that go first.
 //!
 //! A job that needs more units than are free would wait for ever beside jobs that need fewer: each unit that comes free would be
-//! theirs. So what is free is kept for it on the worker where the least is missing. A slot need not be kept: the last unit that
-//! comes free comes with the slot of the job that had it, and the job that goes first is the first to get it.
+//! theirs. So what is free is kept for it, on each worker that could run it until one has enough: which of them will be the first
+//! is not known, and a job that has its units for hours must not keep it waiting beside a worker whose units come free every
+//! second. A slot need not be kept: the last unit that comes free comes with the slot of the job that had it, and the job that
+//! goes first is the first to get it.
 
 use crate::pool::Pool;
 use buildpool_protocol::ids::WorkerId;
@@ -20,16 +22,19 @@ impl Reserved {
 }
 
 impl Pool {
-    /// Keeps what is free of a job's resources on one worker.
+    /// Keeps what is free of a job's resources on all workers that could run it.
     pub(crate) fn reserve(&self, spec: &JobSpec, reserved: &mut Reserved) {
-        let fitting =
-            self.roster.iter().filter(|(_, worker)| worker.is_in_service() && worker.could_run(spec));
-        let nearest =
-            fitting.min_by_key(|(_, worker)| (worker.shortage(spec, reserved), &worker.record.name));
-        let Some((id, worker)) = nearest else { return };
-        for (name, count) in &spec.resources {
-            let kept = worker.free_units(name, reserved).min(*count);
-            *reserved.0.entry(*id).or_default().entry(name.clone()).or_default() += kept;
+        if spec.resources.is_empty() {
+            return;
+        }
+        for (id, worker) in self.roster.iter() {
+            if !worker.is_in_service() || !worker.could_run(spec) {
+                continue;
+            }
+            for (name, count) in &spec.resources {
+                let kept = worker.free_units(name, reserved).min(*count);
+                *reserved.0.entry(*id).or_default().entry(name.clone()).or_default() += kept;
+            }
         }
     }
 }

@@ -148,11 +148,10 @@ impl Pool {
     fn accept(&mut self, now: Now, client: ClientRef, mut submit: Submit) {
         let id = submit.job;
         submit.secrets.retain(|name, _| submit.spec.secrets.contains(name));
-        let name = submit.submitter.name;
         let record = Arc::new(JobRecord {
             job: id,
             spec: submit.spec,
-            submitter: name.clone(),
+            submitter: submit.submitter.name,
             created_at_ms: now.wall_ms,
             order: self.next_order,
             client_request_id: submit.client_request_id,
@@ -161,9 +160,9 @@ impl Pool {
         });
         self.next_order += 1;
         if let Some(text) = &record.client_request_id {
-            self.request_ids.insert((name.clone(), text.clone()), id);
+            self.request_ids.insert((record.submitter.clone(), text.clone()), id);
         }
-        self.shares.entry(name).or_default().live += 1;
+        self.enter_share(&record.submitter, record.order);
         self.emit(Effect::Persist(Change::Submitted(record.clone())));
         if submit.attach {
             self.make_attachable(&record);

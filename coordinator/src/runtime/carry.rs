@@ -27,6 +27,9 @@ impl Runtime {
                 hub.to_worker(session, WorkerOut::Welcome(Box::new(Welcome { lost_after, wishes })));
             }
             Effect::Desire { session, wishes } => hub.to_worker(session, WorkerOut::Desire { wishes }),
+            // Decided and superseded while the disk took no records: it goes to nobody.
+            Effect::OpenLog { lease, .. } if self.is_superseded(lease) => {}
+            Effect::Grant { grant, .. } if self.is_superseded(grant.lease) => {}
             Effect::OpenLog { session, lease } => {
                 self.close_older(lease);
                 if let Some(job) = self.mirror.job(lease.attempt.job) {
@@ -70,6 +73,13 @@ impl Runtime {
         let finished = Arc::new(Finished { record: Arc::new(record), digest });
         self.parts.finished.push(finished.clone());
         self.parts.hub.done(job, finished);
+    }
+
+    /// Whether its job has a newer attempt.
+    fn is_superseded(&self, lease: Lease) -> bool {
+        let AttemptId { job, number } = lease.attempt;
+        let newest = self.mirror.job(job).and_then(|job| job.attempts.last());
+        newest.is_some_and(|newest| newest.number > number)
     }
 
     /// Attempts before a newer grant will not be heard of again.

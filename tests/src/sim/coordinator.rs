@@ -451,7 +451,7 @@ impl Coordinator {
         truth.check(running.pool.audit());
     }
 
-    fn commit(&mut self, batch: Batch, now: Time, truth: &mut Truth) {
+    fn commit(&mut self, mut batch: Batch, now: Time, truth: &mut Truth) {
         if self.dies_here(now, truth) {
             return;
         }
@@ -459,6 +459,10 @@ impl Coordinator {
             if let Change::Attempt { attempt, .. } = change {
                 truth.counts.losses += u64::from(attempt.counted);
                 truth.counts.retries += u64::from(attempt.retried);
+            }
+            if let Change::Attempt { job, attempt } = change {
+                let newest = AttemptId { job: *job, number: attempt.number };
+                batch.effects.retain(|effect| !is_superseded(effect, newest));
             }
             truth.note(now, || format!("  writes {}", describe(change)));
             truth.check(self.disk.write(change));
@@ -580,6 +584,16 @@ impl Coordinator {
 
 fn running_inbox_is_full(running: &Option<Running>) -> bool {
     running.as_ref().is_some_and(|running| running.inbox.len() > INBOX_MAX)
+}
+
+/// What was decided before a newer attempt, and not carried out, goes to nobody.
+fn is_superseded(effect: &Effect, newest: AttemptId) -> bool {
+    let lease = match effect {
+        Effect::OpenLog { lease, .. } => *lease,
+        Effect::Grant { grant, .. } => grant.lease,
+        _ => return false,
+    };
+    lease.attempt.job == newest.job && lease.attempt.number < newest.number
 }
 
 fn describe(change: &Change) -> String {

@@ -226,7 +226,7 @@ fn a_job_that_needs_more_units_does_not_starve_beside_jobs_that_need_fewer() {
 }
 
 #[test]
-fn what_is_kept_for_one_is_kept_on_one_worker_only() {
+fn two_who_wait_for_units_are_served_one_after_the_other() {
     let mut scene = Scene::new();
     join_with_sims(&mut scene, 1, 4, 2);
     join_with_sims(&mut scene, 2, 4, 2);
@@ -235,12 +235,104 @@ fn what_is_kept_for_one_is_kept_on_one_worker_only() {
     }
     scene.send(submit(50, "b", sims(2)));
     scene.send(submit(51, "c", sims(2)));
-    // Each of them has a worker to itself to wait for.
+    // What is free is kept for the first of them, wherever it comes free; then for the second.
     let leases = [1, 2, 3, 4].map(|number| scene.lease(number));
     let turns = leases.map(|lease| granted(&scene.pass_job(lease)));
     assert_eq!(turns.concat(), [50, 51], "{turns:?}");
     let lease = scene.lease(50);
     assert_eq!(granted(&scene.pass_job(lease)), [5, 6]);
+}
+
+#[test]
+fn units_are_kept_where_they_come_free_first_whatever_the_worker_s_name() {
+    for (long, short) in [(1, 2), (2, 1)] {
+        let mut scene = Scene::new();
+        let labels = |number: u64| [("name".to_owned(), format!("w{number}"))].into();
+        for number in [1, 2] {
+            let resources = [("sim".to_owned(), 3)].into();
+            scene.join(Register { resources, labels: labels(number), ..crate::scene::register(number, 4) });
+        }
+        let on = |number: u64, count| JobSpec {
+            selectors: vec![format!("name=w{number}").parse().expect("a selector")],
+            ..sims(count)
+        };
+        // One job that does not end has one unit of one worker; many short ones have the three of the other.
+        scene.send(submit(1, "a", on(long, 1)));
+        for number in 2..=60 {
+            scene.send(submit(number, "a", on(short, 1)));
+        }
+        scene.send(submit(100, "b", sims(3)));
+        let turns = [2, 3, 4].map(|number| {
+            let lease = scene.lease(number);
+            granted(&scene.pass_job(lease))
+        });
+        assert_eq!(turns.concat(), [100], "one turnover, beside the job on w{long}: {turns:?}");
+    }
+}
+
+#[test]
+fn who_submits_one_job_after_another_does_not_shut_out_who_waits() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    for number in 1..=6 {
+        scene.send(submit(number, "a", spec()));
+    }
+    scene.send(submit(100, "b", spec()));
+    scene.send(submit(200, "c", spec()));
+    let (mut turns, mut running, mut next) = (String::new(), 1, 300);
+    for _ in 0..12 {
+        let lease = scene.lease(running);
+        let submitter = scene.live(running).expect("it runs").record.submitter.clone();
+        running = granted(&scene.pass_job(lease))[0];
+        if submitter != "a" {
+            // Whoever loops has nothing in the pool for a moment.
+            next += 1;
+            scene.send(submit(next, &submitter, spec()));
+        }
+        turns.push_str(&scene.live(running).expect("it runs").record.submitter);
+    }
+    assert_eq!(turns, "bcabcabcabca");
+}
+
+#[test]
+fn of_submitters_who_went_only_so_many_are_remembered() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    for number in 1..=1_200 {
+        scene.send(submit(number, &format!("s{number}"), spec()));
+        let lease = scene.lease(number);
+        // Each step looks at the bound.
+        scene.pass_job(lease);
+    }
+    scene.send(submit(2_000, "busy", spec()));
+    scene.send(submit(2_001, "s1200", spec()));
+    scene.send(submit(2_002, "s1", spec()));
+    scene.send(submit(2_003, "s900", spec()));
+    let mut running = 2_000;
+    for wanted in [2_002, 2_003, 2_001] {
+        let lease = scene.lease(running);
+        running = granted(&scene.pass_job(lease))[0];
+        assert_eq!(running, wanted, "who was forgotten counts as new, the others as they were served");
+    }
+}
+
+#[test]
+fn of_two_who_were_never_served_the_first_goes_first_whatever_the_priorities() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.send(submit(1, "busy", spec()));
+    scene.send(submit(2, "dan", spec()));
+    scene.send(submit(3, "ben", JobSpec { priority: 10, ..spec() }));
+    // Another class of wishes makes no difference.
+    let grouped = JobSpec { priority: 100, concurrency_group: Some("g".into()), ..spec() };
+    scene.send(submit(4, "ben", grouped));
+    assert_eq!([2, 4, 3].map(|number| position(&scene, number)), [Some(1), Some(2), Some(3)]);
+    let mut running = 1;
+    for wanted in [2, 4, 3] {
+        let lease = scene.lease(running);
+        running = granted(&scene.pass_job(lease))[0];
+        assert_eq!(running, wanted);
+    }
 }
 
 #[test]
