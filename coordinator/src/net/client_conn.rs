@@ -182,7 +182,7 @@ struct Connection {
     submitted: HashMap<u32, Submitted>,
     /// How far each followed log has been taken.
     follows: HashMap<u32, watch::Sender<Option<u64>>>,
-    /// Who waits for the end of a submitted job.
+    /// Who waits for the end of a job.
     waits: HashMap<u32, AbortHandle>,
 }
 
@@ -340,6 +340,10 @@ impl Connection {
                 }
             }
             FromClient::Unfollow { request } => self.unfollow(request),
+            FromClient::Job { request, .. } => {
+                let wait = self.tasks.spawn(requests::serve(self.back.clone(), message));
+                self.waits.insert(request, wait);
+            }
             other => drop(self.tasks.spawn(requests::serve(self.back.clone(), other))),
         }
         // A follower that has ended does not need its window any more.

@@ -358,7 +358,10 @@ impl Client {
         let (reply, answer) = oneshot::channel();
         let call = Call { message, once, asked: Instant::now(), progress, reply };
         self.send(Command::Call { request, call }).await?;
-        answer.await.map_err(|_| ClientError::Closed)?
+        let mut asked = Asked { client: self, request, is_answered: false };
+        let answer = answer.await;
+        asked.is_answered = true;
+        answer.map_err(|_| ClientError::Closed)?
     }
 
     async fn open(&self, opening: Opening) -> Result<JobEvents, ClientError> {
@@ -380,6 +383,21 @@ impl Client {
 
     pub(super) async fn send(&self, command: Command) -> Result<(), ClientError> {
         self.shared.commands.send(command).await.map_err(|_| ClientError::Closed)
+    }
+}
+
+/// A request on its way. Who stops waiting for its answer says so: what nobody takes is not delivered.
+struct Asked<'a> {
+    client: &'a Client,
+    request: u32,
+    is_answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.client.forget(self.request);
+        }
     }
 }
 

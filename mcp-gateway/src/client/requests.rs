@@ -119,6 +119,11 @@ impl Requests {
     /// The consumer is gone.
     pub(super) fn close(&mut self, request: u32) {
         self.leave_transfer(request);
+        if let Some(call) = self.calls.remove(&request) {
+            // Only who waits for a job's end has to be kept from having it delivered.
+            let is_job = matches!(call.message, FromClient::Job { .. });
+            self.outbox.extend(is_job.then_some(FromClient::Unfollow { request }.into()));
+        }
         if let Some(channel) = self.channels.remove(&request) {
             self.outbox.extend(channel.left(request).map(Outgoing::from));
         }

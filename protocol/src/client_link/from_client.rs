@@ -72,7 +72,7 @@ pub enum FromClient {
         /// Bytes of the log, chunk headers included.
         position: u64,
     },
-    /// Stop sending to this channel: the log that is followed on it, else the end that is waited for. The job goes on, and
+    /// Stop sending to this channel: the log that is followed on it, else the end that is waited for, be it by `submit` or by `job`. The job goes on, and
     /// its result does not count as delivered.
     Unfollow {
         /// The channel.
