@@ -45,7 +45,18 @@ pub(crate) async fn answer(shared: &Arc<Shared>, query: &LogQuery) -> Result<Log
         let mut reader = shared.logs.reader(AttemptId { job, number })?;
         read(&mut reader, &plan, stream, job, number, state)
     });
-    read.await.unwrap_or(Err(LogError::Broken)).map_err(|error| internal_log(&error))
+    read.await.unwrap_or(Err(LogError::Broken)).map_err(|error| match error {
+        LogError::Unknown => {
+            let there_are = match newest.unwrap_or_default() {
+                0 => "no attempt has one yet".to_owned(),
+                1 => "attempt 1 is the only one".to_owned(),
+                newest => format!("there are attempts 1 to {newest}"),
+            };
+            let text = format!("cursor: there is no log of attempt {number}; {there_are}");
+            LinkError::new(ErrorCode::Invalid, text)
+        }
+        error => internal_log(&error),
+    })
 }
 
 fn empty(job: JobId, state: JobState, stream: StreamChoice) -> LogAnswer {

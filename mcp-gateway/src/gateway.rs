@@ -61,8 +61,21 @@ impl Shared {
         })
     }
 
-    /// Keeps what may be chosen fresh, for as long as it is polled.
+    /// Keeps what may be chosen fresh, for as long as it is polled. The pool may take its time: no file waits for it.
     pub(crate) async fn watch(&self) {
+        tokio::join!(self.watch_files(), self.watch_labels());
+    }
+
+    async fn watch_files(&self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            for project in self.all_projects() {
+                project.look().await;
+            }
+        }
+    }
+
+    async fn watch_labels(&self) {
         let mut labels_at: Option<Instant> = None;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -72,9 +85,6 @@ impl Shared {
                 if let Ok(workers) = client.workers().await {
                     self.all_projects().for_each(|project| project.saw_workers(&workers));
                 }
-            }
-            for project in self.all_projects() {
-                project.look().await;
             }
         }
     }
@@ -145,7 +155,12 @@ impl Project {
 
     /// The project's filters, as they are now.
     pub(crate) fn templates(&self) -> Templates {
-        Templates::of(&self.configuration_of(&self.directory))
+        self.templates_of(&self.directory)
+    }
+
+    /// Those that hold for a directory.
+    pub(crate) fn templates_of(&self, directory: &Path) -> Templates {
+        Templates::of(&self.configuration_of(directory))
     }
 
     /// What may be chosen now.
@@ -205,5 +220,34 @@ impl Project {
             // Who has gone is dropped the next time.
             let _ = tokio::time::timeout(LOOK_EVERY, peer.notify_tool_list_changed()).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shared;
+    use crate::client::{AccessToken, Endpoint, Target};
+    use crate::config::GatewayConfig;
+    use std::fs;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_changed_file_is_announced_while_the_pool_says_nothing() {
+        let token: AccessToken = "bp_x_y".parse().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let target = Target::Named(Endpoint::new("ws://127.0.0.1:1".parse().unwrap(), Some(token)));
+        let shared = Shared::new(GatewayConfig::new(target, directory.path()), false);
+        let _silent = shared.pool.keep_silent().await;
+        let mut changes = shared.project.changes();
+        changes.mark_unchanged();
+        fs::create_dir(directory.path().join(".buildpool")).unwrap();
+        let text = "templates: {mine: {include_regex: x}}";
+        fs::write(directory.path().join(".buildpool/config.yaml"), text).unwrap();
+        tokio::select! {
+            () = shared.watch() => unreachable!("it goes on"),
+            changed = changes.changed() => changed.unwrap(),
+            () = tokio::time::sleep(Duration::from_secs(30)) => panic!("it waits for the pool"),
+        }
+        assert!(shared.project.choices().templates.contains(&"mine".to_owned()));
     }
 }

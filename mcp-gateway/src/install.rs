@@ -16,6 +16,11 @@ const NAME: &str = "buildpool";
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Seconds that Codex is told to wait for a call, where nobody said otherwise.
 const CODEX_TIMEOUT_SECS: i64 = 300;
+/// What tells a client to reach a server over HTTP: beside a command it would make an entry that no client can use.
+const HTTP_KEYS: [&str; 5] = ["url", "headers", "headersHelper", "oauth", "auth"];
+/// The same in Codex' file.
+const CODEX_HTTP_KEYS: [&str; 6] =
+    ["url", "bearer_token", "bearer_token_env_var", "http_headers", "env_http_headers", "oauth_resource"];
 /// And for the start.
 const CODEX_STARTUP_SECS: i64 = 10;
 /// What Codex is told to hand on: of the variables around it a server gets only those that are named, and without these
@@ -186,8 +191,9 @@ impl Installation {
         toml_text(&self.table(toml::Table::new()))
     }
 
-    /// The table of this name in Codex' file; what somebody else put into it stays.
+    /// The table of this name in Codex' file; what somebody else put into it stays, but for another way to reach us.
     fn table(&self, mut table: toml::Table) -> toml::Table {
+        table.retain(|key, _| !CODEX_HTTP_KEYS.contains(&key));
         let words: Vec<toml::Value> =
             self.words(McpClient::Codex).into_iter().map(toml::Value::from).collect();
         table.insert("command".to_owned(), self.program.display().to_string().into());
@@ -247,9 +253,10 @@ impl Installation {
             }
             None => None,
         };
-        // What somebody else put into our entry stays.
+        // What somebody else put into our entry stays, but for another way to reach us.
         let mut entry =
             servers.and_then(|servers| servers.get(NAME)?.as_object()).cloned().unwrap_or_default();
+        entry.retain(|key, value| !HTTP_KEYS.contains(&key.as_str()) && (key != "type" || value == "stdio"));
         if let Value::Object(ours) = self.entry(client) {
             entry.extend(ours);
         }
@@ -496,6 +503,37 @@ mod tests {
             ours["env_vars"].as_array().unwrap().iter().filter_map(toml::Value::as_str).collect();
         assert!(passed.starts_with(&["MINE", "BUILDPOOL_TOKEN"]), "{passed:?}");
         assert_eq!(with_table("", "x"), "x");
+    }
+
+    #[test]
+    fn an_entry_for_http_becomes_one_that_is_started_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let installation = installation(directory.path());
+        for (client, file) in [
+            (McpClient::ClaudeCode, ".mcp.json"),
+            (McpClient::Cursor, ".cursor/mcp.json"),
+            (McpClient::VsCode, ".vscode/mcp.json"),
+        ] {
+            let path = directory.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let old = json!({client.key(): {"buildpool": {
+                "type": "http", "url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer x"}, "env": {"A": "b"},
+            }}});
+            fs::write(&path, old.to_string()).unwrap();
+            installation.write(client).unwrap();
+            let read: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            let keys: Vec<&String> = read[client.key()]["buildpool"].as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["args", "command", "env", "type"], "{read}");
+            assert_eq!(read[client.key()]["buildpool"]["type"], "stdio");
+        }
+        let old = "[mcp_servers.buildpool]\nurl = \"http://h/mcp\"\nbearer_token_env_var = \"T\"\nenabled = true\n\n\
+                   [mcp_servers.buildpool.http_headers]\nX = \"y\"\n";
+        let read: toml::Table = installation.with_toml(old).unwrap().parse().unwrap();
+        let ours = read["mcp_servers"]["buildpool"].as_table().unwrap();
+        let mut keys: Vec<&str> = ours.keys().map(|key| key.as_str()).collect();
+        keys.sort_unstable();
+        let expected = ["args", "command", "enabled", "env_vars", "startup_timeout_sec", "tool_timeout_sec"];
+        assert_eq!(keys, expected, "{ours}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The pool as the tools see it: connected when the first call needs it.
 
 use crate::client::{Client, ClientError, LinkStatus, Target};
+use crate::tools::Listings;
 use tokio::sync::{Mutex, Semaphore};
 
 /// How the gateway calls itself to the coordinator.
@@ -18,16 +19,28 @@ pub(crate) struct Pool {
     client: Mutex<Option<Client>>,
     /// The caller's calls.
     pub(crate) calls: Semaphore,
+    /// What its jobs in place were submitted with.
+    pub(crate) listings: Listings,
 }
 
 impl Pool {
     pub(crate) fn new(target: Target) -> Self {
-        Self { target, client: Mutex::new(None), calls: Semaphore::new(OWN_CALLS_MAX) }
+        Self {
+            target,
+            client: Mutex::new(None),
+            calls: Semaphore::new(OWN_CALLS_MAX),
+            listings: Listings::default(),
+        }
     }
 
     /// One that is connected already, for a caller with a token of its own.
     pub(crate) fn connected(target: Target, client: Client) -> Self {
-        Self { target, client: Mutex::new(Some(client)), calls: Semaphore::new(CALLER_CALLS_MAX) }
+        Self {
+            target,
+            client: Mutex::new(Some(client)),
+            calls: Semaphore::new(CALLER_CALLS_MAX),
+            listings: Listings::default(),
+        }
     }
 
     /// Whether asking it would start it.
@@ -58,6 +71,12 @@ impl Pool {
             // It is being connected.
             Err(_) => true,
         }
+    }
+
+    /// From now on and as long as this is kept, it never answers.
+    #[cfg(test)]
+    pub(crate) async fn keep_silent(&self) -> tokio::sync::MutexGuard<'_, Option<Client>> {
+        self.client.lock().await
     }
 
     /// The connection, if one was made.

@@ -29,12 +29,15 @@ pub(crate) struct Reporter {
 impl Reporter {
     /// Without a token nothing is ever sent.
     pub(crate) fn new(to: Option<(Peer<RoleServer>, ProgressToken)>) -> Self {
+        let changed = Notify::new();
+        // That it has begun is worth a line: a call that is over before the first heartbeat is not silent either.
+        changed.notify_one();
         Self {
             to,
             started: Instant::now(),
             jobs: Mutex::default(),
             stage: Mutex::new("asking the pool"),
-            changed: Notify::new(),
+            changed,
         }
     }
 

@@ -30,19 +30,16 @@ pub(crate) async fn created(call: &Call, id: &str, extras: Extras) -> Result<Tas
 
 /// How a task is.
 pub(crate) async fn get(call: &Call, id: &str, extras: Extras) -> Result<DetailedTask, McpError> {
-    in_time(call, id, look(call, id, extras)).await
+    in_time(call, look(call, id, extras)).await
 }
 
 /// What is asked about a task, answered as soon as a call is.
-async fn in_time<T>(
-    call: &Call,
-    id: &str,
-    asked: impl Future<Output = Result<T, ClientError>>,
-) -> Result<T, McpError> {
+async fn in_time<T>(call: &Call, asked: impl Future<Output = Result<T, ClientError>>) -> Result<T, McpError> {
     match tokio::time::timeout_at(call.answer_by, asked).await {
         Ok(answer) => answer.map_err(|error| pool_error(&error)),
         Err(_) => {
-            Err(McpError::internal_error(ToolError::Late { job: Some(id.to_owned()) }.to_string(), None))
+            // Nobody knows whether there is such a job.
+            Err(McpError::internal_error(ToolError::Late { job: None }.to_string(), None))
         }
     }
 }
@@ -60,7 +57,7 @@ pub(crate) async fn cancel(call: &Call, id: &str) -> Result<(), McpError> {
         }
         Ok::<(), ClientError>(())
     };
-    in_time(call, id, cancel).await
+    in_time(call, cancel).await
 }
 
 /// How it is, and what its call would have answered: as much as it asked for, with what it knew.
@@ -77,13 +74,14 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
     };
     match BuildId::from_request_id(id) {
         Some(build) => {
-            let jobs = manifest_of(&client, build, &view).await?.jobs;
+            let manifest = manifest_of(&client, build, &view).await?;
+            let is_cancelled = manifest.is_cancelled();
+            let jobs = manifest.jobs;
             if jobs.is_empty() {
                 let text = format!("no job of {id} is known");
                 return Err(ClientError::Refused(LinkError::new(ErrorCode::UnknownJob, text)));
             }
             let is_done = jobs.iter().all(|job| job.state == JobState::Done);
-            let is_cancelled = is_done && jobs.iter().any(|job| job.verdict == Some(Verdict::Cancelled));
             let task = task(id, jobs.first());
             let (verbosity, jobs) = call.all_as_asked(&client, jobs, None, None).await?;
             let answer = build_answer(Some(build), jobs);
@@ -92,7 +90,8 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
         }
         None => {
             let result = client.job(id, view, Duration::ZERO).await?;
-            let task = task(id, Some(&result));
+            // As the pool has it: what is asked for may be a part of it.
+            let task = task(&result.job_id, Some(&result));
             let is_cancelled = result.verdict == Some(Verdict::Cancelled);
             let is_done = result.state == JobState::Done;
             let (verbosity, result) = call.as_asked(&client, result, None, None).await?;
@@ -134,9 +133,8 @@ impl Remembered {
 fn task(id: &str, job: Option<&JobResult>) -> Task {
     let created = job.and_then(|job| job.created_at.clone()).unwrap_or_default();
     let updated = job.and_then(|job| job.finished_at.clone().or(job.started_at.clone()));
-    let message = job
-        .map(|job| render::one_line(&format!("{}: {}", job.state.name(), job.command)))
-        .unwrap_or_default();
+    let message =
+        job.map(|job| render::short(&format!("{}: {}", job.state.name(), job.command))).unwrap_or_default();
     Task::new(id, TaskStatus::Working, created.clone(), updated.unwrap_or(created))
         .with_status_message(message)
         .with_ttl_ms(TTL_MS)

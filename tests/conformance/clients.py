@@ -168,6 +168,11 @@ async def check_outcomes(client):
             facts(again)
     rejected = facts(await client.call_tool("run_command", {"command": "x", "labels": ["no-such-label"]}))
     assert rejected["verdict"] == "rejected", rejected
+    build = facts(await client.call_tool("run_command", {"command": "sleep 60 # build", "on": [[], ["os"]], "wait_secs": 0}))
+    cancelled = facts(await client.call_tool("cancel_job", {"job_id": build["request_id"]}))
+    while cancelled["state"] != "done":
+        cancelled = facts(await client.call_tool("get_job", {"job_id": build["request_id"], "wait_secs": 30}))
+    assert cancelled["build"]["status"] == "cancelled", cancelled
 
 
 async def check_mistakes(client):

@@ -7,6 +7,7 @@ use crate::failure::{Failure, POOL, USAGE};
 use crate::service::{Part, Scope, Service};
 use crate::settings;
 use crate::terminal;
+use buildpool_gateway::client::{PoolUrl, UrlError};
 use buildpool_gateway::directories;
 use buildpool_gateway::install::Installation;
 use buildpool_worker::isolation::users::barrier;
@@ -32,6 +33,9 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
         .map_err(|error| Failure::while_doing(USAGE, "the present directory can't be read", &error))?;
     let mut words = Vec::new();
     if let Some(coordinator) = &arguments.coordinator {
+        // It is written into a file that may be shared: what is no URL, or has a token behind it, is not.
+        let wrong = |error: UrlError| Failure::new(USAGE, format!("--coordinator: {error}"));
+        coordinator.parse::<PoolUrl>().map_err(wrong)?;
         words.extend(["--coordinator".to_owned(), coordinator.clone()]);
     }
     if arguments.read_only {

@@ -207,12 +207,16 @@ mod tests {
     }
 
     const TEST: Goal<'static> = Goal::Test { filter: None };
+    /// Whose tools know no such thing by one name.
+    const WITHOUT_RELEASE: [&str; 3] = ["pom.xml", "build.gradle.kts", "package.json"];
+
     const BUILD: Goal<'static> = Goal::Build { target: None, release: false };
 
     #[test]
     fn each_tool_has_its_commands() {
         let package = r#"{"scripts":{"test":"vitest run","build":"tsc"}}"#;
         let filter = Goal::Test { filter: Some("a b") };
+        let part = Goal::Build { target: Some("app"), release: false };
         let release = Goal::Build { target: Some("app"), release: true };
         for (files, test, filtered, build, released) in [
             (
@@ -287,7 +291,13 @@ mod tests {
             check(TEST, test);
             check(filter, filtered);
             check(BUILD, build);
-            check(release, released);
+            if files.iter().any(|(file, _)| WITHOUT_RELEASE.contains(file)) {
+                check(part, released);
+                let error = chosen(&files, release).unwrap_err().to_string();
+                assert!(error.contains("has no `release`; "), "{files:?}: {error}");
+            } else {
+                check(release, released);
+            }
         }
     }
 

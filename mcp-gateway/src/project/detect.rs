@@ -192,7 +192,15 @@ impl Tool {
             }
             text
         };
+        let none = |tool: &str, instead: &str| Err(format!("{tool} has no `release`; {instead}"));
         Ok(match self {
+            Self::Maven(_) if release => return none("maven", "give the profile as part of `command`"),
+            Self::Gradle(_) if release => {
+                return none("gradle", "give the task as `target`, e.g. assembleRelease");
+            }
+            Self::Node(_) if release => {
+                return none("a package", "its script `build` decides; or give `command`");
+            }
             Self::Cargo => compose("cargo build", "--package ", "--release"),
             Self::Swift => compose("swift build", "--target ", "--configuration release"),
             Self::Xcode(container) => {

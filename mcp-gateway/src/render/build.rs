@@ -55,7 +55,12 @@ impl BuildAnswer {
         self.jobs.iter().max_by_key(rank).and_then(|job| job.verdict)
     }
 
-    fn status(&self) -> &'static str {
+    /// What was asked to end, and did: no job failed by itself.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.status() == "cancelled"
+    }
+
+    pub(super) fn status(&self) -> &'static str {
         if self.failed().next().is_some() {
             "failed"
         } else if self.is_done() && self.cancelled() > 0 {
@@ -80,6 +85,12 @@ struct Shown {
     ranked: Ranked,
     /// Findings that were left out.
     findings_left: usize,
+    /// Lines of context of those that are there.
+    context_left: usize,
+    /// Bytes of their messages, places and names.
+    bytes_left: usize,
+    /// How the command was chosen, and the note: what of them was left out.
+    extras_left: usize,
     /// Jobs with a line of their own, by their place in the request.
     jobs: BTreeSet<usize>,
     /// Whether those lines say labels and worker.
@@ -92,6 +103,9 @@ pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> A
     let mut shown = Shown {
         ranked: rank(&answer.jobs),
         findings_left: 0,
+        context_left: 0,
+        bytes_left: 0,
+        extras_left: 0,
         jobs: (0..answer.jobs.len()).collect(),
         with_details: true,
         extras: extras.clone(),
@@ -179,12 +193,14 @@ fn cut(answer: &BuildAnswer, shown: &mut Shown, excess: usize) -> bool {
     let with_context = ranked.tier_1.iter_mut().filter(has_context).count();
     if with_context > 0 {
         for finding in ranked.tier_1.iter_mut().filter(has_context).skip(with_context / 2) {
-            finding.pre_context.clear();
-            finding.post_context.clear();
+            shown.context_left +=
+                finding.pre_context.drain(..).count() + finding.post_context.drain(..).count();
         }
         return true;
     }
-    if ranked.tier_1.iter_mut().map(|finding| shorten(finding, 2 * SHORT_BYTES)).sum::<usize>() > 0 {
+    let gone: usize = ranked.tier_1.iter_mut().map(|finding| shorten(finding, 2 * SHORT_BYTES)).sum();
+    shown.bytes_left += gone;
+    if gone > 0 {
         return true;
     }
     if std::mem::take(&mut shown.with_details) {
@@ -205,9 +221,15 @@ fn cut(answer: &BuildAnswer, shown: &mut Shown, excess: usize) -> bool {
         *findings_left += ranked.tier_1.drain((findings - findings.div_ceil(8)).max(1)..).count();
         return true;
     }
-    let has_extras = shown.extras.chosen.is_some() || shown.extras.note.is_some();
-    shown.extras = Extras { chosen: None, note: None, ..shown.extras.clone() };
-    has_extras || ranked.tier_1.iter_mut().map(|finding| shorten(finding, SHORT_BYTES)).sum::<usize>() > 0
+    let extras = [shown.extras.chosen.take(), shown.extras.note.take()].into_iter().flatten().count();
+    shown.extras_left += extras;
+    let gone: usize = if extras > 0 {
+        0
+    } else {
+        ranked.tier_1.iter_mut().map(|finding| shorten(finding, SHORT_BYTES)).sum()
+    };
+    shown.bytes_left += gone;
+    extras > 0 || gone > 0
 }
 
 /// From this weight on a job's line says little.
@@ -352,7 +374,9 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     }
     let omitted = omitted(answer, shown);
     if !omitted.is_empty() {
-        let said = |cut: &Omission| format!("{}: {} left out: {}", cut.what, cut.lines, cut.get);
+        let said = |cut: &Omission| {
+            format!("{}: {} lines, {} bytes left out: {}", cut.what, cut.lines, cut.bytes, cut.get)
+        };
         page.list("omitted:", &omitted.iter().map(said).collect::<Vec<_>>());
         structured["omitted"] = prune(json!(omitted));
     }
@@ -369,14 +393,30 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
         (None, false) => "get_job of each job".to_owned(),
     };
     let details = if shown.with_details { 0 } else { shown.jobs.len() };
+    // A finding is whole by its own call, whatever a manifest has room for.
+    let whole = shown.ranked.tier_1.first().map_or_else(
+        || full.clone(),
+        |finding| match shown.extras.on_terminal {
+            true => full.clone(),
+            false => call("get_finding_details", &json!({"job_id": finding.job, "finding_id": finding.id})),
+        },
+    );
     [
-        ("findings", shown.findings_left),
-        ("jobs", answer.jobs.len() - shown.jobs.len()),
-        ("labels and workers of jobs", details),
+        ("findings", shown.findings_left, 0, &full),
+        ("jobs", answer.jobs.len() - shown.jobs.len(), 0, &full),
+        ("labels and workers of jobs", details, 0, &full),
+        ("context of findings", shown.context_left, 0, &whole),
+        ("long messages, places and names of findings", 0, shown.bytes_left, &whole),
+        ("chosen, note", shown.extras_left, 0, &full),
     ]
     .into_iter()
-    .filter(|(_, count)| *count > 0)
-    .map(|(what, count)| Omission { what: what.to_owned(), lines: count as u64, bytes: 0, get: full.clone() })
+    .filter(|(_, lines, bytes, _)| lines + bytes > 0)
+    .map(|(what, lines, bytes, get)| Omission {
+        what: what.to_owned(),
+        lines: lines as u64,
+        bytes: bytes as u64,
+        get: get.clone(),
+    })
     .collect()
 }
 

@@ -1,6 +1,6 @@
 //! One finding, whole.
 
-use super::job::clean_finding;
+use super::job::{call, clean_finding};
 use super::text::Page;
 use super::{Answer, Budget, UNTRUSTED, prune, text};
 use buildpool_protocol::Finding;
@@ -53,10 +53,11 @@ fn assemble(finding: &Finding, cut_bytes: usize) -> Answer {
     page.line(format_args!("evidence: bytes {} to {} of {source}", evidence.from, evidence.to));
     evidence.report.iter().for_each(|report| page.quote(report));
     if cut_bytes > 0 {
-        structured["omitted_bytes"] = json!(cut_bytes);
-        page.line(format_args!(
-            "omitted: {cut_bytes} bytes of context or message; `get_job_logs` has the lines"
-        ));
+        let stream = finding.stream.map_or("interleaved", |stream| stream.name());
+        let get = call("get_job_logs", &json!({"job_id": finding.job, "stream": stream, "offset": 0}));
+        page.line(format_args!("omitted: context or message: 0 lines, {cut_bytes} bytes: {get}"));
+        structured["omitted"] =
+            json!([{"what": "context or message", "lines": 0, "bytes": cut_bytes, "get": get}]);
     }
     Answer::new(structured, page.done())
 }

@@ -5,7 +5,7 @@ use super::cut;
 use super::text;
 use super::{Answer, Budget, Link, UNTRUSTED, prune};
 use crate::resources;
-use buildpool_protocol::report::{ArtifactEntry, Finding, JobResult, JobState, Verdict};
+use buildpool_protocol::report::{ArtifactEntry, Finding, JobResult, JobState, KnownFrom, Verdict};
 use serde_json::{Map, Value, json};
 
 /// What the gateway adds to the pool's answer.
@@ -19,6 +19,8 @@ pub(crate) struct Extras {
     pub(crate) by_request_id: bool,
     /// Another thing worth knowing.
     pub(crate) note: Option<String>,
+    /// Whether its end was asked for just now.
+    pub(crate) cancelling: bool,
     /// Whether what is asked for seldom is told as well: times, submitter, usage.
     pub(crate) details: bool,
     /// Whether a person on a terminal asks, whose next calls are command lines.
@@ -39,7 +41,7 @@ const QUOTED_BYTES: usize = 200;
 const REASON_BYTES: usize = 480;
 
 /// The beginning of a text, to be quoted in a sentence.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     beginning(text, QUOTED_BYTES)
 }
 
@@ -61,6 +63,15 @@ pub(crate) fn other_command(of_job: &str, asked: &str) -> String {
          client_request_id of its own",
         short(of_job),
         short(asked)
+    )
+}
+
+/// That files came while a job ran to which an equal call attaches.
+pub(crate) fn files_came(files: &[String]) -> String {
+    format!(
+        "files came since this job was submitted: {}; if they are not its own output, its answer is not about them: call \
+         again when it is over",
+        short(&files.join(", "))
     )
 }
 
@@ -120,7 +131,9 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
     if result.state != JobState::Done {
         next.push(call("get_job", &json!({"job_id": id, "wait_secs": extras.wait_secs})));
         next.push(call("get_job_logs", &json!({"job_id": id, "tail": 50})));
-        next.push(call("cancel_job", &json!({"job_id": id})));
+        if !extras.cancelling {
+            next.push(call("cancel_job", &json!({"job_id": id})));
+        }
         return next;
     }
     if result.success {
@@ -212,7 +225,7 @@ fn slim(finding: &mut Map<String, Value>, job: &str) {
 /// The fields that hold what the job wrote.
 pub(super) fn untrusted_fields(result: &JobResult) -> Vec<&'static str> {
     [
-        ("cause", result.cause.is_some()),
+        ("cause", result.cause.as_ref().is_some_and(|cause| cause.known_from != KnownFrom::Pool)),
         ("tests.source", result.tests.as_ref().is_some_and(|tests| !tests.source.is_empty())),
         ("tier_1_findings", !result.tier_1_findings.is_empty()),
         ("other_findings", !result.other_findings.is_empty()),

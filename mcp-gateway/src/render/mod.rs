@@ -19,7 +19,7 @@ pub(crate) use budget::Budget;
 pub(crate) use build::{BuildAnswer, build, listed};
 pub(crate) use clean::{one_line, printable};
 pub(crate) use finding::finding;
-pub(crate) use job::{Extras, job, other_command, reason};
+pub(crate) use job::{Extras, files_came, job, other_command, reason, short};
 pub(crate) use lists::{JobsAsked, jobs, labels_of, templates, workers};
 pub(crate) use logs::{LogCall, logs};
 

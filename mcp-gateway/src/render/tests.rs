@@ -268,6 +268,7 @@ proptest! {
             reattached: true,
             by_request_id: false,
             note: Some("waited 50 s".into()),
+            cancelling: false,
             on_terminal: false,
             details: verbosity != Verbosity::Minimal,
             wait_secs: 50,
@@ -505,4 +506,140 @@ fn a_list_of_templates_fits_and_is_not_forged_by_the_configuration() {
             assert!(cut["bytes"].as_u64() > Some(1_000), "what was shortened is counted: {cut}");
         }
     }
+}
+
+/// JSON whose objects name nothing twice; a reader that keeps the last one does not see that.
+struct Strict(Value);
+
+impl<'de> serde::Deserialize<'de> for Strict {
+    fn deserialize<D: serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> serde::de::Visitor<'de> for Reader {
+            type Value = Value;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("JSON")
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(json!(value))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(json!(value))
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(json!(value))
+            }
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(Strict(item)) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(Value::Array(all))
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+                let mut all = serde_json::Map::new();
+                while let Some((name, Strict(value))) = members.next_entry::<String, Strict>()? {
+                    if all.insert(name.clone(), value).is_some() {
+                        return Err(serde::de::Error::custom(format!("`{name}` is there twice")));
+                    }
+                }
+                Ok(Value::Object(all))
+            }
+        }
+        reader.deserialize_any(Reader).map(Strict)
+    }
+}
+
+#[test]
+fn the_schema_knows_each_end_of_a_build_and_says_each_field_once() {
+    let Strict(schema) = serde_json::from_str(include_str!("../../../docs/mcp-job.schema.json")).unwrap();
+    let known = schema["properties"]["build"]["properties"]["status"]["enum"].as_array().unwrap();
+    for verdict in [None, Some(Verdict::Passed), Some(Verdict::Failed), Some(Verdict::Cancelled)] {
+        let state = if verdict.is_some() { JobState::Done } else { JobState::Running };
+        let job =
+            JobResult { verdict, state, success: verdict == Some(Verdict::Passed), ..JobResult::default() };
+        let manifest = BuildAnswer { request_id: None, timestamp: String::new(), jobs: vec![job] };
+        let answer = build(&manifest, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
+        let status = &answer.structured["build"]["status"];
+        assert!(known.contains(status), "{status}");
+        assert_eq!(manifest.is_cancelled(), status == "cancelled");
+        for name in answer.structured.as_object().unwrap().keys() {
+            assert!(schema["properties"].get(name).is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_build_with_one_job_that_failed_and_one_that_was_cancelled_has_failed() {
+    let job = |verdict| JobResult { verdict: Some(verdict), state: JobState::Done, ..JobResult::default() };
+    let jobs = vec![job(Verdict::Cancelled), job(Verdict::Failed)];
+    assert!(!BuildAnswer { request_id: None, timestamp: String::new(), jobs }.is_cancelled());
+}
+
+#[test]
+fn whatever_a_build_leaves_out_is_counted_with_the_call_that_gets_it() {
+    let finding = Finding {
+        id: "f1".into(),
+        job: "a".into(),
+        message: "m".repeat(9_000),
+        pre_context: vec!["before".repeat(100); 5],
+        post_context: vec!["after".repeat(100); 10],
+        test: None,
+        category: None,
+        location: None,
+        ..finding().new_tree(&mut TestRunner::deterministic()).unwrap().current()
+    };
+    let result = JobResult {
+        job_id: "a".into(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Failed),
+        tier_1_findings: vec![finding],
+        ..JobResult::default()
+    };
+    let manifest =
+        BuildAnswer { request_id: Some("build-1".into()), timestamp: String::new(), jobs: vec![result] };
+    let answer = build(&manifest, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
+    let cut = |what: &str| {
+        let all = answer.structured["omitted"].as_array().unwrap();
+        let cut = all.iter().find(|cut| cut["what"] == what);
+        let cut = cut.unwrap_or_else(|| panic!("{what} is not among {all:?}")).clone();
+        assert_eq!(cut["get"], r#"get_finding_details {"finding_id":"f1","job_id":"a"}"#);
+        cut
+    };
+    assert_eq!(cut("context of findings")["lines"], 15);
+    let shown = answer.structured["tier_1_findings"][0]["message"].as_str().unwrap();
+    let kept = shown.trim_end_matches('…').len() as u64;
+    assert_eq!(cut("long messages, places and names of findings")["bytes"].as_u64().unwrap() + kept, 9_000);
+    assert_same_facts(&answer);
+}
+
+#[test]
+fn what_the_pool_knows_of_a_cause_is_no_word_of_the_job() {
+    for (known_from, is_told) in [(KnownFrom::Pool, false), (KnownFrom::Marker, true)] {
+        let result = JobResult {
+            state: JobState::Done,
+            verdict: Some(Verdict::Cancelled),
+            cause: Some(Cause { text: "x".into(), known_from }),
+            ..JobResult::default()
+        };
+        let answer = job(result, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
+        assert_eq!(answer.structured.get("untrusted").is_some(), is_told);
+    }
+}
+
+#[test]
+fn a_finding_that_is_cut_names_the_call_that_has_the_rest() {
+    let whole = Finding {
+        message: "x".repeat(90_000),
+        stream: Some(Stream::Stderr),
+        job: "j".into(),
+        ..finding().new_tree(&mut TestRunner::deterministic()).unwrap().current()
+    };
+    let answer = super::finding(whole, &Budget::of_lists("x"));
+    let cut = &answer.structured["omitted"][0];
+    assert_eq!(cut["get"], r#"get_job_logs {"job_id":"j","offset":0,"stream":"stderr"}"#);
+    assert!(cut["bytes"].as_u64() > Some(50_000), "{cut}");
+    assert_same_facts(&answer);
 }

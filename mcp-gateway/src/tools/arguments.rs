@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 /// Characters of a wrong value that an error repeats.
 const SHOWN_CHARS: usize = 60;
+/// Up to here a number with a point is as exact as one without: 2 to the 53rd.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The arguments of one call. Each is taken by the tool; what is left over was a mistake.
 #[derive(Debug)]
@@ -86,7 +88,7 @@ impl Arguments {
         most: u64,
     ) -> Result<Option<u64>, ArgumentError> {
         let Some(value) = self.take(field) else { return Ok(None) };
-        match value.as_u64() {
+        match whole_number(&value) {
             Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
             _ => Err(self.mistaken(field, &value, &format!("a whole number from {least} to {most}"))),
         }
@@ -152,6 +154,12 @@ impl Arguments {
     }
 }
 
+/// A number without a fraction, however it is written: `5.0` is a whole number to JSON Schema.
+pub(crate) fn whole_number(value: &Value) -> Option<u64> {
+    let written = |number: &f64| number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(number);
+    value.as_u64().or_else(|| value.as_f64().filter(written).map(|number| number as u64))
+}
+
 fn texts_of(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
@@ -190,6 +198,10 @@ mod tests {
         check(given.required_text("job_id").unwrap_err(), &["`job_id` is missing"]);
         check(given.number("tail", 1, 9).unwrap_err(), &["`tail` is -1", "from 1 to 9"]);
         check(given.number("limit", 1, 9).unwrap_err(), &["`limit` is 2.5"]);
+        let mut written = arguments(json!({"tail": 5.0, "limit": -1.0, "context": 1e300}));
+        assert_eq!(written.number("tail", 1, 9).unwrap(), Some(5));
+        check(written.number("limit", 0, 9).unwrap_err(), &["`limit` is -1.0"]);
+        check(written.number("context", 0, 9).unwrap_err(), &["`context` is"]);
         check(given.word::<Verbosity>("verbosity").unwrap_err(), &["loud", "minimal", "normal", "full"]);
         check(given.texts("labels").unwrap_err(), &["`labels`", "a list of texts"]);
         check(given.lists_of_texts("on").unwrap_err(), &["`on`", "a list of lists"]);

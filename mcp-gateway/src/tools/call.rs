@@ -15,10 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After the wait for a job is over, the answer may take so long: the pool is asked how the job is.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// A call that waits for no job may take so long: its pool may be starting, its files may be many.
-const ANSWER_WITHIN_AT_LEAST: Duration = Duration::from_secs(15);
+/// After the wait for a job is over, the answer may take so long: the pool is asked how the job is. With what it takes to
+/// say it, five seconds.
+const ANSWER_WITHIN: Duration = Duration::from_millis(4_500);
+/// A call that waits for no job may take so long: its pool may be starting, its files may be many. With what it takes to
+/// say it, fifteen seconds.
+const ANSWER_WITHIN_AT_LEAST: Duration = Duration::from_millis(14_500);
 
 /// Everything that a call has beside its arguments.
 pub(crate) struct Call {

@@ -4,9 +4,10 @@ use super::arguments::Arguments;
 use super::call::{all, build_answer, jobs_of, view};
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
-use crate::render;
+use crate::render::{self, Extras};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
+use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::Verbosity;
 use rmcp::model::Tool;
 use serde_json::json;
@@ -14,6 +15,9 @@ use std::time::Duration;
 
 /// How long the answer waits for the processes to be gone.
 const WAIT: Duration = Duration::from_secs(5);
+/// What is said of a job that takes longer.
+const UNDER_WAY: &str = "a cancel is under way: the processes were told to end, and are killed when they do not; get_job with \
+                         wait_secs says when they are gone";
 
 pub(super) fn listing() -> Tool {
     schema::tool(
@@ -49,14 +53,26 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
                 asked?;
             }
             let results = all(jobs.iter().map(|job| client.job(job, view.clone(), wait))).await;
-            let results = results.into_iter().collect::<Result<_, _>>()?;
-            render::build(&build_answer(Some(build), results), &call.extras(Verbosity::Minimal), &budget)
+            let results: Vec<JobResult> = results.into_iter().collect::<Result<_, _>>()?;
+            let extras = extras(call, &results);
+            render::build(&build_answer(Some(build), results), &extras, &budget)
         }
         None => {
             let cancelled = client.cancel(&job, &reason).await?;
             let result = client.job(&cancelled.job_id, view, wait).await?;
-            render::job(result, &call.extras(Verbosity::Minimal), &budget)
+            let extras = extras(call, std::slice::from_ref(&result));
+            render::job(result, &extras, &budget)
         }
     };
     Ok(Reply::Answer(answer))
+}
+
+/// What is not over by now is about to be.
+fn extras(call: &Call, results: &[JobResult]) -> Extras {
+    let mut extras = call.extras(Verbosity::Minimal);
+    if results.iter().any(|result| result.state != JobState::Done) {
+        extras.cancelling = true;
+        extras.note = Some(UNDER_WAY.to_owned());
+    }
+    extras
 }

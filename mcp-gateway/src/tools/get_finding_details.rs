@@ -30,6 +30,11 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let finding = arguments.required_text("finding_id")?;
     let job = arguments.text("job_id")?;
     let request = arguments.text("request_id")?;
+    if job.is_some() && request.is_some() {
+        return Err(arguments
+            .wrong("request_id", "can't be given together with `job_id`: each says where")
+            .into());
+    }
     let Some(place) = job.or(request) else {
         return Err(arguments.wrong("job_id", "is missing (`request_id` of a build is as good)").into());
     };

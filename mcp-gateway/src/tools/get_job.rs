@@ -39,7 +39,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let job = arguments.required_text("job_id")?;
     let verbosity: Option<Verbosity> = arguments.word("verbosity")?;
     let template = arguments.text("template")?;
-    let template = run::named_template(&arguments, call, template)?;
+    let template = run::named_template(&arguments, &call.project.templates(), template)?;
     // The call's deadline is made of it.
     arguments.number("wait_secs", 0, limits::TIMEOUT_MAX.as_secs())?;
     arguments.finish()?;

@@ -15,12 +15,15 @@ mod run_command;
 mod run_tests;
 mod schema;
 mod source;
+mod tree;
 mod worker_status;
 
+pub(crate) use arguments::whole_number;
 pub(crate) use call::{Call, Reply, answered_within, build_answer, jobs_of, manifest_of, view};
 pub(crate) use error::ToolError;
 pub(crate) use get_finding_details::of_build;
 pub(crate) use schema::Choices;
+pub(crate) use tree::Listings;
 
 use arguments::Arguments;
 use rmcp::model::{JsonObject, Tool};

@@ -2,16 +2,17 @@
 
 use super::arguments::{ArgumentError, Arguments};
 use super::call::{Call, Reply, Submitted, all, build_answer, jobs_of, view};
+use super::tree::{Since, Tree};
 use super::{ToolError, source};
 use crate::client::{Client, ClientError, JobEvent, JobEvents, new_job_id};
 use crate::pool::Pool;
 use crate::progress::Reporter;
-use crate::project::{self, ChooseError, Goal};
+use crate::project::{self, ChooseError, Goal, Templates};
 use crate::render::{self, Extras};
 use buildpool_protocol::client_link::{Progress, SubmitMessage, View};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
-use buildpool_protocol::report::{JobResult, JobState, SnapshotInfo};
+use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::{Command, JobSpec, Selector, TemplateSpec, Verbosity, check_artifact};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -93,8 +94,10 @@ impl Options {
         // The call's deadline is made of it.
         arguments.number("wait_secs", 0, longest)?;
         let template = arguments.text("template")?;
+        let directory = call.project.directory_of(cwd.as_deref())?;
+        let template = named_template(&arguments, &call.project.templates_of(&directory), template)?;
         let options = Self {
-            directory: call.project.directory_of(cwd.as_deref())?,
+            directory,
             env: arguments.variables("env")?,
             selectors: selectors(&arguments, "labels", &labels)?,
             on: on.iter().map(|set| selectors(&arguments, "on", set)).collect::<Result<_, _>>()?,
@@ -102,7 +105,7 @@ impl Options {
                 arguments.number("timeout_secs", 1, longest)?.unwrap_or(TIMEOUT_SECS),
             ),
             verbosity: arguments.word("verbosity")?.unwrap_or_default(),
-            template: named_template(&arguments, call, template)?,
+            template,
             reports: arguments.texts("reports")?,
             artifacts,
             client_request_id: arguments.text("client_request_id")?,
@@ -112,14 +115,13 @@ impl Options {
     }
 }
 
-/// The template of this name, for the place where the command runs.
+/// The template of this name, of those that hold where the command runs.
 pub(super) fn named_template(
     arguments: &Arguments,
-    call: &Call,
+    templates: &Templates,
     name: Option<String>,
 ) -> Result<Option<TemplateSpec>, ArgumentError> {
     let Some(name) = name else { return Ok(None) };
-    let templates = call.project.templates();
     match templates.get(&name) {
         Some(template) => Ok(Some(template.clone())),
         None => {
@@ -127,6 +129,8 @@ pub(super) fn named_template(
             if let Some(problem) = templates.problem_of(&name) {
                 reason = format!("{name:?} can't be used: {problem}");
             }
+            // Whoever wrote the file does not write this answer.
+            let reason = render::reason(&reason);
             Err(arguments.wrong("template", reason))
         }
     }
@@ -169,7 +173,10 @@ struct Stand {
     job: String,
     /// The build that it is part of.
     build: Option<BuildId>,
-    reattached: bool,
+    /// An earlier call's: the command of that.
+    reattached: Option<String>,
+    /// Files that came since that was submitted.
+    come: Vec<String>,
     events: JobEvents,
 }
 
@@ -201,12 +208,12 @@ impl Running<'_> {
             build.map(BuildId::request_id)
         };
         if let (false, Some(_), Some(name)) = (is_done, self.call.task_after, name) {
-            let extras = self.extras_of(&stands, &[]);
+            let extras = self.extras_of(&stands);
             return Ok(Reply::Task(name, Box::new(extras)));
         }
         let results = all(stands.iter().enumerate().map(|(index, stand)| self.result(index, stand))).await;
         let mut results = results.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let extras = self.extras_of(&stands, &results);
+        let extras = self.extras_of(&stands);
         let budget = self.call.budget(self.options.verbosity);
         let answer = match results.pop() {
             Some(result) if is_one => render::job(result, &extras, &budget),
@@ -219,15 +226,17 @@ impl Running<'_> {
     }
 
     /// A `client_request_id` is the same job whatever is asked for with it, so a command that did not run is named.
-    fn extras_of(&self, stands: &[Stand], results: &[JobResult]) -> Extras {
-        let reattached = stands.iter().any(|stand| stand.reattached);
+    fn extras_of(&self, stands: &[Stand]) -> Extras {
+        let mut earlier = stands.iter().filter_map(|stand| stand.reattached.as_ref()).peekable();
         let mut extras = self.extras.clone();
-        extras.reattached = reattached;
-        extras.by_request_id = reattached && self.options.client_request_id.is_some();
+        extras.reattached = earlier.peek().is_some();
+        extras.by_request_id = extras.reattached && self.options.client_request_id.is_some();
         if extras.by_request_id
-            && let Some(other) = results.iter().find(|result| result.command != self.asked)
+            && let Some(other) = earlier.find(|command| **command != self.asked)
         {
-            extras.note = Some(render::other_command(&other.command, &self.asked));
+            extras.note = Some(render::other_command(other, &self.asked));
+        } else if let Some(stand) = stands.iter().find(|stand| !stand.come.is_empty()) {
+            extras.note = Some(render::files_came(&stand.come));
         }
         extras
     }
@@ -306,12 +315,14 @@ impl Start {
         let client = self.pool.client().await?;
         self.progress.stage("taking the working tree and sending what of it is new");
         let source = source::of(&client, &self.task.directory).await?;
+        // Before the job can write anything.
+        let tree = if source.in_place { Tree::around(&self.task.directory).await } else { None };
         self.progress.stage("submitting");
         let spec = self.spec(&source)?;
         let on = &self.options.on;
         if on.is_empty() {
             let request = self.options.client_request_id.clone();
-            let stand = self.submit(&client, spec, source.info.as_ref(), request, true).await?;
+            let stand = self.submit(&client, spec, &source, tree.as_ref(), request, true).await?;
             return Ok(Started { client, stands: vec![stand], build: None });
         }
         let build = BuildId::from_uuid(uuid::Uuid::now_v7());
@@ -321,7 +332,7 @@ impl Start {
             spec.selectors.extend(set.iter().cloned());
             let request = self.options.client_request_id.as_ref().map(|text| format!("{text}#{index}"));
             // Two equal jobs of one build are meant as two.
-            self.submit(&client, spec, source.info.as_ref(), request, !on[..index].contains(set))
+            self.submit(&client, spec, &source, tree.as_ref(), request, !on[..index].contains(set))
         });
         let stands = all(submits).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let build = build_of(&client, &stands).await?;
@@ -354,7 +365,8 @@ impl Start {
         &self,
         client: &Client,
         spec: JobSpec,
-        snapshot: Option<&SnapshotInfo>,
+        source: &source::JobSource,
+        tree: Option<&Arc<Tree>>,
         request: Option<String>,
         may_attach: bool,
     ) -> Result<Stand, ToolError> {
@@ -366,29 +378,36 @@ impl Start {
                 client_request_id: request.clone(),
                 attach,
                 secrets: BTreeMap::new(),
-                snapshot: snapshot.cloned(),
+                snapshot: source.info.clone(),
                 wait: true,
                 follow: false,
                 progress: true,
             };
             let mut events = client.submit(submit).await?;
-            let (job, reattached) = accepted(&mut events).await?;
-            let mut build = spec.build;
-            if reattached {
+            let (job, is_earlier) = accepted(&mut events).await?;
+            let (mut build, mut reattached, mut come) = (spec.build, None, Vec::new());
+            if is_earlier {
                 let earlier = client.job(&job, View::default(), Duration::ZERO).await?;
-                // Files of the project that are newer than a job that ran, or runs, on them as they are.
-                let is_in_place = snapshot.is_none();
-                if attach
-                    && is_in_place
-                    && source::changed_since(&self.task.directory, earlier.created_at.as_deref()).await
-                {
-                    attach = false;
-                    continue;
+                // An answer about other files than these is none. What came while a job runs may be its own: a second one
+                // beside it would write there as well.
+                if attach && source.in_place {
+                    let (directory, moment) = (&self.task.directory, earlier.created_at.as_deref());
+                    match self.pool.listings.since(&job, tree.cloned(), directory, moment).await {
+                        Since::Same => {}
+                        Since::Come(files) if earlier.state != JobState::Done => come = files,
+                        Since::Come(_) | Since::Changed => {
+                            attach = false;
+                            continue;
+                        }
+                    }
                 }
                 build = earlier.request_id.as_deref().and_then(BuildId::from_request_id);
+                reattached = Some(earlier.command);
+            } else if let Some(tree) = tree {
+                self.pool.listings.add(&job, tree.listing());
             }
             self.submitted.add(&job);
-            return Ok(Stand { job, build, reattached, events });
+            return Ok(Stand { job, build, reattached, come, events });
         }
     }
 }
@@ -399,7 +418,7 @@ async fn build_of(client: &Client, stands: &[Stand]) -> Result<Option<BuildId>, 
     if stands.iter().any(|stand| stand.build != Some(build)) {
         return Ok(None);
     }
-    if stands.iter().all(|stand| !stand.reattached) {
+    if stands.iter().all(|stand| stand.reattached.is_none()) {
         return Ok(Some(build));
     }
     let known: BTreeSet<String> = jobs_of(client, build).await?.into_iter().collect();

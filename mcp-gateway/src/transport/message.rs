@@ -1,6 +1,7 @@
 //! What comes in, read as a message, and what is said to what is none.
 
 use rmcp::RoleServer;
+use rmcp::model::{ClientRequest, JsonRpcMessage};
 use rmcp::service::RxJsonRpcMessage;
 use serde_json::{Value, json};
 
@@ -8,6 +9,10 @@ use serde_json::{Value, json};
 const PARSE_ERROR: i32 = -32700;
 /// JSON-RPC: this is JSON and no message.
 const INVALID_REQUEST: i32 = -32600;
+/// JSON-RPC: there is such a method, and these are no parameters of it.
+const INVALID_PARAMS: i32 = -32602;
+/// What is called by this name and can't be read as such would pass for a method that nobody knows.
+const CALL: &str = "tools/call";
 
 /// A message of a client's.
 pub(super) type Incoming = RxJsonRpcMessage<RoleServer>;
@@ -27,8 +32,8 @@ pub(super) struct Broken {
 /// # Errors
 /// Why it is none.
 pub(super) fn read(bytes: &[u8]) -> Result<Incoming, Broken> {
-    let error = match serde_json::from_slice(bytes) {
-        Ok(message) => return Ok(message),
+    let error = match serde_json::from_slice::<Incoming>(bytes) {
+        Ok(message) => return with_parameters(message),
         Err(error) => error,
     };
     match serde_json::from_slice::<Value>(bytes) {
@@ -39,6 +44,22 @@ pub(super) fn read(bytes: &[u8]) -> Result<Incoming, Broken> {
             why: format!("this is no JSON: {error}"),
             is_one_way: false,
         }),
+    }
+}
+
+fn with_parameters(message: Incoming) -> Result<Incoming, Broken> {
+    match &message {
+        JsonRpcMessage::Request(asked) if matches!(&asked.request, ClientRequest::CustomRequest(custom) if custom.method == CALL) => {
+            Err(Broken {
+                code: INVALID_PARAMS,
+                id: serde_json::to_value(&asked.id).unwrap_or_default(),
+                why: format!(
+                    "the parameters of {CALL} can't be read; valid are `name`, a text, and `arguments`, an object"
+                ),
+                is_one_way: false,
+            })
+        }
+        _ => Ok(message),
     }
 }
 
@@ -93,6 +114,13 @@ mod tests {
             (r#"{"jsonrpc":"1.0","id":3,"method":"ping"}"#, -32600, "3", false),
             (r#"{"jsonrpc":"2.0","id":"a","method":7}"#, -32600, "\"a\"", false),
             (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600, "null", false),
+            (
+                r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"list_jobs","arguments":[1]}}"#,
+                -32602,
+                "4",
+                false,
+            ),
+            (r#"{"jsonrpc":"2.0","id":5,"method":"tools/call"}"#, -32602, "5", false),
             (r#"{"jsonrpc":"1.0","method":"notifications/x"}"#, -32600, "null", true),
             (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, -32600, "null", true),
         ] {
@@ -104,6 +132,7 @@ mod tests {
             assert_eq!(broken.is_one_way(), is_one_way, "{text}");
         }
         assert!(read(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).is_ok());
+        assert!(read(br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}"#).is_ok());
         assert!(read(br#"{"jsonrpc":"2.0","method":"notifications/of-another-kind","params":{}}"#).is_ok());
     }
 }

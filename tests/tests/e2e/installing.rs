@@ -1,6 +1,6 @@
 //! From a token to a worker that the machine keeps running, and a new program under a running job.
 
-use buildpool_tests::{Finished, Pool, wait_until};
+use buildpool_tests::{Finished, Place, Pool, wait_until};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -204,4 +204,20 @@ fn the_user_units_pass_systemd_s_own_check() {
         let said = String::from_utf8_lossy(&checked.stderr);
         assert!(checked.status.success() && said.trim().is_empty(), "{part}: {said}\n{unit}");
     }
+}
+
+#[test]
+fn a_client_is_set_up_for_a_coordinator_and_with_no_secret() {
+    let place = Place::new();
+    for (wrong, reason) in
+        [("nonsense", "it has no scheme"), ("wss://h:7420#bp_a_b", "only a host, a port and a path")]
+    {
+        let said =
+            place.buildpool(&["install", "mcp-client", "claude-code", "--write", "--coordinator", wrong]);
+        assert!(!said.status.success() && said.err().contains(reason), "{said}");
+        assert!(!place.file(".mcp.json").exists());
+    }
+    let right = ["install", "mcp-client", "claude-code", "--write", "--coordinator", "wss://h:7420"];
+    place.buildpool(&right).expect(0);
+    assert!(written(&place.file(".mcp.json")).contains("wss://h:7420"));
 }

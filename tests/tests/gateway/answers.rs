@@ -200,3 +200,49 @@ fn the_trace_of_a_call_is_in_the_logs_of_coordinator_and_worker_and_makes_no_cal
     // One that is none is as good as none.
     assert_eq!(run("00-nonsense")["job_id"], first["job_id"]);
 }
+
+#[test]
+fn templates_are_those_of_the_directory_in_which_the_command_runs() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.file("pkg/.buildpool")).unwrap();
+    let text = "templates: {pkgonly: {include_regex: wanted}}";
+    std::fs::write(place.file("pkg/.buildpool/config.yaml"), text).unwrap();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let command = "echo wanted; echo noise; echo; echo other";
+    let call = json!({"command": command, "cwd": "pkg", "template": "pkgonly", "verbosity": "normal"});
+    let answer = gateway.call("run_command", call);
+    assert_eq!(answer["filtered_output"], "wanted\nother", "{answer}");
+    let elsewhere = gateway.result("run_command", json!({"command": command, "template": "pkgonly"}));
+    assert!(elsewhere["content"][0]["text"].as_str().unwrap().contains("unknown; valid are"), "{elsewhere}");
+}
+
+#[test]
+fn both_texts_of_a_log_come_whole_where_they_fit_and_each_line_once_where_they_do_not() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let command = "for i in $(seq 1 600); do echo \"O$i $(printf %040d 0)\"; done; for i in $(seq 1 20); do echo E$i >&2; done";
+    let job = gateway.call("run_command", json!({"command": command}))["job_id"].clone();
+    let whole = gateway.call("get_job_logs", json!({"job_id": job}));
+    assert_eq!(whole.get("omitted"), None, "{whole}");
+    assert_eq!(whole["stdout"].as_str().unwrap().lines().count(), 600);
+    let mut arguments = json!({"job_id": job, "limit": 100});
+    let mut lines: [Vec<String>; 2] = Default::default();
+    loop {
+        let page = gateway.call("get_job_logs", arguments);
+        for (name, lines) in ["stdout", "stderr"].into_iter().zip(&mut lines) {
+            lines.extend(page[name].as_str().unwrap().lines().map(str::to_owned));
+        }
+        let Some(next) = page["next"][0].as_str() else { break };
+        arguments = serde_json::from_str(next.strip_prefix("get_job_logs ").unwrap()).unwrap();
+    }
+    let numbered =
+        |letter: char, count: usize| (1..=count).map(|n| format!("{letter}{n}")).collect::<Vec<_>>();
+    let names = |lines: &[String]| -> Vec<String> {
+        lines.iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&lines[0]), numbered('O', 600));
+    assert_eq!(names(&lines[1]), numbered('E', 20));
+    let error = gateway.result("get_job_logs", json!({"job_id": job, "cursor": "7:0"}));
+    let text = error["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("no log of attempt 7; attempt 1 is the only one"), "{text}");
+}

@@ -288,7 +288,7 @@ fn a_pool_that_says_nothing_is_not_waited_for_in_silence() {
     place.set("BUILDPOOL_TOKEN", "bp_x_y");
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
     for (tool, arguments) in
-        [("run_command", json!({"command": "true", "wait_secs": 1})), ("list_jobs", json!({}))]
+        [("run_command", json!({"command": "true", "wait_secs": 1})), ("get_job", json!({"job_id": "01a2"}))]
     {
         let call = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": tool}});
         let id = gateway.begin("tools/call", call);
@@ -299,6 +299,9 @@ fn a_pool_that_says_nothing_is_not_waited_for_in_silence() {
         while !is_told(&gateway.notification()) {}
         let result = gateway.response(id)["result"].take();
         assert_eq!(result["isError"], true, "{result}");
+        // Nobody knows whether there is such a job.
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(!text.contains("01a2") && !text.contains("goes on, get_job"), "{text}");
     }
 }
 
@@ -359,6 +362,27 @@ fn a_task_is_the_job_and_outlives_the_gateway() {
     let answer = structured(done["result"].clone());
     assert_eq!((&answer["job_id"], &answer["exit_code"]), (&json!(id), &json!(4)));
     assert!(answer["usage"].is_object(), "as much as the call asked for: {answer}");
+    // A part of the id names the same task, by its whole id; of a long command a line is enough.
+    let part = ask(&mut gateway, &tasks, "tasks/get", json!({"taskId": &id[..30]}))["result"].take();
+    assert_eq!(part["taskId"], json!(id), "{part}");
+    let long = run(&format!("true {}; {}", "x".repeat(9_000), until(&place, "later")));
+    let long = ask(&mut gateway, &tasks, "tools/call", long)["result"].take();
+    assert!(long["statusMessage"].as_str().unwrap().len() < 220, "{long}");
+    // A request id that belongs to another command is said in the result as well.
+    let with_id = |command: &str| {
+        let mut call = run(&format!("{command}; {}", until(&place, "later")));
+        call["arguments"]["client_request_id"] = json!("r");
+        call
+    };
+    ask(&mut gateway, &tasks, "tools/call", with_id("true"));
+    let other = ask(&mut gateway, &tasks, "tools/call", with_id("echo two"))["result"]["taskId"].take();
+    touch(&place, "later");
+    let done = wait_for("the task is done", || {
+        let task = ask(&mut gateway, &tasks, "tasks/get", json!({"taskId": other}));
+        Some(task["result"].clone()).filter(|task| task["status"] == "completed")
+    });
+    let note = structured(done["result"].clone())["note"].take();
+    assert!(note.as_str().is_some_and(|note| note.contains("echo two")), "{note}");
     // Who does not take tasks gets none and may not ask for one.
     let without = ask(&mut gateway, &json!({}), "tasks/get", json!({"taskId": &id}));
     assert_eq!(without["error"]["code"], -32021, "{without}");
@@ -400,4 +424,72 @@ fn an_end_that_nobody_heard_is_not_delivered() {
         assert_eq!((&answer["job_id"], &answer["reattached"]), (&json!(job), &json!(true)), "{file}");
         assert_ne!(gateway.call("run_command", arguments)["job_id"], json!(job), "it is delivered now");
     }
+}
+
+#[test]
+fn a_wait_that_was_cancelled_takes_no_answer() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let arguments = json!({"command": until(&place, "go"), "wait_secs": 0});
+    let job = gateway.call("run_command", arguments.clone())["job_id"].clone();
+    let wait = json!({
+        "name": "get_job",
+        "arguments": {"job_id": job, "wait_secs": 50},
+        "_meta": {"progressToken": "w"},
+    });
+    let id = gateway.begin("tools/call", wait);
+    // From here on the pool knows that somebody waits.
+    let is_heard = |heard: &Value| {
+        heard["params"]["message"].as_str().is_some_and(|message| message.starts_with("running"))
+    };
+    while !is_heard(&gateway.notification()) {}
+    gateway.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    gateway.ask("ping", json!({}));
+    // The pool takes what is said to it in its order: it knows by now that nobody waits any more.
+    gateway.call("worker_status", json!({}));
+    touch(&place, "go");
+    wait_until("the job is done", || {
+        let jobs = place.buildpool(&["jobs", "--json"]).json();
+        jobs.as_array().unwrap().iter().any(|listed| listed["job_id"] == job && listed["state"] == "done")
+    });
+    let again = gateway.call("run_command", arguments);
+    assert_eq!((&again["job_id"], &again["reattached"]), (&job, &json!(true)), "{again}");
+}
+
+#[test]
+fn a_job_that_is_being_cancelled_is_told_so_and_asked_for_anew_runs_anew() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let command = format!("trap '' TERM; {}; :", until(&place, "go"));
+    let arguments = json!({"command": command, "wait_secs": 0});
+    let job = gateway.call("run_command", arguments.clone())["job_id"].as_str().unwrap().to_owned();
+    running(&place, "trap");
+    let cancelled = gateway.call("cancel_job", json!({"job_id": job}));
+    assert_eq!(cancelled["verdict"], Value::Null, "{cancelled}");
+    assert!(cancelled["note"].as_str().unwrap().contains("a cancel is under way"), "{cancelled}");
+    let next = cancelled["next"].to_string();
+    assert!(next.contains("get_job ") && !next.contains("cancel_job"), "{next}");
+    let anew = gateway.call("run_command", arguments);
+    assert_ne!(anew["job_id"], json!(job));
+    assert_eq!(anew["reattached"], Value::Null, "{anew}");
+    touch(&place, "go");
+}
+
+#[test]
+fn what_a_running_job_writes_makes_an_equal_call_no_other_one_and_what_others_change_does() {
+    let place = Place::new();
+    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    std::fs::write(place.file("source"), "old").unwrap();
+    let arguments =
+        json!({"command": format!("echo x > written.log; {}", until(&place, "go")), "wait_secs": 0});
+    let job = gateway.call("run_command", arguments.clone())["job_id"].clone();
+    wait_until("it has written", || place.file("written.log").exists());
+    let again = gateway.call("run_command", arguments.clone());
+    assert_eq!((&again["job_id"], &again["reattached"]), (&job, &json!(true)), "{again}");
+    let note = again["note"].as_str().unwrap();
+    assert!(note.contains("written.log") && note.contains("call again when it is over"), "{note}");
+    std::fs::write(place.file("source"), "new").unwrap();
+    let other = gateway.call("run_command", arguments);
+    assert_ne!(other["job_id"], job, "{other}");
+    touch(&place, "go");
 }
