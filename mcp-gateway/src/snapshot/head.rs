@@ -1,112 +1,270 @@
 //! What `git rev-parse`, `git status` and `git describe` answer from in a workspace: the commit, and as much history as it
-//! takes to count back to the nearest tags.
+//! takes to count back to the nearest tags. Whether it is enough is not reckoned but asked: git describes the commit with what would
+//! travel and nothing else, and must say what it says in the user's repository.
 
 use super::error::SnapshotError;
-use super::repository::Repository;
-use buildpool_objects::Git;
+use super::repository::{Repository, UserSide};
+use super::store::Store;
+use buildpool_objects::directory::{self, write_if_different};
 use buildpool_objects::git::GitError;
+use buildpool_objects::{Git, Place};
 use buildpool_protocol::limits::HISTORY_MAX;
 use buildpool_protocol::transfer::{Head, ObjectId, Tag, is_ref_name};
-use std::collections::{BTreeSet, HashMap};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
+
+/// How often history is lengthened so that no merge is cut.
+const LENGTHENINGS_MAX: usize = 8;
+/// Ends of history whose common ancestor is looked for; beyond, all of it is taken.
+const ENDS_MAX: usize = 32;
+
+/// A head, and what the submitter should hear of it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub(super) head: Head,
+    pub(super) note: Option<String>,
+}
 
 /// The head of a repository; none without a commit. `known` is the answer of an earlier call.
 pub(super) fn head(
     git: &Git,
     repository: &Repository,
-    known: Option<Head>,
-) -> Result<Option<Head>, SnapshotError> {
+    store: &Store,
+    known: Option<Told>,
+) -> Result<Option<Told>, SnapshotError> {
     let Some(user) = &repository.user else { return Ok(None) };
     let Some((commit, tree)) = user.head.clone() else { return Ok(None) };
     let branch = user.branch.clone().filter(|name| is_ref_name(name));
-    if let Some(known) = known.filter(|known| known.commit == commit) {
-        return Ok(Some(Head { branch, ..known }));
+    if let Some(Told { head, note }) = known.filter(|known| known.head.commit == commit) {
+        return Ok(Some(Told { head: Head { branch, ..head }, note }));
     }
-    Ok(Some(of_commit(git, repository, commit, tree, branch)?))
+    Ok(Some(of_commit(git, repository, store, (commit, tree), branch)?))
 }
 
 /// The head that a checkout of this commit would have.
 pub(super) fn of_commit(
     git: &Git,
     repository: &Repository,
-    commit: ObjectId,
-    tree: ObjectId,
+    store: &Store,
+    (commit, tree): (ObjectId, ObjectId),
     branch: Option<String>,
-) -> Result<Head, SnapshotError> {
+) -> Result<Told, SnapshotError> {
     let alone =
         Head { shallow: vec![commit.clone()], commit, tree, branch, history: Vec::new(), tags: Vec::new() };
-    Ok(with_history(git, repository, &alone)?.unwrap_or(alone))
+    let Some(user) = &repository.user else { return Ok(Told { head: alone, note: None }) };
+    let asking = Asking { git, user, place: user.place(&repository.top), store, alone };
+    asking.with_history()
 }
 
-fn with_history(git: &Git, repository: &Repository, alone: &Head) -> Result<Option<Head>, SnapshotError> {
-    let Some(user) = &repository.user else { return Ok(None) };
-    let place = user.place(&repository.top);
-    let commit = alone.commit.as_str();
-    // Annotated tags only, and all of them: `git describe` and `git describe --tags` may differ.
-    let nearest = |more: &[&str]| {
-        let arguments = ["describe", "--abbrev=0"].iter().chain(more).chain([&commit]);
-        git.run_as_user(&place).args(arguments).text().ok()
-    };
-    let any = nearest(&["--tags"]);
-    let annotated = any.as_ref().and_then(|_| nearest(&[]));
-    let mut parents: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
-    for tag in [&annotated, &any].into_iter().flatten() {
-        let reference = format!("refs/tags/{tag}");
+/// What `git describe` says by annotated tags alone, and by all tags: in full, with the number of commits and the whole id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Answers {
+    annotated: Option<String>,
+    any: Option<String>,
+}
+
+impl Answers {
+    fn ask(say: impl Fn(&[&str]) -> Result<String, GitError>) -> Self {
+        let ask = |more: &[&str]| say(&[&["describe", "--long", "--abbrev=64"], more].concat()).ok();
+        let any = ask(&["--tags"]);
+        Self { annotated: any.as_ref().and_then(|_| ask(&[])), any }
+    }
+
+    /// Those that history as long as may travel can give.
+    fn within_reach(self) -> Self {
+        let is_near = |answer: &String| parts(answer).is_some_and(|(_, count)| count < HISTORY_MAX);
+        Self { annotated: self.annotated.filter(is_near), any: self.any.filter(is_near) }
+    }
+
+    fn tags(&self) -> BTreeSet<&str> {
+        [&self.annotated, &self.any]
+            .into_iter()
+            .flatten()
+            .filter_map(|answer| Some(parts(answer)?.0))
+            .collect()
+    }
+}
+
+/// Tag and number of commits of an answer.
+fn parts(answer: &str) -> Option<(&str, usize)> {
+    let mut parts = answer.rsplitn(3, '-');
+    let count = parts.nth(1)?.parse().ok()?;
+    Some((parts.next()?, count))
+}
+
+/// Where history ends.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// At the tags: right where nothing was merged around them.
+    AtTags,
+    /// Where all that was merged since comes together.
+    AtBase,
+    /// Nowhere.
+    Nowhere,
+}
+
+/// Commits with their parents.
+type Commits = HashMap<ObjectId, Vec<ObjectId>>;
+
+struct Asking<'a> {
+    git: &'a Git,
+    user: &'a UserSide,
+    place: Place,
+    store: &'a Store,
+    /// The commit without any history.
+    alone: Head,
+}
+
+impl Asking<'_> {
+    fn say(&self, arguments: &[&str]) -> Result<String, GitError> {
+        self.git.run_as_user(&self.place).args(arguments).text()
+    }
+
+    fn with_history(&self) -> Result<Told, SnapshotError> {
+        let commit = self.alone.commit.as_str();
+        let here = Answers::ask(|question| self.say(&[question, &[commit]].concat())).within_reach();
+        let named = here.tags();
+        if named.is_empty() {
+            return Ok(Told { head: self.alone.clone(), note: None });
+        }
+        let tags = self.tags()?;
+        for cut in [Cut::AtTags, Cut::AtBase, Cut::Nowhere] {
+            let Some(commits) = self.commits(&named, cut)? else { continue };
+            let on_these: Vec<&(Tag, ObjectId)> =
+                tags.iter().filter(|(_, target)| commits.contains_key(target)).take(HISTORY_MAX).collect();
+            // A tag further back may look nearer where history ends behind another one.
+            let is_sure = |(tag, target): &(Tag, ObjectId)| {
+                named.contains(tag.name.as_str()) || *target == self.alone.commit
+            };
+            for only_sure in [false, true] {
+                let some = on_these.iter().filter(|tag| !only_sure || is_sure(tag));
+                let head = self.head_with(&commits, some.map(|(tag, _)| tag.clone()).collect());
+                if self.would_say(&head)? == here {
+                    return Ok(Told { head, note: None });
+                }
+            }
+        }
+        let text = [&here.any, &here.annotated].into_iter().flatten().next().map_or("", String::as_str);
+        let note = format!(
+            "`git describe` finds {} here and no name in the workspace: what was merged since reaches back further than the {HISTORY_MAX} commits that travel",
+            parts(text).map_or("a name", |(name, _)| name)
+        );
+        Ok(Told { head: self.alone.clone(), note: Some(note) })
+    }
+
+    /// The history that ends there; none where that is more than may travel, or can't be told.
+    fn commits(&self, named: &BTreeSet<&str>, cut: Cut) -> Result<Option<Commits>, GitError> {
+        let mut commits = Commits::new();
+        match cut {
+            Cut::AtTags => {
+                for name in named {
+                    let end = format!("refs/tags/{name}");
+                    let Some(some) = self.between(Some(&end))? else { return Ok(None) };
+                    commits.extend(some);
+                }
+            }
+            Cut::AtBase => {
+                let mut ends: Vec<String> =
+                    named.iter().map(|name| format!("refs/tags/{name}^{{commit}}")).collect();
+                for _ in 0..LENGTHENINGS_MAX {
+                    let arguments: Vec<&str> = ["merge-base", "--octopus"]
+                        .into_iter()
+                        .chain(ends.iter().map(String::as_str))
+                        .collect();
+                    let Some(base) =
+                        self.say(&arguments).ok().and_then(|text| Some(text.lines().next()?.to_owned()))
+                    else {
+                        return Ok(None);
+                    };
+                    let Some(some) = self.between(Some(&base))? else { return Ok(None) };
+                    commits = some;
+                    let beyond = beyond_merges(&commits);
+                    if beyond.is_empty() {
+                        break;
+                    }
+                    if beyond.len() > ENDS_MAX {
+                        return Ok(None);
+                    }
+                    ends = beyond.iter().map(ObjectId::to_string).chain([base]).collect();
+                }
+            }
+            Cut::Nowhere => commits.extend(self.between(None)?.into_iter().flatten()),
+        }
+        let is_fit = !commits.is_empty() && commits.len() <= HISTORY_MAX;
+        Ok(is_fit.then_some(commits))
+    }
+
+    /// The commit's history down to this end, which is a part of it; none where that is more than may travel.
+    fn between(&self, end: Option<&str>) -> Result<Option<Commits>, GitError> {
         let most = format!("--max-count={}", HISTORY_MAX + 1);
-        let range = ["rev-list", "--parents", &most, commit, &format!("^{reference}")];
-        let listed = git.run_as_user(&place).args(range).text()?;
-        let tagged = git.run_as_user(&place).args(["rev-list", "--parents", "-1", &reference]).text()?;
-        let some: Vec<Vec<ObjectId>> = listed
-            .lines()
-            .chain(tagged.lines())
-            .map(|line| line.split(' ').filter_map(|id| id.parse().ok()).collect())
-            .collect();
-        // Too far back: with this tag no count would be right.
-        if some.len() <= HISTORY_MAX {
-            parents.extend(some.into_iter().filter_map(|ids| {
-                let (first, rest) = ids.split_first()?;
-                Some((first.clone(), rest.to_vec()))
-            }));
+        let mut arguments = vec!["rev-list", "--parents", &most, self.alone.commit.as_str()];
+        let below = end.map(|end| format!("^{end}^@"));
+        arguments.extend(below.as_deref());
+        // A tag whose own name is another one than it is known by.
+        let Ok(listed) = self.say(&arguments) else { return Ok(None) };
+        let lines = listed.lines().filter_map(|line| {
+            let mut ids = line.split(' ').filter_map(|id| id.parse().ok());
+            Some((ids.next()?, ids.collect()))
+        });
+        let commits: Commits = lines.collect();
+        Ok(Some(commits).filter(|commits| commits.len() <= HISTORY_MAX))
+    }
+
+    fn head_with(&self, commits: &Commits, tags: Vec<Tag>) -> Head {
+        // git shows the commits at the end of a shallow clone's history as the first ones; their parents are not there either.
+        let ends = fs::read_to_string(self.user.common_dir.join("shallow")).unwrap_or_default();
+        let ends: HashSet<ObjectId> = ends.lines().filter_map(|line| line.parse().ok()).collect();
+        let is_cut = |(id, parents): &(&ObjectId, &Vec<ObjectId>)| {
+            ends.contains(*id) || parents.iter().any(|parent| !commits.contains_key(parent))
+        };
+        let history: BTreeSet<ObjectId> =
+            commits.keys().filter(|id| **id != self.alone.commit).cloned().collect();
+        let shallow: BTreeSet<ObjectId> = commits.iter().filter(is_cut).map(|(id, _)| id.clone()).collect();
+        Head {
+            history: history.into_iter().collect(),
+            tags,
+            shallow: shallow.into_iter().collect(),
+            ..self.alone.clone()
         }
     }
-    if parents.is_empty() || parents.len() > HISTORY_MAX {
-        return Ok(None);
+
+    /// What git would say of the commit with this history and these tags.
+    fn would_say(&self, head: &Head) -> Result<Answers, SnapshotError> {
+        let own = self.store.root().join("describing");
+        directory::write(&own, self.user.format, true, &[])?;
+        directory::write_alternates(&own, &[&self.user.objects])?;
+        let mut tags: Vec<&Tag> = head.tags.iter().collect();
+        // git wants them by name.
+        tags.sort_by(|a, b| a.name.cmp(&b.name));
+        let tags: String =
+            tags.iter().map(|tag| format!("{} refs/tags/{}\n", tag.object, tag.name)).collect();
+        write_if_different(&own.join("packed-refs"), tags.as_bytes())?;
+        let shallow: String = head.shallow.iter().map(|commit| format!("{commit}\n")).collect();
+        write_if_different(&own.join("shallow"), shallow.as_bytes())?;
+        let place = Place { git_dir: Some(own), ..Place::default() };
+        let commit = head.commit.as_str();
+        Ok(Answers::ask(|question| self.git.run(&place).args(question.iter().chain([&commit])).text()))
     }
-    let tags = tags_on(git, repository, &parents)?;
-    let history: BTreeSet<ObjectId> = parents.keys().filter(|id| **id != alone.commit).cloned().collect();
-    let shallow: BTreeSet<ObjectId> = parents
-        .iter()
-        .filter(|(_, parents_of)| parents_of.iter().any(|parent| !parents.contains_key(parent)))
-        .map(|(id, _)| id.clone())
-        .collect();
-    Ok(Some(Head {
-        history: history.into_iter().collect(),
-        tags,
-        shallow: shallow.into_iter().collect(),
-        ..alone.clone()
-    }))
+
+    /// All tags that can travel, with the commits that they are on.
+    fn tags(&self) -> Result<Vec<(Tag, ObjectId)>, GitError> {
+        let format = "--format=%(objectname) %(*objectname) %(refname:strip=2)";
+        let listed = self.say(&["for-each-ref", "refs/tags", format])?;
+        let tags = listed.lines().filter_map(|line| {
+            let mut fields = line.splitn(3, ' ');
+            let (object, peeled, name) = (fields.next()?, fields.next()?, fields.next()?);
+            let target = if peeled.is_empty() { object } else { peeled };
+            let tag = Tag { name: name.to_owned(), object: object.parse().ok()? };
+            is_ref_name(name).then_some((tag, target.parse().ok()?))
+        });
+        Ok(tags.collect())
+    }
 }
 
-fn tags_on(
-    git: &Git,
-    repository: &Repository,
-    commits: &HashMap<ObjectId, Vec<ObjectId>>,
-) -> Result<Vec<Tag>, GitError> {
-    let Some(user) = &repository.user else { return Ok(Vec::new()) };
-    let format = "--format=%(objectname) %(*objectname) %(refname:strip=2)";
-    let listed =
-        git.run_as_user(&user.place(&repository.top)).args(["for-each-ref", "refs/tags", format]).text()?;
-    let mut tags = Vec::new();
-    for line in listed.lines() {
-        let mut fields = line.splitn(3, ' ');
-        let (Some(object), Some(peeled), Some(name)) = (fields.next(), fields.next(), fields.next()) else {
-            continue;
-        };
-        let target = if peeled.is_empty() { object } else { peeled };
-        let (Ok(object), Ok(target)) = (object.parse(), target.parse::<ObjectId>()) else { continue };
-        if commits.contains_key(&target) && is_ref_name(name) {
-            tags.push(Tag { name: name.to_owned(), object });
-        }
-    }
-    tags.truncate(HISTORY_MAX);
-    Ok(tags)
+/// Parents that are not there of merges that have others which are. git can't be told that one parent of a commit is not there: it
+/// would not see the others either.
+fn beyond_merges(commits: &Commits) -> BTreeSet<ObjectId> {
+    let merges = commits.values().filter(|parents| parents.iter().any(|parent| commits.contains_key(parent)));
+    merges.flatten().filter(|parent| !commits.contains_key(parent)).cloned().collect()
 }

@@ -162,6 +162,7 @@ impl Taker<'_> {
             taken.bytes += found.bytes;
             let inside = |inner: &Vec<u8>| [path.as_slice(), b"/", inner.as_slice()].concat();
             taken.kept_back.extend(found.kept_back.iter().map(inside));
+            taken.refused.extend(found.refused.iter().map(inside));
             taken.changed_meanwhile.extend(found.changed_meanwhile.iter().map(inside));
         }
         taken.tree = store::write_tree(self.git, &place)?;

@@ -3,12 +3,13 @@
 //! call. One for each working tree, in the user's cache directory.
 
 use super::error::SnapshotError;
+use super::head::Told;
 use super::repository::Repository;
 use buildpool_objects::cache::project_key;
 use buildpool_objects::directory;
 use buildpool_objects::git::GitError;
 use buildpool_objects::{Git, Place};
-use buildpool_protocol::transfer::{Checksum, Head, ObjectId};
+use buildpool_protocol::transfer::{Checksum, ObjectId};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -46,10 +47,12 @@ pub(super) struct Memory {
     pub(super) bytes: u64,
     /// What of the commit stayed behind, as a manifest has it.
     pub(super) left_behind: Vec<String>,
+    /// Files that git takes no such path of.
+    pub(super) refused: Vec<String>,
     /// Bytes that were written into our own objects.
     pub(super) own_bytes: u64,
     /// What `git describe` needs, for the commit that it was last asked for.
-    pub(super) head: Option<Head>,
+    pub(super) told: Option<Told>,
     /// Over the tags as they were then.
     pub(super) refs: Option<Checksum>,
 }
@@ -129,7 +132,7 @@ impl Store {
 
     /// Forgets everything: objects, index, memory.
     pub(super) fn reset(&self) -> Result<(), SnapshotError> {
-        for name in ["git", "all", "attributes"] {
+        for name in ["git", "all", "attributes", "describing"] {
             let path = self.root.join(name);
             if path.exists() {
                 fs::remove_dir_all(&path).map_err(GitError::io(format!("removing {}", path.display())))?;

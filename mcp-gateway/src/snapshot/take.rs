@@ -109,21 +109,16 @@ impl Snapshot {
     /// What the submitter should hear: a sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let named = |paths: &[String]| {
-            let more = paths.len().saturating_sub(NAMED_MAX);
-            let shown = paths[..paths.len() - more].join(", ");
-            if more == 0 { shown } else { format!("{shown} and {more} more") }
-        };
         if !self.kept_back.is_empty() {
             warnings.push(format!(
                 "kept back because they look like secrets and are not committed like that: {} (--allow-secrets sends them)",
-                named(&self.kept_back)
+                some_of(&self.kept_back)
             ));
         }
         if !self.changed_meanwhile.is_empty() {
             warnings.push(format!(
                 "changed again and again while the snapshot was taken, so it may not be of one moment: {}",
-                named(&self.changed_meanwhile)
+                some_of(&self.changed_meanwhile)
             ));
         }
         warnings.extend(self.notes.iter().cloned());
@@ -245,6 +240,13 @@ pub fn take(options: &Options) -> Result<Snapshot, SnapshotError> {
     }
 }
 
+/// The first of these names.
+fn some_of(paths: &[String]) -> String {
+    let more = paths.len().saturating_sub(NAMED_MAX);
+    let shown = paths[..paths.len() - more].join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
+}
+
 struct Call {
     git: Git,
     repository: Repository,
@@ -262,11 +264,12 @@ impl Call {
         let mut memory = store.memory();
         let refs = self.repository.user.as_ref().and_then(|user| user.refs.clone());
         // A tag that came or went changes what is to be told of the same commit.
-        let known = memory.head.take().filter(|_| refs.is_some() && memory.refs == refs);
-        let head = head::head(&self.git, &self.repository, known)?;
-        memory.head.clone_from(&head);
+        let known = memory.told.take().filter(|_| refs.is_some() && memory.refs == refs);
+        memory.told = head::head(&self.git, &self.repository, &store, known)?;
         memory.refs = refs;
         store.remember(&memory)?;
+        notes.extend(memory.told.iter().filter_map(|told| told.note.clone()));
+        let head = memory.told.map(|told| told.head);
         let head = match head {
             Some(head) if self.is_partial() => self.if_whole(head, &taken.tree, &store, &mut notes)?,
             head => head,
@@ -283,6 +286,13 @@ impl Call {
         let text = |paths: Vec<Vec<u8>>| {
             paths.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
         };
+        let refused: Vec<String> = text(taken.refused);
+        if !refused.is_empty() {
+            notes.push(format!(
+                "stayed behind because git takes no file by such a name (`.git` on some platform, or a link in place of its files): {}",
+                some_of(&refused)
+            ));
+        }
         Ok(Snapshot {
             manifest,
             directory: self.inside,
@@ -352,11 +362,12 @@ impl Call {
                 bytes += facts.rsplit(' ').next().and_then(|size| size.parse::<u64>().ok()).unwrap_or(0);
             }
         }
-        let head = head::of_commit(&self.git, &self.repository, commit, tree.clone(), None)?;
+        let told = head::of_commit(&self.git, &self.repository, &store, (commit, tree.clone()), None)?;
+        notes.extend(told.note);
         let manifest = Manifest {
             project: self.repository.project(),
             tree,
-            head: Some(head),
+            head: Some(told.head),
             excludes: self.excludes(&mut notes),
             left_behind: Vec::new(),
             files,

@@ -13,7 +13,7 @@ use buildpool_objects::incoming::checksum;
 use buildpool_objects::{Git, Place};
 use buildpool_protocol::limits::SNAPSHOT_FILES_MAX;
 use buildpool_protocol::transfer::ObjectId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -40,6 +40,8 @@ pub(super) struct Taken {
     pub(super) bytes: u64,
     pub(super) kept_back: Vec<Vec<u8>>,
     pub(super) changed_meanwhile: Vec<Vec<u8>>,
+    /// Files that git takes no such path of.
+    pub(super) refused: Vec<Vec<u8>>,
     /// Directories with repositories of their own: untracked ones and submodules.
     pub(super) nested: Vec<Vec<u8>>,
     /// What of the commit stayed behind, as a manifest has it.
@@ -76,6 +78,15 @@ impl Plan {
     }
 }
 
+/// What carrying out plans brought to light.
+#[derive(Debug, Default)]
+struct Reading {
+    /// On disk, and git takes no such path.
+    refused: BTreeSet<Vec<u8>>,
+    /// Our index as it was left last.
+    ours: Option<IndexFile>,
+}
+
 pub(super) struct WorkTree<'a> {
     pub(super) git: &'a Git,
     pub(super) repository: &'a Repository,
@@ -90,6 +101,7 @@ impl WorkTree<'_> {
     pub(super) fn take(&self) -> Result<Taken, SnapshotError> {
         let mut memory = self.store.memory();
         let mut round = 0;
+        let mut reading = Reading::default();
         // What the last look went by, and what of its plan is to be told when it is carried out.
         let mut carried_out: Option<(Basis, Plan)> = None;
         let (plan, scan, changed_meanwhile) = loop {
@@ -105,13 +117,18 @@ impl WorkTree<'_> {
             {
                 return Ok(taken(tree.clone(), &memory, Plan::default(), scan, Vec::new()));
             }
-            let plan = match carried_out.take() {
+            let mut plan = match carried_out.take() {
                 Some((before, plan)) if nothing_new && before == basis => plan,
                 _ if memory.basis.as_ref() == Some(&basis) && self.is_plain(&scan) => {
                     self.plan_of_changes(&scan)
                 }
-                _ => self.plan(&scan)?,
+                _ => {
+                    // What was refused before shows again in this.
+                    memory.refused.clear();
+                    self.plan(&scan)?
+                }
             };
+            plan.add.retain(|(path, _)| !reading.refused.contains(path));
             if plan.is_done() {
                 // Only a tree without submodules, secrets and files that went can be told again from its basis alone.
                 let is_plain = plan.kept_back.is_empty() && plan.submodules.is_empty() && !plan.lacks_some;
@@ -129,13 +146,30 @@ impl WorkTree<'_> {
                 Err(SnapshotError::Git(GitError::Failed { .. })) if round + 1 < ROUNDS_MAX => {}
                 done => {
                     done?;
+                    self.note_refused(&plan, &mut reading)?;
                     carried_out = plan.when_done().map(|plan| (basis, plan));
                 }
             }
             memory.own_bytes += plan.add.iter().map(|(_, size)| size).sum::<u64>();
             round += 1;
         };
-        self.finish(memory, plan, scan, changed_meanwhile)
+        memory.refused.extend(reading.refused.iter().map(|path| String::from_utf8_lossy(path).into_owned()));
+        self.finish(memory, plan, scan, changed_meanwhile, reading.ours)
+    }
+
+    /// git passes over names by which somebody could get into a repository's own files on some platform, and says nothing by its end.
+    fn note_refused(&self, plan: &Plan, reading: &mut Reading) -> Result<(), SnapshotError> {
+        let ours = self.read_index(&self.store.index())?;
+        let mut disk = Disk::below(&self.repository.top);
+        for (path, _) in &plan.add {
+            let is_there = ours.entries.binary_search_by(|entry| entry.path.cmp(path)).is_ok();
+            // One that went meanwhile is none of them.
+            if !is_there && disk.size(path).is_some() {
+                reading.refused.insert(path.clone());
+            }
+        }
+        reading.ours = Some(ours);
+        Ok(())
     }
 
     fn finish(
@@ -144,10 +178,11 @@ impl WorkTree<'_> {
         plan: Plan,
         scan: Scan,
         changed_meanwhile: Vec<Vec<u8>>,
+        ours: Option<IndexFile>,
     ) -> Result<Taken, SnapshotError> {
         // It notes in the index which trees there are.
         let tree = self.store.write_index(&self.store.index(), |place| store::write_tree(self.git, place))?;
-        let ours = self.read_index(&self.store.index())?;
+        let ours = ours.map_or_else(|| self.read_index(&self.store.index()), Ok)?;
         memory.files = ours.entries.len() as u64;
         memory.bytes = ours.entries.iter().map(|entry| u64::from(entry.size)).sum();
         if memory.files > SNAPSHOT_FILES_MAX {
@@ -557,6 +592,7 @@ fn taken(tree: ObjectId, memory: &Memory, plan: Plan, scan: Scan, changed_meanwh
         bytes: memory.bytes,
         kept_back: plan.kept_back,
         changed_meanwhile,
+        refused: memory.refused.iter().map(|path| path.clone().into_bytes()).collect(),
         nested,
         left_behind: memory.left_behind.clone(),
     }

@@ -206,6 +206,148 @@ fn history_reaches_back_to_the_nearest_tag() {
     assert_eq!(head.shallow.len(), 0, "the tagged commit is the first one");
 }
 
+/// What git says by a snapshot's commits and tags alone.
+fn said_elsewhere(project: &Project, questions: &[&[&str]]) -> Vec<String> {
+    let snapshot = project.take();
+    let elsewhere = tempfile::tempdir().unwrap();
+    git(elsewhere.path(), &["init", "-q", "--bare"]);
+    let (_, into) = snapshot.pack(None, None).unwrap();
+    let mut unpack = git_command(elsewhere.path(), &["unpack-objects", "-q"]);
+    assert!(unpack.stdin(rewound(into)).status().unwrap().success());
+    let head = snapshot.manifest.head.as_ref().unwrap();
+    let shallow: String = head.shallow.iter().map(|id| format!("{id}\n")).collect();
+    fs::write(elsewhere.path().join("shallow"), shallow).unwrap();
+    for tag in &head.tags {
+        git(elsewhere.path(), &["update-ref", &format!("refs/tags/{}", tag.name), tag.object.as_str()]);
+    }
+    git(elsewhere.path(), &["update-ref", "--no-deref", "HEAD", head.commit.as_str()]);
+    let say = |question: &&[&str]| said_by(elsewhere.path(), question);
+    questions.iter().map(say).collect()
+}
+
+fn said_by(directory: &Path, question: &[&str]) -> String {
+    let output = git_command(directory, question).output().unwrap();
+    let words = if output.status.success() { output.stdout } else { b"no answer".to_vec() };
+    String::from_utf8(words).unwrap()
+}
+
+/// In both places, where the count and the tag do not depend on how many objects there are.
+const DESCRIBE: &[&[&str]] = &[&["describe", "--abbrev=40"], &["describe", "--tags", "--abbrev=40"]];
+
+#[track_caller]
+fn assert_described_alike(project: &Project) {
+    let here: Vec<String> = DESCRIBE.iter().map(|question| said_by(&project.top(), question)).collect();
+    assert_eq!(said_elsewhere(project, DESCRIBE), here);
+}
+
+/// Runs a command that commits, in this minute.
+fn at(project: &Project, minute: u32, arguments: &[&str]) {
+    let time = format!("@{} +0000", 1_700_000_000 + minute * 60);
+    let status = git_command(&project.top(), arguments).env("GIT_COMMITTER_DATE", time).status().unwrap();
+    assert!(status.success(), "{arguments:?}");
+}
+
+const EMPTY: &[&str] = &["commit", "-q", "--allow-empty", "-m", "x"];
+
+#[test]
+fn a_tag_is_found_behind_merges_of_what_is_older_than_it() {
+    let project = Project::empty();
+    project.git(&["init", "-q", "-b", "main"]);
+    at(&project, 1, EMPTY);
+    project.git(&["tag", "-am", "one", "v1"]);
+    at(&project, 2, EMPTY);
+    project.git(&["branch", "dev"]);
+    at(&project, 3, EMPTY);
+    project.git(&["tag", "-am", "two", "v2"]);
+    project.git(&["switch", "-q", "dev"]);
+    at(&project, 4, &["merge", "-q", "--no-ff", "--no-edit", "v2"]);
+    assert_described_alike(&project);
+    at(&project, 5, EMPTY);
+    assert_described_alike(&project);
+    assert!(said_by(&project.top(), &["describe"]).starts_with("v2-2-g"));
+}
+
+#[test]
+fn of_two_sides_with_tags_the_same_one_is_nearer() {
+    let project = Project::empty();
+    project.git(&["init", "-q", "-b", "main"]);
+    (0..5).for_each(|minute| at(&project, minute, EMPTY));
+    for (side, tag, begin, before, after) in [("left", "t1", 10, 3, 6), ("right", "t2", 14, 9, 4)] {
+        project.git(&["switch", "-q", "-c", side, "main"]);
+        (0..before).for_each(|minute| at(&project, begin + minute, EMPTY));
+        project.git(&["tag", "-am", tag, tag]);
+        (0..after).for_each(|minute| at(&project, begin + before + minute, EMPTY));
+    }
+    at(&project, 60, &["merge", "-q", "--no-edit", "left"]);
+    assert_described_alike(&project);
+}
+
+#[test]
+fn whatever_was_merged_and_tagged_the_description_is_the_same() {
+    for seed in 1..=12_u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        let mut stream = String::new();
+        for number in 1..=40_u64 {
+            let time = 1_700_000_000 + number * 60 - below(200);
+            stream += &format!(
+                "commit refs/heads/main\nmark :{number}\ncommitter n <e@x> {time} +0000\ndata 1\nx\n"
+            );
+            if number > 1 {
+                let first = number - 1 - below(3).min(number - 2);
+                stream += &format!("from :{first}\n");
+                if below(3) == 0 {
+                    let second = 1 + below(number - 1);
+                    if second != first {
+                        stream += &format!("merge :{second}\n");
+                    }
+                }
+            } else {
+                stream += "M 644 inline file\ndata 1\nx\n";
+            }
+            stream += "\n";
+            match below(14) {
+                0 => stream += &format!("reset refs/tags/light-{number}\nfrom :{number}\n\n"),
+                1 => {
+                    stream +=
+                        &format!("tag v{number}\nfrom :{number}\ntagger n <e@x> {time} +0000\ndata 1\nx\n");
+                }
+                _ => {}
+            }
+        }
+        let project = Project::empty();
+        project.git(&["init", "-q", "-b", "main"]);
+        let mut import = git_command(&project.top(), &["fast-import", "--quiet", "--force"]);
+        let mut import = import.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut import.stdin.take().unwrap(), stream.as_bytes()).unwrap();
+        assert!(import.wait().unwrap().success());
+        project.git(&["reset", "-q", "--hard", "main"]);
+        println!("seed {seed}: {}", project.git(&["log", "--graph", "--oneline", "--decorate"]));
+        assert_described_alike(&project);
+    }
+}
+
+#[test]
+fn the_end_of_a_shallow_clone_is_one_in_the_workspace_though_it_has_the_tag() {
+    let origin = Project::new();
+    origin.commit("second");
+    origin.git(&["tag", "-am", "three", "v3"]);
+    let project = Project::empty();
+    fs::remove_dir(project.top()).unwrap();
+    let url = format!("file://{}", origin.top().display());
+    git(project.root.path(), &["clone", "-q", "--depth", "1", "--branch", "v3", &url, "project"]);
+    for _ in 0..2 {
+        let answers = said_elsewhere(&project, &[&["describe"], &["log", "--format=%s"]]);
+        let subject = project.git(&["log", "--format=%s"]) + "\n";
+        assert_eq!(answers[1], subject);
+        assert!(answers[0].starts_with("v3"), "{answers:?}");
+        project.commit("later");
+    }
+}
+
 #[test]
 fn what_stays_behind_without_being_deleted_is_named() {
     let project = Project::new();

@@ -95,3 +95,29 @@ fn tags_that_came_and_went_since_the_last_call_are_seen() {
     project.git(&["tag", "-d", "v1"]);
     assert_eq!(tags(), ["light"]);
 }
+
+#[test]
+fn files_that_git_takes_no_such_names_of_are_said_to_stay() {
+    let project = Project::new();
+    for path in ["git~1", "a/.git /c", "a/b"] {
+        project.write(path, "x");
+    }
+    symlink("elsewhere", project.path(".gitmodules")).unwrap();
+    let stay = ["git~1", "a/.git /c", ".gitmodules"];
+    // Again, with nothing new; with an edit; and where a tracked file is not there.
+    let changes: [&dyn Fn(); 4] = [&|| (), &|| (), &|| project.write("README", "edited"), &|| {
+        fs::remove_file(project.path("README")).unwrap();
+    }];
+    for change in changes {
+        change();
+        let snapshot = project.take();
+        assert_eq!(project.contents(&snapshot), project.on_disk(&stay));
+        let [note] = snapshot.notes.as_slice() else { panic!("{:?}", snapshot.notes) };
+        assert!(note.ends_with(": .gitmodules, a/.git /c, git~1"), "{note}");
+        assert_eq!(snapshot.changed_meanwhile, [""; 0]);
+    }
+    for path in stay {
+        fs::remove_file(project.path(path)).unwrap();
+    }
+    assert_eq!(project.take().notes, [""; 0]);
+}
