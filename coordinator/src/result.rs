@@ -19,6 +19,7 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
     let mut result = JobResult {
         job_id: record.job.to_string(),
         command: spec.command.to_string(),
+        directory: spec.source.directory_inside().to_owned(),
         state: JobState::Done,
         connected: true,
         created_at: Some(rfc3339(record.created_at_ms)),
@@ -132,6 +133,7 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
         attempt: attempt.map_or(0, |attempt| attempt.number),
         worker: attempt.map(|attempt| attempt.worker_name.clone()),
         command: spec.command.to_string(),
+        directory: spec.source.directory_inside().to_owned(),
         duration_secs: started.and_then(|started| secs_between(started, now_ms)),
         queued_secs: secs_between(
             record.created_at_ms,

@@ -367,6 +367,9 @@ pub struct SnapshotInfo {
     pub kept_back: Vec<String>,
     /// Files that changed while the snapshot was taken.
     pub changed_meanwhile: Vec<String>,
+    /// What else is other than in the working tree, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// An attempt that gave no result.
@@ -406,6 +409,10 @@ pub struct JobResult {
     pub worker: Option<String>,
     /// What was executed, in one line.
     pub command: String,
+    /// In which directory of the snapshot; empty at its top and without one. A place that a tool gives in relation to where it runs is in
+    /// relation to this one, one below the workspace that it gives whole is in relation to the top.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub directory: String,
     /// How long the process ran, so far or in all.
     pub duration_secs: Option<f64>,
     /// How long the job waited.
@@ -506,6 +513,7 @@ impl JobResult {
         "earlier_attempts",
         "worker",
         "command",
+        "directory",
         "duration_secs",
         "queued_secs",
         "state",

@@ -87,6 +87,16 @@ pub enum Source {
     Empty,
 }
 
+impl Source {
+    /// The command's directory inside of a snapshot; empty for its top and for other files.
+    pub fn directory_inside(&self) -> &str {
+        match self {
+            Self::Snapshot { directory, .. } => directory,
+            Self::InPlace { .. } | Self::Empty => "",
+        }
+    }
+}
+
 /// A wish on a worker's labels: the label is there and, if a value is named, has it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Selector {
@@ -534,23 +544,30 @@ pub fn is_trace_context(text: &str) -> bool {
     parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]) && parts.iter().all(is_hex)
 }
 
-/// Checks the glob of files to bring back, and gives it as it is matched: without `./` before and `/` behind it.
+/// Checks the glob of files to bring back, and gives it as it is matched: without `.` and empty names in it, and without `/` behind it.
 ///
 /// # Errors
 /// When it is empty or too long, is no glob, or leads out of the command's directory.
-pub fn check_artifact(pattern: &str) -> Result<&str, SpecError> {
+pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
     let wrong =
         |reason: &str| Err(SpecError::new("artifact", format!("`{}` {reason}", pattern.escape_debug())));
-    let plain = pattern.trim_start_matches("./").trim_end_matches('/');
-    if plain.is_empty() || Path::new(plain).components().any(|part| !matches!(part, Component::Normal(_))) {
+    let leads_out = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+    if Path::new(pattern).components().any(leads_out) {
         return wrong(
             "leads out of the command's directory; valid is a glob relative to it, without `..`, as in `out/**/*.xml`",
+        );
+    }
+    let names: Vec<&str> = pattern.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+    let plain = names.join("/");
+    if plain.is_empty() {
+        return wrong(
+            "is the command's directory itself; valid is a glob relative to it, without `..`, as in `out/**/*.xml`, or `**` for all files",
         );
     }
     if pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
         return wrong(&format!("is no path; at most {} bytes without NUL are valid", limits::PATH_BYTES_MAX));
     }
-    match glob::problem(plain) {
+    match glob::problem(&plain) {
         Some(problem) => wrong(&format!("{problem}; a backslash before a character takes it as it is")),
         None => Ok(plain),
     }

@@ -82,6 +82,11 @@ fn the_uncommitted_tree_is_what_runs_and_the_repository_is_not_touched() {
     assert_eq!(old.expect(0).out(), format!("committed\n{head}\n"));
     assert_eq!(fingerprint(&top), before);
 
+    let outgoing = pool.data("coordinator").join("transfer/outgoing");
+    buildpool_tests::wait_until("packs that workers have got are gone", || {
+        fs::read_dir(&outgoing).unwrap().next().is_none()
+    });
+
     let failed = run(&["--output", "json"], "pwd; echo \"$PWD/name:3:1: error: it is wrong\" >&2; exit 1");
     let result = failed.json();
     assert_eq!(result["snapshot"]["kept_back"][0], ".env");
@@ -89,6 +94,11 @@ fn the_uncommitted_tree_is_what_runs_and_the_repository_is_not_touched() {
         result["tier_1_findings"][0]["location"]["file"], "name",
         "relative to the workspace: {result}"
     );
+    assert_eq!(result["directory"], serde_json::Value::Null, "at the top");
+    let below =
+        run(&["--output", "json", "--cwd", "sub"], "echo 'inner:3:1: error: it is wrong' >&2; exit 1");
+    assert_eq!((&below.json()["directory"], below.code()), (&"sub".into(), 1));
+    assert_eq!(below.json()["tier_1_findings"][0]["location"]["file"], "inner", "as the tool has it");
 }
 
 #[test]
@@ -154,11 +164,38 @@ fn artifacts_come_back_also_after_a_failure_and_from_a_worker_that_has_gone() {
 }
 
 #[test]
+fn an_artifact_that_cannot_be_written_keeps_no_other_back_and_no_name_reaches_the_terminal() {
+    let place = buildpool_tests::Place::new();
+    let make = "mkdir out; for name in a b c; do echo $name > out/$name; done; : > \"$(printf 'out/x\\ny\\033[31m')\"";
+    let all = ["run", "--output", "json", "--artifact", "out", "--", "sh", "-c", make];
+    let result = place.buildpool(&all).json();
+    let id = result["job_id"].as_str().unwrap();
+    let into = place.home().join("fetched");
+    // In the way of one, and then of nothing.
+    fs::create_dir_all(into.join("out/b/in the way")).unwrap();
+    let some = place.buildpool(&["artifacts", id, "-o", into.to_str().unwrap()]).expect(125);
+    assert!(some.err().contains("`out/b`") && some.err().lines().count() == 1, "{some}");
+    for name in ["a", "c"] {
+        assert_eq!(fs::read_to_string(into.join("out").join(name)).unwrap(), format!("{name}\n"));
+    }
+    let lines: Vec<String> = some.out().lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 3, "{some}");
+    assert!(lines[2].ends_with(r"out/x\ny\u{1b}[31m"), "{some}");
+    let listed = place.buildpool(&["artifacts", id]).expect(0).out();
+    assert_eq!(listed.lines().count(), 4, "{listed}");
+    assert!(!listed.contains('\u{1b}'));
+}
+
+#[test]
 fn an_artifact_from_outside_of_the_commands_directory_is_refused_before_anything_runs() {
     let place = buildpool_tests::Place::new();
     for outside in ["../x", "/etc/passwd", "out/../../x", "", "./", "a/.."] {
         let refused = place.buildpool(&["run", "--artifact", outside, "--", "touch", "ran"]).expect(125);
         assert!(refused.err().contains("without `..`"), "{refused}");
+    }
+    for itself in [".", "./", ".//"] {
+        let refused = place.buildpool(&["run", "--artifact", itself, "--", "touch", "ran"]).expect(125);
+        assert!(refused.err().contains("the command's directory itself"), "{refused}");
     }
     assert!(!place.file("ran").exists());
     place.buildpool(&["run", "--artifact", "./out/", "--", "true"]).expect(0);
@@ -289,6 +326,9 @@ fn a_submodule_that_is_not_checked_out_is_an_empty_directory_and_stays_one() {
     fs::create_dir_all(top.join("vendor/lib")).unwrap();
     let answers = said(&top);
     assert_eq!(said_to_a_job(&pool, &top, &[]), answers);
+    let result = pool.buildpool(&["run", "--output", "json", "--", "true"]).json();
+    let note = "the submodule vendor/lib is not checked out here, so its directory is empty";
+    assert_eq!(result["snapshot"]["notes"], serde_json::json!([note]), "{result}");
     // What a job does there does not reach the next one.
     let leave = "ls -A vendor/lib; touch vendor/lib/file; git init -q vendor/lib";
     for arguments in [&["--ref", "HEAD"][..], &[], &[]] {

@@ -84,7 +84,7 @@ pub(crate) struct RunArguments {
     /// Send files that look like secrets too
     #[arg(long)]
     pub(crate) allow_secrets: bool,
-    /// Send new and changed files up to this many megabytes
+    /// Send new and changed files up to this many megabytes; what is committed as it lies on disk does not count
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max_snapshot_mb: u64,
     /// Remove what earlier jobs built first

@@ -4,7 +4,7 @@ use crate::arguments::ArtifactsArguments;
 use crate::failure::{Failure, POOL};
 use crate::settings;
 use crate::terminal;
-use buildpool_gateway::artifacts;
+use buildpool_gateway::artifacts::{self, FetchError};
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::report::JobState;
 use std::process::ExitCode;
@@ -17,25 +17,39 @@ pub(crate) fn run(arguments: &ArtifactsArguments) -> Result<ExitCode, Failure> {
             let text = format!("job {} is not over yet; its artifacts come with its end", result.job_id);
             return Err(Failure::new(1, text));
         }
-        if let Some(directory) = &arguments.output {
-            for entry in &result.artifacts {
-                let fetched = artifacts::fetch(&client, &result.job_id, entry, directory).await;
-                let what = format!("artifact `{}`", entry.path);
-                fetched.map_err(|error| Failure::while_doing(POOL, what, &error))?;
+        let mut shown = Vec::new();
+        let mut failures = Vec::new();
+        for entry in result.artifacts {
+            if let Some(directory) = &arguments.output {
+                match artifacts::fetch(&client, &result.job_id, &entry, directory).await {
+                    Ok(_) => {}
+                    // One that can't be had or written keeps no other back; without a pool there is none.
+                    Err(FetchError::Client(error)) => return Err(error.into()),
+                    Err(error) => {
+                        let what = format!("artifact `{}`", terminal::name(&entry.path));
+                        failures.push(Failure::while_doing(POOL, what, &error).message().to_owned());
+                        continue;
+                    }
+                }
             }
+            shown.push(entry);
         }
         if arguments.form.json {
-            terminal::print_json(&result.artifacts)?;
+            terminal::print_json(&shown)?;
         } else {
-            let lines = result.artifacts.iter().map(|entry| {
+            let lines = shown.iter().map(|entry| {
                 let path = match &arguments.output {
                     Some(directory) => directory.join(&entry.path).display().to_string(),
                     None => entry.path.clone(),
                 };
-                format!("{:>12}  {path}\n", entry.bytes)
+                format!("{:>12}  {}\n", entry.bytes, terminal::name(&path))
             });
             terminal::print(&lines.collect::<String>())?;
         }
-        Ok(ExitCode::SUCCESS)
+        if failures.is_empty() {
+            Ok(ExitCode::SUCCESS)
+        } else {
+            Err(Failure::new(POOL, failures.join("\nbuildpool: ")))
+        }
     })
 }

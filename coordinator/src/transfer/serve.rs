@@ -110,7 +110,7 @@ async fn offer(
     };
     if length > limit && limit < TRANSFER_BYTES_MAX {
         let text = format!(
-            "snapshot: {length} bytes would have to be sent; your quota (snapshot_bytes) is {limit}: keep large files out by .buildpoolignore"
+            "snapshot: {length} bytes would have to be sent; your quota (snapshot_bytes) is {limit}: keep large new files out by .gitignore or .buildpoolignore (what is committed goes with its commit, whatever these say)"
         );
         return Err(LinkError::new(ErrorCode::TooLarge, text));
     }
@@ -141,12 +141,21 @@ async fn offer(
 /// A worker wants a snapshot.
 async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch) -> Result<(), LinkError> {
     let store = shared.transfers.clone();
-    let (file, manifest, base) = blocking(move || store.pack(&fetch)).await?;
+    let (outgoing, manifest, base) = blocking(move || store.pack(&fetch)).await?;
+    let file = outgoing.file().map_err(|error| {
+        LinkError::new(ErrorCode::Unavailable, format!("the coordinator can't read the pack: {error}"))
+    })?;
     let subject = Subject::Snapshot { manifest: Box::new(manifest), base };
-    let begin =
-        Message::Begin { channel: channel.number(), subject, blake3: file.blake3, length: file.length };
-    say(channel, begin).await?;
-    pump::send(channel, &file.path, file.length, &mut Progress::default()).await.or_else(told)
+    let pack = &outgoing.pack;
+    let (blake3, length) = (pack.blake3.clone(), pack.length);
+    say(channel, Message::Begin { channel: channel.number(), subject, blake3, length }).await?;
+    match pump::send_open(channel, file, &pack.path, length, &mut Progress::default()).await {
+        Ok(()) => {
+            outgoing.delivered();
+            Ok(())
+        }
+        Err(error) => told(error),
+    }
 }
 
 /// A worker has an artifact.

@@ -2,13 +2,14 @@
 //! data directory.
 
 use buildpool_objects::cache::{ObjectCache, project_key};
-use buildpool_objects::incoming::{Received, checksum, remove_stale};
+use buildpool_objects::incoming::{Received, checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::PackFile;
 use buildpool_objects::{CacheError, Git, GitError, record};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
-use std::fs;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -22,6 +23,45 @@ const IDLE_AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 #[derive(Clone, Debug)]
 pub(crate) struct TransferStore {
     root: PathBuf,
+}
+
+/// How often a pack is made that is removed at once, because another worker has got the same.
+const PACK_TRIES_MAX: u32 = 10;
+
+/// A pack on its way to a worker. Nobody removes it meanwhile.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) pack: PackFile,
+    file: Flock<File>,
+}
+
+impl Outgoing {
+    /// The one that lies there, if one does.
+    fn open(path: &Path) -> io::Result<Option<Self>> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        // Who has it alone is about to remove it.
+        let Ok(file) = Flock::lock(file, FlockArg::LockSharedNonblock) else { return Ok(None) };
+        let (blake3, length) = checksum_of_open(&file)?;
+        Ok(Some(Self { pack: PackFile { path: path.to_owned(), blake3, length }, file }))
+    }
+
+    /// For reading it.
+    ///
+    /// # Errors
+    /// The system's, when it has no descriptors left.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// The worker has it: removes it, unless another one is just being sent the same.
+    pub(crate) fn delivered(self) {
+        if self.file.relock(FlockArg::LockExclusiveNonblock).is_ok() {
+            log_failure(&self.pack.path, fs::remove_file(&self.pack.path));
+        }
+    }
 }
 
 /// What a worker asks for.
@@ -59,7 +99,7 @@ impl TransferStore {
     }
 
     /// Makes the pack for a worker. The same question gives the same file, so that a transfer can go on after a cut.
-    pub(crate) fn pack(&self, fetch: &Fetch) -> Result<(PackFile, Manifest, Option<ObjectId>), CacheError> {
+    pub(crate) fn pack(&self, fetch: &Fetch) -> Result<(Outgoing, Manifest, Option<ObjectId>), CacheError> {
         let cache = self.cache(&fetch.project, fetch.name.tree.format())?;
         let (trees, known) = (bounded(&fetch.trees), bounded(&fetch.known));
         let manifest =
@@ -69,12 +109,17 @@ impl TransferStore {
         let outgoing = self.root.join("outgoing");
         fs::create_dir_all(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
         let path = outgoing.join(format!("{}.pack", checksum(&blake3::hash(question.as_bytes()))));
-        if let Ok((blake3, length)) = buildpool_objects::incoming::checksum_of(&path) {
-            let base = trees.iter().find(|base| cache.has_tree(base)).cloned();
-            return Ok((PackFile { path, blake3, length }, manifest, base));
+        for _ in 0..PACK_TRIES_MAX {
+            let open = Outgoing::open(&path).map_err(GitError::io(format!("reading {}", path.display())))?;
+            if let Some(outgoing) = open {
+                let base = trees.iter().find(|base| cache.has_tree(base)).cloned();
+                return Ok((outgoing, manifest, base));
+            }
+            // By what the worker asked for: of an earlier version's record the name is another one.
+            cache.pack(&fetch.name, trees, known, &path)?;
         }
-        // By what the worker asked for: of an earlier version's record the name is another one.
-        cache.pack(&fetch.name, trees, known, &path)
+        let others = io::Error::from(io::ErrorKind::ResourceBusy);
+        Err(GitError::io(format!("reading {}", path.display()))(others).into())
     }
 
     /// Where an artifact lies.

@@ -157,7 +157,8 @@ fn halve_lists(result: &mut JobResult) -> bool {
         ("earlier_attempts", halve(&mut result.earlier_attempts)),
     ];
     if let Some(snapshot) = &mut result.snapshot {
-        gone.push(("snapshot", halve(&mut snapshot.kept_back) + halve(&mut snapshot.changed_meanwhile)));
+        let files = halve(&mut snapshot.kept_back) + halve(&mut snapshot.changed_meanwhile);
+        gone.push(("snapshot", files + halve(&mut snapshot.notes)));
     }
     gone.retain(|(_, count)| *count > 0);
     for (what, count) in &gone {

@@ -254,6 +254,7 @@ fn cleaned(mut result: JobResult) -> JobResult {
         *text = text.take().map(|text| printable(&text).trim_end().to_owned());
     };
     line(&mut result.command);
+    line(&mut result.directory);
     for secs in [&mut result.duration_secs, &mut result.queued_secs].into_iter().flatten() {
         *secs = (*secs * 100.0).round() / 100.0;
     }
@@ -296,7 +297,8 @@ fn cleaned(mut result: JobResult) -> JobResult {
     result.gaps.iter_mut().for_each(|gap| line(&mut gap.reason));
     result.artifacts.iter_mut().for_each(|artifact| line(&mut artifact.path));
     if let Some(snapshot) = &mut result.snapshot {
-        snapshot.kept_back.iter_mut().chain(&mut snapshot.changed_meanwhile).for_each(line);
+        let files = snapshot.kept_back.iter_mut().chain(&mut snapshot.changed_meanwhile);
+        files.chain(&mut snapshot.notes).for_each(line);
     }
     result
 }

@@ -182,6 +182,7 @@ fn result() -> impl Strategy<Value = JobResult> {
                     files: 12,
                     kept_back: vec![".env".into()],
                     changed_meanwhile: vec!["a.rs".into()],
+                    notes: vec!["the submodule lib is not checked out".into()],
                 });
                 result.omitted =
                     vec![Omission { what: "stdout".into(), lines: 3, bytes: 40, get: "x".into() }];

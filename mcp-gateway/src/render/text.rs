@@ -124,6 +124,9 @@ fn head(page: &mut Page, result: &JobResult) {
         let _ = write!(words, ", died of {name} ({number}, signaled{dumped})");
     }
     page.line(format_args!("{words}: {}", result.command));
+    if !result.directory.is_empty() {
+        page.line(format_args!("directory: {} (relative places may be in relation to it)", result.directory));
+    }
     let mut words =
         format!("job {}, attempt {}, state {}", result.job_id, result.attempt, result.state.name());
     if let Some(build) = &result.request_id {
@@ -302,6 +305,7 @@ fn tail(page: &mut Page, result: &JobResult) {
         page.line(format_args!("snapshot {} of {} files", snapshot.id, snapshot.files));
         page.list("kept_back, because they look like secrets:", &snapshot.kept_back);
         page.list("changed_meanwhile:", &snapshot.changed_meanwhile);
+        page.list("other than in the working tree:", &snapshot.notes);
     }
     if let Some(usage) = &result.usage {
         page.line(format_args!(

@@ -130,7 +130,7 @@ impl fmt::Display for SnapshotError {
             Self::TooLarge { bytes, guard, largest } => {
                 write!(
                     f,
-                    "{} of new or changed files are more than the {} that are sent unasked; put what the build does not need into .gitignore or .buildpoolignore, or raise the guard (--max-snapshot-mb). The largest:",
+                    "{} of files that are new or changed (what is committed as it lies on disk does not count) are more than the {} that are sent unasked; put what the build does not need into .gitignore or .buildpoolignore, or raise the guard (--max-snapshot-mb). The largest:",
                     megabytes(*bytes),
                     megabytes(*guard)
                 )?;

@@ -231,12 +231,13 @@ impl UserSide {
             let mut ids = answer.lines().filter_map(|line| line.parse().ok());
             self.head = ids.next().zip(ids.next());
         }
-        let name = fs::read_to_string(self.git_dir.join("HEAD")).unwrap_or_default();
-        self.branch = name
-            .trim_end()
-            .strip_prefix("ref: refs/heads/")
-            .map(str::to_owned)
-            .filter(|name| name != ".invalid");
+        let mut name = fs::read_to_string(self.git_dir.join("HEAD")).unwrap_or_default();
+        if name.trim_end() == "ref: refs/heads/.invalid" {
+            // Its references are not files.
+            let told = git.run_as_user(&place).args(["symbolic-ref", "-q", "HEAD"]).text();
+            name = told.map(|name| format!("ref: {name}")).unwrap_or_default();
+        }
+        self.branch = name.trim_end().strip_prefix("ref: refs/heads/").map(str::to_owned);
         Ok(())
     }
 }

@@ -92,7 +92,7 @@ impl Store {
     }
 
     fn configure(&self, repository: &Repository) -> Result<(), SnapshotError> {
-        let (settings, exclude, objects) = match &repository.user {
+        let (mut settings, exclude, objects) = match &repository.user {
             None => (Vec::new(), Vec::new(), None),
             Some(user) => (
                 user.settings.clone(),
@@ -100,6 +100,8 @@ impl Store {
                 Some(user.objects.as_path()),
             ),
         };
+        // Our objects are read once, to be packed. Not where packs are taken in: this would rule what git adds to them, too.
+        settings.push(("core.looseCompression".into(), "0".into()));
         let own = self.git_dir();
         let format = own.join(repository.format().name());
         if own.exists() && !format.exists() {

@@ -26,6 +26,8 @@ const OUTGOING_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often a pack is made that other processes remove at once.
 const PACK_TRIES_MAX: u32 = 10;
 
+/// Remarks that a result has.
+const NOTES_TOLD_MAX: usize = 20;
 /// Files that a warning names.
 const NAMED_MAX: usize = 10;
 
@@ -103,6 +105,7 @@ impl Snapshot {
             files: self.manifest.files,
             kept_back: self.kept_back.clone(),
             changed_meanwhile: self.changed_meanwhile.clone(),
+            notes: self.notes.iter().take(NOTES_TOLD_MAX).cloned().collect(),
         }
     }
 
@@ -243,7 +246,11 @@ pub fn take(options: &Options) -> Result<Snapshot, SnapshotError> {
 /// The first of these names.
 fn some_of(paths: &[String]) -> String {
     let more = paths.len().saturating_sub(NAMED_MAX);
-    let shown = paths[..paths.len() - more].join(", ");
+    let harmless = |path: &String| {
+        let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+        path.chars().map(escaped).collect::<String>()
+    };
+    let shown = paths[..paths.len() - more].iter().map(harmless).collect::<Vec<_>>().join(", ");
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 

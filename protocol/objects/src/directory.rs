@@ -24,7 +24,6 @@ const ALWAYS: &[(&str, &str)] = &[
     ("core.logAllRefUpdates", "false"),
     ("core.protectHFS", "true"),
     ("core.protectNTFS", "true"),
-    ("core.looseCompression", "0"),
     ("core.preferSymlinkRefs", "false"),
     ("index.sparse", "false"),
     ("pack.compression", "1"),

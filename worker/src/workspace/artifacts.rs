@@ -68,10 +68,10 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
     };
     let mut paths = BTreeSet::new();
     for pattern in patterns {
-        let before = paths.len();
-        let problems = matches(place, pattern, &mut paths);
-        if problems.named.is_empty() && paths.len() == before {
-            collected.notes.push(format!("artifact `{pattern}`: nothing new matches"));
+        let (found, problems) = matches(place, pattern, &mut paths);
+        // What an earlier pattern took as well is there.
+        if problems.named.is_empty() && found == 0 {
+            collected.notes.push(format!("artifact `{pattern}`: nothing matches"));
         }
         problems.tell(&format!("artifact `{pattern}`"), &mut collected.notes);
     }
@@ -142,14 +142,15 @@ impl Problems {
     }
 }
 
-/// Adds the paths that a pattern matches; gives what kept others from being added.
-fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> Problems {
-    let Ok(pattern) = check_artifact(pattern) else {
-        return Problems::one("leads out of the command's directory");
+/// Adds the paths that a pattern matches; says how many these are, and what kept others from being added.
+fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> (usize, Problems) {
+    let pattern = match check_artifact(pattern) {
+        Ok(pattern) => pattern,
+        Err(error) => return (0, Problems::one(error.reason)),
     };
-    let matcher = match GlobBuilder::new(pattern).literal_separator(true).build() {
+    let matcher = match GlobBuilder::new(&pattern).literal_separator(true).build() {
         Ok(glob) => glob.compile_matcher(),
-        Err(error) => return Problems::one(format!("is no valid pattern: {}", error.kind())),
+        Err(error) => return (0, Problems::one(format!("is no valid pattern: {}", error.kind()))),
     };
     let fixed: PathBuf =
         pattern.split('/').take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).collect();
@@ -159,16 +160,21 @@ fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> Pro
         real.zip(place.root.canonicalize().ok()).is_some_and(|(path, root)| path.starts_with(root))
     };
     if fs::symlink_metadata(&start).is_err() {
-        return Problems::default();
+        return (0, Problems::default());
     }
     if !inside(&start) {
-        return Problems::one("lies outside of the workspace");
+        return (0, Problems::one("lies outside of the workspace"));
     }
     walk(place, &start, &matcher, paths)
 }
 
-fn walk(place: Place<'_>, start: &Path, matcher: &GlobMatcher, paths: &mut BTreeSet<String>) -> Problems {
-    let mut problems = Problems::default();
+fn walk(
+    place: Place<'_>,
+    start: &Path,
+    matcher: &GlobMatcher,
+    paths: &mut BTreeSet<String>,
+) -> (usize, Problems) {
+    let (mut found, mut problems) = (0, Problems::default());
     let entries = walkdir::WalkDir::new(start)
         .follow_links(false)
         .follow_root_links(false)
@@ -196,12 +202,13 @@ fn walk(place: Place<'_>, start: &Path, matcher: &GlobMatcher, paths: &mut BTree
                     problems.add(format!("a path is longer than {PATH_BYTES_MAX} bytes: {text:.80}…"));
                 }
                 Some(text) => {
+                    found += 1;
                     paths.insert(text.to_owned());
                 }
             }
         }
     }
-    problems
+    (found, problems)
 }
 
 /// The command's directory, reached from the root through no link.
@@ -298,12 +305,15 @@ mod tests {
             "c.txt",
             ".git/x.xml",
         ]);
-        let all = made.collect(&["**/*.xml", "out/*.xml", "App.app", "c.{txt,md}"], 1 << 20);
+        let all = made.collect(&["**/*.xml", "out/*.xml", "App.app", "c.{txt,md}", "*.none"], 1 << 20);
         assert_eq!(
             paths(&all),
             ["App.app/Contents/App", "App.app/Info", "c.txt", "out/a.xml", "out/deep/b.xml"]
         );
-        assert_eq!(all.notes, ["artifact `out/*.xml`: nothing new matches"]);
+        assert_eq!(all.notes, ["artifact `*.none`: nothing matches"]);
+        for odd in ["./out//a.xml", "out/./a.xml", "out//*.xml"] {
+            assert_eq!(paths(&made.collect(&[odd], 1 << 20)), ["out/a.xml"], "{odd}");
+        }
         for entry in &all.entries {
             assert_eq!(fs::read(made.path("out").join(&entry.blake3)).unwrap(), entry.path.as_bytes());
         }

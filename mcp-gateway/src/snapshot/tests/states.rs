@@ -3,6 +3,26 @@
 use super::*;
 
 #[test]
+fn a_branch_is_known_where_references_are_no_files() {
+    let project = Project::empty();
+    let init = ["init", "-q", "-b", "main", "--ref-format=reftable"];
+    // A git that does not know them has no such repository.
+    if !git_command(&project.top(), &init).output().unwrap().status.success() {
+        return;
+    }
+    let branch = || project.take().manifest.head.and_then(|head| head.branch);
+    project.write("a", "a");
+    project.commit("first");
+    assert_eq!(branch().as_deref(), Some("main"));
+    project.git(&["switch", "-q", "-c", "side/way"]);
+    project.git(&["tag", "-am", "one", "v1"]);
+    assert_eq!(branch().as_deref(), Some("side/way"));
+    assert_eq!(project.take().manifest.head.unwrap().tags[0].name, "v1");
+    project.git(&["switch", "-q", "--detach"]);
+    assert_eq!(branch(), None);
+}
+
+#[test]
 fn an_unborn_branch() {
     let project = Project::empty();
     project.git(&["init", "-q"]);

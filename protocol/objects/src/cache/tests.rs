@@ -99,6 +99,26 @@ fn the_same_tree_under_another_commit_is_another_snapshot_and_costs_only_the_com
 }
 
 #[test]
+fn a_line_more_in_a_large_text_costs_a_cache_no_copy_of_it_uncompressed() {
+    let source = Source::new();
+    let text: String = (0..100_000).map(|number| format!("the line with the number {number}\n")).collect();
+    let first = source.commit(&[("large", text.clone())]);
+    let cache = source.cache("cache");
+    cache.accept(&source.pack(&first, None).path, &first, None).unwrap();
+    let bytes = || {
+        let packs = fs::read_dir(cache.directory().join("objects/pack")).unwrap();
+        packs.map(|entry| entry.unwrap().metadata().unwrap().len()).sum::<u64>()
+    };
+    let before = bytes();
+    let second = source.commit(&[("large", format!("{text}more\n"))]);
+    let thin = source.pack(&second, Some(&first.tree));
+    assert!(thin.length < 2_000, "{}", thin.length);
+    cache.accept(&thin.path, &second, Some(&first.tree)).unwrap();
+    let more = bytes() - before;
+    assert!(more < text.len() as u64 / 4, "{more} bytes for a text of {}", text.len());
+}
+
+#[test]
 fn a_snapshot_comes_whole_and_the_next_one_as_its_difference() {
     let source = Source::new();
     let first = source.commit(&borrowed(&many_files()));
