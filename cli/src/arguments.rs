@@ -14,7 +14,7 @@ pub(crate) use clients::{
 };
 pub(crate) use daemons::{
     BackupArguments, CoordinatorArguments, DataPlace, DoctorArguments, KeeperArguments, LocalPoolArguments,
-    LogFormat, RestoreArguments, WorkerArguments,
+    LogFormat, RestoreArguments, TrustOptions, WorkerArguments,
 };
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,

@@ -199,7 +199,6 @@ const IN_A_SESSION: &[&str] = &[
     "RestartSec",
     "RestartPreventExitStatus",
     "KillMode",
-    "SendSIGKILL",
     "TimeoutStopSec",
     "UMask",
     "NoNewPrivileges",

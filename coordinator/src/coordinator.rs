@@ -154,6 +154,7 @@ impl Coordinator {
         let shared = Arc::new(Shared {
             rates,
             refusal_noted: Mutex::default(),
+            forbidden_noted: Mutex::default(),
             transfers: TransferStore::new(&config.data_dir),
             config,
             hub,

@@ -5,6 +5,8 @@ use crate::finished::Finished;
 use buildpool_pool::{ClientRef, Session, Wish};
 use buildpool_protocol::error::LinkError;
 use buildpool_protocol::ids::{AttemptId, JobId};
+use buildpool_protocol::spec::{JobSpec, Source};
+use buildpool_protocol::transfer::SnapshotName;
 use buildpool_protocol::worker_link::ToWorker;
 use dashmap::DashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -137,6 +139,11 @@ impl Hub {
         self.attempts.get(&attempt).map(|live| live.clone())
     }
 
+    /// Whether a job on this snapshot is granted to this connection.
+    pub(crate) fn grants_snapshot(&self, session: Session, project: &str, asked: &SnapshotName) -> bool {
+        self.attempts.iter().any(|attempt| attempt.is_of(session) && runs_on(&attempt.spec, project, asked))
+    }
+
     pub(crate) fn attempt_or(
         &self,
         attempt: AttemptId,
@@ -160,4 +167,14 @@ impl Hub {
         self.degraded.store(why.is_some(), Ordering::Release);
         *self.why_degraded.write().unwrap_or_else(PoisonError::into_inner) = why.unwrap_or_default();
     }
+}
+
+/// Whether a job runs on this snapshot. A worker of an older version does not name the manifest.
+fn runs_on(spec: &JobSpec, project: &str, asked: &SnapshotName) -> bool {
+    let Source::Snapshot { project: own, .. } = &spec.source else { return false };
+    let is_same = |name: SnapshotName| {
+        (&name.tree, &name.head) == (&asked.tree, &asked.head)
+            && (asked.manifest.is_none() || asked.manifest == name.manifest)
+    };
+    own == project && SnapshotName::of(&spec.source).ok().flatten().is_some_and(is_same)
 }

@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) fingerprint: Option<String>,
     /// When a refused connection was last written down.
     pub(crate) refusal_noted: Mutex<Option<Instant>>,
+    /// When a request that a role forbids was last written down.
+    pub(crate) forbidden_noted: Mutex<Option<Instant>>,
     pub(crate) rates: Rates,
 }
 
@@ -78,14 +80,24 @@ impl Shared {
 
     /// Writes down that somebody was not let in, unless another one was a moment ago.
     pub(crate) fn note_refused(&self, actor: &str, why: &str) {
+        self.note_seldom(&self.refusal_noted, (actor, "connection", why));
+    }
+
+    /// Writes down that somebody asked for what the role does not allow, unless another one did a moment ago. Who has no token
+    /// can't keep this from being written.
+    pub(crate) fn note_forbidden(&self, actor: &str, what: &str, why: &str) {
+        self.note_seldom(&self.forbidden_noted, (actor, what, why));
+    }
+
+    fn note_seldom(&self, last: &Mutex<Option<Instant>>, (actor, subject, why): (&str, &str, &str)) {
         {
-            let mut noted = self.refusal_noted.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut noted = last.lock().unwrap_or_else(PoisonError::into_inner);
             if noted.is_some_and(|at| at.elapsed() < REFUSAL_NOTED_EVERY) {
                 return;
             }
             *noted = Some(Instant::now());
         }
-        if let Err(error) = self.tokens.audit(actor, "refused", "connection", why) {
+        if let Err(error) = self.tokens.audit(actor, "refused", subject, why) {
             tracing::warn!(error = &error as &dyn std::error::Error, "the audit log can't be written");
         }
     }

@@ -197,7 +197,9 @@ impl Config {
             }
             (Some(token), None) => Some(token),
             (None, Some(path)) => {
-                secret_files.push(resolved(&path)?);
+                let place = path.canonicalize();
+                let unreadable = |source| ConfigError::Unreadable { path: path.clone(), source };
+                secret_files.push(place.map_err(unreadable)?);
                 let token =
                     fs::read_to_string(&path).map_err(|source| ConfigError::Unreadable { path, source })?;
                 Some(token.trim().to_owned())
@@ -420,7 +422,7 @@ impl fmt::Display for ConfigError {
             Self::Unreadable { path, .. } => write!(f, "{} can't be read", path.display()),
             Self::Unresolvable { path, .. } => write!(
                 f,
-                "{} can't be found, so it can't be hidden from jobs; `token_file` and `hidden` name what is there, relative to the configuration's directory",
+                "{} can't be found, so it can't be hidden from jobs; `hidden` names what is there, relative to the configuration's directory",
                 path.display()
             ),
             Self::TooLarge { path, length } => write!(
@@ -496,6 +498,9 @@ mod tests {
         std::fs::write(&file, "hidden = [\"kyes\"]\n").expect("written");
         let error = Config::from_file(&file).expect_err("it is not there").to_string();
         assert!(error.contains("etc/kyes can't be found, so it can't be hidden"), "{error}");
+        std::fs::write(&file, "token_file = \"tokne\"\n").expect("written");
+        let error = Config::from_file(&file).expect_err("it is not there").to_string();
+        assert!(error.contains("etc/tokne can't be read") && !error.contains("hidden"), "{error}");
     }
 
     #[test]

@@ -14,8 +14,9 @@ use buildpool_protocol::outcome::Acted;
 use buildpool_protocol::spec::JobSpec;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
@@ -143,7 +144,7 @@ pub fn write<R: Serialize>(
 ) -> io::Result<()> {
     let bytes = serde_json::to_vec(record)?;
     let beside = directory.join(format!("{name}.new"));
-    let mut file = File::create(&beside)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     if let Err(error) = file.write_all(&bytes).and_then(|()| fs::rename(&beside, directory.join(name))) {
         let _ = fs::remove_file(&beside);
         return Err(error);

@@ -1,6 +1,7 @@
 //! What sets up and serves agents, and what keeps daemons running.
 
 use super::PoolOptions;
+use super::daemons::TrustOptions;
 use super::values::{JoinText, variable};
 use crate::durations;
 use buildpool_gateway::install::McpClient;
@@ -75,6 +76,8 @@ pub(crate) struct InstallServiceArguments {
     /// A worker's coordinator and token, as `token create` says them, or - for standard input; they go into its configuration
     #[arg(long, value_name = "URL#TOKEN")]
     pub(crate) join: Option<JoinText>,
+    #[command(flatten)]
+    pub(crate) trust: TrustOptions,
     /// Its configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

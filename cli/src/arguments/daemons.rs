@@ -48,6 +48,26 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// By what a worker knows its coordinator, where the token does not say it.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TrustOptions {
+    /// Certificates of the authority that signed the coordinator's (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// BLAKE3 of the coordinator's own certificate, as `token create` says it
+    #[arg(long, value_name = "HEX", conflicts_with = "ca_file")]
+    pub(crate) fingerprint: Option<String>,
+}
+
+impl TrustOptions {
+    /// Puts what is given in the place of what a configuration says.
+    pub(crate) fn apply(&self, config: &mut buildpool_worker::Config) {
+        if self.ca_file.is_some() || self.fingerprint.is_some() {
+            (config.ca_file, config.fingerprint) = (self.ca_file.clone(), self.fingerprint.clone());
+        }
+    }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct WorkerArguments {
     #[command(flatten)]
@@ -79,6 +99,8 @@ pub(crate) struct WorkerArguments {
     /// With --isolation user, a user that jobs run as; repeat it, one a slot
     #[arg(long = "job-user", value_name = "NAME")]
     pub(crate) job_users: Vec<String>,
+    #[command(flatten)]
+    pub(crate) trust: TrustOptions,
     /// A worker's token [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,

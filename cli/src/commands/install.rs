@@ -1,7 +1,8 @@
 //! `buildpool install`: sets up what is around this program.
 
+use super::join::{self, Present};
 use crate::arguments::{
-    Init, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, Join, JoinText,
+    Init, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, Join, JoinText, TrustOptions,
 };
 use crate::failure::{Failure, POOL, USAGE};
 use crate::service::{Part, Scope, Service};
@@ -55,8 +56,19 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
 /// Prints the unit or property list, or writes it with the configuration that it names.
 fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, Failure> {
     let scope = if arguments.system { Scope::System } else { Scope::User };
-    let service = describe(part, scope, &arguments)?;
+    let mut service = describe(part, scope, &arguments)?;
     let join = arguments.join.as_ref().map(JoinText::read).transpose()?;
+    let below = |path: &Path| match &arguments.root {
+        Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+        None => path.to_owned(),
+    };
+    let present =
+        join.as_ref().map(|_| present(&service.config, &below(&service.config))).transpose()?.flatten();
+    if arguments.data_dir.is_none()
+        && let Some(named) = present.as_ref().and_then(|present| present.data_dir(&service.config))
+    {
+        service.data_dir = named;
+    }
     let home = std::env::home_dir().unwrap_or_default();
     let launchd = match arguments.init {
         Some(init) => init == Init::Launchd,
@@ -74,12 +86,14 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         terminal::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let below = |path: &Path| match &arguments.root {
-        Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
-        None => path.to_owned(),
+    let joined = match (&join, &present) {
+        (Some(join), Some(present)) => Some(join::changed(present, join, &arguments.trust, &service.config)?),
+        (Some(join), None) => Some(join::new(join, &arguments.trust, &service.config, &service.data_dir)),
+        (None, _) => None,
     };
     if let Some(join) = &join {
-        check_join(join)?;
+        let of_file = present.as_ref().map(|present| present.trust(&service.config)).unwrap_or_default();
+        check_join(join, &arguments.trust, of_file)?;
     }
     // Below another root this is for another machine, whose package makes the user and gives it the files.
     let owner = match scope {
@@ -98,10 +112,21 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
     }
     let secrecy = if scope == Scope::System { Secrecy::Service } else { Secrecy::Private };
     let write_private = |path: &Path, text: &str| write(&below(path), text, secrecy, owner.as_ref());
-    if let Some(join) = &join {
-        let token = service.config.with_extension("token");
-        write_private(&token, &format!("{}\n", join.token))?;
-        write_private(&service.config, &worker_config(join, &token, &service.data_dir))?;
+    if let (Some(join), Some(joined)) = (&join, &joined) {
+        if let Some(file) = &joined.token_file {
+            write_private(file, &format!("{}\n", join.token))?;
+        }
+        write_private(&service.config, &joined.config)?;
+        if present.is_some() {
+            let and_token =
+                joined.token_file.as_ref().map(|file| format!(", and the token in {}", file.display()));
+            terminal::warn(&format!(
+                "{} was there: {} changed{}; all else of it is as it was",
+                service.config.display(),
+                joined.changed.join(", "),
+                and_token.unwrap_or_default()
+            ));
+        }
     } else if !below(&service.config).exists() {
         write_private(&service.config, example(part))?;
     }
@@ -115,9 +140,11 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
 
 /// A token by which no worker will ever be let in is refused before anything is written. A coordinator that can't be asked now
 /// is no obstacle: the worker asks again and again.
-fn check_join(join: &Join) -> Result<(), Failure> {
+fn check_join(join: &Join, given: &TrustOptions, of_file: TrustOptions) -> Result<(), Failure> {
     let mut config = buildpool_worker::Config::new(join.url.clone(), PathBuf::new());
     config.token = Some(join.token.clone());
+    (config.ca_file, config.fingerprint) = (of_file.ca_file, of_file.fingerprint);
+    given.apply(&mut config);
     let dialler = Dialler::new(&config).map_err(|error| Failure::of(USAGE, &error))?;
     super::block_on(async {
         match dialler.connect().await {
@@ -130,6 +157,16 @@ fn check_join(join: &Join) -> Result<(), Failure> {
         Ok(ExitCode::SUCCESS)
     })
     .map(|_| ())
+}
+
+/// The worker's configuration that is there, unless it is the example that this command writes when nothing is known.
+fn present(named: &Path, place: &Path) -> Result<Option<Present>, Failure> {
+    match std::fs::read_to_string(place) {
+        Ok(text) if text == example(Part::Worker) => Ok(None),
+        Ok(text) => Present::new(text, named).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::while_doing(USAGE, format!("{} can't be read", place.display()), &error)),
+    }
 }
 
 fn describe(part: Part, scope: Scope, arguments: &InstallServiceArguments) -> Result<Service, Failure> {
@@ -261,16 +298,6 @@ fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
         Err(error) => Err(error),
         Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(mode)),
     }
-}
-
-fn worker_config(join: &Join, token: &Path, data_dir: &Path) -> String {
-    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-    format!(
-        "# Written by `buildpool install worker`.\ncoordinator = {}\ntoken_file = {}\ndata_dir = {}\nslots = 1\n",
-        quoted(&join.url),
-        quoted(&token.display().to_string()),
-        quoted(&data_dir.display().to_string())
-    )
 }
 
 const fn example(part: Part) -> &'static str {

@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod install;
 pub(crate) mod job;
 pub(crate) mod jobs;
+mod join;
 pub(crate) mod keeper;
 pub(crate) mod local_pool;
 pub(crate) mod logs;

@@ -11,6 +11,7 @@ use buildpool_coordinator::auth::{TOKENS_FILE, Tokens};
 use buildpool_coordinator::tls::{Tls, TlsSource};
 use buildpool_coordinator::{Config, Protection};
 use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
+use buildpool_protocol::token;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -26,17 +27,9 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         match arguments.action {
             TokenAction::Create { place, role, name, expires, form } => {
-                let (created, url) = create(&place, role, &name, expires).await?;
+                let (created, url, certificate) = create(&place, role, &name, expires).await?;
                 if role == Role::Worker && !form.json {
-                    let hint = if url.contains(UNKNOWN_HOST) {
-                        ", with the coordinator's own in place of HOST:7420"
-                    } else {
-                        ""
-                    };
-                    terminal::warn(&format!(
-                        "to join{hint}: buildpool install worker --write --join '{url}#{}'",
-                        created.token
-                    ));
+                    show_joining(&created.token, &url, &certificate);
                 }
                 show_created(&created, form)
             }
@@ -47,6 +40,43 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
             TokenAction::Revoke { place, which, form } => show(&revoke(&place, &which).await?, form),
         }
     })
+}
+
+/// By what a worker can know the coordinator's certificate.
+enum Certificate {
+    /// The token says it, or there is none.
+    Known,
+    /// One from files, with this fingerprint.
+    Files(String),
+    /// The coordinator is elsewhere.
+    Unknown,
+}
+
+/// The line that makes a worker of the machine on which it is run.
+fn show_joining(token: &str, url: &str, certificate: &Certificate) {
+    let hint =
+        if url.contains(UNKNOWN_HOST) { ", with the coordinator's own in place of HOST:7420" } else { "" };
+    let is_trusted =
+        token::parse(token).is_ok_and(|parts| parts.fingerprint.is_some()) || !url.starts_with("wss:");
+    let (option, note) = match certificate {
+        _ if is_trusted => (String::new(), None),
+        Certificate::Files(fingerprint) => (
+            format!(" --fingerprint {fingerprint}"),
+            Some(
+                "this holds for the present certificate; where an authority signs each new one, give `--ca-file` with the authority's certificates (PEM) instead of `--fingerprint`",
+            ),
+        ),
+        Certificate::Known | Certificate::Unknown => (
+            " --ca-file AUTHORITY.pem".to_owned(),
+            Some(
+                "AUTHORITY.pem stands for the certificates of the authority that signed the coordinator's, as on most systems /etc/ssl/certs/ca-certificates.crt or /etc/ssl/cert.pem",
+            ),
+        ),
+    };
+    terminal::warn(&format!(
+        "to join{hint}: buildpool install worker --write{option} --join '{url}#{token}'"
+    ));
+    note.into_iter().for_each(terminal::warn);
 }
 
 /// The files that were named; none when a pool is to be asked.
@@ -72,11 +102,11 @@ async fn create(
     role: Role,
     name: &str,
     expires: Option<Duration>,
-) -> Result<(TokenCreated, String), Failure> {
+) -> Result<(TokenCreated, String, Certificate), Failure> {
     let Some(config) = files(place)? else {
         let client = settings::connect(&place.pool).await?;
         let url = client.pool().url.to_string();
-        return Ok((client.token_create(role, name, expires).await?, url));
+        return Ok((client.token_create(role, name, expires).await?, url, Certificate::Unknown));
     };
     let tokens = open_or_make(&config.data_dir)?;
     let fingerprint = fingerprint(&config)?;
@@ -87,7 +117,14 @@ async fn create(
         Some(_) => url_of(&config),
         None => format!("wss://{UNKNOWN_HOST}"),
     });
-    Ok((created, url))
+    Ok((created, url, certificate(&config)))
+}
+
+/// A token can be made before the certificate is there.
+fn certificate(config: &Config) -> Certificate {
+    let Protection::Files { certificate, key } = &config.protection else { return Certificate::Known };
+    let source = TlsSource::Files { certificate: certificate.clone(), key: key.clone() };
+    Tls::open(&source).map_or(Certificate::Unknown, |tls| Certificate::Files(tls.fingerprint()))
 }
 
 /// Where the coordinator of this data directory said that it listens, as it is reached from elsewhere.

@@ -64,6 +64,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         let join = join.read()?;
         (config.coordinator, given) = (join.url, Some(Given::new(join.token, "--join")));
     }
+    arguments.trust.apply(&mut config);
     if let Some(name) = arguments.name {
         config.name = name;
     }

@@ -461,6 +461,7 @@ fn admin(back: &Back, what: &str) -> Result<(), LinkError> {
         back.principal.name,
         back.principal.role.name()
     );
+    back.shared.note_forbidden(&back.principal.name, what, "its role does not allow it");
     Err(LinkError::new(ErrorCode::Forbidden, text))
 }
 

@@ -39,8 +39,15 @@ pub(super) async fn serve(
         (Who::Client { .. }, Message::FetchArtifact { job, path, .. }) => {
             artifact_out(shared, channel, &job, &path).await
         }
-        (Who::Worker(_), Message::FetchSnapshot { project, tree, head, trees, manifest, known, .. }) => {
+        (
+            Who::Worker(session),
+            Message::FetchSnapshot { project, tree, head, trees, manifest, known, .. },
+        ) => {
             let name = SnapshotName { tree, head, manifest };
+            if !shared.hub.grants_snapshot(session, &project, &name) {
+                let text = format!("snapshot {}: no job on it is granted to this worker", name.tree);
+                return Err(LinkError::new(ErrorCode::Forbidden, text));
+            }
             snapshot_out(shared, channel, Fetch { project, name, trees, known }).await
         }
         (

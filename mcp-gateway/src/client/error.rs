@@ -139,8 +139,8 @@ impl fmt::Display for ClientError {
             Self::Unreachable { url, .. } => write!(f, "the coordinator at {url} can't be reached"),
             Self::Untrusted { url, .. } => write!(
                 f,
-                "the coordinator at {url} is not trusted; its token may carry a fingerprint, or `ca_file` name who \
-                 vouches for it"
+                "the coordinator at {url} is not trusted; its token may carry a fingerprint, or `ca_file` in \
+                 config.toml (`--ca-file`) name who vouches for it"
             ),
             Self::Authorities { path, .. } => {
                 write!(f, "`{}` can't be used as a file of certificates (PEM)", path.display())

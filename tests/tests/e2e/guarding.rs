@@ -40,6 +40,16 @@ fn a_submitter_can_t_end_another_s_job_nor_do_what_only_an_admin_may() {
         let refused = with(&pool, &mallory, forbidden).expect(1);
         assert!(refused.err().contains("needs an admin token"), "{forbidden:?}: {refused}");
     }
+    // The first of those within ten seconds is written down.
+    let entries = pool.buildpool(&["audit", "--json"]).expect(0).json();
+    let refused: Vec<_> =
+        entries.as_array().unwrap().iter().filter(|entry| entry["action"] == "refused").collect();
+    let first = refused.last().unwrap();
+    assert_eq!(
+        (&first["actor"], &first["detail"]),
+        (&"mallory".into(), &"its role does not allow it".into())
+    );
+    assert!(first["subject"].as_str().unwrap().contains("audit"), "{entries:#}");
     std::fs::write(&go, "").unwrap();
     assert_eq!(pool.wait_for_state(&job, "done")["verdict"], "passed");
 }

@@ -61,6 +61,85 @@ fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
 }
 
 #[test]
+fn joining_again_changes_the_coordinator_and_the_token_and_nothing_else() {
+    let pool = Pool::start(0);
+    let root = pool.place().home().join("root");
+    let join = |token: &str| {
+        let join = format!("{}#{token}", pool.url());
+        let words = ["install", "worker", "--system", "--write", "--init", "systemd", "--join", &join];
+        pool.buildpool(&[&words[..], &["--root", root.to_str().unwrap()]].concat())
+    };
+    let (config, token) = (root.join("etc/buildpool/worker.toml"), root.join("etc/buildpool/worker.token"));
+    join(pool.worker_token()).expect(0);
+    let first = written(&config);
+    let own = first.replace("slots = 1", "slots = 3 # ours\nisolation = \"bubblewrap\"\nhidden = [\"/etc\"]");
+    let own = own.replace("/var/lib/buildpool-worker", "/srv/pool") + "[labels]\ngpu = \"a100\"\n";
+    std::fs::write(&config, own.replace(pool.url(), "ws://127.0.0.1:1")).unwrap();
+    let created = pool.buildpool(&["token", "create", "--role", "worker", "--name", "again"]).expect(0);
+    let again = join(created.out().trim()).expect(0);
+    assert_eq!(written(&config), own);
+    assert_eq!(written(&token), created.out());
+    assert!(again.err().contains("worker.toml was there: coordinator changed, and the token in"), "{again}");
+    let unit = written(&root.join("etc/systemd/system/buildpool-worker.service"));
+    assert!(unit.contains("--data-dir /srv/pool\n"), "its identity stays: {unit}");
+    std::fs::write(&config, "slots = \n").unwrap();
+    let refused = join(pool.worker_token()).expect(2);
+    assert!(refused.err().contains("worker.toml is there and can't be changed"), "{refused}");
+    assert_eq!((written(&config).as_str(), written(&token)), ("slots = \n", created.out()));
+}
+
+#[test]
+fn one_line_joins_a_coordinator_with_a_certificate_of_one_s_own() {
+    let place = buildpool_tests::Place::new();
+    let directory = place.home().join("etc");
+    std::fs::create_dir_all(&directory).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = rcgen::CertificateParams::new(vec!["127.0.0.1".into()]).unwrap().self_signed(&key).unwrap();
+    let certificate = directory.join("own.pem");
+    std::fs::write(&certificate, made.pem()).unwrap();
+    std::fs::write(directory.join("key.pem"), key.serialize_pem()).unwrap();
+    let config = directory.join("coordinator.toml");
+    let data = place.home().join("coordinator");
+    let text = format!(
+        "listen = \"127.0.0.1:0\"\ndata_dir = \"{}\"\ntls_cert = \"own.pem\"\ntls_key = \"key.pem\"\n",
+        data.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let log = std::fs::File::create(place.home().join("coordinator.log")).unwrap();
+    let mut coordinator = place.command(["coordinator", "--config"]);
+    let _coordinator = Daemon(coordinator.arg(&config).stderr(log).spawn().unwrap());
+    let url = data.join("url");
+    wait_until("it listens", || std::fs::read_to_string(&url).is_ok_and(|text| text.contains("://")));
+    let create = |role: &str| {
+        let mut command = place.command(["token", "create", "--role", role, "--name", role, "--config"]);
+        Finished::from(command.arg(&config).output().unwrap()).expect(0)
+    };
+    let (worker, admin) = (create("worker"), create("admin").out().trim().to_owned());
+    let said = worker.err();
+    let line = said.lines().find_map(|line| line.split_once("to join: buildpool ")).unwrap().1.to_owned();
+    let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+    let root = place.home().join("root");
+    let installed = Finished::from(
+        place.command(&words).args(["--system", "--init", "systemd", "--root"]).arg(&root).output().unwrap(),
+    );
+    let installed = installed.expect(0);
+    assert!(!installed.err().contains("could not be tried"), "{installed}");
+    let fingerprint = words[words.iter().position(|word| *word == "--fingerprint").unwrap() + 1];
+    assert!(written(&root.join("etc/buildpool/worker.toml")).contains(fingerprint));
+    let join = words.last().unwrap();
+    let mut daemon = place.command(["worker", "--no-tools", "--join", join, "--ca-file"]);
+    daemon.arg(&certificate).arg("--data-dir").arg(place.home().join("w"));
+    let _worker = Daemon(daemon.stderr(Stdio::null()).spawn().unwrap());
+    wait_until("it has joined", || {
+        let url = written(&url);
+        let mut command = place.command(["workers", "--json", "--coordinator", url.trim(), "--ca-file"]);
+        let listed: Finished =
+            command.arg(&certificate).env("BUILDPOOL_TOKEN", &admin).output().unwrap().into();
+        listed.code() == 0 && listed.json()[0]["connected"] == true
+    });
+}
+
+#[test]
 fn a_service_whose_user_is_missing_is_refused_with_the_line_that_makes_it() {
     let pool = Pool::start(0);
     let place = pool.place().home().join("etc");

@@ -121,6 +121,39 @@ async fn a_version_that_nobody_speaks_is_refused_and_a_range_is_agreed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_gets_no_snapshot_of_a_job_that_is_not_granted_to_it() {
+    let scene = Scene::new();
+    let work = scene.pool.place().work();
+    std::fs::write(work.join("file"), "private").unwrap();
+    let git = |line: &str| {
+        let done =
+            std::process::Command::new("git").args(line.split(' ')).current_dir(&work).output().unwrap();
+        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    git("init -q");
+    let job =
+        scene.pool.buildpool(&["run", "--detach", "--", "cat", "file"]).expect(0).out().trim().to_owned();
+    let done = scene.pool.wait_for_state(&job, "done");
+    let tree = done["snapshot"]["id"].as_str().unwrap();
+    let mut worker = scene.worker().await;
+    worker.say_json(&register(&some_id(), "curious")).await;
+    assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+    let fetch = json!({
+        "type": "transfer", "step": "fetch_snapshot", "channel": 1, "project": "any", "tree": tree,
+        "trees": [], "heads": [],
+    });
+    worker.say_json(&fetch).await;
+    let said = loop {
+        let said = worker.hear().await.unwrap();
+        if said["type"] == "transfer" {
+            break said;
+        }
+    };
+    assert_eq!((&said["step"], &said["error"]["code"]), (&"failed".into(), &"forbidden".into()), "{said}");
+    scene.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_can_not_be_understood_ends_the_connection_with_its_reason() {
     let scene = Scene::new();
     let deep = "[".repeat(100_000);

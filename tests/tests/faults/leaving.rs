@@ -76,6 +76,27 @@ fn a_worker_that_is_asked_twice_gives_its_job_back() {
     assert_eq!(job.starts(), ["1", "2"]);
 }
 
+/// As the service manager restarts it: asked to end, and killed when the time for that is over.
+#[test]
+fn a_worker_that_is_restarted_while_a_job_runs_is_back_before_the_job_is_over() {
+    let mut pool = Pool::start(1);
+    let mut workload = Workload::new(&pool);
+    workload.hold();
+    let job = workload.submit(&pool, 100_000, Duration::from_secs(2), &[]);
+    job.wait_for_bytes(1_000);
+    terminate(pool.worker_pid(0));
+    wait_until("the worker drains", || is_draining(&pool, 0));
+    pool.kill_worker(0);
+    pool.start_worker(0);
+    pool.wait_for_workers();
+    wait_until("it takes jobs again", || !is_draining(&pool, 0));
+    assert!(!job.has_finished());
+    workload.release();
+    workload.wait(&pool);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["1"]);
+}
+
 #[test]
 fn a_coordinator_that_is_asked_to_end_leaves_the_jobs_running() {
     let mut pool = Pool::start(1);

@@ -70,6 +70,8 @@ mod tests {
         let boot = |number| BootId::from_uuid(uuid::Uuid::from_u128(number));
         assert_eq!(note_in(original.path(), boot(1)).expect("a disk"), []);
         assert_eq!(note_in(original.path(), boot(2)).expect("a disk"), [boot(1)]);
+        let record = std::fs::metadata(original.path().join(RECORD)).expect("written");
+        assert_eq!(std::os::unix::fs::MetadataExt::mode(&record) & 0o777, 0o600, "nobody else's to read");
         std::fs::copy(original.path().join(RECORD), copy.path().join(RECORD)).expect("a copy");
         assert_eq!(note_in(copy.path(), boot(3)).expect("a disk"), []);
         assert_eq!(note_in(original.path(), boot(4)).expect("a disk"), [boot(2), boot(1)]);

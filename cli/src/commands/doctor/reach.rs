@@ -123,6 +123,9 @@ fn unreachable(url: &PoolUrl, error: &io::Error) -> Check {
     Check::new("reach", State::Failed, format!("{url} can't be reached: {text}")).mended_by(remedy)
 }
 
+/// How the verifier's library calls an authority's certificate in the place of a server's, as `openssl req -x509` makes it.
+const CA_AS_END: &str = "CaUsedAsEndEntity";
+
 fn of_tls(error: &TlsError) -> (String, String) {
     use CertificateError as C;
     let (text, remedy) = match error {
@@ -144,6 +147,10 @@ fn of_tls(error: &TlsError) -> (String, String) {
         TlsError::InvalidCertificate(C::ApplicationVerificationFailure) => (
             "its certificate is not the one that the token vouches for",
             "if the coordinator was set up anew, make new tokens on it; else something else answers at this address",
+        ),
+        TlsError::InvalidCertificate(C::Other(other)) if other.to_string().contains(CA_AS_END) => (
+            "its certificate says that it is an authority's, and is used as a server's",
+            "make it with `-addext basicConstraints=critical,CA:FALSE`, or pin it: `token create --config` on the coordinator's machine says its fingerprint",
         ),
         TlsError::InvalidMessage(_) => {
             ("no TLS is spoken there", "a coordinator without TLS is dialled by ws://")
@@ -203,6 +210,7 @@ mod tests {
     use super::{State, certificate, clock, date, of_tls, unreachable};
     use jiff::{SignedDuration, Timestamp};
     use std::io;
+    use std::sync::Arc;
     use tokio_rustls::rustls::{CertificateError, Error as TlsError};
 
     #[test]
@@ -258,6 +266,12 @@ mod tests {
             (CertificateError::UnknownIssuer, "trusts"),
             (CertificateError::NotValidForName, "another name"),
             (CertificateError::ApplicationVerificationFailure, "token vouches"),
+            (
+                CertificateError::Other(tokio_rustls::rustls::OtherError(Arc::new(io::Error::other(
+                    "CaUsedAsEndEntity",
+                )))),
+                "an authority's",
+            ),
         ] {
             let (text, remedy) = of_tls(&TlsError::InvalidCertificate(error));
             assert!(text.contains(meaning) && !remedy.is_empty(), "{text}");

@@ -1,0 +1,237 @@
+//! What joining writes: the configuration of a worker and its token. A configuration that is there keeps all that is the
+//! machine's own, comments too.
+
+use crate::arguments::{Join, TrustOptions};
+use crate::failure::{Failure, USAGE};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use toml::{Spanned, Table, Value};
+
+/// What will be written.
+pub(super) struct Joined {
+    /// The whole configuration.
+    pub(super) config: String,
+    /// Where the token goes, unless it is in the configuration.
+    pub(super) token_file: Option<PathBuf>,
+    /// The keys of a configuration that was there and now say something else.
+    pub(super) changed: Vec<&'static str>,
+}
+
+/// The keys of a configuration that joining has to do with.
+#[derive(Deserialize, Default)]
+struct Known {
+    coordinator: Option<Spanned<Value>>,
+    token: Option<Spanned<Value>>,
+    token_file: Option<Spanned<PathBuf>>,
+    ca_file: Option<Spanned<PathBuf>>,
+    fingerprint: Option<Spanned<String>>,
+    data_dir: Option<PathBuf>,
+}
+
+/// A worker's configuration that is there already.
+pub(super) struct Present {
+    text: String,
+    known: Known,
+}
+
+impl Present {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it does not parse: then nobody knows what must stay.
+    pub(super) fn new(text: String, path: &Path) -> Result<Self, Failure> {
+        let known = toml::from_str(&text).map_err(|error| {
+            let what = format!("{} is there and can't be changed; mend or remove it", path.display());
+            Failure::while_doing(USAGE, what, &error)
+        })?;
+        Ok(Self { text, known })
+    }
+
+    /// The data directory that it names.
+    pub(super) fn data_dir(&self, path: &Path) -> Option<PathBuf> {
+        self.known.data_dir.as_ref().map(|named| beside(path, named))
+    }
+
+    /// By what the coordinator is known, where neither the token nor the command line says it.
+    pub(super) fn trust(&self, path: &Path) -> TrustOptions {
+        let ca_file = self.known.ca_file.as_ref().map(|named| beside(path, named.get_ref()));
+        TrustOptions {
+            ca_file,
+            fingerprint: self.known.fingerprint.as_ref().map(|text| text.get_ref().clone()),
+        }
+    }
+}
+
+/// A path of a configuration, from the directory of that.
+fn beside(config: &Path, named: &Path) -> PathBuf {
+    config.parent().unwrap_or(Path::new("/")).join(named)
+}
+
+/// A configuration that says only how to join.
+pub(super) fn new(join: &Join, trust: &TrustOptions, config: &Path, data_dir: &Path) -> Joined {
+    let token_file = config.with_extension("token");
+    let mut lines = vec![("coordinator", join.url.clone()), ("token_file", token_file.display().to_string())];
+    lines.extend(trust_lines(trust));
+    lines.push(("data_dir", data_dir.display().to_string()));
+    let lines: String =
+        lines.into_iter().map(|(key, value)| format!("{key} = {}\n", quoted(&value))).collect();
+    Joined {
+        config: format!("# Written by `buildpool install worker`.\n{lines}slots = 1\n"),
+        token_file: Some(token_file),
+        changed: Vec::new(),
+    }
+}
+
+/// The configuration that is there, with another coordinator and token.
+///
+/// # Errors
+/// When something else of it would change.
+pub(super) fn changed(
+    present: &Present,
+    join: &Join,
+    trust: &TrustOptions,
+    config: &Path,
+) -> Result<Joined, Failure> {
+    let known = &present.known;
+    let (mut edits, mut missing) = (Edits::default(), Vec::new());
+    let mut set = |key, span: Option<std::ops::Range<usize>>, value: &str| match span {
+        Some(span) => edits.replace(key, span, quoted(value)),
+        None => missing.push((key, value.to_owned())),
+    };
+    set("coordinator", known.coordinator.as_ref().map(Spanned::span), &join.url);
+    let token_file = match (&known.token, &known.token_file) {
+        (Some(token), _) => {
+            set("token", Some(token.span()), &join.token);
+            None
+        }
+        (None, Some(named)) => Some(beside(config, named.get_ref())),
+        (None, None) => {
+            let file = config.with_extension("token");
+            set("token_file", None, &file.display().to_string());
+            Some(file)
+        }
+    };
+    for (key, value) in trust_lines(trust) {
+        let span = match key {
+            "ca_file" => known.ca_file.as_ref().map(Spanned::span),
+            _ => known.fingerprint.as_ref().map(Spanned::span),
+        };
+        set(key, span, &value);
+    }
+    // One of the two counts, so the other one must go.
+    if trust.ca_file.is_some()
+        && let Some(old) = &known.fingerprint
+    {
+        edits.disable("fingerprint", &present.text, old.span());
+    }
+    if !missing.is_empty() {
+        // Before all tables.
+        edits.front = missing.iter().map(|(key, value)| format!("{key} = {}\n", quoted(value))).collect();
+        edits.changed.extend(missing.iter().map(|(key, _)| *key));
+    }
+    let text = edits.apply(&present.text);
+    if others(&text, &edits.changed) != others(&present.text, &edits.changed) {
+        let list = edits.changed.join(", ");
+        let what = format!(
+            "{} is there, and can't be changed without changing more of it; set {list} there yourself",
+            config.display()
+        );
+        return Err(Failure::new(USAGE, what));
+    }
+    Ok(Joined { config: text, token_file, changed: edits.changed })
+}
+
+/// Changes of a text, each by the bytes that it takes the place of.
+#[derive(Default)]
+struct Edits {
+    list: Vec<(std::ops::Range<usize>, String)>,
+    /// What goes before all that is there.
+    front: String,
+    changed: Vec<&'static str>,
+}
+
+impl Edits {
+    fn replace(&mut self, key: &'static str, span: std::ops::Range<usize>, value: String) {
+        self.list.push((span, value));
+        self.changed.push(key);
+    }
+
+    /// Makes a comment of the line.
+    fn disable(&mut self, key: &'static str, text: &str, span: std::ops::Range<usize>) {
+        let start = text[..span.start].rfind('\n').map_or(0, |end| end + 1);
+        self.list.push((start..start, "# ".to_owned()));
+        self.changed.push(key);
+    }
+
+    fn apply(&mut self, text: &str) -> String {
+        self.list.sort_by_key(|(span, _)| (span.start, span.end));
+        let mut out = text.to_owned();
+        for (span, value) in self.list.iter().rev() {
+            out.replace_range(span.clone(), value);
+        }
+        out.insert_str(0, &self.front);
+        out
+    }
+}
+
+/// All that a configuration says but for these keys; none where it says nothing that parses.
+fn others(text: &str, keys: &[&str]) -> Option<Table> {
+    let mut table: Table = toml::from_str(text).ok()?;
+    table.retain(|key, _| !keys.contains(&key));
+    Some(table)
+}
+
+fn trust_lines(trust: &TrustOptions) -> Vec<(&'static str, String)> {
+    let ca_file = trust.ca_file.as_ref().map(|file| {
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        ("ca_file", file.display().to_string())
+    });
+    let fingerprint = trust.fingerprint.clone().map(|text| ("fingerprint", text));
+    ca_file.into_iter().chain(fingerprint).collect()
+}
+
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Join, Present, TrustOptions, changed};
+    use std::path::Path;
+
+    const PATH: &str = "/etc/bp/worker.toml";
+
+    fn rejoin(text: &str, trust: &TrustOptions) -> super::Joined {
+        let join = Join { url: "wss://new:1".into(), token: "bp_new".into() };
+        let present = Present::new(text.to_owned(), Path::new(PATH)).unwrap();
+        changed(&present, &join, trust, Path::new(PATH)).unwrap()
+    }
+
+    #[test]
+    fn a_configuration_that_is_there_keeps_what_is_the_machine_s_own() {
+        let text = "# ours\nisolation = \"bubblewrap\" # needed\ncoordinator  = 'ws://old' # was\ntoken_file = \"t/x\"\nhidden = [\"/h\"]\n[labels]\ncoordinator = \"a label\"\n";
+        let joined = rejoin(text, &TrustOptions::default());
+        assert_eq!(joined.config, text.replace("'ws://old'", "\"wss://new:1\""));
+        assert_eq!(joined.token_file.as_deref(), Some(Path::new("/etc/bp/t/x")));
+        assert_eq!(joined.changed, ["coordinator"]);
+        let inline =
+            rejoin("token = \"bp_old\"\ncoordinator = \"\"\"\nws://old\"\"\"\n", &TrustOptions::default());
+        assert_eq!(inline.config, "token = \"bp_new\"\ncoordinator = \"wss://new:1\"\n");
+        assert_eq!(inline.token_file, None);
+    }
+
+    #[test]
+    fn what_is_missing_goes_before_all_tables_and_one_trust_takes_the_place_of_the_other() {
+        let trust = TrustOptions { ca_file: Some("/ca.pem".into()), fingerprint: None };
+        let joined = rejoin("fingerprint = \"ab\"\n[labels]\na = \"b\"\n", &trust);
+        assert_eq!(
+            joined.config,
+            "coordinator = \"wss://new:1\"\ntoken_file = \"/etc/bp/worker.token\"\nca_file = \"/ca.pem\"\n# fingerprint = \"ab\"\n[labels]\na = \"b\"\n"
+        );
+        assert!(Present::new("slots = ".into(), Path::new(PATH)).is_err());
+        // A value of several lines can't be made a comment: then nothing is done.
+        let odd = Present::new("fingerprint = \"\"\"\nab\"\"\"\n".into(), Path::new(PATH)).unwrap();
+        let join = Join { url: "wss://new:1".into(), token: "bp_new".into() };
+        assert!(changed(&odd, &join, &trust, Path::new(PATH)).is_err());
+    }
+}
