@@ -21,6 +21,7 @@ mod scan;
 mod secrets;
 mod store;
 mod take;
+mod users_index;
 mod worktree;
 
 pub use deliver::{DeliverError, deliver, take_and_deliver};
