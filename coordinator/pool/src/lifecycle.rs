@@ -43,6 +43,8 @@ enum Meaning {
     Return(String),
     /// Lost with its worker.
     Loss(String),
+    /// Lost before it began.
+    Unbegun(String),
     /// The pool could not even start it.
     Unstartable(String),
 }
@@ -63,7 +65,7 @@ fn meaning(outcome: &Outcome, on_lost: OnLost) -> Meaning {
         (Some(Acted::Cancelled { .. }), Ending::NotStarted(_)) => Meaning::Result,
         (_, Ending::Unobserved { reason }) => Meaning::Loss(reason.clone()),
         // The worker's lack or its own interruption: another one, or another time, may do better.
-        (_, Ending::NotStarted(StartFailure::Resources { reason })) => Meaning::Loss(reason.clone()),
+        (_, Ending::NotStarted(StartFailure::Resources { reason })) => Meaning::Unbegun(reason.clone()),
         (_, Ending::NotStarted(StartFailure::Workspace { reason })) => Meaning::Unstartable(reason.clone()),
         (
             Some(
@@ -225,6 +227,7 @@ impl Pool {
             Meaning::Loss(reason) => {
                 self.end_attempt(now, id, lease, &reason, Loss::Counted { may_return: false })
             }
+            Meaning::Unbegun(reason) => self.end_attempt(now, id, lease, &reason, Loss::Unbegun),
             Meaning::Unstartable(reason) => self.unstartable(now, id, lease, &reason, completed.outcome),
         }
         if let Some(session) = self.roster.get(worker).and_then(Worker::session) {

@@ -30,6 +30,8 @@ pub(crate) enum Loss {
         /// The attempt may still turn up with its worker.
         may_return: bool,
     },
+    /// Towards the limit of losses, whatever was asked for with `--on-lost`: it never began.
+    Unbegun,
     /// Towards the retries that the submitter allowed.
     Retried,
 }
@@ -45,7 +47,7 @@ impl Pool {
         let number = lease.attempt.number;
         if let Some(attempt) = job.last_attempt_mut(number) {
             attempt.lost = Some(reason.to_owned());
-            attempt.counted = matches!(loss, Loss::Counted { .. });
+            attempt.counted = matches!(loss, Loss::Counted { .. } | Loss::Unbegun);
             attempt.retried = loss == Loss::Retried;
         }
         let ended = self.end_after_loss(id, loss, reason);
@@ -92,12 +94,12 @@ impl Pool {
         }
         match loss {
             Loss::Free | Loss::Retried => return None,
-            Loss::Counted { .. } => {}
+            Loss::Counted { .. } | Loss::Unbegun => {}
         }
         let lost = |text: String| {
             Some(Ended::without_result(Verdict::Lost, Cause { text, known_from: KnownFrom::Pool }))
         };
-        if job.record.spec.on_lost != OnLost::Rerun {
+        if job.record.spec.on_lost != OnLost::Rerun && loss != Loss::Unbegun {
             return lost(format!(
                 "The attempt was lost: {reason}. The job was submitted with --on-lost {}.",
                 on_lost_name(job.record.spec.on_lost)
@@ -202,10 +204,8 @@ impl Pool {
             }
             self.end_attempt(now, id, lease, "its worker never received it", Loss::Free);
         } else if is_same_daemon || is_spoken_for && !job.has_begun() {
-            // What an earlier start wrote down last may have been lost with it: where a job must never run twice, it may have begun.
-            let is_certain = is_same_daemon || job.record.spec.on_lost == OnLost::Rerun;
-            let is_free = !job.has_begun() && is_certain;
-            let loss = if is_free { Loss::Free } else { Loss::Counted { may_return: false } };
+            // Had it begun, it would be written down: the machine runs on, so no disk has forgotten anything.
+            let loss = if job.has_begun() { Loss::Counted { may_return: false } } else { Loss::Free };
             self.end_attempt(now, id, lease, "its worker came back without it", loss);
         } else if granted.missing_since.is_none() {
             let lost_after = self.lost_after(worker);

@@ -287,6 +287,40 @@ async fn a_name_that_is_taken_and_an_identity_that_is_copied_are_refused_without
     assert!(refusals <= 3, "{refusals} refusals");
 }
 
+/// What a worker says that runs on a copy of another one's directory, from its start until it was refused or let in.
+fn run_copy(pool: &Pool, name: &str, until: &str) {
+    let copy = pool.data(&format!("copy-{name}"));
+    let copied = std::process::Command::new("cp").arg("-a").arg(pool.data("w0")).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    let log = pool.place().file("copy.log");
+    let mut daemon =
+        pool.command(&["worker", "--no-tools", "--name", name, "--data-dir", copy.to_str().unwrap()]);
+    daemon.env("BUILDPOOL_TOKEN", pool.worker_token()).stdout(std::process::Stdio::null());
+    let mut daemon = daemon.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+    wait_until("the copy hears of it", || std::fs::read_to_string(&log).unwrap().contains(until));
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}
+
+#[test]
+fn a_copy_of_a_workers_directory_ends_and_settles_nothing_of_what_the_original_runs() {
+    let mut pool = Pool::start(1);
+    let mut workload = Workload::new(&pool);
+    workload.hold();
+    let job = workload.submit(&pool, 300_000, Duration::from_secs(1), &[]);
+    job.wait_for_bytes(30_000);
+    // While the original is connected, and while it is away: then the copy is taken for it.
+    run_copy(&pool, "w1", "refuses this worker");
+    pool.kill_worker(0);
+    run_copy(&pool, "w0", "registered as `w0`");
+    wait_until("the copy is gone", || pool.job(&job.id)["connected"] == false);
+    assert_eq!(pool.job(&job.id)["state"], "running");
+    pool.start_worker(0);
+    workload.wait(&pool);
+    workload.check(&pool);
+    assert_eq!(job.starts(), ["1"], "it ran once");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ids_that_are_unknown_short_or_odd_are_errors_of_their_own() {
     let scene = Scene::new();

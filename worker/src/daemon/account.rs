@@ -16,11 +16,12 @@ use std::time::{Duration, SystemTime};
 use tracing::warn;
 
 /// The outcome that is on the disk, or one of what is known, which is then there if it takes it. Whatever is left of the tree
-/// is ended first.
+/// is ended first. That nothing began is said only where it is certain: such an attempt is tried again even where the command
+/// must not run twice.
 ///
 /// # Errors
 /// When the disk does not give it.
-pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId) -> io::Result<Outcome> {
+pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId, has_lost_power: bool) -> io::Result<Outcome> {
     let directory = home.attempt(attempt);
     if let Some(outcome) = records::read_if_whole(&directory, records::OUTCOME)? {
         return Ok(outcome);
@@ -29,14 +30,19 @@ pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId) -> io::Result<Outc
     let state: Option<StateRecord> = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
     let leader = state.as_ref().map(|state| (state.pid, state.process_started));
     let (had_processes, survivors) = end_tree(attempt, leader);
-    let ending = if state.is_some() || had_processes {
+    let log = directory.join(records::LOG);
+    // The log is made before the process. Who was in between is taken to have gone on.
+    let may_have_begun = log.try_exists().unwrap_or(true);
+    let ending = if state.is_some() || had_processes || may_have_begun {
         Ending::Unobserved { reason: "the process that watched it died before it ended".to_owned() }
+    } else if has_lost_power {
+        Ending::Unobserved { reason: "its machine was switched off, and it may have begun".to_owned() }
     } else {
         Ending::NotStarted(StartFailure::Resources {
             reason: "the worker was interrupted before the command was started".to_owned(),
         })
     };
-    let sealed = spool::recover(&directory.join(records::LOG), attempt)?;
+    let sealed = spool::recover(&log, attempt)?;
     let outcome = Outcome { survivors, ..known(sealed, ending, state) };
     write_down(&directory, records::OUTCOME, &outcome);
     Ok(outcome)
@@ -115,4 +121,32 @@ pub(super) fn wall_clock_ms() -> i64 {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Home, of_dead_keeper};
+    use crate::records;
+    use buildpool_protocol::ids::{AttemptId, JobId};
+    use buildpool_protocol::outcome::{Ending, StartFailure};
+    use std::fs;
+
+    #[test]
+    fn that_nothing_began_is_said_only_where_it_is_certain() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = Home::take(directory.path()).expect("free");
+        let mut number = 0;
+        let mut of = |has_log: bool, has_lost_power: bool| {
+            number += 1;
+            let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number };
+            fs::create_dir(home.attempt(attempt)).expect("a directory");
+            if has_log {
+                fs::write(home.attempt(attempt).join(records::LOG), "").expect("a file");
+            }
+            of_dead_keeper(&home, attempt, has_lost_power).expect("a disk").ending
+        };
+        assert!(matches!(of(false, false), Ending::NotStarted(StartFailure::Resources { .. })));
+        assert!(matches!(of(true, false), Ending::Unobserved { .. }), "between the log and the process");
+        assert!(matches!(of(false, true), Ending::Unobserved { .. }), "the log may have been there");
+    }
 }

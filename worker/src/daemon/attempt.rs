@@ -47,6 +47,8 @@ pub(super) struct Attempt {
     pub(super) user: Option<JobUser>,
     /// What that user can pass until it ends.
     pub(super) gates: Vec<PathBuf>,
+    /// The machine was switched off since it was begun: not all that was written of it may be there.
+    pub(super) has_lost_power: bool,
     /// What is kept out of what files say of it.
     pub(super) masking: Masking,
 }
@@ -64,12 +66,17 @@ impl Attempt {
             is_fenced: false,
             user: None,
             gates: Vec::new(),
+            has_lost_power: false,
             masking,
         }
     }
 
     pub(super) fn about(&self) -> About {
-        About { is_fenced: self.is_fenced, masking: self.masking.clone() }
+        About {
+            is_fenced: self.is_fenced,
+            has_lost_power: self.has_lost_power,
+            masking: self.masking.clone(),
+        }
     }
 
     pub(super) fn held(&self) -> Held {

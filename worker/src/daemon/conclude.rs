@@ -26,6 +26,7 @@ pub(super) const ARTIFACTS: &str = "artifacts";
 /// What the daemon knows of an attempt that is to be concluded.
 pub(super) struct About {
     pub(super) is_fenced: bool,
+    pub(super) has_lost_power: bool,
     pub(super) masking: Masking,
 }
 
@@ -51,7 +52,7 @@ pub(super) fn conclude(
     if let Some(outcome) = records::read_if_whole(&directory, records::RESULT)? {
         return Ok(Concluded { outcome, is_settled: true });
     }
-    let mut outcome = account::of_dead_keeper(home, attempt)?;
+    let mut outcome = account::of_dead_keeper(home, attempt, about.has_lost_power)?;
     let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
     let mut own_bundle = None;
     if let Some(record) = record.filter(|_| !about.is_fenced && outcome.started_at_ms.is_some()) {

@@ -2,23 +2,35 @@
 
 use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
-use super::earlier;
+use super::earlier::{self, Left};
 use crate::isolation::doors;
 use crate::records::{self, AttemptRecord};
 use std::fs;
 use std::io;
+use std::path::Path;
 use tracing::{info, warn};
 
 impl Agent {
     /// Takes up what is there, and starts the first keeper.
     pub(super) fn begin(&mut self) -> io::Result<()> {
-        self.earlier = earlier::note(&self.home, self.boot);
+        let earlier = earlier::look(&self.home);
         self.keepers.find(&self.home)?;
+        // Who holds a lock in this directory was started in it.
+        let left = if self.keepers.are_some_unknown() { Left::Here } else { earlier.left };
         for entry in fs::read_dir(&self.home.attempts)? {
             let directory = entry?.path();
+            if !is_ours(&directory, left) {
+                // Nobody's processes are ended for it, and nothing is said of it: the coordinator waits for the one that has it.
+                warn!(
+                    "{} was left by a worker elsewhere, of which this is a copy; it is removed here",
+                    directory.display()
+                );
+                fs::remove_dir_all(&directory)?;
+                continue;
+            }
             match records::read::<AttemptRecord>(&directory, records::ATTEMPT) {
                 Ok(Some(record)) if directory == self.home.attempt(record.lease.attempt) => {
-                    self.take_up(record)
+                    self.take_up(record, left)
                 }
                 // Made and not recorded: nobody was asked to run it, and the coordinator grants it again.
                 Ok(None) => {
@@ -29,6 +41,8 @@ impl Agent {
                 Err(error) => warn!("{} is left alone: {error}", directory.display()),
             }
         }
+        earlier::note(&self.home, self.boot, &earlier);
+        self.earlier = earlier.boots;
         let open = self.attempts.values().filter(|attempt| attempt.is_live());
         let open = open.flat_map(|attempt| attempt.gates.iter().cloned()).collect();
         doors::settle(self.home.directory(), !self.users.is_empty(), &open)?;
@@ -41,7 +55,7 @@ impl Agent {
         Ok(())
     }
 
-    fn take_up(&mut self, record: AttemptRecord) {
+    fn take_up(&mut self, record: AttemptRecord, left: Left) {
         let attempt = record.lease.attempt;
         let directory = self.home.attempt(attempt);
         let has_ended = directory.join(records::OUTCOME).exists();
@@ -54,6 +68,7 @@ impl Agent {
         let mut taken = Attempt::new(record.lease, record.spec, stage);
         taken.user = record.user.and_then(|name| self.users.iter().find(|user| user.name() == name)).cloned();
         taken.gates = record.gates;
+        taken.has_lost_power = left == Left::BeforePower;
         taken.log_length = fs::metadata(directory.join(records::LOG)).map_or(0, |metadata| metadata.len());
         self.outbox.add(attempt, directory.join(records::LOG), 0);
         self.attempts.insert(attempt, taken);
@@ -77,5 +92,14 @@ impl Agent {
             warn!(job = %attempt.job, attempt = attempt.number, "an attempt has no keeper any more");
             self.conclude(attempt);
         }
+    }
+}
+
+/// Whether an attempt that lies here is this worker's to speak of.
+fn is_ours(directory: &Path, left: Left) -> bool {
+    match left {
+        Left::Here | Left::BeforePower => true,
+        Left::Copied => false,
+        Left::Unsure => [records::OUTCOME, records::RESULT].iter().any(|name| directory.join(name).exists()),
     }
 }

@@ -81,6 +81,12 @@ pub(super) fn machine_boot() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }
 
+pub(super) fn machine_id() -> Option<String> {
+    let id = fs::read_to_string("/etc/machine-id").ok()?;
+    // machine-id(5): 32 digits, unless the system has not been set up.
+    Some(id.trim()).filter(|id| id.len() == 32).map(str::to_owned)
+}
+
 pub(super) fn widen_pipe(pipe: BorrowedFd<'_>, bytes: i32) {
     let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(bytes));
 }

@@ -94,6 +94,14 @@ pub(super) fn own_executable() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
+pub(super) fn machine_id() -> Option<String> {
+    let mut id = [0_u8; 16];
+    let wait = libc::timespec { tv_sec: 1, tv_nsec: 0 };
+    // SAFETY: the buffer has the 16 bytes of a `uuid_t`, and the time is only read (gethostuuid(2)).
+    let status = unsafe { libc::gethostuuid(id.as_mut_ptr(), &raw const wait) };
+    (status == 0).then(|| uuid::Uuid::from_bytes(id).to_string())
+}
+
 pub(super) fn machine_boot() -> Option<String> {
     let mut buffer = [0_u8; 64];
     let mut size = buffer.len();

@@ -141,6 +141,12 @@ pub fn machine_boot() -> Option<String> {
     system::machine_boot()
 }
 
+/// What names this machine whenever it runs; none where the system does not say. Disks that were copied whole may have it in
+/// common.
+pub fn machine_id() -> Option<String> {
+    system::machine_id()
+}
+
 /// `linux` or `macos`.
 pub const fn os() -> &'static str {
     std::env::consts::OS

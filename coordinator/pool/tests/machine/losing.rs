@@ -209,9 +209,26 @@ fn what_its_worker_was_interrupted_in_or_had_no_means_for_runs_again_until_it_co
     scene.complete(scene.lease(1), failed(), None);
     assert_eq!(scene.verdict(1), Some(Verdict::Lost));
     assert!(scene.cause(1).contains("no process can be made"), "{}", scene.cause(1));
-    scene.send(submit(2, "a", JobSpec { on_lost: OnLost::Fail, ..spec() }));
-    scene.complete(scene.lease(2), failed(), None);
-    assert_eq!(scene.verdict(2), Some(Verdict::Lost), "not again where that was not wanted");
+}
+
+#[test]
+fn what_never_began_is_tried_again_where_the_command_must_not_run_twice_too() {
+    let failed = || Ending::NotStarted(StartFailure::Resources { reason: "no room".into() });
+    let watched = || Ending::Unobserved { reason: "its keeper died".into() };
+    for on_lost in [OnLost::Wait, OnLost::Fail] {
+        let mut scene = Scene::new();
+        scene.mac(1, 1);
+        scene.send(submit(1, "a", JobSpec { on_lost, ..spec() }));
+        for _ in 0..2 {
+            assert_eq!(granted(&scene.complete(scene.lease(1), failed(), None)), [1], "{on_lost:?}");
+        }
+        scene.complete(scene.lease(1), failed(), None);
+        assert_eq!(scene.verdict(1), Some(Verdict::Lost), "it is given up like any other");
+        assert!(scene.cause(1).starts_with("Given up after 3 attempts"), "{}", scene.cause(1));
+        scene.send(submit(2, "a", JobSpec { on_lost, ..spec() }));
+        scene.complete(scene.lease(2), watched(), None);
+        assert_eq!(scene.verdict(2), Some(Verdict::Lost), "it may have begun");
+    }
 }
 
 #[test]
@@ -375,10 +392,8 @@ fn an_attempt_that_was_laid_out_when_its_disk_was_copied_is_not_granted_to_the_c
 }
 
 #[test]
-fn a_job_that_must_not_run_twice_is_not_granted_again_when_its_worker_can_not_know() {
-    for (on_lost, verdict) in
-        [(OnLost::Rerun, None), (OnLost::Wait, Some(Verdict::Lost)), (OnLost::Fail, Some(Verdict::Lost))]
-    {
+fn a_job_that_must_not_run_twice_is_granted_again_where_it_is_certain_that_it_never_began() {
+    for on_lost in [OnLost::Rerun, OnLost::Wait, OnLost::Fail] {
         for restarts in [true, false] {
             let mut scene = Scene::new();
             scene.mac(1, 1);
@@ -389,14 +404,26 @@ fn a_job_that_must_not_run_twice_is_not_granted_again_when_its_worker_can_not_kn
             } else {
                 scene.gone(Session(1));
             }
-            // Power went while it ran: the first start is over, and nothing of what it had is on the disk.
+            // The same directory on the same machine, which runs on: had it begun, it would be written down.
             let (_, effects) = scene.join(started_again(1));
-            assert_eq!(scene.verdict(1), verdict, "{on_lost:?}");
-            assert_eq!(granted(&effects).len(), usize::from(verdict.is_none()), "{on_lost:?}");
-            if verdict.is_none() {
-                assert_eq!(scene.lease(1).attempt.number, first.attempt.number + 1, "the two are told apart");
-            }
+            assert_eq!(granted(&effects), [1], "{on_lost:?}");
+            assert_eq!(scene.lease(1).attempt.number, first.attempt.number + 1, "the two are told apart");
         }
+    }
+}
+
+#[test]
+fn a_job_that_must_not_run_twice_is_not_granted_again_when_its_worker_can_not_know() {
+    for on_lost in [OnLost::Wait, OnLost::Fail] {
+        let mut scene = Scene::new();
+        scene.mac(1, 1);
+        scene.send(submit(1, "a", JobSpec { on_lost, ..spec() }));
+        scene.gone(Session(1));
+        // Power went while it ran, or this is a copy: nothing of what the first start had is there.
+        let (_, effects) = scene.join(Register { boot: boot(99), ..register(1, 1) });
+        assert_eq!((granted(&effects), scene.verdict(1)), (vec![], None), "{on_lost:?}");
+        assert_eq!(granted(&scene.pass(LOST_AFTER)), [0; 0], "{on_lost:?}");
+        assert_eq!(scene.verdict(1), Some(Verdict::Lost), "{on_lost:?}");
     }
 }
 
