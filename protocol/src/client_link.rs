@@ -12,7 +12,7 @@ mod to_client;
 pub use from_client::FromClient;
 pub use lists::{AuditEntry, JobSummary, Progress, Role, TokenCreated, TokenSummary, WorkerSummary};
 pub use logs::{Cursor, CursorError, LogAnswer, LogCursor, LogQuery, StreamChoice, TextPlace};
-pub use submit::{Secret, SubmitMessage, View};
+pub use submit::{Secret, SubmitMessage, View, check_length};
 pub use to_client::ToClient;
 
 /// Path of the link on the coordinator.

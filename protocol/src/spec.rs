@@ -392,7 +392,7 @@ impl JobSpec {
             check_name("concurrency_group", group)?;
         }
         for name in &self.secrets {
-            check_variable("secret", name)?;
+            check_given_variable("secret", name)?;
         }
         for pattern in &self.artifacts {
             check_artifact(pattern)?;

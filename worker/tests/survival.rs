@@ -4,7 +4,7 @@ mod support;
 
 use buildpool_protocol::outcome::{Acted, Ending};
 use buildpool_protocol::spec::{JobSpec, Source};
-use buildpool_protocol::worker_link::HeldState;
+use buildpool_protocol::worker_link::{HeldState, ToWorker};
 use buildpool_worker::Wish;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -317,6 +317,41 @@ async fn a_fenced_attempt_is_ended_and_not_spoken_of() {
     })
     .await;
     assert_eq!(coordinator.read(|book| book.completes), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_leaves_keeps_its_own_deadline_when_the_pool_drains_it_too() {
+    let data = tempfile::tempdir().unwrap();
+    let coordinator = Coordinator::start().await;
+    let mut config = config(&coordinator, data.path());
+    config.drain_deadline = Some(Duration::from_secs(2));
+    let worker = Worker::start(config);
+    coordinator.registered(1).await;
+    let lease = coordinator.grant(shell("echo running; exec sleep 1000"));
+    coordinator.until_output(lease, "running").await;
+    worker.shutdown.ask_more();
+    until("the worker to say that it drains", || {
+        coordinator.read(|book| book.condition.draining.then_some(()))
+    })
+    .await;
+    coordinator.read(|book| book.say(ToWorker::Drain { draining: true, deadline: None }));
+    assert_eq!(coordinator.outcome(lease).await.acted, Some(Acted::Drained));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_a_process_has_started_is_reported_at_once() {
+    let data = tempfile::tempdir().unwrap();
+    let coordinator = Coordinator::start().await;
+    coordinator.read(|book| book.report_every = Some(Duration::from_secs(1000)));
+    let _worker = Worker::start(config(&coordinator, data.path()));
+    coordinator.registered(1).await;
+    let lease = coordinator.grant(shell("exec sleep 1000"));
+    until("the start to be reported", || {
+        coordinator.read(|book| book.held.iter().find_map(|held| held.started_at_ms))
+    })
+    .await;
+    coordinator.cancel(lease);
+    coordinator.outcome(lease).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

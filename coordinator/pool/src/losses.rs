@@ -108,8 +108,11 @@ impl Pool {
         let losses = job.losses().count();
         let workers: BTreeSet<_> = job.losses().map(|attempt| attempt.worker).collect();
         if self.is_poison(job, losses, workers.len()) {
+            // One that did not even begin has ended no worker.
+            let hint =
+                if loss == Loss::Unbegun { "" } else { " The job itself may be what ends its workers." };
             return lost(format!(
-                "Given up after {losses} attempts were lost on {} worker(s), the last one because {reason}. The job itself may be what ends its workers.",
+                "Given up after {losses} attempts were lost on {} worker(s), the last one because {reason}.{hint}",
                 workers.len()
             ));
         }

@@ -7,37 +7,14 @@ use crate::lifecycle::Ended;
 use crate::losses::Loss;
 use crate::pool::{Pool, Timer};
 use crate::roster::Worker;
-use buildpool_protocol::client_link::Secret;
+use buildpool_protocol::client_link::check_length;
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::frame::encoded_length;
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
 use buildpool_protocol::worker_link::{Desired, ToWorker};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What a grant says beside what to run and the secrets, in bytes: a lease, and what a quota changes.
-const GRANT_ROOM_BYTES: usize = 4 << 10;
-
-/// What is accepted is granted in one message.
-fn check_length(spec: &JobSpec, secrets: &BTreeMap<String, Secret>) -> Result<(), LinkError> {
-    let most = limits::CONTROL_MESSAGE_BYTES_MAX - GRANT_ROOM_BYTES;
-    let (whole, hidden) = (encoded_length(spec), encoded_length(secrets));
-    if whole + hidden <= most {
-        return Ok(());
-    }
-    let (command, env) = (encoded_length(&spec.command), encoded_length(&spec.env));
-    Err(LinkError::new(
-        ErrorCode::TooLarge,
-        format!(
-            "the job takes {} bytes of a message, in which a control character takes six: command {command}, env {env}, secrets {hidden}; \
-             at most {most} are valid",
-            whole + hidden
-        ),
-    ))
-}
 
 /// Equal submits that are remembered until their answer is delivered.
 const UNDELIVERED_MAX: usize = 1_000;

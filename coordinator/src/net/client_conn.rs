@@ -10,7 +10,7 @@ use buildpool_protocol::client_link::{FromClient, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::limits::{REGISTER_WITHIN, SILENCE_MAX};
+use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, REGISTER_WITHIN, SILENCE_MAX};
 use buildpool_protocol::version::FOLLOW_OF_ONE_STREAM;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
@@ -59,7 +59,7 @@ impl Back {
 
     /// Says something in its order among the bulk frames.
     pub(crate) async fn say_in_order(&self, message: &ToClient) {
-        let _gone = self.bulk.send(Message::Text(frame::encode_control(message).into())).await;
+        let _gone = self.bulk.send(text_of(message)).await;
     }
 }
 
@@ -145,6 +145,23 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
     Ok(protocol)
 }
 
+/// A message that its client takes. One that is too long would end each connection on which it is asked for: its request is
+/// answered with that instead.
+fn text_of(message: &ToClient) -> Message {
+    let text = frame::encode_control(message);
+    if text.len() <= CONTROL_MESSAGE_BYTES_MAX {
+        return Message::Text(text.into());
+    }
+    let error = LinkError::new(
+        ErrorCode::TooLarge,
+        format!(
+            "the answer takes {} bytes of a message; at most {CONTROL_MESSAGE_BYTES_MAX} are valid: ask for less, as with `--verbosity minimal`",
+            text.len()
+        ),
+    );
+    Message::Text(frame::encode_control(&ToClient::Error { request: message.request(), error }).into())
+}
+
 /// Writes until both queues end or the client stops taking. Control goes first.
 async fn write(
     mut sink: futures_util::stream::SplitSink<WebSocket, Message>,
@@ -155,7 +172,7 @@ async fn write(
     loop {
         let message = tokio::select! {
             biased;
-            Some(message) = control.recv() => Message::Text(frame::encode_control(&message).into()),
+            Some(message) = control.recv() => text_of(&message),
             Some(message) = bulk.recv() => message,
             Some(frame) = transfers.recv() => match frame {
                 Frame::Step(step) => Message::Text(frame::encode_control(&ToClient::Transfer(*step)).into()),

@@ -3,7 +3,9 @@
 use super::channel::{Channel, Events, JobEvent, Opening, Step};
 use super::error::ClientError;
 use super::transfer::{TransferEvent, TransferEvents};
-use buildpool_protocol::client_link::{FromClient, Progress, ToClient};
+use buildpool_protocol::client_link::{FromClient, Progress, ToClient, check_length};
+use buildpool_protocol::frame::encoded_length;
+use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
 use buildpool_protocol::transfer;
 use buildpool_protocol::{ErrorCode, LinkError};
 use bytes::Bytes;
@@ -67,6 +69,10 @@ impl Requests {
             let _ = call.reply.send(Err(ClientError::Busy { limit: OPEN_MAX }));
             return;
         }
+        if let Err(error) = check(&call.message) {
+            let _ = call.reply.send(Err(error));
+            return;
+        }
         self.outbox.push_back(call.message.clone().into());
         self.calls.insert(request, call);
     }
@@ -76,8 +82,13 @@ impl Requests {
             let _ = events.try_send(JobEvent::Failed(ClientError::Busy { limit: OPEN_MAX }));
             return;
         }
-        let channel = Channel::new(opening, events);
-        self.outbox.push_back(channel.message(request).into());
+        let mut channel = Channel::new(opening, events);
+        let message = channel.message(request);
+        if let Err(error) = check(&message) {
+            channel.fail(error);
+            return;
+        }
+        self.outbox.push_back(message.into());
         self.channels.insert(request, channel);
     }
 
@@ -206,7 +217,7 @@ impl Requests {
             }
             message => message,
         };
-        let Some(number) = request_of(&message) else {
+        let Some(number) = message.request() else {
             return match message {
                 ToClient::Error { error, .. } => Err(error),
                 _ => Ok(()),
@@ -264,6 +275,22 @@ impl Requests {
     }
 }
 
+/// A message that is too long would end each connection that it is said on: it is not said.
+fn check(message: &FromClient) -> Result<(), ClientError> {
+    if let FromClient::Submit { submit, .. } = message {
+        check_length(&submit.spec, &submit.secrets).map_err(ClientError::Refused)?;
+    }
+    let bytes = encoded_length(message);
+    if bytes <= CONTROL_MESSAGE_BYTES_MAX {
+        return Ok(());
+    }
+    let text = format!(
+        "`{}` takes {bytes} bytes of a message; at most {CONTROL_MESSAGE_BYTES_MAX} are valid",
+        name_of(message)
+    );
+    Err(ClientError::Refused(LinkError::new(ErrorCode::TooLarge, text)))
+}
+
 impl Call {
     /// The message with what is left of its wait.
     fn message_at(&self, now: Instant) -> FromClient {
@@ -277,28 +304,6 @@ impl Call {
             },
             other => other.clone(),
         }
-    }
-}
-
-/// The number that an answer carries.
-fn request_of(message: &ToClient) -> Option<u32> {
-    match message {
-        ToClient::Registered { .. } | ToClient::Transfer(_) => None,
-        ToClient::Error { request, .. } => *request,
-        ToClient::Accepted { request, .. }
-        | ToClient::Job { request, .. }
-        | ToClient::Complete { request, .. }
-        | ToClient::Progress { request, .. }
-        | ToClient::End { request, .. }
-        | ToClient::Attempt { request, .. }
-        | ToClient::Logs { request, .. }
-        | ToClient::Finding { request, .. }
-        | ToClient::Explain { request, .. }
-        | ToClient::Jobs { request, .. }
-        | ToClient::Workers { request, .. }
-        | ToClient::Token { request, .. }
-        | ToClient::Tokens { request, .. }
-        | ToClient::Audit { request, .. } => Some(*request),
     }
 }
 
@@ -325,5 +330,46 @@ pub(super) fn name_of(message: &FromClient) -> &'static str {
         FromClient::Approve { .. } => "approve",
         FromClient::Audit { .. } => "audit",
         FromClient::Transfer(_) => "transfer",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Requests;
+    use crate::client::channel::{JobEvent, Opening};
+    use crate::client::error::ClientError;
+    use buildpool_protocol::ErrorCode;
+    use buildpool_protocol::client_link::SubmitMessage;
+    use buildpool_protocol::ids::JobId;
+    use buildpool_protocol::spec::{Command, JobSpec, Source};
+    use std::collections::BTreeMap;
+    use tokio::sync::mpsc;
+
+    #[test]
+    fn what_is_too_long_for_a_message_is_refused_and_not_said() {
+        // As the coordinator counts it: a control character takes six bytes.
+        let env: BTreeMap<_, _> = (0..9).map(|n| (format!("A{n}"), "\u{1}".repeat(100_000))).collect();
+        let spec = JobSpec { env, ..JobSpec::new(Command::Shell("true".into()), Source::Empty) };
+        spec.check().expect("each field is within its bounds");
+        let submit = SubmitMessage {
+            job: JobId::from_uuid(uuid::Uuid::from_u128(1)),
+            spec,
+            client_request_id: None,
+            attach: false,
+            secrets: BTreeMap::new(),
+            snapshot: None,
+            wait: true,
+            follow: true,
+            progress: true,
+        };
+        let (events, mut heard) = mpsc::channel(1);
+        let mut requests = Requests::default();
+        requests.open(1, Opening::Submit(Box::new(submit)), events);
+        let Ok(JobEvent::Failed(ClientError::Refused(error))) = heard.try_recv() else {
+            panic!("it is to fail at once");
+        };
+        assert_eq!(error.code, ErrorCode::TooLarge);
+        assert!(error.message.contains("env 5400"), "{}", error.message);
+        assert!(requests.is_empty() && requests.outbox.is_empty());
     }
 }

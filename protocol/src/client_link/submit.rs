@@ -1,6 +1,9 @@
 //! What to run, and how much of its result to show.
 
+use crate::error::{ErrorCode, LinkError};
+use crate::frame::encoded_length;
 use crate::ids::JobId;
+use crate::limits::CONTROL_MESSAGE_BYTES_MAX;
 use crate::spec::{JobSpec, TemplateSpec, Verbosity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +48,30 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
+}
+
+/// What a grant says beside what to run and the secrets, in bytes: a lease, and what a quota changes.
+const GRANT_ROOM_BYTES: usize = 4 << 10;
+
+/// Checks that a job can be asked for, and granted, in one message.
+///
+/// # Errors
+/// `too_large` with what takes how much of it.
+pub fn check_length(spec: &JobSpec, secrets: &BTreeMap<String, Secret>) -> Result<(), LinkError> {
+    let most = CONTROL_MESSAGE_BYTES_MAX - GRANT_ROOM_BYTES;
+    let (whole, hidden) = (encoded_length(spec), encoded_length(secrets));
+    if whole + hidden <= most {
+        return Ok(());
+    }
+    let (command, env) = (encoded_length(&spec.command), encoded_length(&spec.env));
+    Err(LinkError::new(
+        ErrorCode::TooLarge,
+        format!(
+            "the job takes {} bytes of a message, in which a control character takes six: command {command}, env {env}, \
+             secrets {hidden}; at most {most} are valid",
+            whole + hidden
+        ),
+    ))
 }
 
 /// How much of a result to show.

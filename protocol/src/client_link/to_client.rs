@@ -133,3 +133,27 @@ pub enum ToClient {
     /// A step of a transfer; see [`crate::transfer`].
     Transfer(crate::transfer::Message),
 }
+
+impl ToClient {
+    /// The number of the request that this answers, where it answers one.
+    pub const fn request(&self) -> Option<u32> {
+        match self {
+            Self::Registered { .. } | Self::Transfer(_) => None,
+            Self::Error { request, .. } => *request,
+            Self::Accepted { request, .. }
+            | Self::Job { request, .. }
+            | Self::Complete { request, .. }
+            | Self::Progress { request, .. }
+            | Self::End { request, .. }
+            | Self::Attempt { request, .. }
+            | Self::Logs { request, .. }
+            | Self::Finding { request, .. }
+            | Self::Explain { request, .. }
+            | Self::Jobs { request, .. }
+            | Self::Workers { request, .. }
+            | Self::Token { request, .. }
+            | Self::Tokens { request, .. }
+            | Self::Audit { request, .. } => Some(*request),
+        }
+    }
+}

@@ -84,7 +84,7 @@ pub(super) struct Link {
 /// What a change is measured by.
 #[derive(PartialEq, Eq, Default)]
 pub(super) struct Told {
-    states: Vec<(Lease, HeldState)>,
+    states: Vec<(Lease, HeldState, Option<i64>)>,
     is_draining: bool,
     quarantine: Option<String>,
 }
@@ -239,7 +239,9 @@ impl Agent {
     fn worth_telling(&self) -> Told {
         let told = self.attempts.iter().filter(|(id, _)| !self.outbox.is_complete(**id));
         Told {
-            states: told.map(|(_, attempt)| (attempt.lease, attempt.state())).collect(),
+            states: told
+                .map(|(_, attempt)| (attempt.lease, attempt.state(), attempt.started_at_ms))
+                .collect(),
             is_draining: self.is_draining,
             quarantine: self.quarantine(),
         }

@@ -71,6 +71,7 @@ impl Agent {
 
     /// Nothing of an attempt runs any more: whom it ran as is free for the next one, and must not find the way to its files.
     fn has_ended(&mut self, id: AttemptId) -> Option<&mut Attempt> {
+        self.last_end_at = Instant::now();
         let attempt = self.attempts.get_mut(&id)?;
         attempt.stage = Stage::Concluding;
         if let Err(error) = doors::shut(&attempt.gates) {

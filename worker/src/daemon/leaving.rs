@@ -1,7 +1,7 @@
 //! Draining, and the end of the daemon itself.
 
 use super::agent::Agent;
-use super::attempt::Stage;
+use super::attempt::{Attempt, Stage};
 use super::shutdown::Wish;
 use crate::keeper::messages::ToKeeper;
 use crate::limits::LAST_WORDS;
@@ -13,7 +13,10 @@ use tracing::info;
 impl Agent {
     pub(super) fn drain(&mut self, draining: bool, deadline: Option<Duration>) {
         self.is_draining = draining;
-        self.drain_at = deadline.filter(|_| draining).map(|deadline| Instant::now() + deadline);
+        let asked = deadline.filter(|_| draining).map(|deadline| Instant::now() + deadline);
+        // Who leaves keeps to the earliest deadline that it was ever given.
+        let earlier = self.drain_at.filter(|_| self.is_leaving);
+        self.drain_at = [asked, earlier].into_iter().flatten().min();
         self.changed();
     }
 
@@ -22,12 +25,12 @@ impl Agent {
             Wish::Stay => {}
             Wish::Drain => {
                 info!("draining");
-                self.drain(true, self.config.drain_deadline);
                 self.leave_after_last();
+                self.drain(true, self.config.drain_deadline);
             }
             Wish::Hurry => {
-                self.drain(true, Some(Duration::ZERO));
                 self.leave_after_last();
+                self.drain(true, Some(Duration::ZERO));
             }
             Wish::Leave => self.must_leave = true,
         }
@@ -50,12 +53,19 @@ impl Agent {
         }
     }
 
-    /// Nothing more is to be waited for: no attempt lives, and all ends are recorded or nobody has heard them in time.
+    /// Nothing more is to be waited for: no attempt lives, and all ends are recorded or nobody has heard them in time. An end
+    /// whose files wait for a coordinator that is away is put together anew by the next start.
     pub(super) fn is_over(&self) -> bool {
         if self.must_leave {
             return true;
         }
-        if !self.is_leaving || self.attempts.values().any(|attempt| !matches!(attempt.stage, Stage::Ended)) {
+        let is_connected = self.link.as_ref().is_some_and(|link| link.is_registered);
+        let is_busy = |attempt: &Attempt| match attempt.stage {
+            Stage::Ended => false,
+            Stage::Concluding => is_connected,
+            Stage::Preparing { .. } | Stage::Waiting { .. } | Stage::Kept { .. } => true,
+        };
+        if !self.is_leaving || self.attempts.values().any(is_busy) {
             return false;
         }
         self.attempts.is_empty() || Instant::now() >= self.last_end_at + LAST_WORDS

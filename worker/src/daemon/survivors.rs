@@ -3,6 +3,7 @@
 use crate::platform;
 use crate::records::{self, Durability};
 use buildpool_protocol::report::Survivor;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,27 @@ use tracing::{error, warn};
 
 /// Where they are written down.
 const RECORD: &str = "survivors.json";
+
+/// As they are written down.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    /// With what names the time since the machine was last switched on: ids and starts are of that time.
+    Of { machine: Option<String>, processes: Vec<(Survivor, u64)> },
+    /// By an older version.
+    Plain(Vec<(Survivor, u64)>),
+}
+
+impl Written {
+    /// Those that may live.
+    fn living(self) -> Vec<(Survivor, u64)> {
+        match self {
+            Self::Of { machine, processes } if machine == platform::machine_boot() => processes,
+            Self::Of { .. } => Vec::new(),
+            Self::Plain(processes) => processes,
+        }
+    }
+}
 
 /// Those that are known, with their starts. Each change is on the disk when it is made.
 pub(super) struct Survivors {
@@ -24,7 +46,8 @@ impl Survivors {
             error!("processes that an earlier daemon could not end are not known: {error}");
             None
         });
-        let mut survivors = Self { directory: directory.to_owned(), known: written.unwrap_or_default() };
+        let known = written.map(Written::living).unwrap_or_default();
+        let mut survivors = Self { directory: directory.to_owned(), known };
         survivors.look();
         for (survivor, _) in &survivors.known {
             warn!(
@@ -72,7 +95,8 @@ impl Survivors {
         let written = if self.known.is_empty() {
             fs::remove_file(self.directory.join(RECORD))
         } else {
-            records::write(&self.directory, RECORD, &self.known, Durability::Power)
+            let written = Written::Of { machine: platform::machine_boot(), processes: self.known.clone() };
+            records::write(&self.directory, RECORD, &written, Durability::Power)
         };
         match written {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -85,7 +109,7 @@ impl Survivors {
 
 #[cfg(test)]
 mod tests {
-    use super::Survivors;
+    use super::{RECORD, Survivors};
     use buildpool_protocol::report::Survivor;
     use std::process::Command;
 
@@ -101,7 +125,16 @@ mod tests {
         let told = format!("processes that could not be ended: {pid} (sleep)");
         assert_eq!(first.reason(), Some(told.clone()));
         let mut next = Survivors::open(directory.path());
-        assert_eq!(next.reason(), Some(told));
+        assert_eq!(next.reason(), Some(told.clone()));
+        // As an older version wrote it; and before the machine was switched off, when the same id and start were another process's.
+        let path = directory.path().join(RECORD);
+        let written = std::fs::read_to_string(&path).expect("it is there");
+        let record: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+        std::fs::write(&path, record["processes"].to_string()).expect("a disk");
+        assert_eq!(Survivors::open(directory.path()).reason(), Some(told));
+        let machine = record["machine"].as_str().expect("the system says it");
+        std::fs::write(&path, written.replace(machine, "before")).expect("a disk");
+        assert_eq!(Survivors::open(directory.path()).reason(), None);
         child.kill().expect("it runs");
         child.wait().expect("it was ours");
         next.look();

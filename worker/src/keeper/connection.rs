@@ -9,12 +9,19 @@ pub(super) struct Connection {
     stream: UnixStream,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
+    /// What may wait to be sent, in bytes.
+    backlog_max: usize,
 }
 
 impl Connection {
-    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
+    /// Begins with a greeting, which is said whole, however long it is: a worker has just come to hear it.
+    pub(super) fn greet(stream: UnixStream, greeting: &FromKeeper) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, incoming: Vec::new(), outgoing: Vec::new() })
+        let outgoing = encode(greeting)?;
+        let backlog_max = KEEPER_BACKLOG_BYTES + outgoing.len();
+        let mut connection = Self { stream, incoming: Vec::new(), outgoing, backlog_max };
+        connection.flush()?;
+        Ok(connection)
     }
 
     pub(super) fn stream(&self) -> &UnixStream {
@@ -50,7 +57,7 @@ impl Connection {
     pub(super) fn send(&mut self, message: &FromKeeper) -> io::Result<()> {
         self.outgoing.extend(encode(message)?);
         self.flush()?;
-        if self.outgoing.len() > KEEPER_BACKLOG_BYTES {
+        if self.outgoing.len() > self.backlog_max {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the worker does not read"));
         }
         Ok(())
@@ -69,5 +76,47 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Connection;
+    use crate::keeper::messages::{FromKeeper, GENERATION, Kept, take};
+    use buildpool_protocol::client_link::Secret;
+    use buildpool_protocol::ids::{AttemptId, JobId, Lease};
+    use std::collections::BTreeMap;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_greeting_of_any_length_is_said_and_a_worker_that_does_not_read_is_left() {
+        let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::from_u128(1)), number: 1 };
+        let kept = Kept {
+            lease: Lease { attempt, epoch: 1 },
+            log_length: 0,
+            ending: false,
+            started_at_ms: None,
+            secrets: BTreeMap::from([("KEY".to_owned(), Secret("x".repeat(2 << 20)))]),
+        };
+        let hello = FromKeeper::Hello { keeper: 1, pid: 1, kept: Some(kept), generation: GENERATION };
+        let (ours, mut theirs) = UnixStream::pair().expect("sockets");
+        let mut connection = Connection::greet(ours, &hello).expect("it is begun");
+        theirs.set_nonblocking(true).expect("a socket");
+        let mut heard = Vec::new();
+        let mut buffer = [0; 64 << 10];
+        let told = loop {
+            while let Ok(length) = theirs.read(&mut buffer) {
+                heard.extend_from_slice(&buffer[..length]);
+            }
+            if let Some(message) = take::<FromKeeper>(&mut heard).expect("well formed") {
+                break message;
+            }
+            assert!(connection.wants_to_write());
+            connection.flush().expect("the worker reads");
+        };
+        assert_eq!(told, hello);
+        let ended = FromKeeper::Ended { attempt };
+        assert!((0..1_000_000).any(|_| connection.send(&ended).is_err()), "there is a bound");
     }
 }

@@ -120,9 +120,7 @@ impl Keeper {
             kept: self.attempt.as_ref().map(Attempt::kept),
             generation: GENERATION,
         };
-        self.connection = Connection::new(stream)
-            .and_then(|mut connection| connection.send(&hello).map(|()| connection))
-            .ok();
+        self.connection = Connection::greet(stream, &hello).ok();
     }
 
     fn listen(&mut self) {

@@ -191,7 +191,7 @@ impl Coordinator {
 }
 
 impl Book {
-    fn say(&mut self, message: ToWorker) {
+    pub(crate) fn say(&mut self, message: ToWorker) {
         if let Some(connection) = &self.connection {
             let _ = connection.send(Order::Say(message));
         }

@@ -30,7 +30,7 @@ fn a_job_is_on_disk_before_it_is_accepted_and_granted() {
 #[test]
 fn what_cannot_be_served_is_refused_with_its_reason() {
     let long = BTreeMap::from([("A".to_owned(), "\u{1}".repeat(900_000))]);
-    let cases: [(&str, Submit, ErrorCode, &str); 7] = [
+    let cases: [(&str, Submit, ErrorCode, &str); 8] = [
         (
             "an empty command",
             submit(1, "a", JobSpec { command: Command::Argv(Vec::new()), ..spec() }),
@@ -48,6 +48,12 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
             submit(1, "a", JobSpec { secrets: vec!["KEY".into()], ..spec() }),
             ErrorCode::Invalid,
             "`KEY` has no value",
+        ),
+        (
+            "a secret in place of what the pool sets",
+            submit(1, "a", JobSpec { secrets: vec!["BUILDPOOL_JOB_ID".into()], ..spec() }),
+            ErrorCode::Invalid,
+            "secret: `BUILDPOOL_JOB_ID` is the pool's own",
         ),
         (
             "an artifact from elsewhere",
