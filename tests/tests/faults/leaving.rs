@@ -16,43 +16,6 @@ fn is_draining(pool: &Pool, index: usize) -> bool {
 }
 
 #[test]
-fn a_worker_leaves_while_the_files_of_an_end_wait_for_a_coordinator_that_is_away() {
-    let mut pool = Pool::start(1);
-    let (go, made) = (pool.place().file("go"), pool.place().file("made"));
-    let wait = "until [ -e \"$0\" ]; do sleep 0.1; done; echo content > out; echo > \"$1\"";
-    let submitted = pool.buildpool(&[
-        "run",
-        "--no-snapshot",
-        "--detach",
-        "--artifact",
-        "out",
-        "--",
-        "sh",
-        "-c",
-        wait,
-        go.to_str().unwrap(),
-        made.to_str().unwrap(),
-    ]);
-    let id = submitted.expect(0).out().trim().to_owned();
-    pool.wait_for_state(&id, "running");
-    pool.kill_coordinator();
-    std::fs::write(&go, "").unwrap();
-    wait_until("the job has ended", || made.exists() && processes_of(&id).is_empty());
-    for _ in 0..3 {
-        terminate(pool.worker_pid(0));
-    }
-    assert!(pool.wait_for_worker_end(0).success());
-    pool.start_coordinator_again();
-    pool.start_worker(0);
-    let done = pool.wait_for_state(&id, "done");
-    assert_eq!(
-        (&done["verdict"], &done["artifacts"][0]["path"]),
-        (&"passed".into(), &"out".into()),
-        "{done:#}"
-    );
-}
-
-#[test]
 fn a_second_coordinator_on_the_same_store_is_refused() {
     let pool = Pool::start(0);
     let data = pool.data("coordinator");
