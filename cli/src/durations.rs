@@ -28,6 +28,17 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_millis(total)) }
 }
 
+/// Reads a duration that is not nothing.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err(format!("`{text}` is no time at all; valid are 90s, 5m, 1h30m, 2d, 250ms")),
+        some => Ok(some),
+    }
+}
+
 /// Writes a duration for a person: `0.4s`, `42s`, `5m02s`, `1h03m`, `2d04h`.
 pub(crate) fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();

@@ -1,6 +1,7 @@
 //! From a result to the exit code of `run`: the command's own, where it has one and the verdict agrees.
 
 use crate::failure::{INTERRUPTED, POOL};
+use crate::terminal;
 use buildpool_protocol::report::{JobResult, Verdict};
 
 /// The command exited 0 and the verdict is not `passed`.
@@ -42,6 +43,7 @@ pub(crate) fn warnings(result: &JobResult) -> Vec<String> {
             .collect();
         warnings.push(format!("processes of the job could not be ended: {}", pids.join(", ")));
     }
+    warnings.extend(result.notes.iter().map(|note| terminal::one_line(note)));
     warnings
 }
 

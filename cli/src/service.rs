@@ -26,6 +26,8 @@ pub(crate) struct Service {
     pub(crate) program: PathBuf,
     pub(crate) config: PathBuf,
     pub(crate) data_dir: PathBuf,
+    /// The daemon finds the data directory by its configuration or by itself.
+    pub(crate) is_data_known: bool,
     /// As whom, where the machine starts it.
     pub(crate) user: String,
 }
@@ -62,24 +64,35 @@ impl Service {
         }
     }
 
+    /// Of the user whom the machine starts a worker as: what jobs have for their home is not where the worker has its own files.
+    pub(crate) fn home(&self) -> PathBuf {
+        Path::new("/var/lib").join(format!("{}-home", self.user))
+    }
+
     fn label(&self) -> String {
         format!("dev.buildpool.{}", self.part.name())
     }
 
-    fn arguments(&self) -> [String; 6] {
-        [
+    /// What the configuration says of the data directory counts as long as nothing here says otherwise.
+    fn arguments(&self, is_data_known: bool) -> Vec<String> {
+        let mut words = vec![
             self.program.display().to_string(),
             self.part.name().to_owned(),
             "--config".to_owned(),
             self.config.display().to_string(),
-            "--data-dir".to_owned(),
-            self.data_dir.display().to_string(),
-        ]
+        ];
+        if !is_data_known {
+            words.extend(["--data-dir".to_owned(), self.data_dir.display().to_string()]);
+        }
+        words
     }
 
     /// The systemd unit.
     pub(crate) fn unit(&self) -> String {
-        let start = self.arguments().map(|word| systemd_word(&word)).join(" ");
+        // systemd tells the daemon of the directory that it makes (`STATE_DIRECTORY`).
+        let is_made = self.scope == Scope::System && self.is_data_packaged();
+        let words = self.arguments(self.is_data_known || is_made);
+        let start = words.iter().map(|word| systemd_word(word)).collect::<Vec<_>>().join(" ");
         let mut out = String::new();
         for line in self.packaged().lines() {
             let key = line.split_once('=').map_or(line, |(key, _)| key);
@@ -137,7 +150,7 @@ impl Service {
         let log = self.data_dir.join("log.txt");
         let mut list = List::default();
         list.string("Label", &self.label());
-        list.array("ProgramArguments", &self.arguments());
+        list.array("ProgramArguments", &self.arguments(self.is_data_known));
         match (self.part, self.scope) {
             // Simulators, keychains and code signing need the GUI session.
             (Part::Worker, Scope::User) => {
@@ -286,6 +299,7 @@ mod tests {
             program: "/opt/build & pool/buildpool".into(),
             config: "/etc/buildpool/worker.toml".into(),
             data_dir: "/var/lib/buildpool".into(),
+            is_data_known: false,
             user: "buildpool".into(),
         }
     }
@@ -380,6 +394,12 @@ mod tests {
             assert!(!elsewhere.contains(gone), "{gone} in\n{elsewhere}");
         }
         assert!(elsewhere.contains("ProtectSystem=strict"));
+        // A flag would go before what the configuration says, now or later.
+        assert!(elsewhere.contains(" --data-dir \"/srv/the 1%% pool\"\n"), "{elsewhere}");
+        assert!(!packaged.unit().contains("--data-dir"), "{}", packaged.unit());
+        let named = Service { data_dir: "/srv/pool".into(), is_data_known: true, ..packaged };
+        assert!(named.unit().contains("\nReadWritePaths=/srv/pool\n"), "{}", named.unit());
+        assert!(!named.unit().contains("--data-dir") && !named.plist().contains("--data-dir"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A running attempt, as the coordinator sees it: its log growing, and the digest that follows the log at its own pace.
 
-use crate::digesting;
-use crate::store::{Appended, LogError, LogReader, LogWriter, Logs, SealError, Sealed};
+use crate::digesting::{self, Follower};
+use crate::store::{Appended, LogError, LogWriter, Logs, SealError, Sealed};
 use buildpool_digest::{Digester, Live};
 use buildpool_pool::Session;
 use buildpool_protocol::ids::Lease;
@@ -10,9 +10,6 @@ use buildpool_protocol::spec::JobSpec;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
-
-/// Log bytes that the digester takes at a time.
-const DIGEST_STEP_BYTES: usize = 256 << 10;
 
 pub(crate) struct LiveAttempt {
     pub(crate) lease: Lease,
@@ -59,10 +56,9 @@ impl LiveAttempt {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where the stored log ends.
+    /// Where the stored log ends. May wait for the disk.
     pub(crate) fn position(&self, logs: &Logs) -> Result<u64, LogError> {
-        let mut log = self.lock();
-        Ok(self.writer(&mut log, logs)?.state().position)
+        self.at_log(|log| Ok(self.writer(log, logs)?.state().position))
     }
 
     /// Appends chunks that begin at `position`; begins to digest with the first. Blocks for as long as the disk takes.
@@ -82,14 +78,15 @@ impl LiveAttempt {
         self.writer(&mut log, logs)?.restart()
     }
 
-    /// Checks the log against what the worker declares, and makes it last. Blocks.
+    /// Checks the log against what the worker declares, and makes it last. May wait for the disk.
     pub(crate) fn seal(&self, logs: &Logs, outcome: &Outcome) -> Result<Sealed, SealError> {
-        let mut log = self.lock();
-        let sealed = self.writer(&mut log, logs)?.seal(&outcome.seals, outcome.log_length)?;
-        if sealed.state.position > 0 {
-            self.begin_digesting(&mut log);
-        }
-        Ok(sealed)
+        self.at_log(|log| {
+            let sealed = self.writer(log, logs)?.seal(&outcome.seals, outcome.log_length)?;
+            if sealed.state.position > 0 {
+                self.begin_digesting(log);
+            }
+            Ok(sealed)
+        })
     }
 
     /// The digester, when it has seen all of a sealed log.
@@ -135,6 +132,17 @@ impl LiveAttempt {
         self.completing.store(false, Ordering::Release);
     }
 
+    /// Does something at the log, and leaves this thread's other tasks to another where it may have to wait. To hand them
+    /// over costs more than what is done to a log in memory.
+    fn at_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
+        if let Ok(mut log) = self.log.try_lock()
+            && log.writer.as_ref().is_some_and(LogWriter::is_in_memory)
+        {
+            return act(&mut log);
+        }
+        tokio::task::block_in_place(|| act(&mut self.lock()))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,29 +160,8 @@ impl LiveAttempt {
             && let Some(writer) = &log.writer
         {
             let digester = Digester::new(digesting::options(&self.spec, self.lease.attempt.job));
-            log.digesting = Some(tokio::spawn(digest(writer.reader(), digester, self.live.clone())));
+            let follower = Follower::new(writer.reader(), digester, self.live.clone());
+            log.digesting = Some(tokio::spawn(follower.follow()));
         }
-    }
-}
-
-/// Feeds a log to a digester until nothing will follow.
-async fn digest(
-    mut reader: LogReader,
-    mut digester: Digester,
-    live: Arc<Mutex<Live>>,
-) -> Result<Digester, LogError> {
-    let mut position = 0;
-    loop {
-        let progress = reader.grown(position).await;
-        let chunks = tokio::task::block_in_place(|| {
-            let chunks = reader.read(position, DIGEST_STEP_BYTES)?;
-            digesting::push(&mut digester, &chunks);
-            Ok::<_, LogError>(chunks)
-        })?;
-        if chunks.is_empty() && progress.ended {
-            return Ok(digester);
-        }
-        position += chunks.len() as u64;
-        *live.lock().unwrap_or_else(PoisonError::into_inner) = digester.live();
     }
 }

@@ -10,12 +10,14 @@ mod rows;
 
 pub use error::AuthError;
 
+use crate::store::limits::AUDIT_REASON_BYTES;
 use crate::store::{AUTH, Disk, StoreError, make_directory, migrate, now_ms, open_database, setup_lock};
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::{AuditEntry, Role, TokenCreated, TokenSummary};
+use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::check_name;
 use buildpool_protocol::token::{self, FormError, PREFIX, SECRET_DIGITS};
-use rows::{Stored, audit, read};
+use rows::{CANCEL, REFUSED, Stored, audit, read};
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::fmt;
@@ -307,24 +309,59 @@ impl Tokens {
             .map_err(StoreError::database("write the audit log"))
     }
 
+    /// Writes down that somebody was not let in, or asked for what is forbidden.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub(crate) fn audit_refused(&self, actor: &str, subject: &str, why: &str) -> Result<(), StoreError> {
+        self.audit(actor, REFUSED, subject, why)
+    }
+
+    /// Writes down whose end was asked for by whom and why, all of them or none.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub(crate) fn audit_cancels(&self, cancels: &[(JobId, String, String)]) -> Result<(), StoreError> {
+        let mut connection = self.connection();
+        let mut write = || {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for (job, by, reason) in cancels {
+                let reason = &reason[..reason.floor_char_boundary(AUDIT_REASON_BYTES)];
+                audit(&transaction, by, CANCEL, &job.to_string(), reason)?;
+            }
+            transaction.commit()
+        };
+        write().map_err(StoreError::database("write the audit log"))
+    }
+
     /// The last lines of the audit log, the newest first.
     ///
     /// # Errors
     /// When it can't be read.
     pub fn audit_tail(&self, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        self.audit_before(u64::MAX, limit)
+    }
+
+    /// The last lines before a place in the audit log, the newest first.
+    ///
+    /// # Errors
+    /// When it can't be read.
+    pub fn audit_before(&self, before: u64, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
         let connection = self.connection();
         let read = || {
             connection
                 .prepare_cached(
-                    "SELECT at_ms, actor, action, subject, detail FROM audit ORDER BY seq DESC LIMIT ?1",
+                    "SELECT at_ms, actor, action, subject, detail, seq FROM audit WHERE seq < ?1 ORDER BY seq DESC LIMIT ?2",
                 )?
-                .query_map(params![limit], |row| {
+                .query_map(params![before, limit], |row| {
                     Ok(AuditEntry {
                         at: rfc3339(row.get(0)?),
                         actor: row.get(1)?,
                         action: row.get(2)?,
                         subject: row.get(3)?,
                         detail: row.get(4)?,
+                        seq: row.get::<_, i64>(5)?.cast_unsigned(),
                     })
                 })?
                 .collect::<rusqlite::Result<_>>()

@@ -24,11 +24,12 @@ pub(crate) async fn complete(
 ) {
     let lease = attempt.lease;
     let sealed = loop {
-        match tokio::task::block_in_place(|| attempt.seal(&shared.logs, &outcome)) {
+        match attempt.seal(&shared.logs, &outcome) {
             Ok(sealed) => break sealed,
             // The disk may take it later, and the worker need not send it again.
             Err(SealError::Log(error)) if !error.needs_restart() && attempt.is_of(session) => {
                 tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a log can't be sealed; trying again");
+                // No disk says when it has room again.
                 tokio::time::sleep(SEAL_AGAIN_AFTER).await;
             }
             Err(error) => {
@@ -64,7 +65,7 @@ pub(crate) async fn complete(
         lease,
         verdict: digest.verdict,
         cause: digest.cause.clone(),
-        infrastructure: outcome.acted.is_none() && digest.is_infrastructure(),
+        infrastructure: digest.is_infrastructure(),
         outcome,
     };
     let ending = Ending { completed, sealed, digest: Arc::new(digest), attempt };

@@ -148,6 +148,7 @@ impl Coordinator {
             finished: finished.clone(),
             reader: store.reader(),
             metrics: metrics.clone(),
+            tokens: tokens.clone(),
         })?;
         let (reader, logs) = (store.reader(), store.logs());
         let rates = Rates::new(config.requests_per_minute);
@@ -273,6 +274,7 @@ fn acceptor(tls: Option<Arc<Tls>>) -> Acceptor {
 /// Removes old logs from time to time.
 async fn retain(logs: Logs, retention: Retention) {
     loop {
+        // Logs grow old by time alone.
         tokio::time::sleep(RETAIN_EVERY).await;
         let (logs, retention) = (logs.clone(), retention);
         let done = tokio::task::spawn_blocking(move || logs.retain(&retention, wall_ms())).await;
@@ -285,6 +287,7 @@ async fn retain(logs: Logs, retention: Retention) {
 /// Removes snapshots and artifacts that nobody can ask for any more, from time to time.
 async fn tidy_transfers(shared: Arc<Shared>) {
     loop {
+        // So do snapshots and artifacts.
         tokio::time::sleep(RETAIN_EVERY).await;
         let live = shared.runtime.all_live().await;
         let pinned: Vec<SnapshotName> = live
@@ -305,6 +308,7 @@ async fn tidy_transfers(shared: Arc<Shared>) {
 /// Takes a renewed certificate into use without a restart.
 async fn reload(tls: Arc<Tls>) {
     loop {
+        // Whoever renews the files tells nobody; a look at two files costs nothing.
         tokio::time::sleep(RELOAD_EVERY).await;
         match tls.reload() {
             Ok(true) => tracing::info!("the TLS certificate was renewed"),

@@ -1,5 +1,7 @@
 //! Feeding the digester: from chunks, outcomes and history.
 
+mod follower;
+
 use crate::attempt::LiveAttempt;
 use crate::store::{JobRecord, LogError, LogReader, Logs, PassingRun};
 use buildpool_digest::{Digest, Digester, Facts, History, Options};
@@ -7,6 +9,8 @@ use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap};
 use buildpool_protocol::spec::{JobSpec, Source, TemplateSpec};
+
+pub(crate) use follower::Follower;
 
 /// Log bytes that are read at a time.
 const STEP_BYTES: usize = 1 << 20;

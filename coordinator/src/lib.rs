@@ -15,6 +15,7 @@ mod hub;
 mod logtext;
 mod metrics;
 mod net;
+mod priority;
 mod result;
 mod runtime;
 mod shared;

@@ -8,6 +8,7 @@ use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::LOG_ANSWER_CHARS;
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
 use buildpool_protocol::report::{JobState, Omission};
+use buildpool_protocol::shown::{is_plain, printable};
 use regex::bytes::{Regex, RegexBuilder};
 use std::sync::Arc;
 
@@ -198,6 +199,17 @@ impl Filter {
         };
         let pattern = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build().map_err(wrong)?;
         Ok(Self { pattern, context: context.min(CONTEXT_LINES_MAX) })
+    }
+
+    /// Whether it matches the line as it is shown: without terminal sequences, and with an end where one is shown.
+    fn matches(&self, line: &[u8]) -> bool {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if is_plain(line) {
+            return self.pattern.is_match(line);
+        }
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let shown = printable(&String::from_utf8_lossy(line));
+        shown.split('\n').any(|line| self.pattern.is_match(line.as_bytes()))
     }
 }
 

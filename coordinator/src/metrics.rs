@@ -205,6 +205,6 @@ impl Metrics {
         self.clients.set(count(shared.hub.clients()));
         let free = shared.logs.free_bytes().unwrap_or_default();
         self.free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));
-        self.ready.set(i64::from(shared.hub.degraded().is_none()));
+        self.ready.set(i64::from(shared.refuses_jobs().is_none()));
     }
 }

@@ -97,7 +97,7 @@ impl Shared {
             }
             *noted = Some(Instant::now());
         }
-        if let Err(error) = self.tokens.audit(actor, "refused", subject, why) {
+        if let Err(error) = self.tokens.audit_refused(actor, subject, why) {
             tracing::warn!(error = &error as &dyn std::error::Error, "the audit log can't be written");
         }
     }
@@ -151,7 +151,7 @@ pub(crate) fn internal_log(error: &LogError) -> LinkError {
         LogError::Evicted { oldest } => LinkError::new(
             ErrorCode::Evicted,
             format!(
-                "the log was here and is not kept any more; the oldest position that can be read is {oldest}"
+                "the log was here and is not kept any more: its bytes before position {oldest} were removed by retention"
             ),
         ),
         LogError::NotAPosition { .. } => LinkError::new(ErrorCode::Invalid, format!("cursor: {error}")),

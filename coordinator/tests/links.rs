@@ -1,11 +1,12 @@
 //! The coordinator over real sockets, with a worker and a client that are written out message by message.
 
+use buildpool_coordinator::auth::Tokens;
 use buildpool_coordinator::{Config, Coordinator};
 use buildpool_protocol::client_link::{FromClient, Role, StreamChoice, SubmitMessage, ToClient, View};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::frame::{self, BinaryHeader, BinaryKind};
-use buildpool_protocol::ids::{BootId, JobId, WorkerId};
+use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
 use buildpool_protocol::outcome::{Ending, Outcome, Seal};
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Stream};
 use buildpool_protocol::report::{JobState, Usage, Verdict};
@@ -30,6 +31,7 @@ struct Pool {
     address: SocketAddr,
     submit: String,
     worker: String,
+    tokens: Tokens,
     directory: tempfile::TempDir,
     stop: tokio::sync::oneshot::Sender<()>,
     served: tokio::task::JoinHandle<()>,
@@ -49,12 +51,12 @@ impl Pool {
         let token =
             |role, name| coordinator.tokens().create(role, name, None, None, "test").expect("a token").token;
         let (submit, worker) = (token(Role::Submit, "ada"), token(Role::Worker, "mac-1"));
-        let address = coordinator.address();
+        let (address, tokens) = (coordinator.address(), coordinator.tokens().clone());
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let served = tokio::spawn(async move {
             coordinator.serve(async { drop(stopped.await) }).await.expect("it serves");
         });
-        Self { address, submit, worker, directory, stop, served }
+        Self { address, submit, worker, tokens, directory, stop, served }
     }
 
     async fn dial(&self, path: &str, token: &str) -> Peer {
@@ -68,7 +70,11 @@ impl Pool {
     }
 
     async fn client(&self) -> Peer {
-        let mut peer = self.dial("/v1/client", &self.submit).await;
+        self.client_with(&self.submit).await
+    }
+
+    async fn client_with(&self, token: &str) -> Peer {
+        let mut peer = self.dial("/v1/client", token).await;
         peer.say(&FromClient::Register { protocol: VersionRange::ours(), client: "test".into() }).await;
         assert!(matches!(peer.hear().await, ToClient::Registered { .. }));
         peer
@@ -308,7 +314,13 @@ async fn a_restarted_coordinator_goes_on_with_the_attempt() {
     drop((mac, client));
 
     let pool = Pool::start_in(pool.directory).await;
-    let held = Held { lease: grant.lease, state: HeldState::Running, log_length: 4, started_at_ms: Some(1) };
+    let held = Held {
+        lease: grant.lease,
+        state: HeldState::Running,
+        log_length: 4,
+        started_at_ms: Some(1),
+        output_held: None,
+    };
     let (mut mac, desired) = pool.worker(worker, boot, vec![held]).await;
     let Some(Desired::Continue { position, .. }) = desired.first() else { panic!("{desired:?}") };
     let mut client = pool.client().await;
@@ -367,4 +379,88 @@ async fn what_cannot_be_served_is_refused_with_a_reason() {
     assert!(
         matches!(client.hear().await, ToClient::Error { error, .. } if error.code == ErrorCode::Invalid && error.message.contains("env"))
     );
+}
+
+/// A job that waits for a worker that nobody has seen.
+fn patient() -> JobSpec {
+    JobSpec { wait_for_worker: Some(Duration::from_secs(3600)), ..echo() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancel_is_in_the_audit_log_once_and_only_if_it_is_one() {
+    let pool = Pool::start().await;
+    let mut client = pool.client().await;
+    let (ended, kept) = (submit(patient()), submit(patient()));
+    for (_, message) in [&ended, &kept] {
+        client.say(message).await;
+        assert!(matches!(client.hear().await, ToClient::Accepted { .. }));
+    }
+    let cancel =
+        |job: JobId, request| FromClient::Cancel { request, job: job.to_string(), reason: "enough".into() };
+    for request in 100..200 {
+        client.say(&cancel(JobId::from_uuid(Uuid::now_v7()), request)).await;
+        assert!(
+            matches!(client.hear().await, ToClient::Error { error, .. } if error.code == ErrorCode::UnknownJob)
+        );
+    }
+    for request in 200..203 {
+        client.say(&cancel(ended.0, request)).await;
+        while !matches!(client.next().await, Message::Text(text) if text.contains("\"job\"")) {}
+    }
+    let eve = pool.tokens.create(Role::Submit, "eve", None, None, "test").expect("a token").token;
+    let mut eve = pool.client_with(&eve).await;
+    eve.say(&cancel(kept.0, 1)).await;
+    assert!(matches!(eve.hear().await, ToClient::Error { error, .. } if error.code == ErrorCode::Forbidden));
+    let entries = pool.tokens.audit_tail(100).expect("an audit log");
+    let shown: Vec<_> = entries.iter().map(|entry| (entry.actor.as_str(), entry.action.as_str())).collect();
+    let made = ("test", "token_create");
+    assert_eq!(shown, [("eve", "refused"), made, ("ada", "cancel_request"), made, made]);
+    assert_eq!((entries[2].subject.clone(), entries[2].detail.as_str()), (ended.0.to_string(), "enough"));
+}
+
+/// Says it again and again and takes no answer, until it is not taken any more.
+async fn until_stuck(peer: &mut Peer, message: &impl serde::Serialize) {
+    let text = frame::encode_control(message);
+    let quiet = Duration::from_secs(1);
+    while tokio::time::timeout(quiet, peer.0.send(Message::text(text.clone()))).await.is_ok() {}
+}
+
+/// Far below the time after which a connection that takes nothing ends by itself.
+const CUT_WITHIN: Duration = Duration::from_secs(15);
+
+async fn is_cut(peer: &Peer) -> bool {
+    let MaybeTlsStream::Plain(socket) = peer.0.get_ref() else { panic!("plain") };
+    let cut = async {
+        while socket.take_error().expect("asked").is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(CUT_WITHIN, cut).await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revocation_cuts_a_peer_that_takes_no_answers() {
+    let pool = Pool::start().await;
+    let mut client = pool.client().await;
+    // The refusal repeats the name.
+    let job = "-".repeat(16 << 10);
+    until_stuck(&mut client, &FromClient::Cancel { request: 1, job, reason: String::new() }).await;
+    pool.tokens.revoke("ada", "test").expect("revoked");
+    assert!(is_cut(&client).await, "a client");
+
+    let (id, boot) = ids();
+    let (mut worker, _) = pool.worker(id, boot, Vec::new()).await;
+    let lease =
+        |number| Lease { attempt: AttemptId { job: JobId::from_uuid(Uuid::now_v7()), number }, epoch: 1 };
+    let held = |number| Held {
+        lease: lease(number),
+        state: HeldState::Running,
+        log_length: 0,
+        started_at_ms: None,
+        output_held: None,
+    };
+    let report = FromWorker::Report { held: (1..1_000).map(held).collect(), condition: Condition::default() };
+    until_stuck(&mut worker, &report).await;
+    pool.tokens.revoke("mac-1", "test").expect("revoked");
+    assert!(is_cut(&worker).await, "a worker");
 }

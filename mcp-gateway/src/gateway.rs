@@ -4,7 +4,7 @@
 use crate::client::Client;
 use crate::config::GatewayConfig;
 use crate::pool::Pool;
-use crate::project::{Configuration, ConfigurationCache, Templates};
+use crate::project::{Configuration, ConfigurationCache, Templates, repository_of};
 use crate::render::labels_of;
 use crate::tasks::Remembered;
 use crate::tools::{self, Choices, ToolError};
@@ -148,6 +148,18 @@ impl Project {
         Ok(real)
     }
 
+    /// Up to where files decide what tests and builds a directory: the root of its repository, else the project. Where
+    /// callers are others than who started the gateway, never above the project.
+    pub(crate) fn top_of(&self, directory: &Path) -> PathBuf {
+        let project = self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone());
+        let is_allowed = |root: &&Path| !self.is_confined || root.starts_with(&project);
+        match repository_of(directory).filter(is_allowed) {
+            Some(root) => root.to_owned(),
+            None if directory.starts_with(&project) => project,
+            None => directory.to_owned(),
+        }
+    }
+
     /// The configuration that holds for a directory, as it is now.
     pub(crate) fn configuration_of(&self, directory: &Path) -> Arc<Configuration> {
         self.configurations.load(directory)
@@ -225,11 +237,37 @@ impl Project {
 
 #[cfg(test)]
 mod tests {
-    use super::Shared;
+    use super::{Project, Shared};
     use crate::client::{AccessToken, Endpoint, Target};
     use crate::config::GatewayConfig;
     use std::fs;
     use std::time::Duration;
+
+    #[test]
+    fn nothing_decides_from_above_the_repository_or_the_project() {
+        let place = tempfile::tempdir().unwrap();
+        let up = place.path().canonicalize().unwrap();
+        let (sub, inner, nested) =
+            (up.join("repo/sub"), up.join("repo/sub/inner"), up.join("repo/sub/nested"));
+        fs::create_dir_all(&inner).unwrap();
+        fs::create_dir_all(nested.join(".git")).unwrap();
+        let top = |project: &std::path::Path, is_confined: bool, directory: &std::path::Path| {
+            Project::new(project.to_owned(), is_confined).top_of(directory)
+        };
+        // Outside of any repository what lies above belongs to something else, but for the project.
+        assert_eq!(top(&sub, false, &inner), sub);
+        assert_eq!(top(&inner, false, &sub), sub);
+        fs::create_dir_all(up.join("repo/.git")).unwrap();
+        for (is_confined, directory, wanted) in [
+            (false, &inner, up.join("repo")),
+            (true, &inner, sub.clone()),
+            (true, &sub, sub.clone()),
+            (true, &nested, nested.clone()),
+            (false, &nested, nested.clone()),
+        ] {
+            assert_eq!(top(&sub, is_confined, directory), wanted, "{is_confined} {}", directory.display());
+        }
+    }
 
     #[tokio::test]
     async fn a_changed_file_is_announced_while_the_pool_says_nothing() {

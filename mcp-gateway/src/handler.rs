@@ -379,10 +379,18 @@ impl ServerHandler for Handler {
         if self.has_fixtures() {
             return fixtures::read_resource(&request.uri);
         }
-        let pool = self.pool_of(&context);
-        let _permits = self.admit(&pool)?;
-        let client = pool.client().await.map_err(|error| pool_error(&error))?;
-        resources::read(&client, &request.uri).await.map(Into::into)
+        let call = self.call_with(&context, None, false);
+        let _permits = self.admit(&call.pool)?;
+        let read = async {
+            let client = call.pool.client().await.map_err(|error| pool_error(&error))?;
+            resources::read(&client, &request.uri).await.map(Into::into)
+        };
+        let end = tokio::select! {
+            read = read => return read,
+            () = tokio::time::sleep_until(call.answer_by) => ToolError::Late { job: None },
+            () = context.ct.cancelled() => ToolError::Cancelled { job: None },
+        };
+        Err(McpError::internal_error(end.text(), None))
     }
 
     async fn subscribe(

@@ -2,6 +2,7 @@
 
 use crate::client::{Client, ClientError, LinkStatus, Target};
 use crate::tools::Listings;
+use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
 
 /// How the gateway calls itself to the coordinator.
@@ -19,8 +20,8 @@ pub(crate) struct Pool {
     client: Mutex<Option<Client>>,
     /// The caller's calls.
     pub(crate) calls: Semaphore,
-    /// What its jobs in place were submitted with.
-    pub(crate) listings: Listings,
+    /// What jobs in place were submitted with; a caller's connections come and go, so all of a gateway share them.
+    pub(crate) listings: Arc<Listings>,
 }
 
 impl Pool {
@@ -29,18 +30,13 @@ impl Pool {
             target,
             client: Mutex::new(None),
             calls: Semaphore::new(OWN_CALLS_MAX),
-            listings: Listings::default(),
+            listings: Arc::default(),
         }
     }
 
     /// One that is connected already, for a caller with a token of its own.
-    pub(crate) fn connected(target: Target, client: Client) -> Self {
-        Self {
-            target,
-            client: Mutex::new(Some(client)),
-            calls: Semaphore::new(CALLER_CALLS_MAX),
-            listings: Listings::default(),
-        }
+    pub(crate) fn connected(target: Target, client: Client, listings: Arc<Listings>) -> Self {
+        Self { target, client: Mutex::new(Some(client)), calls: Semaphore::new(CALLER_CALLS_MAX), listings }
     }
 
     /// Whether asking it would start it.

@@ -138,7 +138,7 @@ pub struct ReportIssue {
     pub message: String,
     /// Where, if it says so.
     pub location: Option<Location>,
-    /// `infrastructure` when it is not the code's fault.
+    /// `infrastructure` when it is not the code's fault, `tests` when it is of what runs them and not of the build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// What to do about it, for `infrastructure`.

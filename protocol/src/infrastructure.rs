@@ -20,6 +20,7 @@ const TEST_MANAGER: &str =
 const DISK: &str = "the worker's disk is full: free space there";
 const DATABASE: &str =
     "another build uses the same DerivedData: run again, or give each its own -derivedDataPath";
+const LOCKED: &str = "another process holds the database: run again; two builds of one DerivedData need a -derivedDataPath each";
 const KEYCHAIN: &str = "the signing keychain is locked or asks for permission: unlock it for the worker's session (`security unlock-keychain`)";
 const LICENCE: &str = "accept the licence on that worker: `sudo xcodebuild -license accept`";
 const PORT: &str = "a port is taken by another process on the worker: run again, or use port 0";
@@ -75,7 +76,16 @@ const SIGNS: &[Sign] = &[
 /// What to do, when a text tells of the machine and not of the code.
 pub fn advice(text: &str) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
-    SIGNS.iter().find(|sign| sign.words.iter().all(|word| lower.contains(word))).map(|sign| sign.advice)
+    let known = SIGNS.iter().find(|sign| sign.words.iter().all(|word| lower.contains(word)));
+    known.map(|sign| sign.advice).or_else(|| lower.lines().any(is_locked_database).then_some(LOCKED))
+}
+
+/// A tool that says of itself no more than this; an exception with these words is of the code's own database.
+fn is_locked_database(line: &str) -> bool {
+    let said = line.trim();
+    let said = said.strip_prefix("xcodebuild: ").unwrap_or(said);
+    let said = said.strip_prefix("error: ").unwrap_or(said);
+    said.starts_with("database is locked")
 }
 
 #[cfg(test)]
@@ -86,6 +96,8 @@ mod tests {
     fn the_machine_is_told_from_the_code() {
         for text in [
             "error: unable to attach DB: error: accessing build database \"/x/build.db\": database is locked",
+            "error: database is locked",
+            "xcodebuild: error: database is locked (5)",
             "Unable to boot the Simulator.",
             "Timed out registering for testing event accessibility notifications",
             "/x/App.app: errSecInternalComponent",
@@ -101,6 +113,8 @@ mod tests {
             "XCTAssertEqual failed: \"locked\" is not \"open\"",
             "Cannot find 'device' in scope",
             "sqlite3.OperationalError: database is locked",
+            "Error: SQLITE_BUSY: database is locked",
+            "suite orders: database is locked",
             "the device registry is locked by another test",
             "simulator",
         ] {

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod outcome;
 pub mod output;
 pub mod report;
+pub mod shown;
 pub mod spec;
 pub mod token;
 pub mod transfer;

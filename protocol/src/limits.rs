@@ -105,6 +105,9 @@ pub const TRANSFER_BYTES_MAX: u64 = 32 << 30;
 pub const TRANSFER_WINDOW_BYTES: u64 = 8 << 20;
 /// Payload of one transfer frame, in bytes.
 pub const TRANSFER_FRAME_BYTES: usize = 256 << 10;
+/// Payload of the first frame of a transfer on a connection, in bytes; each one after it may have twice as many. A frame counts only whole, so
+/// on a link that is cut again and again the first ones come further than large ones would.
+pub const TRANSFER_FIRST_FRAME_BYTES: usize = 4 << 10;
 /// Transfers of one connection at a time.
 pub const TRANSFERS_MAX: usize = 16;
 /// Artifacts of one attempt.

@@ -88,6 +88,9 @@ pub enum Acted {
         /// The limit.
         #[serde(with = "duration")]
         after: Duration,
+        /// A good part of that time its output was held, so that it could not go on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<OutputHeld>,
     },
     /// It wrote nothing for longer than asked.
     IdleTimeout {
@@ -113,6 +116,16 @@ pub enum Acted {
         /// Which.
         reason: String,
     },
+}
+
+/// Output that nobody takes because the worker's disk refuses it: the command waits at its pipe.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OutputHeld {
+    /// How long, so far or in all.
+    #[serde(with = "duration")]
+    pub held_for: Duration,
+    /// The system's word.
+    pub reason: String,
 }
 
 /// A stream declared complete.

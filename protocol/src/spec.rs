@@ -1,15 +1,18 @@
 //! What a job asks for. A spec is immutable once accepted.
 
 use crate::duration;
-use crate::glob;
 use crate::ids::BuildId;
-use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Component, Path};
 use std::str::FromStr;
 use std::time::Duration;
+
+mod check;
+
+pub use check::{
+    OWN_VARIABLES, SpecError, check_artifact, check_given_variable, check_name, is_trace_context,
+};
 
 /// What is executed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -273,6 +276,9 @@ pub struct JobSpec {
     /// Longest run.
     #[serde(default, with = "duration::option")]
     pub timeout: Option<Duration>,
+    /// Nobody chose the longest run: the pool's own limit counts where that is shorter.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timeout_is_default: bool,
     /// Longest silence of both streams.
     #[serde(default, with = "duration::option")]
     pub idle_timeout: Option<Duration>,
@@ -335,6 +341,7 @@ impl JobSpec {
             priority: 0,
             concurrency_group: None,
             timeout: None,
+            timeout_is_default: false,
             idle_timeout: None,
             grace: None,
             on_lost: OnLost::default(),
@@ -352,236 +359,4 @@ impl JobSpec {
             trace: None,
         }
     }
-
-    /// Checks what a type cannot: sizes, names, absence of NUL.
-    ///
-    /// # Errors
-    /// The first field that is wrong, and what would be valid.
-    pub fn check(&self) -> Result<(), SpecError> {
-        if self.fallback.as_ref().is_some_and(|reason| reason.len() > limits::TEXT_BYTES_MAX) {
-            return Err(SpecError::new("fallback", format!("longer than {} bytes", limits::TEXT_BYTES_MAX)));
-        }
-        if let Some(trace) = self.trace.as_ref().filter(|trace| !is_trace_context(trace)) {
-            let reason =
-                format!("`{}` is no W3C traceparent, as in `00-HEX32-HEX16-HEX2`", trace.escape_debug());
-            return Err(SpecError::new("trace", reason));
-        }
-        self.check_command()?;
-        self.check_environment()?;
-        for (field, length) in [
-            ("label", self.selectors.len()),
-            ("resource", self.resources.len()),
-            ("secret", self.secrets.len()),
-            ("report", self.reports.len()),
-            ("artifact", self.artifacts.len()),
-        ] {
-            if length > limits::LIST_MAX {
-                return Err(SpecError::new(
-                    field,
-                    format!("{length} given; at most {} are valid", limits::LIST_MAX),
-                ));
-            }
-        }
-        for selector in &self.selectors {
-            check_name("label", &selector.key)?;
-        }
-        for name in self.resources.keys() {
-            check_name("resource", name)?;
-        }
-        if let Some(group) = &self.concurrency_group {
-            check_name("concurrency_group", group)?;
-        }
-        for name in &self.secrets {
-            check_given_variable("secret", name)?;
-        }
-        for pattern in &self.artifacts {
-            check_artifact(pattern)?;
-        }
-        if self.grace.is_some_and(|grace| grace > limits::GRACE_MAX) {
-            return Err(SpecError::new(
-                "grace",
-                format!("longer than the limit of {}s", limits::GRACE_MAX.as_secs()),
-            ));
-        }
-        for (field, value) in [("timeout", self.timeout), ("idle_timeout", self.idle_timeout)] {
-            if value.is_some_and(|value| value.is_zero()) {
-                return Err(SpecError::new(
-                    field,
-                    "0 would end the job before it starts; leave it out for no limit",
-                ));
-            }
-            if value.is_some_and(|value| value > limits::TIMEOUT_MAX) {
-                return Err(SpecError::new(
-                    field,
-                    format!("longer than the limit of {}s", limits::TIMEOUT_MAX.as_secs()),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_command(&self) -> Result<(), SpecError> {
-        let argv = self.command.argv();
-        if argv.first().is_none_or(String::is_empty) {
-            return Err(SpecError::new("command", "is empty; name a program"));
-        }
-        if argv.len() > limits::ARGUMENTS_MAX {
-            return Err(SpecError::new(
-                "command",
-                format!("has {} arguments; at most {} are valid", argv.len(), limits::ARGUMENTS_MAX),
-            ));
-        }
-        let bytes: usize = argv.iter().map(String::len).sum();
-        if bytes > limits::COMMAND_BYTES_MAX {
-            return Err(SpecError::new(
-                "command",
-                format!("has {bytes} bytes; at most {} are valid", limits::COMMAND_BYTES_MAX),
-            ));
-        }
-        if argv.iter().any(|argument| argument.contains('\0')) {
-            return Err(SpecError::new("command", "contains a NUL byte, which no process can be given"));
-        }
-        Ok(())
-    }
-
-    fn check_environment(&self) -> Result<(), SpecError> {
-        if let Some(name) = self.given_env.iter().find(|name| !self.env.contains_key(*name)) {
-            return Err(SpecError::new("given_env", format!("`{}` is not in `env`", name.escape_debug())));
-        }
-        let mut bytes = 0;
-        for (name, value) in &self.env {
-            check_variable("env", name)?;
-            if value.contains('\0') {
-                return Err(SpecError::new("env", format!("the value of `{name}` contains a NUL byte")));
-            }
-            bytes += name.len() + value.len();
-        }
-        if bytes > limits::ENVIRONMENT_BYTES_MAX {
-            return Err(SpecError::new(
-                "env",
-                format!("has {bytes} bytes; at most {} are valid", limits::ENVIRONMENT_BYTES_MAX),
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// A field of a spec that is wrong.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SpecError {
-    /// Which field.
-    pub field: &'static str,
-    /// What is wrong with it and what is valid.
-    pub reason: String,
-}
-
-impl SpecError {
-    fn new(field: &'static str, reason: impl Into<String>) -> Self {
-        Self { field, reason: reason.into() }
-    }
-}
-
-impl fmt::Display for SpecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.reason)
-    }
-}
-
-impl std::error::Error for SpecError {}
-
-/// Checks the name of a label, resource, worker or token.
-///
-/// # Errors
-/// When it is empty, too long, or has other than letters, digits, `_`, `-`, `.`, `/`.
-pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
-    if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
-        return Err(SpecError::new(
-            field,
-            format!("`{name}` has {} bytes; valid are 1 to {}", name.len(), limits::NAME_BYTES_MAX),
-        ));
-    }
-    if !name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')) {
-        return Err(SpecError::new(
-            field,
-            format!("`{name}` is no valid name; use letters, digits, `_`, `-`, `.`, `/`"),
-        ));
-    }
-    Ok(())
-}
-
-/// How the names of the pool's own variables begin.
-pub const OWN_VARIABLES: &str = "BUILDPOOL_";
-
-/// Checks the name of a variable that somebody sets by name. What a process merely inherits may have other names, which no
-/// shell can read but which harm nobody.
-///
-/// # Errors
-/// When it is empty, begins with a digit or with [`OWN_VARIABLES`], or has `=`, white space or a control character.
-pub fn check_given_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
-    let is_odd = |c: char| c == '=' || c.is_whitespace() || c.is_control();
-    if name.starts_with(OWN_VARIABLES) {
-        return Err(SpecError::new(
-            field,
-            format!("`{name}` is the pool's own, as all that begins with {OWN_VARIABLES}; use another name"),
-        ));
-    }
-    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || name.contains(is_odd) {
-        return Err(SpecError::new(
-            field,
-            format!(
-                "`{}` is no valid variable name; use letters, digits and `_`, not beginning with a digit",
-                name.escape_debug()
-            ),
-        ));
-    }
-    Ok(())
-}
-
-/// Whether a text is a W3C `traceparent`: version, trace, parent and flags in small hexadecimal digits.
-pub fn is_trace_context(text: &str) -> bool {
-    let parts: Vec<&str> = text.split('-').collect();
-    let is_hex = |part: &&str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]) && parts.iter().all(is_hex)
-}
-
-/// Checks the glob of files to bring back, and gives it as it is matched: without `.` and empty names in it, and without `/` behind it.
-///
-/// # Errors
-/// When it is empty or too long, is no glob, or leads out of the command's directory.
-pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
-    let wrong =
-        |reason: &str| Err(SpecError::new("artifact", format!("`{}` {reason}", pattern.escape_debug())));
-    let leads_out = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
-    if Path::new(pattern).components().any(leads_out) {
-        return wrong(
-            "leads out of the command's directory; valid is a glob relative to it, without `..`, as in `out/**/*.xml`",
-        );
-    }
-    let names: Vec<&str> = pattern.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
-    let plain = names.join("/");
-    if plain.is_empty() {
-        return wrong(
-            "is the command's directory itself; valid is a glob relative to it, without `..`, as in `out/**/*.xml`, or `**` for all files",
-        );
-    }
-    if pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
-        return wrong(&format!("is no path; at most {} bytes without NUL are valid", limits::PATH_BYTES_MAX));
-    }
-    match glob::problem(&plain) {
-        Some(problem) => wrong(&format!("{problem}; a backslash before a character takes it as it is")),
-        None => Ok(plain),
-    }
-}
-
-fn check_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
-    if name.is_empty() || name.contains(['=', '\0']) {
-        return Err(SpecError::new(
-            field,
-            format!(
-                "`{}` is no valid variable name: it must not be empty, nor contain `=` or NUL",
-                name.escape_debug()
-            ),
-        ));
-    }
-    Ok(())
 }

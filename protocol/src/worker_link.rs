@@ -7,7 +7,7 @@
 use crate::duration;
 use crate::error::LinkError;
 use crate::ids::{BootId, Lease, WorkerId};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, OutputHeld};
 use crate::spec::JobSpec;
 use crate::version::VersionRange;
 use serde::{Deserialize, Serialize};
@@ -88,6 +88,9 @@ pub struct Held {
     /// When its process started, in milliseconds since 1970 by the worker's clock.
     #[serde(default)]
     pub started_at_ms: Option<i64>,
+    /// Its output waits because the worker's disk refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_held: Option<OutputHeld>,
 }
 
 /// How far an attempt is on its worker.

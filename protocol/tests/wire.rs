@@ -11,7 +11,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode_control};
 use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
 use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, Seal, StartFailure};
+use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, Seal, StartFailure};
 use buildpool_protocol::output::{
     AppendError, CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, Gap, LogState, Stream,
 };
@@ -88,7 +88,12 @@ fn held() -> Held {
         state: HeldState::Running,
         log_length: 4096,
         started_at_ms: Some(1_700_000_000_000),
+        output_held: None,
     }
+}
+
+fn output_held() -> OutputHeld {
+    OutputHeld { held_for: Duration::from_secs(4), reason: "No space left on device (os error 28)".into() }
 }
 
 fn outcome(ending: Ending, acted: Option<Acted>) -> Box<Outcome> {
@@ -134,12 +139,26 @@ fn the_worker_link_is_as_it_was() {
         &[
             FromWorker::Register(Box::new(register)),
             FromWorker::Report { held: vec![held()], condition: Condition::default() },
+            FromWorker::Report {
+                held: vec![Held { output_held: Some(output_held()), ..held() }],
+                condition: Condition::default(),
+            },
             FromWorker::Complete { lease: lease(), outcome: outcome(Ending::Exited { code: 65 }, None) },
             FromWorker::Complete { lease: lease(), outcome: outcome(segv, None) },
             FromWorker::Complete { lease: lease(), outcome: outcome(missing, None) },
             FromWorker::Complete {
                 lease: lease(),
-                outcome: outcome(killed, Some(Acted::Timeout { after: Duration::from_secs(5) })),
+                outcome: outcome(
+                    killed.clone(),
+                    Some(Acted::Timeout { after: Duration::from_secs(5), held: None }),
+                ),
+            },
+            FromWorker::Complete {
+                lease: lease(),
+                outcome: outcome(
+                    killed,
+                    Some(Acted::Timeout { after: Duration::from_secs(5), held: Some(output_held()) }),
+                ),
             },
             FromWorker::Decline { lease: lease(), reason: "no free slot".into() },
         ],
@@ -235,7 +254,9 @@ fn the_client_link_is_as_it_was() {
                 expires: None,
             },
             FromClient::Approve { request: 15, worker: "mac-1".into() },
-            FromClient::Audit { request: 16, limit: 50 },
+            FromClient::Audit { request: 16, limit: 50, before: None },
+            FromClient::Audit { request: 18, limit: 50, before: Some(1_000) },
+            FromClient::Forget { request: 17, worker: "mac-1".into() },
         ],
     );
     check(

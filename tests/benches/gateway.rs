@@ -6,7 +6,7 @@
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures")]
 
-use buildpool_tests::mcp::Gateway;
+use buildpool_tests::mcp::{Gateway, meta};
 use buildpool_tests::{Place, wait_for};
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -84,8 +84,9 @@ fn echo_command() -> Command {
 
 fn listing() {
     let place = Place::new();
-    let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "bench");
-    let bytes = gateway.ask("tools/list", json!({})).to_string().len();
+    let mut gateway = Gateway::start(&mut place.command(["mcp"]));
+    // The revision that says the most beside the tools.
+    let bytes = gateway.ask("tools/list", json!({"_meta": meta("bench", &json!({}))})).to_string().len();
     println!("listing      {bytes} bytes, about {} tokens", bytes / TOKEN_CHARACTERS);
 }
 

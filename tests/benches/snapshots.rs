@@ -127,7 +127,7 @@ fn cargo() {
         whole.push(began.elapsed());
         inside.push(Duration::from_secs_f64(finished["duration_secs"].as_f64().unwrap_or_default()));
         let id = finished["job_id"].as_str().expect("an id").to_owned();
-        let log = bench.buildpool(&["logs", &id, "--stream", "stderr"]).out();
+        let log = bench.buildpool(&["logs", &id, "--stream", "stderr"]).err();
         assert!(log.contains("Compiling app") && !log.contains("Compiling base"), "not warm: {log}");
         let (took, log) = hand();
         assert!(!log.contains("Compiling base"), "{log}");

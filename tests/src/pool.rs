@@ -3,8 +3,8 @@
 use crate::process::kill_below;
 use crate::{Finished, Place, SmallDisk, wait_for, wait_until};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -285,6 +285,20 @@ impl Pool {
     /// Where the coordinator listens.
     pub fn address(&self) -> SocketAddr {
         self.url.rsplit('/').next().unwrap().parse().unwrap()
+    }
+
+    /// The status line and the body that the coordinator answers a GET with.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn get(&self, path: &str, token: Option<&str>) -> (String, String) {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        let bearer = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: pool\r\n{bearer}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
     /// The process of the coordinator.

@@ -149,9 +149,14 @@ fn the_debian_package_holds_the_program_and_units_that_find_it() {
         let unit = at("root/usr/lib/systemd/system").join(format!("buildpool-{part}.service"));
         let unit = std::fs::read_to_string(unit).expect("a unit");
         assert!(unit.contains("ExecStart=/usr/bin/buildpool "), "{part}");
+        // It would go before the configuration.
+        assert!(!unit.contains("--data-dir"), "{part}");
     }
     for script in ["postinst", "prerm"] {
         let text = run(Command::new("dpkg-deb").args(["--info", &package, script]));
+        // Jobs would find the worker's files in their home.
+        let home = "--home /var/lib/buildpool-worker-home --shell /bin/sh buildpool-worker\n";
+        assert_eq!(text.contains(home), script == "postinst", "{text}");
         std::fs::write(at(script), text).expect("written");
         run(Command::new("sh").arg("-n").arg(at(script)));
     }

@@ -217,6 +217,81 @@ fn a_snapshot_survives_restarts_of_the_coordinator_and_of_the_worker_between_its
     assert!(logs.expect(0).out().starts_with("5000000"));
 }
 
+/// The git directory of the project in a data directory.
+fn object_cache(projects: &Path, inner: &str) -> PathBuf {
+    let found: Vec<_> = fs::read_dir(projects).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [project] = found.iter().filter(|path| path.is_dir()).collect::<Vec<_>>()[..] else {
+        panic!("{found:?}")
+    };
+    project.join(inner)
+}
+
+/// Replaces or removes all files of a cache's packs that have this extension.
+fn damage(cache: &Path, extension: &str, change: impl Fn(Vec<u8>) -> Option<Vec<u8>>) {
+    let mut count = 0;
+    for entry in fs::read_dir(cache.join("objects/pack")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|found| found == extension) {
+            let bytes = fs::read(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            if let Some(bytes) = change(bytes) {
+                fs::write(&path, bytes).unwrap();
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no pack to damage");
+}
+
+/// Damages the object cache in this directory.
+type Damage = fn(&Path);
+
+#[test]
+fn damaged_objects_of_the_coordinator_and_of_a_worker_come_anew_with_the_next_job() {
+    let pool = Pool::start(1);
+    let top = project(&pool);
+    // Most of a pack is this one's.
+    let numbers: Vec<String> = (0..5000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_string()).collect();
+    fs::write(top.join("numbers"), numbers.join("\n")).unwrap();
+    let mut number = 0;
+    let mut passes = |is_changed: bool, what: &str| {
+        number += usize::from(is_changed);
+        fs::write(top.join("name"), format!("{number}\n")).unwrap();
+        let run = pool.buildpool(&["run", "--clean", "--", "cat", "name"]);
+        assert_eq!(run.code(), 0, "{what}: {}", run.err());
+        assert_eq!(run.out(), format!("{number}\n"), "{what}");
+    };
+    passes(true, "before");
+    let kinds: [(&str, Damage); 6] = [
+        ("packs cut off", |cache| damage(cache, "pack", |bytes| Some(bytes[..bytes.len() / 2].to_vec()))),
+        ("packs gone", |cache| {
+            damage(cache, "pack", |_| None);
+            damage(cache, "idx", |_| None);
+        }),
+        ("indexes gone", |cache| damage(cache, "idx", |_| None)),
+        ("HEAD empty", |cache| fs::write(cache.join("HEAD"), "").unwrap()),
+        ("config empty", |cache| fs::write(cache.join("config"), "").unwrap()),
+        ("everything gone but the records", |cache| fs::remove_dir_all(cache.join("objects")).unwrap()),
+    ];
+    let coordinators = object_cache(&pool.data("coordinator").join("transfer/projects"), "");
+    let workers = object_cache(&pool.data("w0").join("projects"), "objects");
+    for (what, damage) in kinds {
+        for (whose, cache) in [("coordinator", &coordinators), ("worker", &workers)] {
+            for is_changed in [true, false] {
+                damage(cache);
+                passes(is_changed, &format!("{whose}: {what}, changed: {is_changed}"));
+            }
+        }
+    }
+    // A worker finds this when it lays the files out, and has them brought once more within the job.
+    damage(&workers, "pack", |mut bytes| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x40;
+        Some(bytes)
+    });
+    passes(false, "a byte changed");
+}
+
 #[test]
 fn on_the_local_pool_a_job_is_isolated_when_it_is_asked_for() {
     let place = buildpool_tests::Place::new();

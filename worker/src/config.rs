@@ -5,17 +5,20 @@ use crate::isolation::hidden::directory_of;
 use crate::isolation::users::{self, JobUser, barrier};
 use crate::limits::CONFIG_BYTES_MAX;
 use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
-use buildpool_protocol::spec::{SpecError, check_name};
+use buildpool_protocol::spec::check_name;
 use buildpool_protocol::version::VersionRange;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+mod error;
+
+pub use error::ConfigError;
 
 /// Everything that a worker is told.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,6 +60,9 @@ pub struct Config {
     pub secret_files: Vec<PathBuf>,
     /// Other files and directories beside the data directory that isolated jobs don't see.
     pub hidden: Vec<PathBuf>,
+    /// Those of them that someone else may make anew while the worker runs: directories of the worker's user, made again where they
+    /// are gone.
+    pub renewed: Vec<PathBuf>,
     /// What starts a keeper: a program and its first arguments.
     pub keeper_command: Vec<OsString>,
     /// The protocol versions that it speaks: this build's. Another range is for tests of mixed versions.
@@ -146,6 +152,7 @@ impl Config {
             job_users: Vec::new(),
             secret_files: Vec::new(),
             hidden: Vec::new(),
+            renewed: Vec::new(),
             keeper_command: Vec::new(),
             protocol: VersionRange::ours(),
         }
@@ -222,6 +229,7 @@ impl Config {
             job_users: file.job_users,
             secret_files,
             hidden,
+            renewed: Vec::new(),
             ..Self::new(file.coordinator, file.data_dir.map(|path| directory.join(path)).unwrap_or_default())
         })
     }
@@ -293,7 +301,9 @@ impl Config {
             return invalid("hidden", reason);
         }
         let users = self.users()?;
-        let kept = self.secret_files.iter().chain(&self.hidden).chain([&self.data_dir]);
+        // Whoever could put another program in its place would be root at the next start.
+        let program = std::env::current_exe().ok();
+        let kept = self.secret_files.iter().chain(&self.hidden).chain([&self.data_dir]).chain(&program);
         if let Some((place, name)) = kept.into_iter().find_map(|path| users::changeable(path, &users)) {
             let reason = format!(
                 "`{name}` could change {0}, and with it what jobs are kept from; `chown root: {0} && chmod go-w {0}`, or name another place",
@@ -370,162 +380,5 @@ fn host_name() -> String {
     if name.is_empty() { "worker".to_owned() } else { name }
 }
 
-/// Why a configuration is of no use.
-#[derive(Debug)]
-pub enum ConfigError {
-    /// A file can't be read.
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// What isolated jobs must not see can't be found.
-    Unresolvable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A file is far larger than any configuration.
-    TooLarge {
-        /// Which.
-        path: PathBuf,
-        /// Its size in bytes.
-        length: u64,
-    },
-    /// It does not parse.
-    Malformed {
-        /// Which file.
-        path: Option<PathBuf>,
-        /// What and where.
-        reason: String,
-    },
-    /// A field has a value that cannot be.
-    Invalid {
-        /// Which.
-        field: &'static str,
-        /// What is wrong and what is valid.
-        reason: String,
-    },
-}
-
-impl From<SpecError> for ConfigError {
-    fn from(error: SpecError) -> Self {
-        Self::Invalid { field: error.field, reason: error.reason }
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, .. } => write!(f, "{} can't be read", path.display()),
-            Self::Unresolvable { path, .. } => write!(
-                f,
-                "{} can't be found, so it can't be hidden from jobs; `hidden` names what is there, relative to the configuration's directory",
-                path.display()
-            ),
-            Self::TooLarge { path, length } => write!(
-                f,
-                "{} has {length} bytes; a configuration has at most {CONFIG_BYTES_MAX}",
-                path.display()
-            ),
-            Self::Malformed { path: Some(path), reason } => write!(f, "{}: {reason}", path.display()),
-            Self::Malformed { path: None, reason } => write!(f, "worker configuration: {reason}"),
-            Self::Invalid { field, reason } => write!(f, "{field}: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { source, .. } | Self::Unresolvable { source, .. } => Some(source),
-            Self::TooLarge { .. } | Self::Malformed { .. } | Self::Invalid { .. } => None,
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::Config;
-    use std::path::Path;
-
-    #[test]
-    fn a_file_gives_what_it_names_and_defaults_the_rest() {
-        let config = Config::from_toml(
-            r#"
-            coordinator = "wss://pool.example:7878"
-            name = "mini-3"
-            slots = 2
-            data_dir = "/var/lib/buildpool"
-            token = "bp_1_secret"
-            drain_deadline_secs = 90
-            crash_directories = ["/crashes"]
-            [labels]
-            xcode = "26.1"
-            [resources]
-            simulator = 2
-            [env]
-            PATH = "/opt/bin:/bin"
-            "#,
-            Path::new("/"),
-        )
-        .expect("valid");
-        config.check().expect("complete");
-        assert_eq!(config.drain_deadline, Some(std::time::Duration::from_secs(90)));
-        assert_eq!(config.all_labels().get("xcode").map(String::as_str), Some("26.1"));
-        assert_eq!(config.all_labels().get("name").map(String::as_str), Some("mini-3"));
-        assert_eq!(config.resources.get("simulator"), Some(&2));
-        assert!(!format!("{config:?}").contains("secret"), "a token is never shown");
-    }
-
-    #[test]
-    fn what_is_hidden_is_the_thing_itself_wherever_the_worker_was_started() {
-        let place = tempfile::tempdir().expect("a directory");
-        let etc = place.path().canonicalize().expect("it is there").join("etc");
-        std::fs::create_dir_all(etc.join("keys")).expect("made");
-        std::fs::write(etc.join("keys/token"), "bp_1_secret\n").expect("written");
-        std::os::unix::fs::symlink("keys/token", etc.join("link")).expect("linked");
-        let file = etc.join("worker.toml");
-        std::fs::write(&file, "token_file = \"link\"\nhidden = [\"keys/../keys\"]\n").expect("written");
-        let linked = place.path().join("elsewhere.toml");
-        std::os::unix::fs::symlink(&file, &linked).expect("linked");
-        let config = Config::from_file(&linked).expect("valid");
-        assert_eq!(config.token.as_deref(), Some("bp_1_secret"));
-        assert_eq!(config.hidden, [etc.join("keys")]);
-        assert_eq!(config.secret_files, [etc.join("keys/token"), file.clone()]);
-        std::fs::write(&file, "hidden = [\"kyes\"]\n").expect("written");
-        let error = Config::from_file(&file).expect_err("it is not there").to_string();
-        assert!(error.contains("etc/kyes can't be found, so it can't be hidden"), "{error}");
-        std::fs::write(&file, "token_file = \"tokne\"\n").expect("written");
-        let error = Config::from_file(&file).expect_err("it is not there").to_string();
-        assert!(error.contains("etc/tokne can't be read") && !error.contains("hidden"), "{error}");
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        for (text, expected) in [
-            ("slots = 2\nslot = 3", "unknown field `slot`"),
-            ("slots = \"two\"", "slots"),
-            ("token = \"a\"\ntoken_file = \"b\"", "both given"),
-        ] {
-            let error = Config::from_toml(text, Path::new("/")).expect_err("invalid").to_string();
-            assert!(error.contains(expected), "{error}");
-        }
-        for (text, expected) in [
-            ("data_dir = \"/d\"", "coordinator: is not given"),
-            ("coordinator = \"ws://h\"", "data_dir: is not given"),
-            ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\nslots = 0", "slots: 0 given; valid are 1 to 1024"),
-            ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\nname = \"a b\"", "no valid name"),
-            ("coordinator = \"ws://h\"\ndata_dir = \"/d\"\n[env]\n\"A=B\" = \"c\"", "no valid variable name"),
-        ] {
-            let error = Config::from_toml(text, Path::new("/"))
-                .expect("parses")
-                .check()
-                .expect_err("wrong")
-                .to_string();
-            assert!(error.contains(expected), "{error}");
-        }
-    }
-}
+mod tests;

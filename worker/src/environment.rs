@@ -38,6 +38,15 @@ pub fn of_attempt(
 
 /// What a worker's jobs have without asking: a login's variables, and the configured ones over them.
 pub fn of_worker(configured: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    with_path(configured, std::env::var("PATH").ok().as_deref())
+}
+
+/// The same of a worker that the machine starts: what the `PATH` of this process has besides is not in it.
+pub fn of_service(configured: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    with_path(configured, None)
+}
+
+fn with_path(configured: &BTreeMap<String, String>, own: Option<&str>) -> BTreeMap<String, String> {
     let mut environment = login(User::from_uid(Uid::effective()).ok().flatten().as_ref());
     // What is no text can't be passed on, and is no reason to have no worker.
     let texts = std::env::vars_os()
@@ -47,7 +56,7 @@ pub fn of_worker(configured: &BTreeMap<String, String>) -> BTreeMap<String, Stri
             environment.insert(name, value);
         }
     }
-    environment.insert("PATH".to_owned(), path(std::env::var("PATH").ok().as_deref()));
+    environment.insert("PATH".to_owned(), path(own));
     environment.extend(configured.iter().map(|(name, value)| (name.clone(), value.clone())));
     environment.retain(|name, _| !name.starts_with(OWN_VARIABLES));
     environment

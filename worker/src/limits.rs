@@ -15,6 +15,14 @@ pub const ROUND_PAUSE_MIN: Duration = Duration::from_millis(5);
 pub const ROUND_PAUSE_MAX: Duration = Duration::from_millis(200);
 /// How long a tree is killed again and again before its rest is reported as survivors.
 pub const KILL_FOR: Duration = Duration::from_secs(10);
+/// How long one round of stopping a tree follows processes that fork faster than the process table can be read.
+pub const CHASE_FOR: Duration = Duration::from_millis(100);
+/// Longest look at the process table: under a job that forks without end it would have none, and a keeper has deadlines to hold.
+pub const LOOK_FOR: Duration = Duration::from_secs(1);
+/// Longest round of stopping a tree.
+pub const STOP_FOR: Duration = Duration::from_secs(1);
+/// Statuses that are taken in a row: under such a job there is always one more.
+pub const REAP_MAX: usize = 4096;
 /// Passes over the process table in one round of stopping a tree that forks.
 pub const STOP_PASSES_MAX: usize = 64;
 /// Output on disk that the coordinator does not have yet, at which a job waits at its pipe or loses its middle.
@@ -41,6 +49,8 @@ pub const KEEPER_MESSAGE_BYTES_MAX: usize = 8 << 20;
 pub const KEEPER_BACKLOG_BYTES: usize = 64 << 10;
 /// Shortest time between two reports of progress by a keeper.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(5);
+/// For how long the directory of an attempt must be gone until its keeper takes it to be removed and not on its way elsewhere.
+pub const ATTEMPT_GONE_FOR: Duration = Duration::from_secs(10);
 /// How often a keeper looks who is in its tree.
 pub const OBSERVE_EVERY: Duration = Duration::from_secs(2);
 /// Processes of a tree that are remembered.

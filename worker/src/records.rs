@@ -61,6 +61,26 @@ pub struct AttemptRecord {
     /// Directories that this user can pass while it runs.
     #[serde(default)]
     pub gates: Vec<PathBuf>,
+    /// The worker's data directory, as it was called then; unknown to older versions.
+    #[serde(default)]
+    pub data_dir: Option<PathBuf>,
+}
+
+impl AttemptRecord {
+    /// The same with the data directory called `data_dir` now: what lay in it lies there.
+    #[must_use]
+    pub fn found_in(mut self, data_dir: &Path) -> Self {
+        let before = self.data_dir.replace(data_dir.to_owned());
+        let Some(before) = before.filter(|before| before != data_dir) else { return self };
+        let named = [&mut self.root, &mut self.result_bundle, &mut self.derived_data];
+        let paths = named.into_iter().flatten().chain([&mut self.directory]).chain(&mut self.gates);
+        for path in paths {
+            if let Ok(below) = path.strip_prefix(&before) {
+                *path = data_dir.join(below);
+            }
+        }
+        self
+    }
 }
 
 /// A control group and its counters before an attempt ran.

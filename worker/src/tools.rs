@@ -60,28 +60,33 @@ const TOOLS: &[Tool] = &[
     tool("docker", &["docker", "--version"], &["Docker version "]),
 ];
 
-/// A label for each tool that answers: its name and its version. Takes as long as the slowest answer.
-pub fn find() -> BTreeMap<String, String> {
-    let has_xcode = !platform::TOOLS_ASK_TO_BE_INSTALLED || ask(&["xcode-select", "-p"]).is_some();
-    let asked: Vec<_> = TOOLS
-        .iter()
-        .filter(|tool| has_xcode || !tool.needs_xcode)
-        .map(|tool| (tool, thread::spawn(|| ask(tool.command))))
-        .collect();
-    asked
-        .into_iter()
-        .filter_map(|(tool, answer)| {
+/// A label for each tool that answers: its name and its version. They are looked for where a job with this environment finds them.
+/// Takes as long as the slowest answer.
+pub fn find(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let has_xcode =
+        !platform::TOOLS_ASK_TO_BE_INSTALLED || ask(&["xcode-select", "-p"], environment).is_some();
+    thread::scope(|scope| {
+        let asked: Vec<_> = TOOLS
+            .iter()
+            .filter(|tool| has_xcode || !tool.needs_xcode)
+            .map(|tool| (tool, scope.spawn(|| ask(tool.command, environment))))
+            .collect();
+        let found = asked.into_iter().filter_map(|(tool, answer)| {
             let version = version(&answer.join().ok()??, tool.before)?;
             Some((tool.label.to_owned(), version))
-        })
-        .collect()
+        });
+        found.collect()
+    })
 }
 
 /// What a command writes to stdout; none when it is not there, fails or takes too long.
-fn ask(command: &[&str]) -> Option<String> {
+fn ask(command: &[&str], environment: &BTreeMap<String, String>) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let mut child = Command::new(program)
         .args(arguments)
+        // The program is looked for by this `PATH`.
+        .env_clear()
+        .envs(environment)
         // Some tools look around for what a project wants of them.
         .current_dir("/")
         .stdin(Stdio::null())
@@ -154,7 +159,15 @@ fn version(answer: &str, before: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::{LOOK_EVERY, TOOLS, ask, find, version};
+    use crate::environment;
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt;
     use std::time::{Duration, Instant};
+
+    /// What these tests run with.
+    fn own() -> BTreeMap<String, String> {
+        std::env::vars().collect()
+    }
 
     #[test]
     fn versions_are_read_from_what_the_tools_say() {
@@ -194,7 +207,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let pid = directory.path().join("pid");
         let text = format!("sleep 600 & echo $! > {}; echo tool 1.2", pid.display());
-        assert_eq!(ask(&["sh", "-c", &text]).as_deref(), Some("tool 1.2\n"));
+        assert_eq!(ask(&["sh", "-c", &text], &own()).as_deref(), Some("tool 1.2\n"));
         let left: i32 = std::fs::read_to_string(pid).unwrap().trim().parse().unwrap();
         let is_gone = || crate::platform::process(left).is_none_or(|process| process.zombie);
         let until = Instant::now() + Duration::from_secs(30);
@@ -206,8 +219,23 @@ mod tests {
 
     #[test]
     fn what_is_on_this_machine_is_found() {
-        let found = find();
+        let found = find(&own());
         // These tests were built by it.
         assert!(found.get("rust").is_some_and(|version| version.contains('.')), "{found:?}");
+    }
+
+    #[test]
+    fn a_tool_is_what_a_job_finds_by_its_own_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let tool = directory.path().join("rustc");
+        std::fs::write(&tool, "#!/bin/sh\necho \"rustc $VERSION (x)\"\n").unwrap();
+        std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let configured = |path: &str| {
+            let values = [("PATH", path), ("VERSION", "9.8.7")];
+            environment::of_worker(&values.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+        };
+        let with = configured(&format!("{}:/usr/bin:/bin", directory.path().display()));
+        assert_eq!(find(&with).get("rust").map(String::as_str), Some("9.8.7"));
+        assert_eq!(find(&configured("/nowhere")), [].into());
     }
 }

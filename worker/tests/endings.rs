@@ -95,7 +95,7 @@ async fn a_timeout_is_ours_and_says_so() {
     let mut spec = shell("sleep 1000");
     spec.timeout = Some(after);
     let outcome = coordinator.outcome(coordinator.grant(spec)).await;
-    assert_eq!(outcome.acted, Some(Acted::Timeout { after }));
+    assert_eq!(outcome.acted, Some(Acted::Timeout { after, held: None }));
     assert!(matches!(outcome.ending, Ending::Signaled { ref name, .. } if name == "SIGTERM"));
 
     let mut spec = shell("echo begin; sleep 1000");

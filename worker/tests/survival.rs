@@ -10,38 +10,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use support::{Coordinator, Worker, binary, config, pool, processes_of, shell, until};
-
-/// A daemon in a process of its own, so that it can be killed.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(coordinator: &Coordinator, data: &Path) -> Self {
-        let file = data.join("worker.toml");
-        let text = format!(
-            "coordinator = \"{}\"\nname = \"tested\"\nslots = 4\ndata_dir = \"{}\"\n",
-            coordinator.address,
-            data.display()
-        );
-        std::fs::write(&file, text).expect("a file");
-        let child = Command::new(binary()).arg(file).stdin(Stdio::null()).spawn().expect("the binary");
-        Self(child)
-    }
-
-    fn kill(mut self) {
-        self.0.kill().expect("it runs");
-        self.0.wait().expect("it was ours");
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use support::{Coordinator, Daemon, Worker, config, pool, processes_of, shell, until};
 
 /// Writes lines, waits for a file, writes more.
 fn two_halves(directory: &Path) -> (JobSpec, PathBuf) {

@@ -75,7 +75,8 @@ async fn the_fingerprint_of_the_token_decides() {
     server.dial(&config).await.expect("the certificate of the token");
     config.token = Some(format!("bp_0192_secret_{}", "0".repeat(64)));
     let error = server.dial(&config).await.expect_err("another certificate");
-    assert!(matches!(error, ConnectError::Io(_)), "{error}");
+    assert!(matches!(error, ConnectError::Tls(_)), "{error}");
+    assert!(error.to_string().contains("another certificate"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -44,17 +44,68 @@ async fn a_leader_that_obeys_leaves_a_child_that_does_not() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_fork_while_they_are_killed_are_all_killed() {
-    let (coordinator, _worker, _data) = pool().await;
-    // Each generation forks the next and exits; nobody is there long enough to be found twice.
+    let (coordinator, _worker, data) = pool().await;
+    // Each generation forks the next and exits; nobody is there long enough to be found twice. They hold a lock together, because
+    // one that lives is not found in a process table either.
+    let lock = data.path().join("held-by-all");
+    std::fs::write(&lock, "").unwrap();
     // It ends by itself one day, should the test be killed before its end.
-    let lease = coordinator.grant(impatient(
-        "exec perl -MPOSIX -e '$|=1; $SIG{TERM}=\"IGNORE\"; print \"running\\n\"; for(;;){ my $p=fork; exit if $p or time-$^T>300; setsid(); }'",
-    ));
+    let lease = coordinator.grant(impatient(&format!(
+        "exec perl -MPOSIX -e 'open(F, \">>\", \"{}\"); flock(F, 2); $|=1; $SIG{{TERM}}=\"IGNORE\"; print \"running\\n\"; for(;;){{ my $p=fork; exit if $p or time-$^T>300; setsid(); }}'",
+        lock.display()
+    )));
     coordinator.until_output(lease, "running").await;
+    let held = std::fs::File::open(&lock).unwrap();
+    assert!(held.try_lock().is_err(), "they hold it");
+    coordinator.cancel(lease);
+    let outcome = coordinator.outcome(lease).await;
+    held.try_lock().unwrap();
+    assert_eq!(processes_of(lease), []);
+    assert_eq!(outcome.survivors, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_left_of_many_that_fork_after_their_leader_is_gone() {
+    let (coordinator, _worker, data) = pool().await;
+    // From SIGTERM on, each forks the next one and exits, sixty times, in the group of a leader that is gone. The last ones stay, so
+    // that there is an end only when all are killed.
+    let there = data.path().join("there");
+    std::fs::write(&there, "").unwrap();
+    let lease = coordinator.grant(impatient(&format!(
+        "perl -e '$SIG{{TERM}}=sub {{ $go=1 }}; for(1..40){{ last if !($p=fork) }} exit if $p; open(F, \">>\", \"{}\"); syswrite(F, \"x\"); \
+         select(undef, undef, undef, 0.01) until $go or time-$^T>300; for(1..60){{ exit if fork }} sleep 300' & \
+         while [ \"$(wc -c < {0})\" != 40 ]; do sleep 0.01; done; echo ready; sleep 1000",
+        there.display()
+    )));
+    coordinator.until_output(lease, "ready").await;
     coordinator.cancel(lease);
     let outcome = coordinator.outcome(lease).await;
     assert_eq!(processes_of(lease), []);
     assert_eq!(outcome.survivors, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tree_is_killed_in_time_however_many_have_ended() {
+    let (coordinator, _worker, data) = pool().await;
+    let (tried, late) = (data.path().join("tried"), data.path().join("late"));
+    let mut spec = shell(&format!(
+        "exec perl -MTime::HiRes=time,sleep -e '$|=1; $SIG{{TERM}}=sub {{ kill STOP=>getppid; $asked=time }}; print \"ready\\n\"; \
+         sleep 0.01 until $asked; pipe(R, W); \
+         unless(fork){{ for(1..1000){{ exit unless $p=fork; syswrite(W, pack(\"N\", $p)) }} exit }} \
+         wait; sleep 0.01 until time>$asked+1.1; read(R, $all, 4000); @ended=unpack(\"N*\", $all); open(T, \">\", \"{}\"); \
+         kill CONT=>getppid; sleep 0.0001 until 20<grep {{ !kill 0, $_ }} @ended; open(L, \">\", \"{}\"); sleep 1000'",
+        tried.display(),
+        late.display()
+    ));
+    // The keeper stands still from SIGTERM on, until the grace is over and a thousand that have ended have come to it.
+    spec.grace = Some(Duration::from_secs(1));
+    let lease = coordinator.grant(spec);
+    coordinator.until_output(lease, "ready").await;
+    coordinator.cancel(lease);
+    let outcome = coordinator.outcome(lease).await;
+    assert!(matches!(outcome.ending, Ending::Signaled { ref name, .. } if name == "SIGKILL"), "{outcome:?}");
+    assert!(!late.exists(), "their statuses were taken before it was killed");
+    assert_eq!(processes_of(lease), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -144,6 +144,9 @@ pub(crate) struct DoctorArguments {
     /// Look at this data directory of a coordinator
     #[arg(long, value_name = "DIR", conflicts_with = "worker")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Read all logs and records in it, too, and compare them with their checksums: takes as long as reading them does
+    #[arg(long, requires = "data_dir")]
+    pub(crate) full: bool,
     /// Look at a coordinator by its configuration
     #[arg(long, value_name = "FILE", conflicts_with = "worker")]
     pub(crate) config: Option<PathBuf>,

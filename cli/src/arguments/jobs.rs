@@ -137,6 +137,8 @@ pub(crate) struct WorkersArguments {
 pub(crate) enum WorkersAction {
     /// Let a worker take jobs that waits for an operator's word
     Approve(ResumeArguments),
+    /// Free the name of a worker that is gone for good
+    Forget(ResumeArguments),
 }
 
 #[derive(Args, Debug)]

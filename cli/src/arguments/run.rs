@@ -1,7 +1,7 @@
 //! `buildpool run`
 
 use super::PoolOptions;
-use super::values::{on_lost, resource, variable};
+use super::values::{on_lost, priority, resource, secret, variable};
 use crate::durations;
 use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_artifact};
 use clap::{Args, ValueEnum};
@@ -25,7 +25,7 @@ pub(crate) struct RunArguments {
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
     /// Among your own jobs that wait, higher goes first
-    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = priority)]
     pub(crate) priority: i32,
     /// Run no two jobs of this name at once, whoever submits them
     #[arg(long, value_name = "NAME")]
@@ -34,7 +34,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
     /// Pass this variable's value along, stored nowhere and masked in the log
-    #[arg(long = "secret", value_name = "NAME")]
+    #[arg(long = "secret", value_name = "NAME", value_parser = secret)]
     pub(crate) secrets: Vec<String>,
     /// The command's directory
     #[arg(long, value_name = "DIR")]

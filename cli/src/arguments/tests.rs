@@ -35,6 +35,12 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["run", "--resource", "simulator=0", "--", "true"], "N at least 1"),
         (&["jobs", "--limit", "0"], "1.."),
         (&["run", "--env", "=x", "--", "true"], "NAME=VALUE"),
+        (&["run", "--env", "2a=x", "--", "true"], "does not begin with a digit and has no `=`"),
+        (&["run", "--secret", "A B", "--", "true"], "valid is one that does not begin with a digit"),
+        (
+            &["run", "--priority", "foo", "--", "true"],
+            "valid are whole numbers from -2147483648 to 2147483647",
+        ),
         (&["run", "--timeout", "soon", "--", "true"], "valid are 90s"),
         (&["run", "--on-lost", "cry", "--", "true"], "rerun, wait, fail"),
         (&["run", "--verbosity", "loud", "--", "true"], "minimal, normal (standard), full (verbose)"),
@@ -45,6 +51,8 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["digest", "--exit-code", "256"], "-64..=255"),
         (&["digest", "--exit-code", "1", "--signal", "SIGSEGV"], "cannot be used with"),
         (&["token", "create", "--role", "king", "--name", "n"], "worker, submit, admin"),
+        (&["token", "create", "--role", "worker", "--name", "n", "--expires", "0s"], "no time at all"),
+        (&["token", "rotate", "n", "--expires", "0"], "no time at all"),
         (&["token", "list", "--data-dir", "d", "--coordinator", "ws://h"], "cannot be used with"),
     ] {
         let line = ["buildpool"].iter().chain(line);

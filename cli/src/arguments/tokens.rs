@@ -27,7 +27,7 @@ pub(crate) enum TokenAction {
         #[arg(long)]
         name: String,
         /// For how long it is valid; for ever by default
-        #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+        #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
         expires: Option<Duration>,
         #[command(flatten)]
         form: Form,
@@ -50,7 +50,7 @@ pub(crate) enum TokenAction {
         #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "1h")]
         grace: Duration,
         /// For how long the new one is valid; by default as long as the old one was to last
-        #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+        #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
         expires: Option<Duration>,
         #[command(flatten)]
         form: Form,

@@ -89,6 +89,15 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
+pub(super) fn secret(text: &str) -> Result<String, String> {
+    check_given_variable("--secret", text).map_err(|error| error.reason)?;
+    Ok(text.to_owned())
+}
+
+pub(super) fn priority(text: &str) -> Result<i32, String> {
+    text.parse().map_err(|_| format!("valid are whole numbers from {} to {}", i32::MIN, i32::MAX))
+}
+
 /// One of several words, by the name that it has everywhere.
 fn one_of<T: Copy, const N: usize>(text: &str, known: [(&str, T); N]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);

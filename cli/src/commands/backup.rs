@@ -1,7 +1,7 @@
 //! `buildpool backup DIR`, `buildpool restore DIR`
 
 use crate::arguments::{BackupArguments, DataPlace, Form, RestoreArguments};
-use crate::commands::coordinator;
+use crate::commands::{coordinator, token};
 use crate::failure::{Failure, REFUSED};
 use crate::terminal;
 use buildpool_coordinator::backup;
@@ -9,6 +9,9 @@ use buildpool_coordinator::store::BackedUp;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Tokens that `restore` names.
+const TOKENS_SHOWN_MAX: usize = 20;
 
 pub(crate) fn create(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
     let data = data_of(&arguments.place)?;
@@ -19,7 +22,31 @@ pub(crate) fn create(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure> {
     let data = data_of(&arguments.place)?;
     let done = backup::restore(&arguments.directory, &data).map_err(|error| Failure::of(REFUSED, &error))?;
+    warn_of_tokens(&data)?;
     show(&done, &data, arguments.form)
+}
+
+/// What was revoked after the backup counts again, and nobody else would say so.
+fn warn_of_tokens(data: &Path) -> Result<(), Failure> {
+    let tokens = token::open(data)?.list().map_err(|error| Failure::of(REFUSED, &error))?;
+    let now = jiff::Timestamp::now();
+    let in_force: Vec<_> = tokens.iter().filter(|token| token::is_in_force(token, now)).collect();
+    if in_force.is_empty() {
+        return Ok(());
+    }
+    let shown = in_force.iter().take(TOKENS_SHOWN_MAX);
+    let shown: Vec<_> =
+        shown.map(|token| format!("{} ({}, {})", token.name, token.role.name(), token.id)).collect();
+    let rest = match in_force.len() - shown.len() {
+        0 => String::new(),
+        rest => format!(" and {rest} more (`buildpool token list --data-dir {}`)", data.display()),
+    };
+    terminal::warn(&format!(
+        "these tokens count as in the backup, one that was revoked since then too: {}{rest}; end it again by `buildpool token revoke ID --data-dir {}`",
+        shown.join(", "),
+        data.display()
+    ));
+    Ok(())
 }
 
 fn data_of(place: &DataPlace) -> Result<PathBuf, Failure> {

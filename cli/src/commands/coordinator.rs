@@ -13,16 +13,19 @@ use std::process::ExitCode;
 
 /// Name of the file in the data directory that says where the coordinator listens, or did last.
 pub(crate) const URL_FILE: &str = "url";
+/// Name of the file in the data directory that names those of the certificate, where it is not of its own making.
+const CERTIFICATE_FILE: &str = "certificate-files";
 
 pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
     let format = arguments.daemon.log_format;
     let config = config(arguments)?;
-    let data_dir = config.data_dir.clone();
+    let (data_dir, protection) = (config.data_dir.clone(), config.protection.clone());
     super::log_to_stderr(format);
     super::serve(async {
         let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
         // Who makes a token here learns from it where workers find this coordinator; without it they are told to fill it in.
-        let _ = tell_url(&data_dir, &coordinator.url());
+        let _ = tell(&data_dir, URL_FILE, &coordinator.url());
+        let _ = tell_certificate(&data_dir, &protection);
         tracing::info!(url = %coordinator.url(), version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
         // Whoever started it with port 0 wants to know; nobody has to read it.
         let _ = terminal::print(&format!("{}\n", coordinator.url()));
@@ -32,11 +35,26 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
 }
 
 /// For the user who runs it only, as all that is in its data directory.
-fn tell_url(data_dir: &Path, url: &str) -> io::Result<()> {
+fn tell(data_dir: &Path, name: &str, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(data_dir.join(URL_FILE))?;
-    file.write_all(url.as_bytes())
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(data_dir.join(name))?;
+    file.write_all(text.as_bytes())
+}
+
+/// Which files the certificate comes from, for who makes a token here without the configuration.
+fn tell_certificate(data_dir: &Path, protection: &Protection) -> io::Result<()> {
+    let Protection::Files { certificate, key } = protection else {
+        return std::fs::remove_file(data_dir.join(CERTIFICATE_FILE));
+    };
+    let absolute = |path: &Path| std::path::absolute(path).map(|path| path.display().to_string());
+    tell(data_dir, CERTIFICATE_FILE, &format!("{}\n{}\n", absolute(certificate)?, absolute(key)?))
+}
+
+/// How the coordinator of this data directory proved itself when it was last started, where its certificate is one from files.
+pub(crate) fn told_certificate(data_dir: &Path) -> Option<Protection> {
+    let text = std::fs::read_to_string(data_dir.join(CERTIFICATE_FILE)).ok()?;
+    let (certificate, key) = text.trim_end().split_once('\n')?;
+    Some(Protection::Files { certificate: certificate.into(), key: key.into() })
 }
 
 fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
@@ -59,7 +77,7 @@ fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
 /// # Errors
 /// When the file is of no use, or nothing names a data directory.
 pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<Config, Failure> {
-    let default = directories::data().map(|data| data.join("coordinator"));
+    let default = state_directory().or_else(|| directories::data().map(|data| data.join("coordinator")));
     let mut config = Config::new(data_dir.clone().or(default).unwrap_or_default());
     if let Some(file) = file {
         config = config.read(file).map_err(|error| Failure::of(USAGE, &error))?;
@@ -78,6 +96,17 @@ pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> R
     Ok(config)
 }
 
+/// The directory that systemd made for this service (systemd.exec(5), StateDirectory=). That of another service, from which this
+/// one may have been started, is not taken.
+pub(crate) fn state_directory() -> Option<PathBuf> {
+    std::env::var_os("STATE_DIRECTORY").map(PathBuf::from).filter(|path| is_own(path))
+}
+
+fn is_own(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    path.is_absolute() && name.is_some_and(|name| name.starts_with("buildpool"))
+}
+
 /// Where a coordinator that is started like this keeps its data.
 ///
 /// # Errors
@@ -88,8 +117,16 @@ pub(crate) fn data_directory(file: Option<&Path>, data_dir: Option<PathBuf>) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::configuration;
+    use super::{configuration, is_own};
     use std::path::Path;
+
+    #[test]
+    fn the_directory_of_another_service_is_not_taken() {
+        assert!(is_own(Path::new("/var/lib/buildpool-worker")));
+        for other in ["/var/lib/runner", "buildpool", "/var/lib/buildpool:/var/lib/runner"] {
+            assert!(!is_own(Path::new(other)), "{other}");
+        }
+    }
 
     #[test]
     fn a_data_directory_is_absolute_however_it_is_named() {

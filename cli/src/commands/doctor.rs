@@ -8,6 +8,7 @@ use crate::arguments::DoctorArguments;
 use crate::failure::{Failure, REFUSED};
 use crate::settings::{self, Settings};
 use crate::terminal::{self, Colour};
+use buildpool_coordinator::store::Depth;
 use buildpool_gateway::client::{Client, ClientError, Target, chain};
 use buildpool_gateway::local::LocalPool;
 use buildpool_gateway::project::Configuration;
@@ -61,7 +62,8 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
         checks.extend(match &arguments.worker {
             Some(config) => ends::worker(config).await,
             None if arguments.data_dir.is_some() || arguments.config.is_some() => {
-                ends::coordinator(arguments.config.as_deref(), arguments.data_dir.as_deref()).await
+                let depth = if arguments.full { Depth::Full } else { Depth::Quick };
+                ends::coordinator(arguments.config.as_deref(), arguments.data_dir.as_deref(), depth).await
             }
             None => client(arguments).await,
         });

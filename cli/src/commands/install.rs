@@ -43,6 +43,9 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
         words.push("--read-only".to_owned());
     }
     let project = here.join(arguments.directory.clone().unwrap_or_default());
+    if !project.is_dir() {
+        return Err(Failure::new(USAGE, format!("--directory: {} is no directory", project.display())));
+    }
     let installation = Installation { program: settings::program()?, arguments: words, project };
     if !arguments.write {
         terminal::print(&installation.text(arguments.client))?;
@@ -62,13 +65,14 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
         None => path.to_owned(),
     };
-    let present =
-        join.as_ref().map(|_| present(&service.config, &below(&service.config))).transpose()?.flatten();
+    let present = present(part, &service.config, &below(&service.config))?;
     if arguments.data_dir.is_none()
         && let Some(named) = present.as_ref().and_then(|present| present.data_dir(&service.config))
     {
-        service.data_dir = named;
+        (service.data_dir, service.is_data_known) = (named, true);
     }
+    // A configuration that joining writes names it.
+    service.is_data_known |= join.is_some() && present.is_none();
     let home = std::env::home_dir().unwrap_or_default();
     let launchd = match arguments.init {
         Some(init) => init == Init::Launchd,
@@ -159,10 +163,10 @@ fn check_join(join: &Join, given: &TrustOptions, of_file: TrustOptions) -> Resul
     .map(|_| ())
 }
 
-/// The worker's configuration that is there, unless it is the example that this command writes when nothing is known.
-fn present(named: &Path, place: &Path) -> Result<Option<Present>, Failure> {
+/// The configuration that is there, unless it is the example that this command writes when nothing is known.
+fn present(part: Part, named: &Path, place: &Path) -> Result<Option<Present>, Failure> {
     match std::fs::read_to_string(place) {
-        Ok(text) if text == example(Part::Worker) => Ok(None),
+        Ok(text) if text == example(part) => Ok(None),
         Ok(text) => Present::new(text, named).map(Some),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::while_doing(USAGE, format!("{} can't be read", place.display()), &error)),
@@ -189,12 +193,15 @@ fn describe(part: Part, scope: Scope, arguments: &InstallServiceArguments) -> Re
         }
     };
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    // A session's daemon looks there by itself, unless this shell says otherwise.
+    let is_own_default = scope == Scope::User && std::env::var_os("XDG_DATA_HOME").is_none();
     Ok(Service {
         part,
         scope,
         program: settings::program()?,
         config: absolute(arguments.config.clone().unwrap_or(config)),
         data_dir: absolute(arguments.data_dir.clone().unwrap_or(data)),
+        is_data_known: is_own_default && arguments.data_dir.is_none(),
         user: arguments.service_user.clone().unwrap_or_else(|| user.to_owned()),
     })
 }
@@ -204,18 +211,38 @@ fn service_user(service: &Service, launchd: bool) -> Result<User, Failure> {
     let name = &service.user;
     let found = User::from_name(name)
         .map_err(|error| Failure::while_doing(POOL, format!("the user {name} can't be looked up"), &error))?;
+    if let Some(why) = found.as_ref().and_then(|user| jobs_home(service, &user.dir)) {
+        terminal::warn(&why);
+    }
     found.ok_or_else(|| {
-        let home = service.data_dir.display();
+        // A coordinator runs nothing that would need one.
+        let (home, made) = match service.part {
+            Part::Coordinator => (service.data_dir.clone(), ""),
+            Part::Worker => (service.home(), " --create-home"),
+        };
+        let home = home.display();
         let line = if launchd {
             format!("sysadminctl -addUser {name} -home '{home}' -shell /usr/bin/false")
         } else {
-            format!("useradd --system --user-group --home-dir '{home}' --shell /usr/sbin/nologin {name}")
+            format!("useradd --system --user-group{made} --home-dir '{home}' --shell /usr/sbin/nologin {name}")
         };
         Failure::new(
             USAGE,
             format!("--system: there is no user {name} here; make it by `{line}`, or name another by --service-user"),
         )
     })
+}
+
+/// Why the home directory of a worker's user is a bad one: its jobs have it as well.
+fn jobs_home(service: &Service, home: &Path) -> Option<String> {
+    if service.part == Part::Coordinator || !home.starts_with(&service.data_dir) {
+        return None;
+    }
+    let (user, place) = (&service.user, service.home());
+    Some(format!(
+        "the home directory of {user} is the worker's data directory, so jobs find its files there, or, isolated, lose what they keep there; `install -d -m 700 -o {user} -g {user} {0} && usermod --home {0} {user}` while the worker is stopped",
+        place.display()
+    ))
 }
 
 /// Why a service of the machine could not reach its own program or files, and what helps.

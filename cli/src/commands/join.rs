@@ -41,7 +41,7 @@ impl Present {
     /// When it does not parse: then nobody knows what must stay.
     pub(super) fn new(text: String, path: &Path) -> Result<Self, Failure> {
         let known = toml::from_str(&text).map_err(|error| {
-            let what = format!("{} is there and can't be changed; mend or remove it", path.display());
+            let what = format!("{} is there and can't be read; mend or remove it", path.display());
             Failure::while_doing(USAGE, what, &error)
         })?;
         Ok(Self { text, known })

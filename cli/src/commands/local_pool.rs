@@ -148,6 +148,7 @@ impl Watch {
         loop {
             tokio::select! {
                 () = &mut asked => break,
+                // Nobody tells of a pool that is idle for long: that is the absence of events.
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             if self.is_busy().await {
@@ -173,6 +174,7 @@ impl Watch {
     async fn worker_is_there(&self) -> Result<(), Failure> {
         let joined = async {
             while self.activity.workers() == 0 {
+                // Once in the life of a pool, for a few milliseconds: not worth a channel of its own.
                 tokio::time::sleep(JOIN_LOOK_EVERY).await;
             }
         };

@@ -24,9 +24,16 @@ use crate::arguments::LogFormat;
 use crate::failure::{Failure, POOL, USAGE};
 use buildpool_gateway::project::{Configuration, Templates};
 use buildpool_protocol::spec::TemplateSpec;
+use std::convert::Infallible;
 use std::future::Future;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long a daemon's thread waits for more of what blocks.
+const IDLE_THREAD_FOR: Duration = Duration::from_secs(60);
+/// How often one of them is given something to do: well before it would end.
+const USE_THREAD_EVERY: Duration = Duration::from_secs(10);
 
 /// Runs what a client command does, on this one thread: it starts fast.
 fn block_on(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
@@ -40,14 +47,36 @@ fn block_on(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<Exi
 
 /// Runs a daemon that mostly waits, on this one thread: handing work from thread to thread would cost more than the work.
 fn serve_on_one_thread(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| no_runtime(&error))?.block_on(task)
+    serve_on(tokio::runtime::Builder::new_current_thread(), task)
 }
 
 /// Runs a daemon, on all processors.
 fn serve(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| no_runtime(&error))?.block_on(task)
+    serve_on(tokio::runtime::Builder::new_multi_thread(), task)
+}
+
+fn serve_on(
+    mut builder: tokio::runtime::Builder,
+    task: impl Future<Output = Result<ExitCode, Failure>>,
+) -> Result<ExitCode, Failure> {
+    let runtime = builder.enable_all().thread_keep_alive(IDLE_THREAD_FOR).build();
+    runtime.map_err(|error| no_runtime(&error))?.block_on(async {
+        tokio::select! {
+            result = task => result,
+            never = keep_a_thread() => match never {},
+        }
+    })
+}
+
+/// Keeps a thread for what blocks, used or not. While the machine gives no other (a limit of processes was reached), such work waits
+/// for this one; without any the runtime would panic.
+async fn keep_a_thread() -> Infallible {
+    loop {
+        // It does nothing that could fail.
+        let _ = tokio::task::spawn_blocking(|| {}).await;
+        // The runtime has no thread that stays; one that is used now and then does.
+        tokio::time::sleep(USE_THREAD_EVERY).await;
+    }
 }
 
 /// The template of this name, as the configuration nearest to the directory has it.

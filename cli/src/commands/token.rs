@@ -1,6 +1,6 @@
 //! `buildpool token create|list|rotate|revoke`
 
-use super::coordinator::URL_FILE;
+use super::coordinator::{self, URL_FILE};
 use super::jobs::ago;
 use crate::arguments::{Form, TokenAction, TokenArguments, TokenPlace};
 use crate::failure::{Failure, REFUSED, USAGE};
@@ -90,6 +90,11 @@ pub(super) fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
     }
     if place.data_dir.is_some() {
         config.data_dir = named;
+    }
+    if place.config.is_none()
+        && let Some(protection) = coordinator::told_certificate(&config.data_dir)
+    {
+        config.protection = protection;
     }
     if config.data_dir.as_os_str().is_empty() {
         return Err(Failure::new(USAGE, "data_dir: not in the configuration file; name it by --data-dir"));
@@ -228,13 +233,17 @@ fn show_created(created: &TokenCreated, form: Form) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a token opens anything at this time. The pool refuses from the moment on at which it expires.
+/// Whether a token opens anything at this time.
+pub(super) fn is_in_force(token: &TokenSummary, now: jiff::Timestamp) -> bool {
+    let has_expired = |at: &String| at.parse::<jiff::Timestamp>().is_ok_and(|at| at <= now);
+    token.revoked_at.is_none() && !token.expires_at.as_ref().is_some_and(has_expired)
+}
+
+/// Whether a token opens anything at this time, in words. The pool refuses from the moment on at which it expires.
 fn state(token: &TokenSummary, now: jiff::Timestamp) -> String {
     match (&token.revoked_at, &token.expires_at) {
         (Some(at), _) => format!("revoked {}", ago(at)),
-        (None, Some(at)) if at.parse::<jiff::Timestamp>().is_ok_and(|at| at <= now) => {
-            format!("expired {}", ago(at))
-        }
+        (None, Some(at)) if !is_in_force(token, now) => format!("expired {}", ago(at)),
         (None, Some(at)) => format!("until {at}"),
         (None, None) => "valid".to_owned(),
     }

@@ -3,7 +3,10 @@
 use crate::arguments::{JoinText, WorkerArguments};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings::{self, Given};
+use crate::terminal;
 use buildpool_gateway::directories;
+use buildpool_gateway::local::{LocalError, LocalPool};
+use buildpool_worker::environment;
 use buildpool_worker::isolation::Isolation;
 use buildpool_worker::{Config, Shutdown, ShutdownHandle, WorkerError};
 use std::path::PathBuf;
@@ -39,6 +42,30 @@ async fn pass_signals_on(handle: &ShutdownHandle) {
         super::asked_to_end().await;
         tracing::info!("asked to end: no more jobs are taken");
         handle.ask_more();
+    }
+}
+
+/// Where jobs run as the worker's user, what is kept from them by its path is open to who runs commands outside: this user's local
+/// pool does, for whoever reads its directory. It is made, so that none that is started later shows itself.
+fn hide_local_pool(config: &mut Config) {
+    if !config.isolation.hides_paths() {
+        return;
+    }
+    let made = settings::program().ok().map(|program| {
+        let pool = LocalPool::of_this_user(program)?;
+        pool.prepare()?;
+        Ok::<_, LocalError>(pool.directory().to_owned())
+    });
+    match made {
+        Some(Ok(directory)) => {
+            let found = directory.canonicalize().ok();
+            config.hidden.extend(found.clone());
+            // Its user may remove it, and the next command makes another one.
+            config.renewed.extend(found);
+        }
+        // Who has no place for one has none.
+        Some(Err(error)) => terminal::warn(&format!("no local pool is hidden from jobs: {error}")),
+        None => {}
     }
 }
 
@@ -90,15 +117,17 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     if let Some(data_dir) = daemon.data_dir {
         config.data_dir = data_dir;
     } else if config.data_dir.as_os_str().is_empty()
-        && let Some(data) = directories::data()
+        && let Some(data) =
+            super::coordinator::state_directory().or_else(|| Some(directories::data()?.join("worker")))
     {
-        config.data_dir = data.join("worker");
+        config.data_dir = data;
     }
+    hide_local_pool(&mut config);
     if let Some(protocol) = daemon.protocol {
         config.protocol = protocol;
     }
     if !arguments.no_tools {
-        config.found = buildpool_worker::tools::find();
+        config.found = buildpool_worker::tools::find(&environment::of_worker(&config.env));
     }
     config.check().map_err(|error| Failure::of(USAGE, &error))?;
     let Some(given) = given else {

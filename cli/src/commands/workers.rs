@@ -1,4 +1,4 @@
-//! `buildpool workers`, `drain WORKER`, `resume WORKER`
+//! `buildpool workers`, `workers approve WORKER`, `workers forget WORKER`, `drain WORKER`, `resume WORKER`
 
 use super::jobs::ago;
 use crate::arguments::{DrainArguments, Form, PoolOptions, ResumeArguments, WorkersAction, WorkersArguments};
@@ -13,12 +13,17 @@ use std::time::Duration;
 
 pub(crate) fn run(arguments: &WorkersArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
-        if let Some(WorkersAction::Approve(approve)) = &arguments.action {
-            let client = settings::connect(&approve.pool).await?;
-            return print(&client.approve(&approve.worker).await?, approve.form);
-        }
-        let client = settings::connect(&arguments.pool).await?;
-        print(&client.workers().await?, arguments.form)
+        let Some(action) = &arguments.action else {
+            let client = settings::connect(&arguments.pool).await?;
+            return print(&client.workers().await?, arguments.form);
+        };
+        let (WorkersAction::Approve(of) | WorkersAction::Forget(of)) = action;
+        let client = settings::connect(&of.pool).await?;
+        let workers = match action {
+            WorkersAction::Approve(_) => client.approve(&of.worker).await?,
+            WorkersAction::Forget(_) => client.forget_worker(&of.worker).await?,
+        };
+        print(&workers, of.form)
     })
 }
 
@@ -53,10 +58,11 @@ fn print(workers: &[WorkerSummary], form: Form) -> Result<ExitCode, Failure> {
 }
 
 fn table(workers: &[WorkerSummary]) -> String {
-    let mut table = Table::new(["WORKER", "STATE", "BUSY", "LABELS", "RESOURCES", "VERSION"]);
+    let mut table = Table::new(["WORKER", "TOKEN", "STATE", "BUSY", "LABELS", "RESOURCES", "VERSION"]);
     for worker in workers {
         table.row([
             worker.name.as_str().into(),
+            worker.token.as_deref().unwrap_or_default().into(),
             state(worker),
             format!("{}/{}", worker.busy, worker.slots).into(),
             pairs(&worker.labels).into(),

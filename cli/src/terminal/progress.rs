@@ -58,6 +58,7 @@ impl ProgressLine {
         if !progress.connected {
             parts.push("its worker can't be reached".to_owned());
         }
+        parts.extend(progress.waiting.as_ref().map(|waiting| super::one_line(&waiting.reason)));
         for (count, one, many) in [(progress.lines, "line", "lines"), (progress.errors, "error", "errors")] {
             match count {
                 0 => {}

@@ -1,5 +1,6 @@
-//! Bytes a second through the whole digester over real logs, beside what bounds it: the same bytes cut into lines and asked
-//! of one set of forty patterns, as ripgrep would count them. Also what comes after the last byte of a log.
+//! Bytes a second through the whole digester, beside what bounds it: the same bytes cut into lines and asked, as ripgrep would
+//! count them, of one set of forty patterns, and of one set of as many patterns as there are recognisers. Also what comes after
+//! the last byte of a log.
 
 use buildpool_digest::{Digester, Facts, Options};
 use buildpool_protocol::output::Stream;
@@ -54,6 +55,9 @@ const WORDS: [&str; 40] = [
     "SUMMARY",
 ];
 
+/// What a set of patterns may take, in bytes: enough that it is never built anew.
+const SET_BYTES_MAX: usize = 256 << 20;
+
 /// The logs of the tests, one after the other, again and again.
 fn logs(bytes: usize) -> Vec<u8> {
     let mut all = Vec::new();
@@ -79,7 +83,7 @@ fn logs(bytes: usize) -> Vec<u8> {
     out
 }
 
-/// A log as large builds write it: almost all of it says nothing.
+/// A log as large builds write it: commands, and tests that pass.
 fn quiet(bytes: usize) -> Vec<u8> {
     let mut log = Vec::with_capacity(bytes + 1024);
     let mut number = 0;
@@ -98,11 +102,31 @@ fn quiet(bytes: usize) -> Vec<u8> {
     log
 }
 
-fn yardstick() -> RegexSet {
-    RegexSetBuilder::new(WORDS.map(|word| format!(r"^(?:\S+: )?{word}\b")))
+/// Lines that say nothing, as a build prints them while all goes well.
+fn progress(bytes: usize) -> Vec<u8> {
+    let mut log = Vec::with_capacity(bytes + 1024);
+    let mut number = 0_u64;
+    while log.len() < bytes {
+        number += 1;
+        log.extend_from_slice(
+            format!(
+                "[{number:>7}/900000] CompileC Objects-normal/arm64/Module{}.o Sources/Module{}/File{number}.c normal arm64 c com.apple.compilers.llvm.clang\n",
+                number % 977,
+                number % 31,
+            )
+            .as_bytes(),
+        );
+    }
+    log
+}
+
+fn set_of(patterns: impl IntoIterator<Item = impl AsRef<str>>) -> RegexSet {
+    RegexSetBuilder::new(patterns)
         .unicode(false)
+        .size_limit(SET_BYTES_MAX)
+        .dfa_size_limit(SET_BYTES_MAX)
         .build()
-        .expect("the words are constant")
+        .expect("the patterns are constant")
 }
 
 fn digested(log: &[u8]) -> Digester {
@@ -114,13 +138,20 @@ fn digested(log: &[u8]) -> Digester {
 }
 
 fn throughput(c: &mut Criterion) {
-    let set = yardstick();
-    for (name, log) in [("real logs", logs(16 << 20)), ("quiet log", quiet(16 << 20))] {
+    let sets = [
+        ("yardstick: 40 patterns a line", set_of(WORDS.map(|word| format!(r"^(?:\S+: )?{word}\b")))),
+        ("yardstick: as many patterns a line", set_of(buildpool_digest::patterns())),
+    ];
+    let bytes = 16 << 20;
+    let logs = [("real logs", logs(bytes)), ("tests that pass", quiet(bytes)), ("progress", progress(bytes))];
+    for (name, log) in logs {
         let mut group = c.benchmark_group(name);
         group.throughput(Throughput::Bytes(log.len() as u64)).sample_size(10);
-        group.bench_function("yardstick: 40 patterns a line", |bencher| {
-            bencher.iter(|| log.split(|byte| *byte == b'\n').filter(|line| set.is_match(line)).count());
-        });
+        for (yardstick, set) in &sets {
+            group.bench_function(*yardstick, |bencher| {
+                bencher.iter(|| log.split(|byte| *byte == b'\n').filter(|line| set.is_match(line)).count());
+            });
+        }
         group.bench_function("digest", |bencher| {
             bencher.iter(|| digested(&log).finish(&Facts::default()).errors_total);
         });

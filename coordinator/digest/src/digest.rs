@@ -1,23 +1,29 @@
 //! The digest of a whole attempt: verdict, findings in tiers, and the bounded text that answers are made of.
 
+mod case;
+
 use crate::claims::Claims;
+use crate::command::Command;
 use crate::digester::{Gathered, Options, SummaryLine};
 use crate::facts::Facts;
-use crate::found::{Finds, Found};
+use crate::found::Found;
 use crate::machine;
+use crate::noise::is_noise;
 use crate::reports::{self, believed_tests};
-use crate::rules::{Indicator, Kind};
+use crate::rules::Kind;
 use crate::signs::{Seen, Signs};
-use crate::tally::Tally;
 use crate::template::Capture;
-use crate::text::TailLine;
+use crate::text::{TailLine, clip_chars, front_length};
 use crate::tier::{self, Ranked};
-use crate::verdict::{self, Case, Ruling};
+use crate::verdict::{self, Ruling};
+use crate::view::counted;
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, ProcessState};
+use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{
-    Cause, CrashIndicators, CrashReport, EvidenceRange, Finding, GapEntry, KnownFrom, Severity, Survivor,
-    TestCounts, Verdict,
+    Cause, CrashIndicators, CrashReport, EvidenceRange, Finding, GapEntry, Severity, Survivor, TestCounts,
+    Verdict,
 };
+use case::{CaseParts, OwnedCase, build_case, failure_of};
 
 /// Everything about an attempt that does not depend on how much of it is shown, and the bounded text to show.
 #[derive(Debug)]
@@ -85,9 +91,9 @@ pub struct Explanation {
 }
 
 impl Digest {
-    /// The command failed, and the likeliest cause is not its fault.
+    /// The command failed, or did not come to its end in time, and the likeliest cause is not its fault.
     pub fn is_infrastructure(&self) -> bool {
-        self.explanation.rule == "code_infrastructure"
+        matches!(self.explanation.rule, "code_infrastructure" | "acted_timeout_held")
     }
 
     pub(crate) fn new(gathered: Gathered, facts: &Facts) -> Self {
@@ -96,13 +102,21 @@ impl Digest {
             mut finds,
             doubtful,
             tally,
-            signs,
+            mut signs,
             summary,
             capture,
             mut gaps,
             tails,
             counts,
+            last_text,
         } = gathered;
+        signs.heed(&Command::new(&options.command));
+        let ended_badly = facts.ending.as_ref().map(|_| !exited_zero(facts));
+        signs.complete(|family| tally.knows(family), ended_badly, last_text);
+        if exited_zero(facts) || !signs.build_failed() {
+            finds.take_back_build_errors();
+        }
+        finds.drop_told_in_full();
         machine::attribute(&mut finds);
         finds.take_back_words(0, signs.failed_total);
         finds.mark_flaky(|test| tally.is_flaky(test));
@@ -133,12 +147,17 @@ impl Digest {
                 .or_else(|| reports::first_unfinished(facts)),
             collapsed,
             failures_are_past: tally.failures_are_past(),
+            last_line: last_line(&tails),
         });
         let ruling = verdict::decide(&case.as_case(facts, &signs));
         let mut crash_indicators = signs.indicators();
         crash_indicators.tests_unfinished = unfinished > 0;
         crash_indicators.test_count_collapsed = collapsed.is_some();
         let verdict = ruling.verdict;
+        if let ("code_no_tests", Some(seen)) = (ruling.rule, &signs.no_tests) {
+            finds.errors.push(no_tests(seen));
+            ranked = tier::rank(&finds, facts.ending.is_some());
+        }
         let ranked = tier::tiers(ranked, &finds, verdict, &facts.history);
         let warnings = tier::unranked_warnings(&finds, &ranked);
         let claims =
@@ -229,121 +248,41 @@ impl Digest {
     }
 }
 
-/// What a case borrows from.
-struct OwnedCase {
-    out_of_memory: Option<String>,
-    success_is_last: bool,
-    crashes: Vec<Seen<Indicator>>,
-    failures_are_past: bool,
-    tests_failed: u64,
-    report: Option<String>,
-    unfinished: u64,
-    running_test: Option<String>,
-    collapsed: Option<(u64, u64)>,
-    first_error: Option<String>,
-    first_remark: Option<String>,
-    error_in_report: bool,
-    no_tests: Option<(String, KnownFrom)>,
-    report_problem: Option<(String, bool)>,
-    build_errors: bool,
-    test_errors: bool,
-    infrastructure: bool,
-    panics_are_tests: bool,
-    xcodebuild: bool,
-}
+/// How sure the word of a runner is that it found no tests, in percent.
+const NO_TESTS_SURE: u8 = 88;
 
-struct CaseParts<'a> {
-    facts: &'a Facts,
-    tally: &'a Tally,
-    finds: &'a Finds,
-    ranked: &'a [Ranked],
-    signs: &'a Signs,
-    tests: Option<&'a TestCounts>,
-    report: Option<&'a str>,
-    unfinished: u64,
-    running_test: Option<String>,
-    collapsed: Option<(u64, u64)>,
-    failures_are_past: bool,
-}
-
-fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
-    let signs = parts.signs;
-    let success = signs.success.as_ref().map_or(0, |seen| seen.order);
-    let failure = signs.failure.as_ref().map_or(0, |seen| seen.order);
-    let crashes = signs.standing_crashes();
-    let is =
-        |found: &Found, kind: Kind| found.kind == kind && !found.remark && found.severity <= Severity::Error;
-    let first = parts
-        .ranked
-        .first()
-        .filter(|ranked| ranked.found.severity <= Severity::Error && !ranked.found.remark);
-    let is_remark = |ranked: &&Ranked| ranked.found.remark || ranked.found.kind == Kind::Lint;
-    OwnedCase {
-        out_of_memory: parts
-            .facts
-            .evidence
-            .memory
-            .as_ref()
-            .filter(|memory| memory.oom_killed)
-            .map(reports::memory_words),
-        success_is_last: success > failure && crashes.iter().all(|seen| success > seen.last),
-        crashes,
-        failures_are_past: parts.failures_are_past,
-        tests_failed: parts.tests.map_or(0, |tests| tests.failed),
-        report: parts.report.map(str::to_owned),
-        unfinished: parts.unfinished,
-        running_test: if parts.unfinished > 0 { parts.running_test.clone() } else { None },
-        collapsed: parts.collapsed,
-        first_error: first.map(|ranked| ranked.headline()),
-        first_remark: parts.ranked.first().filter(is_remark).map(|ranked| ranked.headline()),
-        error_in_report: first.is_some_and(|ranked| ranked.found.report.is_some()),
-        no_tests: reports::no_tests(parts.tally, parts.facts, signs),
-        report_problem: parts
-            .ranked
-            .iter()
-            .find(|ranked| {
-                ranked.found.rule == tier::REPORT_ISSUE && ranked.found.severity <= Severity::Error
-            })
-            .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
-        build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build)),
-        test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
-        infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
-        panics_are_tests: reports::panics_are_tests(parts.tally, parts.facts),
-        xcodebuild: signs.tools.contains("xcodebuild"),
+/// That there were no tests, where that is why the run failed.
+fn no_tests(seen: &Seen<()>) -> Found {
+    Found {
+        lines: vec![seen.line.clone()],
+        stream: Some(seen.stream),
+        from: seen.from,
+        to: seen.from + seen.line.len() as u64,
+        order: seen.order,
+        ..Found::new("runner.no_tests", Kind::Test, Severity::Error, NO_TESTS_SURE)
     }
 }
 
-impl OwnedCase {
-    fn as_case<'a>(&'a self, facts: &'a Facts, signs: &'a Signs) -> Case<'a> {
-        Case {
-            ending: facts.ending.as_ref(),
-            acted: facts.acted.as_ref(),
-            out_of_memory: self.out_of_memory.clone(),
-            crash_report: facts.evidence.crash_reports.first(),
-            crashes: &self.crashes,
-            success: signs.success.as_ref(),
-            failure: signs.failure.as_ref(),
-            success_is_last: self.success_is_last,
-            failures_are_past: self.failures_are_past,
-            tests_failed: self.tests_failed,
-            report: self.report.as_deref(),
-            unfinished: self.unfinished,
-            running_test: self.running_test.as_deref(),
-            collapsed: self.collapsed,
-            first_error: self.first_error.clone(),
-            first_remark: self.first_remark.as_deref(),
-            error_in_report: self.error_in_report,
-            no_tests: self.no_tests.as_ref().map(|(source, from)| (source.as_str(), *from)),
-            unread: reports::unread(facts),
-            report_problem: self.report_problem.as_ref().map(|(problem, _)| problem.as_str()),
-            problem_is_machines: self.report_problem.as_ref().is_some_and(|(_, machines)| *machines),
-            build_errors: self.build_errors,
-            test_errors: self.test_errors,
-            infrastructure: self.infrastructure,
-            panics_are_tests: self.panics_are_tests,
-            xcodebuild: self.xcodebuild,
-        }
-    }
+/// Longest line of the output that a cause ends with, in characters.
+const LAST_LINE_CHARS_MAX: usize = 200;
+
+/// The last line of the output that says something; of what went to stderr if there is any.
+fn last_line(tails: &[Vec<TailLine>; 2]) -> Option<String> {
+    let of = |stream: Stream| {
+        let lines = || tails[stream.index()].iter().rev().map(own_text).filter(|line| !line.is_empty());
+        let last = lines().find(|line| !is_noise(line.as_bytes())).or_else(|| lines().next());
+        last.map(|line| clip_chars(line, LAST_LINE_CHARS_MAX).into_owned())
+    };
+    of(Stream::Stderr).or_else(|| of(Stream::Stdout))
+}
+
+/// A line without stamps and names of tasks.
+fn own_text(line: &TailLine) -> &str {
+    line.text.get(front_length(line.text.as_bytes())..).unwrap_or_default().trim()
+}
+
+fn exited_zero(facts: &Facts) -> bool {
+    facts.ending == Some(Ending::Exited { code: 0 })
 }
 
 /// Far fewer tests than in the last good run: less than half, and at least ten fewer.
@@ -407,7 +346,7 @@ fn explain(
             success.line.trim()
         ));
     }
-    if let Some(failure) = &signs.failure {
+    if let Some(failure) = failure_of(signs) {
         evidence.push(format!(
             "{} said failure at {} byte {}: {}",
             failure.what,
@@ -427,15 +366,19 @@ fn explain(
     }
     if let Some(tests) = tests {
         evidence.push(format!(
-            "tests: {} passed, {} failed, {} skipped, {} expected failures, from {}",
-            tests.passed, tests.failed, tests.skipped, tests.expected_failures, tests.source
+            "tests: {} passed, {} failed, {} skipped, {}, from {}",
+            tests.passed,
+            tests.failed,
+            tests.skipped,
+            counted(tests.expected_failures, "expected failure"),
+            tests.source
         ));
     }
     if unfinished > 0 {
-        evidence.push(format!("tests that began and never ended: {unfinished}"));
+        evidence.push(format!("tests that began or were announced and never ended: {unfinished}"));
     }
     if let Some((now, before)) = case.collapsed {
-        evidence.push(format!("{now} tests, {before} in the last good run"));
+        evidence.push(format!("{}, {before} in the last good run", counted(now, "test")));
     }
     for report in &facts.evidence.crash_reports {
         evidence.push(format!("crash report of {}: {}", report.process_name, report.file_path));

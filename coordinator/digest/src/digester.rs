@@ -1,7 +1,9 @@
 //! Bytes in, a digest out.
 
 mod hearing;
+mod logs;
 mod message;
+mod recent;
 
 use crate::digest::Digest;
 use crate::doubtful::Doubtful;
@@ -13,18 +15,18 @@ use crate::rules::{Asker, Kind, RuleSet};
 use crate::signs::Signs;
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
-use crate::text::{Cleaner, Front, Lines, RawLine, Tail, clip_chars, front, front_length};
+use crate::text::{Cleaner, Front, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::TemplateSpec;
+use logs::Logs;
 use message::Open;
+use recent::Recent;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Longest line kept as possible context, in bytes.
 const RECENT_BYTES_MAX: usize = 600;
-/// Lines kept that may belong to what comes after them. The last of them are a finding's context.
-const RECENT_LINES_MAX: usize = 24;
 /// Most holes that are kept.
 const GAPS_MAX: usize = 64;
 
@@ -71,12 +73,14 @@ pub(crate) struct SummaryLine {
 struct StreamState {
     lines: Lines,
     tail: Tail,
-    recent: VecDeque<Vec<u8>>,
+    recent: Recent,
     open: Option<Open>,
     awaiting: Option<(Slot, u64)>,
     count: u64,
     /// The last line was blank.
     blank: bool,
+    /// The message that began last is of something that a configuration tried out.
+    probing: bool,
     /// The file that failures are in, where a tool names it once.
     file: Option<(Vec<u8>, String)>,
 }
@@ -118,7 +122,14 @@ pub struct Digester {
     capture: Option<Capture>,
     gaps: Vec<GapEntry>,
     order: u64,
+    /// The last line below a blank one that is indented as the heading of mocha's suites is.
+    suite: Option<u64>,
+    logs: Logs,
+    /// Where the test began that runs now, of a runner that runs one at a time.
+    test_began: Option<u64>,
     last_line: Vec<u8>,
+    /// Its order.
+    last_text: u64,
 }
 
 impl Digester {
@@ -143,7 +154,11 @@ impl Digester {
             capture,
             gaps: Vec::new(),
             order: 0,
+            suite: None,
+            logs: Logs::default(),
+            test_began: None,
             last_line: Vec::new(),
+            last_text: 0,
         }
     }
 
@@ -186,7 +201,7 @@ impl Digester {
             errors: self.finds.errors_total,
             tests_done: self.tally.done(),
             tests_total: self.tally.expected_total(),
-            last_line: clip_chars(&String::from_utf8_lossy(&self.last_line), 200).into_owned(),
+            last_line: clip_chars(&lossy(&self.last_line), 200).into_owned(),
         }
     }
 
@@ -219,6 +234,7 @@ impl Digester {
                 gaps: self.gaps,
                 tails,
                 counts,
+                last_text: self.last_text,
             },
             facts,
         )
@@ -232,7 +248,17 @@ impl Digester {
         }
         if raw.tail.is_empty() {
             let line = cleaner.clean(raw.bytes);
-            self.line(asker, stream, line, raw.from, raw.to);
+            let at = if line.ends_with(b"}") { front_length(line) } else { 0 };
+            if let Some(text) = carried(&line[at..]) {
+                let front = line[..at].to_vec();
+                self.taken(stream, line);
+                for part in text.lines() {
+                    let part = [&front, part.as_bytes()].concat();
+                    self.heard_line(asker, stream, cleaner.clean(&part), raw.from, raw.to);
+                }
+            } else {
+                self.line(asker, stream, line, raw.from, raw.to);
+            }
         } else {
             let mut whole = cleaner.clean(raw.bytes).to_vec();
             whole.extend_from_slice(format!(" …[{} bytes]… ", raw.skipped).as_bytes());
@@ -263,10 +289,20 @@ impl Digester {
     }
 
     fn line(&mut self, asker: &mut Asker<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
+        self.taken(stream, line);
+        self.heard_line(asker, stream, line, from, to);
+    }
+
+    /// Counts a line, and gives it to the template.
+    fn taken(&mut self, stream: Stream, line: &[u8]) {
         self.order += 1;
         if let Some(capture) = &mut self.capture {
             capture.line(stream, self.order, line);
         }
+    }
+
+    /// Does what the rules say about a line.
+    fn heard_line(&mut self, asker: &mut Asker<'_>, stream: Stream, line: &[u8], from: u64, to: u64) {
         let front = front(line);
         let own = &line[front.length..];
         let body = &own[..own.len().min(SCANNED_BYTES_MAX)];
@@ -279,6 +315,10 @@ impl Digester {
         }
         let state = &mut self.streams[stream.index()];
         let standing = Standing { number: state.count, after_blank: state.blank };
+        if state.blank && own.starts_with(b"  ") && own.get(2).is_some_and(|byte| !byte.is_ascii_whitespace())
+        {
+            self.suite = Some(self.order);
+        }
         state.blank = is_blank(own);
         if speaks {
             let line = Line { stream, text: line, front, body, printed, standing, from, to };
@@ -301,8 +341,9 @@ impl Digester {
                 state.awaiting = Some((slot, left - 1));
             }
         }
-        remember(&mut state.recent, line);
+        state.recent.push(&line[..line.len().min(RECENT_BYTES_MAX)]);
         if !is_blank(line) {
+            self.last_text = self.order;
             self.last_line.clear();
             self.last_line.extend_from_slice(&line[..line.len().min(RECENT_BYTES_MAX)]);
         }
@@ -323,6 +364,8 @@ pub(crate) struct Gathered {
     pub(crate) tails: [Vec<crate::text::TailLine>; 2],
     /// Lines and bytes of each stream.
     pub(crate) counts: [(u64, u64); 2],
+    /// The order of the last line that says something and is no part of a message.
+    pub(crate) last_text: u64,
 }
 
 /// What the rules look at: the line without its time stamp, and of a very long one the beginning.
@@ -336,13 +379,5 @@ fn is_blank(line: &[u8]) -> bool {
 }
 
 fn shown(line: &[u8]) -> String {
-    clip_chars(&String::from_utf8_lossy(line), SHOWN_LINE_CHARS).trim_end().to_owned()
-}
-
-fn remember(recent: &mut VecDeque<Vec<u8>>, line: &[u8]) {
-    let mut buffer =
-        if recent.len() == RECENT_LINES_MAX { recent.pop_front().unwrap_or_default() } else { Vec::new() };
-    buffer.clear();
-    buffer.extend_from_slice(&line[..line.len().min(RECENT_BYTES_MAX)]);
-    recent.push_back(buffer);
+    clip_chars(&lossy(line), SHOWN_LINE_CHARS).trim_end().to_owned()
 }

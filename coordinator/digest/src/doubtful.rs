@@ -3,6 +3,7 @@
 
 use crate::found::{Fnv, Found, normalised};
 use crate::rules::Kind;
+use crate::text::lossy;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
@@ -62,6 +63,42 @@ const WORDS: &[&str] = &[
     "violation",
     "violations",
     "issue",
+    "no module named",
+    "no files",
+    "no file",
+    "no match",
+    "no matches",
+    "no matching",
+    "went wrong",
+    "not recognized",
+    "unrecognized",
+    "not supported",
+    "unsupported",
+    "not allowed",
+    "not permitted",
+    "not exist",
+    "must be",
+    "must have",
+    "incompatible",
+    "illegal",
+    "crash",
+    "crashed",
+    "died",
+    "unreachable",
+    "unavailable",
+    "conflict",
+    "conflicts",
+    "exceeded",
+    "exceeds",
+    "too many",
+    "too long",
+    "too large",
+    "too old",
+    "expired",
+    "unauthorized",
+    "forbidden",
+    "differ",
+    "differs",
 ];
 
 /// Texts of which such a line contains one, whatever the case of its first letter: what to look for in every line.
@@ -103,6 +140,35 @@ pub(crate) const TEXTS: &[&str] = &[
     "ulnerabilit",
     "iolation",
     "Issue",
+    "o module named",
+    "o file",
+    "o match",
+    "went wrong",
+    "not recogn",
+    "nrecogn",
+    "not support",
+    "nsupported",
+    "not allowed",
+    "not permitted",
+    "not exist",
+    "must be",
+    "must have",
+    "ncompatible",
+    "llegal ",
+    "rash",
+    " died",
+    "nreachable",
+    "navailable",
+    "onflict",
+    "xceed",
+    "oo many",
+    "oo long",
+    "oo large",
+    "oo old",
+    "xpired",
+    "nauthorized",
+    "orbidden",
+    " differ",
 ];
 
 /// Beginnings of lines that tell of something that went well.
@@ -132,7 +198,7 @@ impl Doubtful {
         if !has_text && !is_open {
             return;
         }
-        let looked = String::from_utf8_lossy(&own[..own.len().min(LOOKED_BYTES_MAX)]);
+        let looked = lossy(&own[..own.len().min(LOOKED_BYTES_MAX)]);
         let text = looked.trim_end();
         let deep = |text: &str| text.len() - text.trim_start().len();
         if is_open
@@ -241,6 +307,12 @@ mod tests {
             "X Adds failed",
             "write /x: no space left on device",
             "2 vulnerabilities",
+            "No files matching the pattern \"src\" were found.",
+            "Oops! Something went wrong! :(",
+            "server died",
+            "Files a and b differ",
+            "--foo is not recognized",
+            "Too many open files",
         ] {
             assert!(says_that_something_is_wrong(line), "{line}");
         }
@@ -254,6 +326,9 @@ mod tests {
             "https://a/error/x",
             "no errors found",
             "package.error.js",
+            "src/crash/reporter.rs",
+            "conflicts: 0",
+            "moved no-file-found.md",
         ] {
             assert!(!says_that_something_is_wrong(line), "{line}");
         }

@@ -49,30 +49,68 @@ pub(crate) const fn shell_signal(code: i32) -> Option<&'static str> {
     }
 }
 
-/// What an exit code usually means, as the end of a sentence that names the code.
-pub(crate) const fn code_meaning(code: i32, xcodebuild: bool) -> &'static str {
-    if xcodebuild {
-        match code {
-            64 => ": xcodebuild did not understand its arguments.",
-            65 => {
-                ": xcodebuild's code for a failed build or test, a missing scheme, signing or a locked build database; nothing in the log says which."
-            }
-            66 => ": xcodebuild's code for an input that is not there (project, workspace or bundle).",
-            70 => ": xcodebuild's code for a destination or device that was not found, or an internal error.",
-            74 => ": xcodebuild's code for a file that could not be read or written.",
-            _ => ", and nothing in its output says why.",
+/// Signals and what C libraries and shells call them.
+const WORDS: &[(&str, &str)] = &[
+    ("killed", "SIGKILL"),
+    ("segmentation fault", "SIGSEGV"),
+    ("aborted", "SIGABRT"),
+    ("abort trap", "SIGABRT"),
+    ("bus error", "SIGBUS"),
+    ("illegal instruction", "SIGILL"),
+    ("floating point exception", "SIGFPE"),
+    ("bad system call", "SIGSYS"),
+    ("trace/bpt trap", "SIGTRAP"),
+    ("trace/breakpoint trap", "SIGTRAP"),
+    ("terminated", "SIGTERM"),
+];
+/// Names of the signals that a process dies of.
+const NAMES: &[&str] = &[
+    "SIGABRT", "SIGALRM", "SIGBUS", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGKILL", "SIGPIPE", "SIGQUIT",
+    "SIGSEGV", "SIGSYS", "SIGTERM", "SIGTRAP", "SIGXCPU", "SIGXFSZ",
+];
+
+/// The signal that a tool tells of: by its name, in words, by its number or as 128+n, where Linux and macOS agree on the number.
+pub(crate) fn signal_named(said: &str) -> Option<&'static str> {
+    if let Ok(number) = said.parse::<i32>() {
+        return shell_signal(if number < 128 { number + 128 } else { number });
+    }
+    let in_words = || WORDS.iter().find(|(words, _)| said.eq_ignore_ascii_case(words)).map(|(_, name)| *name);
+    NAMES.iter().find(|name| **name == said).copied().or_else(in_words)
+}
+
+/// What an exit code usually means, as the continuation of a sentence that names the code.
+pub(crate) const fn code_meaning(code: i32, xcodebuild: bool) -> Option<&'static str> {
+    Some(match (code, xcodebuild) {
+        (64, true) => ": xcodebuild did not understand its arguments",
+        (65, true) => {
+            ": xcodebuild's code for a failed build or test, a missing scheme, signing or a locked build database"
         }
-    } else {
-        match code {
-            124 => {
-                ", which `timeout` uses when the time was up: a guess, and nothing in its output says more."
-            }
-            125 => {
-                ", which tools that run other commands use for a failure of their own; nothing in its output says more."
-            }
-            126 => ", as a shell does for a command that is there but not executable.",
-            127 => ", as a shell does for a command that was not found.",
-            _ => ", and nothing in its output says why.",
+        (66, true) => ": xcodebuild's code for an input that is not there (project, workspace or bundle)",
+        (70, true) => {
+            ": xcodebuild's code for a destination or device that was not found, or an internal error"
         }
+        (74, true) => ": xcodebuild's code for a file that could not be read or written",
+        (124, false) => ", which `timeout` uses when the time was up: a guess",
+        (125, false) => ", which tools that run other commands use for a failure of their own",
+        (126, false) => ", as a shell does for a command that is there but not executable",
+        (127, false) => ", as a shell does for a command that was not found",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_are_known_however_they_are_told() {
+        for said in ["SIGSEGV", "Segmentation fault", "segmentation fault", "11", "139"] {
+            assert_eq!(signal_named(said), Some("SIGSEGV"), "{said}");
+        }
+        assert_eq!(signal_named("Killed"), Some("SIGKILL"));
+        for said in ["", "1", "SIGNAL", "killed it", "-1", "2147483647"] {
+            assert_ne!(signal_named(said), Some("SIGKILL"), "{said}");
+        }
+        assert_eq!((signal_named("1"), signal_named("255")), (Some("SIGHUP"), None));
     }
 }

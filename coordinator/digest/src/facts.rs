@@ -16,6 +16,8 @@ pub struct Facts {
     pub evidence: Evidence,
     /// Processes that could not be ended.
     pub survivors: Vec<Survivor>,
+    /// Processes that outlived the command and were ended.
+    pub leaked: Vec<Survivor>,
     /// Holes in the log that were not given to the digester as such.
     pub gaps: Vec<GapEntry>,
     /// Earlier runs of the same command and project.
@@ -37,6 +39,7 @@ impl Facts {
             acted: outcome.acted.clone(),
             evidence: outcome.evidence.clone(),
             survivors: outcome.survivors.clone(),
+            leaked: outcome.leaked.clone(),
             gaps: outcome.gaps.clone(),
             history,
             roots: outcome.root.iter().cloned().collect(),

@@ -16,6 +16,7 @@ pub(crate) enum Family {
     Jest,
     Vitest,
     Mocha,
+    MochaJson,
     NodeTest,
     Maven,
     Gradle,
@@ -29,6 +30,7 @@ pub(crate) enum Family {
     Bazel,
     Flutter,
     Playwright,
+    Jasmine,
     Deno,
     Bun,
     Cucumber,
@@ -41,6 +43,7 @@ pub(crate) enum Family {
     Ava,
     Automake,
     Catch2,
+    Uvu,
 }
 
 impl Family {
@@ -58,7 +61,7 @@ impl Family {
             Self::Regrtest => "regrtest",
             Self::Jest => "jest",
             Self::Vitest => "vitest",
-            Self::Mocha => "mocha",
+            Self::Mocha | Self::MochaJson => "mocha",
             Self::NodeTest => "node --test",
             Self::Maven => "maven surefire",
             Self::Gradle => "gradle",
@@ -72,6 +75,7 @@ impl Family {
             Self::Bazel => "bazel test",
             Self::Flutter => "flutter test",
             Self::Playwright => "Playwright",
+            Self::Jasmine => "jasmine",
             Self::Deno => "deno test",
             Self::Bun => "bun test",
             Self::Cucumber => "cucumber",
@@ -84,6 +88,7 @@ impl Family {
             Self::Meson => "meson test",
             Self::Automake => "make check",
             Self::Catch2 => "Catch2",
+            Self::Uvu => "uvu",
         }
     }
 
@@ -117,14 +122,32 @@ impl Family {
         matches!(self, Self::Go | Self::GoogleTest)
     }
 
+    /// Whether anybody may say the words in which a test of this family begins: `Running install.sh`, `Start 1: server`.
+    pub(crate) const fn begins_in_common_words(self) -> bool {
+        matches!(self, Self::Maven | Self::Gradle | Self::CTest)
+    }
+
+    /// Whether anybody may say the words in which this family tells how many tests run now: `running 3 tests`, `collected 3 items`.
+    pub(crate) const fn announces_in_common_words(self) -> bool {
+        matches!(self, Self::Cargo | Self::Pytest)
+    }
+
     /// Whether the program that prints what became of its tests is the one that runs them: it lives as long as it prints.
     pub(crate) const fn runs_them_itself(self) -> bool {
         matches!(self, Self::Go | Self::GoogleTest | Self::Cargo)
     }
 
+    /// Whether lines that add to a total are the tool's own only right below the line that announces them.
+    pub(crate) const fn adds_below_a_heading(self) -> bool {
+        matches!(self, Self::Pytest)
+    }
+
     /// Whether lines that add to a total mean nothing before its first line.
     pub(crate) const fn totals_begin(self) -> bool {
-        matches!(self, Self::Meson | Self::Automake | Self::Mocha | Self::GoogleTest | Self::CTest)
+        matches!(
+            self,
+            Self::Meson | Self::Automake | Self::Mocha | Self::MochaJson | Self::GoogleTest | Self::CTest
+        )
     }
 
     /// Whether tests may share a name.

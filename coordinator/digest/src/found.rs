@@ -1,12 +1,14 @@
 //! What recognisers found, bounded: the first errors and the last, the first warnings, each once with a count.
 
 use crate::limits::{
-    ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, SORTS_BEYOND_MAX, SORTS_MAX, TESTS_MAX, WARNINGS_MAX,
+    ERRORS_FIRST_MAX, ERRORS_LAST_MAX, REMARKS_MAX, SORT_FIRST_MAX, SORTS_BEYOND_MAX, SORTS_MAX, TESTS_MAX,
+    WARNINGS_MAX,
 };
 use crate::rules::{Join, Kind};
+use crate::view::counted;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How sure a word of death is that something lived on after, in percent.
@@ -27,6 +29,10 @@ pub(crate) struct Found {
     pub(crate) remark: bool,
     /// It rests on a word of death, which a test may print as well.
     pub(crate) word: bool,
+    /// It is of what a configuration tried out.
+    pub(crate) probe: bool,
+    /// It stands between the beginning and the end of a test that passed.
+    pub(crate) in_test: bool,
     /// Says only that a test failed; a finding that says why replaces it.
     pub(crate) bare: bool,
     /// As the tool printed it.
@@ -51,6 +57,8 @@ pub(crate) struct Found {
     pub(crate) post: Vec<String>,
     /// What is known beside its own words: what to do, or what a report tells of the test. No part of what it is.
     pub(crate) beside: Vec<String>,
+    /// What is equal of the same finding, as [`Finds`] has reckoned it.
+    pub(crate) key: u64,
 }
 
 impl Found {
@@ -63,6 +71,8 @@ impl Found {
             sure,
             remark: false,
             word: false,
+            probe: false,
+            in_test: false,
             bare: false,
             lines: Vec::new(),
             head: 0,
@@ -79,6 +89,7 @@ impl Found {
             pre: Vec::new(),
             post: Vec::new(),
             beside: Vec::new(),
+            key: 0,
         }
     }
 
@@ -86,7 +97,8 @@ impl Found {
     pub(crate) fn message(&self) -> String {
         let mut text = self.lines.join("\n");
         if self.lines_cut > 0 {
-            text.push_str(&format!("\n… {} more lines of this message in the log", self.lines_cut));
+            let lines = counted(self.lines_cut, "more line");
+            text.push_str(&format!("\n… {lines} of this message in the log"));
         }
         for line in &self.beside {
             text.push('\n');
@@ -128,7 +140,7 @@ impl Found {
         hasher.0
     }
 
-    fn key(&self) -> u64 {
+    fn reckoned_key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.rule, &self.test, &self.location).hash(&mut hasher);
         for line in &self.lines {
@@ -204,17 +216,21 @@ pub(crate) struct Finds {
     seen: HashMap<u64, Option<Slot>>,
     tests: HashMap<u64, Slot>,
     blocks: HashMap<String, VecDeque<Slot>>,
-    /// Sorts of warnings and remarks, so that the first of each is kept however many others came before it.
-    sorts: HashSet<u64>,
+    /// Lines that say that a test failed, by the name that its block has.
+    lines: HashMap<String, VecDeque<Slot>>,
+    /// How many there are of each sort of warnings and remarks, so that the first of each are kept however many others came
+    /// before them.
+    sorts: HashMap<u64, u32>,
 }
 
 impl Finds {
     /// Adds a finding, or counts it again. Gives where it is kept if it is new and kept.
-    pub(crate) fn add(&mut self, found: Found) -> Option<Slot> {
-        let key = found.key();
+    pub(crate) fn add(&mut self, mut found: Found) -> Option<Slot> {
+        let key = found.reckoned_key();
+        found.key = key;
         if let Some(slot) = self.seen.get(&key).copied() {
             if let Some(kept) = slot.and_then(|slot| self.get_mut(slot))
-                && kept.key() == key
+                && kept.key == key
             {
                 kept.recurrence += 1;
             }
@@ -228,13 +244,28 @@ impl Finds {
             block.lines.splice(0..0, found.lines);
             block.head = 0;
             block.test = found.test;
+            block.key = block.reckoned_key();
             self.remember(key, Some(slot));
             return None;
         }
         let block = match &found.join {
             Some(Join::Block(name)) => Some(name.clone()),
-            Some(Join::Title(_)) | None => None,
+            Some(Join::Title(_) | Join::Line(_)) | None => None,
         };
+        let line = match &found.join {
+            Some(Join::Line(name)) => Some(name.clone()),
+            Some(Join::Block(_) | Join::Title(_)) | None => None,
+        };
+        if let Some(name) = &block
+            && let Some(slot) = self.lines.get_mut(name).and_then(VecDeque::pop_front)
+            && let Some(kept) = self.get_mut(slot)
+            && matches!(&kept.join, Some(Join::Line(own)) if own == name)
+        {
+            *kept = found;
+            self.remember(key, Some(slot));
+            self.blocks.entry(name.clone()).or_default().push_back(slot);
+            return Some(slot);
+        }
         let test = found
             .test
             .as_deref()
@@ -264,6 +295,11 @@ impl Finds {
         {
             self.blocks.entry(name).or_default().push_back(slot);
         }
+        if let (Some(name), Some(slot)) = (line, slot)
+            && self.lines.len() < TESTS_MAX
+        {
+            self.lines.entry(name).or_default().push_back(slot);
+        }
         if let (Some(key), Some(slot)) = (test_key, slot)
             && self.tests.len() < TESTS_MAX
         {
@@ -284,7 +320,7 @@ impl Finds {
             self.errors_total += 1;
             return Some(Slot::Error(self.keep_error(found)));
         }
-        let first = self.sorts.len() < SORTS_MAX && self.sorts.insert(found.sort());
+        let first = self.is_among_first(&found);
         if info {
             self.remarks_total += 1;
             keep_first(&mut self.remarks, REMARKS_MAX, found, first).map(Slot::Remark)
@@ -292,6 +328,17 @@ impl Finds {
             self.warnings_total += 1;
             keep_first(&mut self.warnings, WARNINGS_MAX, found, first).map(Slot::Warning)
         }
+    }
+
+    /// Whether there were fewer than [`SORT_FIRST_MAX`] of its sort before.
+    fn is_among_first(&mut self, found: &Found) -> bool {
+        let sort = found.sort();
+        if self.sorts.len() == SORTS_MAX && !self.sorts.contains_key(&sort) {
+            return false;
+        }
+        let count = self.sorts.entry(sort).or_default();
+        *count = count.saturating_add(1);
+        *count <= SORT_FIRST_MAX
     }
 
     /// The first errors stay; of the others the last ones do.
@@ -324,6 +371,44 @@ impl Finds {
         }
     }
 
+    /// Whether there is an error of a compiler or a linter that names a place.
+    pub(crate) fn has_placed_error(&self) -> bool {
+        let placed =
+            |found: &Found| found.location.is_some() && matches!(found.kind, Kind::Build | Kind::Lint);
+        self.errors.iter().any(placed)
+    }
+
+    /// Errors between these two lines stand in the output of a test that passed.
+    pub(crate) fn stand_in_test(&mut self, after: u64, before: u64) {
+        for found in self.errors.iter_mut().filter(|found| found.order > after && found.order < before) {
+            found.in_test = true;
+        }
+    }
+
+    /// Errors of a build in the output of tests that passed were printed by those.
+    pub(crate) fn take_back_build_errors(&mut self) {
+        for found in self.errors.iter_mut().filter(|found| found.in_test && found.kind == Kind::Build) {
+            found.kind = Kind::Runtime;
+            found.sure = found.sure.min(TAKEN_BACK_SURE);
+        }
+    }
+
+    /// What a list says of a failed test goes where the test's own message is there under its full name.
+    pub(crate) fn drop_told_in_full(&mut self) {
+        let told: Vec<String> =
+            self.errors.iter().filter(|found| !found.bare).filter_map(|found| found.test.clone()).collect();
+        let is_told = |name: &str| {
+            told.iter().any(|test| {
+                test.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with(" > "))
+            })
+        };
+        let before = self.errors.len();
+        self.errors.retain(|found| {
+            !(found.bare && found.kind == Kind::Test && found.test.as_deref().is_some_and(is_told))
+        });
+        self.errors_total -= (before - self.errors.len()) as u64;
+    }
+
     /// A test that passed in the end is no cause.
     pub(crate) fn mark_flaky(&mut self, is_flaky: impl Fn(&str) -> bool) {
         for found in &mut self.errors {
@@ -340,7 +425,7 @@ impl Finds {
     }
 }
 
-/// The first ones, and beyond them the first of each sort.
+/// The first ones, and beyond them the first of each sort: [`SORT_FIRST_MAX`].
 fn keep_first(list: &mut Vec<Found>, most: usize, found: Found, first_of_sort: bool) -> Option<usize> {
     let most = if first_of_sort { most + SORTS_BEYOND_MAX } else { most };
     (list.len() < most).then(|| {

@@ -7,6 +7,7 @@
 //! No I/O, no clock, no randomness; no iteration over a `HashMap`.
 
 mod claims;
+mod command;
 mod compress;
 mod digest;
 mod digester;
@@ -19,6 +20,7 @@ pub mod limits;
 mod machine;
 pub mod manifest;
 mod noise;
+mod probes;
 mod render;
 mod reports;
 mod rules;
@@ -28,6 +30,7 @@ mod template;
 pub mod templates;
 mod text;
 mod tier;
+mod toolbox;
 mod verdict;
 mod view;
 
@@ -40,4 +43,9 @@ pub use view::text;
 /// Names of all recognisers: `tool.what`.
 pub fn recognisers() -> Vec<&'static str> {
     rules::RuleSet::all().rules().map(|rule| rule.name).collect()
+}
+
+/// The patterns of all recognisers, in the same order: bytes, not Unicode. For a yardstick of as many.
+pub fn patterns() -> Vec<&'static str> {
+    rules::RuleSet::all().rules().map(|rule| rule.pattern).collect()
 }

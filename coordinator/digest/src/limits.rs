@@ -25,6 +25,8 @@ pub const WARNINGS_MAX: usize = 400;
 pub const REMARKS_MAX: usize = 400;
 /// Sorts of warnings and remarks that are told apart.
 pub const SORTS_MAX: usize = 4_096;
+/// How many of a sort count as its first ones: a place that has one often has the next.
+pub const SORT_FIRST_MAX: u32 = 2;
 /// Warnings, and remarks, that are kept beyond their bounds because they are the first of their sort.
 pub const SORTS_BEYOND_MAX: usize = 100;
 /// Summary lines that are kept: the last ones.

@@ -20,13 +20,10 @@ const WORDS: &[&str] = &[
 ];
 
 /// Words by which a driver says no more than that the program before it failed.
-const ECHOES: &[&str] = &[
-    "ld returned ",
-    "linker command failed with exit code",
-    "failed with exit status",
-    "failed with exit code",
-    "failed: exit status",
-];
+const ECHOES: &[&str] = &["failed with exit status", "failed with exit code", "failed: exit status"];
+
+/// Those of a compiler about its linker.
+const LINKER_ECHOES: &[&str] = &["ld returned ", "linker command failed with exit code"];
 
 /// A rule this sure, in percent, that the machine failed lets what follows without a place count as its echo.
 const SURE_OF_MACHINE: u8 = 85;
@@ -83,6 +80,17 @@ fn has_words(line: &str) -> bool {
     WORDS.iter().any(|word| line.contains(word))
 }
 
+/// Whether it says no more than that the linker failed.
+pub(crate) fn is_echo_of_linker(found: &Found) -> bool {
+    begins_with(found, LINKER_ECHOES)
+}
+
+/// Whether it has no place, and its first line has one of these words.
+fn begins_with(found: &Found, words: &[&str]) -> bool {
+    let says = |line: &String| words.iter().any(|word| line.contains(word));
+    found.location.is_none() && found.lines.first().is_some_and(says)
+}
+
 /// Where the first error lies that is surely the machine's.
 pub(crate) fn first_failure(finds: &Finds) -> Option<u64> {
     let sure = |found: &&Found| found.kind == Kind::Infrastructure && found.sure >= SURE_OF_MACHINE;
@@ -91,9 +99,7 @@ pub(crate) fn first_failure(finds: &Finds) -> Option<u64> {
 
 /// Whether an error only repeats that something failed, after this place.
 pub(crate) fn is_echo(found: &Found, after: Option<u64>) -> bool {
-    let says_nothing = |line: &String| ECHOES.iter().any(|echo| line.contains(echo));
     found.kind == Kind::Build
-        && found.location.is_none()
         && after.is_some_and(|after| found.order > after)
-        && found.lines.first().is_some_and(says_nothing)
+        && (begins_with(found, ECHOES) || is_echo_of_linker(found))
 }

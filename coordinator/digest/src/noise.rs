@@ -22,6 +22,7 @@ const PATTERNS: &[&str] = &[
     r"^PASS ",
     r"^\s*ok \d+",
     r"^\s+PASS \[",
+    r"^  \* (?:test|doctest|property) .* \[L#\d+\]$",
     // Compilation.
     r"^\s*(?:Compiling|Checking|Downloading|Downloaded|Fresh|Updating|Locking|Adding|Documenting|Building|Installing|Running|Doc-tests) ",
     r"^(?:SwiftDriver|SwiftCompile|SwiftEmitModule|SwiftMergeGeneratedHeaders|CompileC|CompileSwift|CompileSwiftSources|Ld|Libtool|CpResource|CpHeader|Copy|CopySwiftLibs|CodeSign|ProcessInfoPlistFile|ProcessProductPackaging|ProcessProductPackagingDER|RegisterExecutionPolicyException|Touch|Validate|WriteAuxiliaryFile|MkDir|CreateBuildDirectory|GenerateAssetSymbols|CompileAssetCatalog|CompileStoryboard|LinkStoryboards|PhaseScriptExecution|ExtractAppIntentsMetadata|AppIntentsSSUTraining|GenerateDSYMFile|EmitSwiftModule|ScanDependencies|PrecompileModule|RegisterWithLaunchServices|SwiftGeneratePch|ClangStatCache|ComputePackagePrebuildTargetDependencyGraph|ComputeTargetDependencyGraph|CreateBuildDescription|BuildDescription|GatherProvisioningInputs|Build description|DataModelCompile|IntentDefinitionCompile|ProcessXCFramework|builtin-\S+|Signing Identity:|Strip|SetOwnerAndGroup|SetMode|DeriveMarker|ConstructStubExecutorLinkFileList|MetalLink|CompileMetalFile|CopyPNGFile|CopyStringsFile|CopyPlistFile|SymLink|SwiftDriverJobDiscovery|EmitSwiftModule|GenerateTAPI|Analyze|AnalyzeShallow|Target dependency graph|Command line invocation)\b",

@@ -5,15 +5,19 @@ use crate::signs::Signs;
 use crate::tally::Tally;
 use crate::text::clip_chars;
 use crate::tier::last_name;
+use crate::view::counted;
 use buildpool_protocol::evidence::{MemoryEvidence, TestCase, TestReport, TestStatus};
-use buildpool_protocol::report::{KnownFrom, TestCounts, Verdict};
+use buildpool_protocol::limits::LIST_MAX;
+use buildpool_protocol::report::{KnownFrom, Survivor, TestCounts, Verdict};
 use std::collections::BTreeSet;
 
 /// Formats of reports that a build without tests leaves as well.
-const OF_BUILDS_TOO: &[&str] = &["cargo_json", "xcresult"];
-/// Tests that a remark names.
+const OF_BUILDS_TOO: &[&str] = &["cargo_json", BUNDLE];
+/// The format of a result bundle, which is believed before all others.
+const BUNDLE: &str = "xcresult";
+/// Tests or processes that a remark names.
 const NAMES_SHOWN: usize = 5;
-/// Longest words of a test in a remark, in characters.
+/// Longest words of a test, or name of a process, in a remark, in characters.
 const SAID_CHARS_MAX: usize = 80;
 
 /// The counts that are believed: those of report files before those of the log. Also the name of the report.
@@ -31,7 +35,9 @@ pub(crate) fn believed_tests(tally: &Tally, facts: &Facts) -> (Option<TestCounts
     let (skipped, expected_failures) = (sum(|report| report.skipped), sum(|report| report.expected_failures));
     let source = match reports.as_slice() {
         [report] => report.path.clone(),
-        [report, rest @ ..] => format!("{} and {} more reports", report.path, rest.len()),
+        [report, rest @ ..] => {
+            format!("{} (and {})", report.path, counted(rest.len() as u64, "more report"))
+        }
         [] => String::new(),
     };
     let total = passed.saturating_add(failed).saturating_add(skipped).saturating_add(expected_failures);
@@ -52,7 +58,8 @@ pub(crate) fn notes(
 ) -> Vec<String> {
     let evidence = &facts.evidence;
     let no_tests = no_tests.map(|source| format!("no tests ran, by {source}"));
-    let first = [differing_note(tally, believed), no_tests, memory_note(facts, verdict)];
+    let first =
+        [differing_note(tally, believed), no_tests, memory_note(facts, verdict), leaked_note(&facts.leaked)];
     let last = [flaky_note(facts), skipped_note(facts)];
     first
         .into_iter()
@@ -81,6 +88,22 @@ fn differing_note(tally: &Tally, believed: Option<&TestCounts>) -> Option<String
 /// A report of a part of the run: less than half of the log's tests, and at least ten fewer.
 const fn far_fewer(report: &TestCounts, log: &TestCounts) -> bool {
     report.total.saturating_mul(2) < log.total && log.total - report.total >= 10
+}
+
+/// What the command left behind.
+fn leaked_note(leaked: &[Survivor]) -> Option<String> {
+    let named: Vec<String> = leaked
+        .iter()
+        .take(NAMES_SHOWN)
+        .map(|one| format!("{} (pid {})", clip_chars(&one.command, SAID_CHARS_MAX), one.pid))
+        .collect();
+    let what = match leaked.len() {
+        0 => return None,
+        1 => "1 process outlived the command and was ended".to_owned(),
+        LIST_MAX.. => format!("{LIST_MAX} processes or more outlived the command and were ended"),
+        count => format!("{count} processes outlived the command and were ended"),
+    };
+    Some(format!("{what}{}", list(&named, leaked.len() as u64)))
 }
 
 /// Tests that passed only after they failed.
@@ -133,7 +156,7 @@ pub(crate) fn no_tests(tally: &Tally, facts: &Facts, signs: &Signs) -> Option<(S
     let mut reports = believed_reports(facts);
     let empty = reports.find(|report| !OF_BUILDS_TOO.contains(&report.format.as_str()));
     let empty = empty.map(|report| (report.path.clone(), KnownFrom::Report));
-    empty.or_else(|| Some((format!("the line `{}`", signs.no_tests.as_ref()?), KnownFrom::Marker)))
+    empty.or_else(|| Some((format!("the line `{}`", signs.no_tests.as_ref()?.line), KnownFrom::Marker)))
 }
 
 /// A child that was killed for memory, where the end does not speak of it.
@@ -160,12 +183,22 @@ pub(crate) fn memory_words(memory: &MemoryEvidence) -> String {
 
 /// Why it is not known what a report says.
 pub(crate) fn unread(facts: &Facts) -> Option<&str> {
-    let cut = || believed_reports(facts).find_map(|report| report.cut.as_deref());
+    let cut = || {
+        let reports = facts.evidence.test_reports.iter();
+        reports.filter(|report| !is_made_up_for(report, facts)).find_map(|report| report.cut.as_deref())
+    };
     facts.evidence.unread.as_deref().or_else(cut)
 }
 
+/// Whether a result bundle tells of the same tests. Another report of one rank may be of another run of them.
+fn is_made_up_for(report: &TestReport, facts: &Facts) -> bool {
+    let is_bundle = |report: &TestReport| report.format == BUNDLE;
+    let by = |path: &String| facts.evidence.test_reports.iter().find(|other| other.path == *path);
+    !is_bundle(report) && report.superseded_by.as_ref().and_then(by).is_some_and(is_bundle)
+}
+
 fn tests(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "test" } else { "tests" })
+    counted(count, "test")
 }
 
 /// Reports whose counts are added: the same tests, told twice, count once.

@@ -1,10 +1,12 @@
 //! Signs about the whole run, with the line that gave each.
 
+use crate::command::Command;
 use crate::rules::{Indicator, Sign};
 use crate::tally::{Counts, Family};
+use crate::toolbox::{self, Apart, MAKE_RECIPE};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A sign and the line that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +24,20 @@ pub(crate) struct Seen<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Signs {
     pub(crate) success: Option<Seen<&'static str>>,
+    /// The last one, until it is known which stand: see [`standing_failure`](Self::standing_failure).
     pub(crate) failure: Option<Seen<&'static str>>,
+    /// The last word of failure of each tool whose failure stands for itself.
+    apart: BTreeMap<&'static str, Seen<&'static str>>,
+    /// Tools that failed after an error with a place was told.
+    shown: BTreeSet<&'static str>,
+    /// The only tool that the command runs.
+    alone: Option<&'static str>,
+    /// The order of each tool's last word of success, and of the line with which that run began, if it had one.
+    successes: BTreeMap<&'static str, (u64, Option<u64>)>,
+    /// The order of the last word of failure that some tool said.
+    last_failure: u64,
+    /// The order of the line with which a tool's run began that has not ended.
+    began: BTreeMap<&'static str, u64>,
     pub(crate) crashes: Vec<Seen<Indicator>>,
     pub(crate) tools: BTreeSet<&'static str>,
     /// Lines that said success, each once: what is to be contradicted where something knows better.
@@ -30,11 +45,15 @@ pub(crate) struct Signs {
     /// The last line that counted tests, where it counts no failure. Those before it speak of parts of the run.
     pub(crate) count_claim: Option<String>,
     /// The first line in which a test runner said that it found no tests.
-    pub(crate) no_tests: Option<String>,
+    pub(crate) no_tests: Option<Seen<()>>,
     /// The last line that counted failed tests, where the tool that ran them counted.
     pub(crate) failed_total: u64,
     /// Words of death before this line are of a program that has ended since.
     settled: u64,
+    /// What tells of a crash only if this family's tool was at work.
+    under: Option<(Family, Seen<Indicator>)>,
+    /// What the exception says that was raised last.
+    raised: Option<Seen<Indicator>>,
 }
 
 /// Most crash signs that are kept; their kinds are few, and one of each kind is kept.
@@ -46,7 +65,9 @@ const LINE_CHARS_MAX: usize = 400;
 const CLAIMS_MAX: usize = 64;
 
 impl Signs {
-    pub(crate) fn add(&mut self, sign: Sign, line: &str, stream: Stream, from: u64, order: u64) {
+    /// A sign in a line. `is_shown` if an error with a place was told before it.
+    pub(crate) fn add(&mut self, sign: Sign, place: (&str, Stream, u64, u64), is_shown: bool) {
+        let (line, stream, from, order) = place;
         let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
         match sign {
             Sign::Success(tool) => {
@@ -54,23 +75,49 @@ impl Signs {
                 if self.claims.len() < CLAIMS_MAX {
                     self.claims.insert(line.trim().to_owned());
                 }
+                // A total has several lines.
+                let same = self.successes.get(tool).filter(|(order, _)| *order > self.last_failure);
+                let began = self.began.remove(tool).or(same.and_then(|(_, began)| *began));
+                self.successes.insert(tool, (order, began));
                 self.success = Some(Seen { what: tool, line, stream, from, order, last: order });
             }
             Sign::Failure(tool) => {
                 self.tools.insert(tool);
-                self.failure = Some(Seen { what: tool, line, stream, from, order, last: order });
+                if is_shown {
+                    self.shown.insert(tool);
+                }
+                let seen = Seen { what: tool, line, stream, from, order, last: order };
+                if toolbox::of(tool).apart != Apart::Never {
+                    self.apart.insert(tool, seen.clone());
+                }
+                self.began.remove(tool);
+                self.last_failure = order;
+                self.failure = Some(seen);
             }
             Sign::StillFailure(tool) => {
                 if let Some(failure) = self.failure.as_mut().filter(|failure| failure.what == tool) {
                     failure.order = order;
                 }
             }
+            // What it counts on is known where lines are heard.
+            Sign::TotalOfErrors(_) => {}
             Sign::Tool(tool) => {
                 self.tools.insert(tool);
             }
-            Sign::NoTests => {
-                self.no_tests.get_or_insert_with(|| line.trim().to_owned());
+            Sign::Begins(tool) => {
+                self.began.insert(tool, order);
             }
+            Sign::NoTests => {
+                let line = line.trim().to_owned();
+                self.no_tests.get_or_insert(Seen { what: (), line, stream, from, order, last: order });
+            }
+            Sign::CrashUnder(family, what) => {
+                self.under.get_or_insert((family, Seen { what, line, stream, from, order, last: order }));
+            }
+            Sign::Raised(what) => {
+                self.raised = Some(Seen { what, line, stream, from, order, last: order });
+            }
+            Sign::Trace => self.raised = None,
             Sign::Crash(indicator) => {
                 if let Some(known) = self.crashes.iter_mut().find(|seen| seen.what == indicator) {
                     known.last = order;
@@ -81,6 +128,79 @@ impl Signs {
         }
     }
 
+    /// A line of a tool's run.
+    pub(crate) fn at_work(&mut self, tool: &'static str, order: u64) {
+        self.began.entry(tool).or_insert(order);
+    }
+
+    /// The last word of failure that no success took back: the last word of all, or that of a tool with which the success has
+    /// nothing to do.
+    pub(crate) fn standing_failure(&self) -> Option<&Seen<&'static str>> {
+        let success = self.success.as_ref().map_or(0, |seen| seen.order);
+        let last = self.failure.as_ref().filter(|seen| seen.order > success);
+        last.or_else(|| self.standing_apart(|apart| apart == Apart::Always, true))
+    }
+
+    /// A failure or a word of death that only an exit code could take back: what succeeded after it had nothing to do with it.
+    pub(crate) fn contradiction(&self) -> Option<&str> {
+        let failure = self.standing_apart(|apart| apart != Apart::Never, false);
+        let failure = failure.map(|seen| seen.line.as_str());
+        failure.or_else(|| {
+            let sanitizer = |seen: &&Seen<Indicator>| seen.what == Indicator::Sanitizer;
+            // A run of which nothing tells when it began may have printed it, or not; a driver tells what died under it.
+            let is_within = |seen: &Seen<Indicator>, tool: &str, order: u64, began: Option<u64>| {
+                order > seen.last && began.map_or(toolbox::of(tool).drives, |began| began < seen.order)
+            };
+            let before = |seen: &&Seen<Indicator>| {
+                let mut runs = self.successes.iter();
+                seen.what.is_word()
+                    && !runs.any(|(tool, (order, began))| is_within(seen, tool, *order, *began))
+            };
+            self.crashes.iter().find(|seen| sanitizer(seen) || before(seen)).map(|seen| seen.line.as_str())
+        })
+    }
+
+    /// A tool that runs others was at work, and has not said how it ended.
+    pub(crate) fn unended(&self) -> Option<&'static str> {
+        let is_open = |tool: &&str| toolbox::of(tool).drives && !self.successes.contains_key(*tool);
+        self.began.keys().copied().find(is_open)
+    }
+
+    fn standing_apart(&self, is: fn(Apart) -> bool, is_trusted: bool) -> Option<&Seen<&'static str>> {
+        let stands = |seen: &&Seen<&'static str>| {
+            is(toolbox::of(seen.what).apart) && !self.is_taken_back(seen, is_trusted)
+        };
+        self.apart.values().filter(stands).max_by_key(|seen| seen.order)
+    }
+
+    /// Of what another tool said after a failure, only the success of a run counts that had begun before it. That of a runner
+    /// that says nothing at its beginning counts if it `is_trusted`, unless the tool that failed has shown what is wrong and where.
+    fn is_taken_back(&self, failure: &Seen<&'static str>, is_trusted: bool) -> bool {
+        let first_word = |tool: &'static str| tool.split([' ', ',']).next();
+        let is_bare = !self.shown.contains(failure.what);
+        self.successes.iter().any(|(name, (order, began))| {
+            let tool = toolbox::of(name);
+            let may_have_begun = tool.drives || tool.begins_in_silence && is_trusted && is_bare;
+            let had_begun =
+                self.alone == Some(*name) || began.map_or(may_have_begun, |began| began < failure.order);
+            let is_its_own = failure.what != MAKE_RECIPE && first_word(name) == first_word(failure.what);
+            *order > failure.order && (is_its_own || had_begun)
+        })
+    }
+
+    /// What the command says of the tools that it runs: the failure of one may not count where another succeeded after it, or
+    /// it may be the only one.
+    pub(crate) fn heed(&mut self, command: &Command) {
+        let success = self.success.as_ref().map_or(0, |seen| seen.order);
+        self.apart.retain(|tool, seen| seen.order > success || !command.forgives(tool));
+        self.alone = self.successes.keys().copied().find(|tool| command.runs_only(tool));
+    }
+
+    /// Whether a tool that builds says that it failed, and took it not back.
+    pub(crate) fn build_failed(&self) -> bool {
+        self.apart.values().any(|seen| toolbox::of(seen.what).builds && !self.is_taken_back(seen, false))
+    }
+
     /// A line has counted tests.
     pub(crate) fn counted(&mut self, failed: u64, line: &str) {
         self.count_claim =
@@ -89,12 +209,11 @@ impl Signs {
 
     /// A tool's own counts, as they stand after a line: what they say about the run.
     pub(crate) fn total(&mut self, family: Family, counts: Counts, place: (&str, Stream, u64, u64)) {
-        let (line, stream, from, order) = place;
         if counts.failed > 0 {
-            self.failed_total = order;
-            self.add(Sign::Failure(family.name()), line, stream, from, order);
+            self.failed_total = place.3;
+            self.add(Sign::Failure(family.name()), place, false);
         } else if counts.is_good() {
-            self.add(Sign::Success(family.name()), line, stream, from, order);
+            self.add(Sign::Success(family.name()), place, false);
         }
     }
 
@@ -104,6 +223,29 @@ impl Signs {
         let settled = self.settled;
         self.crashes.retain(|seen| seen.order <= settled || !seen.what.is_word());
         self.crashes.len() < before
+    }
+
+    /// Makes signs of a crash of what only more than a line could tell: which tools were at work, whether the program ended badly.
+    /// `ended_badly` is none where only the log is there: then an exception ended the program if those are its last words, or
+    /// if a tool said after it that something failed.
+    pub(crate) fn complete(
+        &mut self,
+        was_at_work: impl Fn(Family) -> bool,
+        ended_badly: Option<bool>,
+        last_text: u64,
+    ) {
+        let under = self.under.take();
+        let under = under.filter(|(family, _)| self.tools.contains(family.name()) || was_at_work(*family));
+        let last_failure = self.last_failure;
+        let ends = |seen: &Seen<Indicator>| {
+            ended_badly.unwrap_or(last_text <= seen.order || last_failure > seen.order)
+        };
+        let raised = self.raised.take().filter(ends);
+        for seen in under.map(|(_, seen)| seen).into_iter().chain(raised) {
+            if self.crashes.iter().all(|known| known.what != seen.what) {
+                self.crashes.push(seen);
+            }
+        }
     }
 
     /// What was said up to this line is of a program that has ended: nothing that comes later takes it back.

@@ -1,54 +1,23 @@
 //! Tests counted: each test once with its last result where a tool names them, else the tool's own summaries summed over
 //! suites and targets.
 
+mod account;
+mod running;
+
 pub(crate) use crate::family::Family;
+pub(crate) use account::Counts;
 
 use crate::family::Announced;
 use crate::limits::{RUNNING_TESTS_MAX, TESTS_MAX};
 use crate::rules::TestEvent;
+use account::Account;
 use buildpool_protocol::report::TestCounts;
+use running::Running;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 /// How many lines after its heading a total may come.
 const HEADING_LINES_MAX: u64 = 4;
-
-/// Counts of one summary.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) passed: u64,
-    pub(crate) failed: u64,
-    pub(crate) skipped: u64,
-    pub(crate) expected: u64,
-}
-
-impl Counts {
-    pub(crate) const fn total(&self) -> u64 {
-        self.passed.saturating_add(self.failed).saturating_add(self.skipped).saturating_add(self.expected)
-    }
-
-    /// Whether some test ended as it should, and none as it should not.
-    pub(crate) const fn is_good(&self) -> bool {
-        self.failed == 0 && self.passed.saturating_add(self.expected) > 0
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.passed = self.passed.saturating_add(other.passed);
-        self.failed = self.failed.saturating_add(other.failed);
-        self.skipped = self.skipped.saturating_add(other.skipped);
-        self.expected = self.expected.saturating_add(other.expected);
-    }
-
-    fn slot(&mut self, event: TestEvent) -> Option<&mut u64> {
-        match event {
-            TestEvent::Started => None,
-            TestEvent::Passed => Some(&mut self.passed),
-            TestEvent::Failed => Some(&mut self.failed),
-            TestEvent::Skipped => Some(&mut self.skipped),
-            TestEvent::ExpectedFailure => Some(&mut self.expected),
-        }
-    }
-}
 
 /// Where a line stands in its stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,83 +27,23 @@ pub(crate) struct Standing {
     pub(crate) after_blank: bool,
 }
 
-/// Summaries, added up.
+/// Of what is a hash already.
 #[derive(Debug, Default)]
-struct Ledger {
-    /// Those of closed sessions.
-    closed: Counts,
-    /// The latest of the open session.
-    open: Option<Counts>,
-    /// The latest of all, whatever session it is of.
-    latest: Counts,
-    summaries: u64,
-}
+struct AsIs(u64);
 
-impl Ledger {
-    fn close(&mut self) {
-        if let Some(open) = self.open.take() {
-            self.closed.add(&open);
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
         }
     }
 
-    fn sum(&self) -> Counts {
-        let mut sum = self.closed;
-        if let Some(open) = &self.open {
-            sum.add(open);
-        }
-        sum
-    }
-}
-
-#[derive(Debug, Default)]
-struct Account {
-    /// Results by test.
-    by_test: Counts,
-    /// The tool's own totals.
-    own: Ledger,
-    /// Totals that nothing announced, of a tool that announces its own: counted when there are no others.
-    loose: Ledger,
-    /// The number of the line that announced a total.
-    heading: Option<u64>,
-    /// Tests that the tool says it will run.
-    planned: u64,
-    /// The program under way prints the beginning of each test.
-    begins: bool,
-    /// The latest total is a loose one.
-    at_loose: bool,
-}
-
-impl Account {
-    const fn ledger(&self) -> &Ledger {
-        if self.own.summaries > 0 { &self.own } else { &self.loose }
-    }
-
-    const fn at(&mut self) -> &mut Ledger {
-        if self.at_loose { &mut self.loose } else { &mut self.own }
-    }
-
-    const fn summaries(&self) -> u64 {
-        self.own.summaries + self.loose.summaries
-    }
-
-    /// The open total, if it is the tool's own.
-    fn standing(&self) -> Option<Counts> {
-        self.own.open.filter(|_| !self.at_loose)
-    }
-
-    /// The counts of this family that are believed.
-    fn believed(&self, family: Family) -> Counts {
-        let summed = self.ledger().sum();
-        if family == Family::SwiftTesting && self.summaries() > 0 {
-            // The run's last line has the total only; the tests' own lines tell the rest. Issues are no tests.
-            let by_test = &self.by_test;
-            let other = by_test.failed + by_test.skipped + by_test.expected;
-            Counts { passed: summed.total().saturating_sub(other), ..*by_test }
-        } else if self.summaries() == 0 || family.by_test() && self.by_test.total() >= summed.total() {
-            self.by_test
-        } else {
-            summed
-        }
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 }
 
@@ -142,15 +51,17 @@ impl Account {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     accounts: BTreeMap<Family, Account>,
-    last: HashMap<u64, TestEvent>,
-    running: BTreeMap<(Family, String), u32>,
+    /// The last result of each test by a hash of its name.
+    last: HashMap<u64, TestEvent, BuildHasherDefault<AsIs>>,
+    running: Running,
     flaky: u64,
     flaky_tests: BTreeSet<String>,
     done: u64,
     expected_total: Option<u64>,
-    latest_running: Option<(Family, String)>,
     /// nextest runs each test by cargo's own runner, whose words are then part of a test's output.
     in_nextest: bool,
+    /// Counts headings, results and totals, so that it is known which came first.
+    clock: u64,
 }
 
 impl Tally {
@@ -164,23 +75,25 @@ impl Tally {
         if self.ignores(family) {
             return false;
         }
-        let key = (family, test.to_owned());
+        self.clock += 1;
         let account = self.accounts.entry(family).or_default();
+        account.told_at = self.clock;
+        account.known |= event != TestEvent::Started || !family.begins_in_common_words();
         if event == TestEvent::Started {
             account.begins = true;
-            if self.running.len() < RUNNING_TESTS_MAX {
-                *self.running.entry(key.clone()).or_default() += 1;
-                self.latest_running = Some(key);
-            }
+            self.running.begin(family, test);
             return true;
         }
-        let known = self.running.len() == RUNNING_TESTS_MAX || self.running.contains_key(&key);
-        if family.begins_each() && account.begins && !known {
+        let known = || self.running.is_full() || self.running.contains(family, test);
+        if family.begins_each() && account.begins && !known() {
             return false;
         }
-        self.stop(&key);
+        self.running.end(family, test);
         self.done = self.done.saturating_add(1);
-        let account = self.accounts.entry(family).or_default();
+        account.ended += 1;
+        if event == TestEvent::Ended {
+            return true;
+        }
         if !family.names_repeat() {
             let mut hasher = DefaultHasher::new();
             (family, test).hash(&mut hasher);
@@ -206,20 +119,23 @@ impl Tally {
 
     /// The test of a family that began last ended; the line does not name it.
     pub(crate) fn ends(&mut self, family: Family) {
-        let latest = self.latest_running.clone().filter(|key| key.0 == family);
-        if let Some(key) = latest.filter(|key| self.running.contains_key(key)) {
-            self.stop(&key);
+        let latest = self.running.latest().filter(|(of, _)| *of == family);
+        if let Some(test) = latest.map(|(_, test)| test.to_owned()) {
+            self.running.end(family, &test);
             self.done = self.done.saturating_add(1);
+            self.accounts.entry(family).or_default().known = true;
         }
     }
 
-    fn stop(&mut self, key: &(Family, String)) {
-        if let Some(count) = self.running.get_mut(key) {
-            *count -= 1;
-            if *count == 0 {
-                self.running.remove(key);
-            }
-        }
+    /// The number of a test whose end was told.
+    pub(crate) fn numbered(&mut self, family: Family, number: u64) {
+        let account = self.accounts.entry(family).or_default();
+        account.numbered = account.numbered.max(number);
+    }
+
+    /// Whether a tool of this family was surely at work.
+    pub(crate) fn knows(&self, family: Family) -> bool {
+        self.accounts.get(&family).is_some_and(|account| account.known)
     }
 
     /// A session begins.
@@ -231,6 +147,8 @@ impl Tally {
         let account = self.accounts.entry(family).or_default();
         account.own.close();
         account.begins = false;
+        // What begins one of cargo's announces tests as well, in words that may be any script's.
+        account.known |= family != Family::Cargo;
     }
 
     /// A program of this family has ended; completely if it says that all its tests passed.
@@ -240,18 +158,29 @@ impl Tally {
         }
         if let Some(account) = self.accounts.get_mut(&family) {
             account.begins = false;
+            account.told();
         }
         if completely {
-            while let Some(key) = self.running.keys().find(|key| key.0 == family).cloned() {
-                self.running.remove(&key);
-                self.event(family, &key.1, TestEvent::Passed);
+            let event = if family.by_test() { TestEvent::Passed } else { TestEvent::Ended };
+            while let Some(test) = self.running.take_first(family) {
+                self.event(family, &test, event);
+            }
+            if let Some(account) = self.accounts.get_mut(&family) {
+                account.known = false;
             }
         }
     }
 
     /// A line announced a total.
     pub(crate) fn heading(&mut self, family: Family, at: Standing) {
-        self.accounts.entry(family).or_default().heading = Some(at.number);
+        self.clock += 1;
+        let account = self.accounts.entry(family).or_default();
+        account.heading = Some(at.number);
+        account.heading_at.get_or_insert(self.clock);
+        account.known = true;
+        if family.adds_below_a_heading() {
+            account.at().open = None;
+        }
     }
 
     /// A summary. Within a session the last one counts; a tool that has a header for each is summed over them. Gives the
@@ -260,7 +189,12 @@ impl Tally {
         if self.ignores(family) {
             return None;
         }
+        self.clock += 1;
         let account = self.accounts.entry(family).or_default();
+        account.told_at = self.clock;
+        account.known = true;
+        account.told();
+        let counts = account.with_failures_told(family, counts);
         account.at_loose = match family.announces() {
             None => false,
             Some(announced) => {
@@ -283,19 +217,27 @@ impl Tally {
     }
 
     /// More of the open summary: the tool prints each sort on a line of its own. Gives the counts that stand now.
-    pub(crate) fn adds(&mut self, family: Family, counts: Counts) -> Option<Counts> {
+    pub(crate) fn adds(&mut self, family: Family, counts: Counts, at: Standing) -> Option<Counts> {
         if self.ignores(family) {
             return None;
         }
         let account = self.accounts.entry(family).or_default();
+        if family.adds_below_a_heading() {
+            account.heading = account.heading.filter(|heading| at.number - heading <= HEADING_LINES_MAX);
+            // The next one may stand below this one.
+            *account.heading.as_mut()? = at.number;
+        }
         let ledger = account.at();
         if family.totals_begin() && ledger.open.is_none() {
             return None;
         }
         ledger.summaries += 1;
+        account.known = true;
+        let ledger = account.at();
         let open = ledger.open.get_or_insert_default();
         open.add(&counts);
         ledger.latest = *open;
+        account.told();
         account.standing()
     }
 
@@ -312,38 +254,59 @@ impl Tally {
         account.standing()
     }
 
+    /// A tool says how many tests run now; it tells a total when they have.
+    pub(crate) fn announce(&mut self, family: Family, tests: u64, at: Standing) {
+        // The words of cargo's runner may be any script's; its own stand below a blank line.
+        if !self.ignores(family) && (family != Family::Cargo || at.after_blank) {
+            let account = self.accounts.entry(family).or_default();
+            account.announced = account.announced.saturating_add(tests);
+            account.known |= !family.announces_in_common_words();
+        }
+    }
+
     /// A tool says how many tests there are whose results it prints one by one.
     pub(crate) fn plan(&mut self, family: Family, tests: u64) {
         let account = self.accounts.entry(family).or_default();
+        let done = account.by_test.total().saturating_sub(account.settled);
+        if account.planned > 0 && done.max(account.numbered) >= account.planned {
+            // The plan before was complete.
+            account.settled += account.planned.min(done);
+            (account.planned, account.numbered) = (0, 0);
+        } else if done == 0 {
+            // No test came after it: it may be anybody's range of numbers.
+            account.planned = 0;
+        }
         account.planned = account.planned.saturating_add(tests);
     }
 
     /// The results of a family's tests, once there are as many as were planned.
     pub(crate) fn planned(&self, family: Family) -> Option<Counts> {
         let account = self.accounts.get(&family)?;
-        (account.planned > 0 && account.planned == account.by_test.total()).then_some(account.by_test)
+        let all = account.settled + account.planned;
+        (account.planned > 0 && all == account.by_test.total()).then_some(account.by_test)
     }
 
     /// Tests that began and have not ended.
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
-        self.running.keys().map(|(_, test)| test.as_str())
+        let known = self.running.of_families().filter(|(family, _)| self.knows(*family));
+        known.flat_map(|(_, tests)| tests.keys().map(String::as_str))
     }
 
     /// The test that began last and has not ended.
     pub(crate) fn latest_running(&self) -> Option<&str> {
-        self.latest_running
-            .as_ref()
-            .filter(|key| self.running.contains_key(*key))
-            .map(|(_, test)| test.as_str())
-            .or_else(|| self.running().next())
+        let latest = self.running.latest().filter(|(family, _)| self.knows(*family));
+        latest.map(|(_, test)| test).or_else(|| self.running().next())
     }
 
-    /// How many tests began and have not ended. None of a tool whose own total has all that began: the line that told of
+    /// How many tests began or were announced and have not ended. None of a tool whose own total has all that began: the line that told of
     /// an end was not known as one.
     pub(crate) fn unfinished(&self) -> u64 {
         let mut running: BTreeMap<Family, u64> = BTreeMap::new();
-        for ((family, _), count) in &self.running {
-            *running.entry(*family).or_default() += u64::from(*count);
+        for (family, tests) in self.running.of_families().filter(|(family, _)| self.knows(*family)) {
+            let times: u64 = tests.values().copied().map(u64::from).sum();
+            if times > 0 {
+                running.insert(family, times);
+            }
         }
         let is_complete = |family: &Family, running: u64| {
             self.accounts.get(family).is_some_and(|account| {
@@ -351,7 +314,15 @@ impl Tally {
                     && account.own.sum().total() >= account.by_test.total().saturating_add(running)
             })
         };
-        running.iter().filter(|(family, count)| !is_complete(family, **count)).map(|(_, count)| count).sum()
+        running.retain(|family, count| !is_complete(family, *count));
+        for (family, account) in &self.accounts {
+            let left = account.left();
+            if left > 0 && account.known && !self.is_driven(*family) {
+                let count = running.entry(*family).or_default();
+                *count = left.max(*count);
+            }
+        }
+        running.into_values().fold(0, u64::saturating_add)
     }
 
     /// Tests that ended, each run counted.
@@ -387,9 +358,27 @@ impl Tally {
             .iter()
             .filter(|(_, account)| account.summaries() > 0 || account.by_test.total() > 0)
             .map(|(family, account)| (*family, account))
-            .filter(|(family, _)| {
-                !self.accounts.iter().any(|(driver, other)| other.summaries() > 0 && family.inside(*driver))
-            })
+            .filter(|(family, _)| !self.is_driven(*family) && !self.is_borrowed(*family))
+    }
+
+    /// Whether what looks like cargo's line of a test, `test it adds ... ok`, is of another runner that counts: nothing announced it.
+    fn is_borrowed(&self, family: Family) -> bool {
+        let counts = |(other, account): (&Family, &Account)| *other != family && account.summaries() > 0;
+        let is_bare = |account: &Account| {
+            account.summaries() == 0 && account.announced == 0 && account.by_test.failed == 0
+        };
+        family == Family::Cargo
+            && self.accounts.get(&family).is_some_and(is_bare)
+            && self.accounts.iter().any(counts)
+    }
+
+    /// Whether another family that counts runs this one's tests, and was at it when they were told.
+    fn is_driven(&self, family: Family) -> bool {
+        let told_at = self.accounts.get(&family).map_or(0, |account| account.told_at);
+        self.accounts.iter().any(|(driver, other)| {
+            let began_after = other.heading_at.is_some_and(|at| at > told_at);
+            other.summaries() > 0 && family.inside(*driver) && !began_after
+        })
     }
 
     /// Whether each family that counts failed tests has a later total that counts none.

@@ -3,7 +3,7 @@
 use crate::limits::{
     PARAGRAPH_LINES_MAX, PATTERN_BYTES_MAX, PATTERN_SIZE_MAX, TEMPLATE_BYTES_MAX, TEMPLATE_LINES_MAX,
 };
-use crate::text::clip_chars;
+use crate::text::{clip_chars, lossy};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::spec::TemplateSpec;
 use regex::{Regex, RegexBuilder};
@@ -88,8 +88,7 @@ impl Capture {
 
     pub(crate) fn line(&mut self, _stream: Stream, order: u64, line: &[u8]) {
         self.total += 1;
-        let text =
-            clip_chars(&String::from_utf8_lossy(line), crate::limits::SHOWN_LINE_CHARS).trim_end().to_owned();
+        let text = clip_chars(&lossy(line), crate::limits::SHOWN_LINE_CHARS).trim_end().to_owned();
         self.always.line(order, &text);
         if let Some(filter) = &mut self.on_success {
             filter.line(order, &text);

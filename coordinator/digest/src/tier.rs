@@ -5,7 +5,7 @@
 
 use crate::facts::History;
 use crate::found::{Finds, Fnv, Found};
-use crate::limits::MESSAGE_LINES_MAX;
+use crate::limits::{MESSAGE_LINES_MAX, SORT_FIRST_MAX};
 use crate::machine;
 use crate::rules::Kind;
 use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A rule this sure, in percent, may name the cause.
 const SURE_MIN: u8 = 70;
+/// The rule of exceptions that nothing caught, or that something printed.
+const TRACE: &str = "python.traceback";
 /// A warning that repeats this often is worth a line of its own.
 const UNUSUAL_RECURRENCE: u64 = 10;
 /// The rule of problems outside tests that report files name.
@@ -87,15 +89,21 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     let sure = list.iter().any(|found| found.sure >= SURE_MIN && found.kind != Kind::Consequence);
     let machine = machine::first_failure(finds);
     let follows = |found: &Found| found.kind == Kind::Consequence || machine::is_echo(found, machine);
+    // A program that printed another trace after one had caught that.
+    let last_trace = list.iter().filter(|found| found.rule == TRACE).map(|found| found.order).max();
     list.sort_by_key(|found| {
         let weak = sure && found.sure < SURE_MIN;
-        (follows(found), weak, kind_rank(found.kind), found.order)
+        let was_caught = found.rule == TRACE && Some(found.order) < last_trace;
+        (follows(found), weak, kind_rank(found.kind), was_caught, found.order)
     });
     if list.iter().all(|found| found.remark) {
-        // A flood of remarks: each sort of them once before any of them twice.
-        let mut sorts = BTreeSet::new();
-        let (first, again): (Vec<&Found>, Vec<&Found>) =
-            list.into_iter().partition(|found| sorts.insert(found.sort()));
+        // A flood of remarks: some of each sort before all of any.
+        let mut sorts: BTreeMap<u64, u32> = BTreeMap::new();
+        let (first, again): (Vec<&Found>, Vec<&Found>) = list.into_iter().partition(|found| {
+            let count = sorts.entry(found.sort()).or_default();
+            *count += 1;
+            *count <= SORT_FIRST_MAX
+        });
         list = first.into_iter().chain(again).collect();
     }
     let mut ids = BTreeSet::new();
@@ -238,8 +246,11 @@ pub(crate) fn add_reports(finds: &mut Finds, evidence: &Evidence) {
         add(&report.path, Found { lines, test, location, beside: beside(case), ..found });
     }
     for issue in &evidence.issues {
-        let is_infrastructure = issue.category.as_deref() == Some("infrastructure");
-        let kind = if is_infrastructure { Kind::Infrastructure } else { Kind::Build };
+        let kind = match issue.category.as_deref() {
+            Some("infrastructure") => Kind::Infrastructure,
+            Some("tests") => Kind::Test,
+            _ => Kind::Build,
+        };
         let found = Found::new(REPORT_ISSUE, kind, issue.severity, REPORT_SURE);
         let lines = issue.message.lines().map(str::to_owned).collect();
         let beside = issue.advice.iter().cloned().collect();
@@ -315,7 +326,7 @@ fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
     for found in &mut finds.errors {
         let Some(test) = found.test.as_deref() else { continue };
         let Some(same) = by_name.get(last_name(test)) else { continue };
-        let Some((at, case)) = likest(test, same) else { continue };
+        let Some((at, case)) = likest(test, &found.lines, same) else { continue };
         told.insert(at);
         let lines = message_lines(case);
         let known = |line: &str| found.lines.iter().any(|known| known.contains(line));
@@ -331,22 +342,45 @@ fn told_by_log(finds: &mut Finds, evidence: &Evidence) -> BTreeSet<usize> {
     told
 }
 
-/// The one of these tests that has most words of its name in common with a test; none where two have.
-fn likest<'c>(test: &str, cases: &[(usize, &'c TestCase)]) -> Option<(usize, &'c TestCase)> {
+/// The one of these tests that has most words of its name in common with a test, and of several the one whose message the log
+/// has; none where that does not tell either.
+fn likest<'c>(test: &str, said: &[String], cases: &[(usize, &'c TestCase)]) -> Option<(usize, &'c TestCase)> {
     let words = |name: &str| -> BTreeSet<String> {
         let words = name.split(|c: char| !c.is_alphanumeric() && c != '_');
         words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
     };
     let wanted = words(test);
     let common = |case: &TestCase| words(&case.name).intersection(&wanted).count();
-    let most = cases.iter().map(|(_, case)| common(case)).max()?;
-    let mut best = cases.iter().filter(|(_, case)| common(case) == most);
-    let found = *best.next()?;
-    best.next().is_none().then_some(found)
+    let named = most(cases, common);
+    let lines = |case: &TestCase| {
+        let lines: BTreeSet<&str> = case.messages.iter().flat_map(|message| message.lines()).collect();
+        let told =
+            |line: &&&str| !line.trim().is_empty() && said.iter().any(|said| said.contains(line.trim()));
+        lines.iter().filter(told).count()
+    };
+    match named.as_slice() {
+        [found] => Some(*found),
+        several => match most(several, lines).as_slice() {
+            [found] => Some(*found),
+            _ => None,
+        },
+    }
+}
+
+/// Those of which a count is the greatest.
+fn most<'c>(
+    cases: &[(usize, &'c TestCase)],
+    count: impl Fn(&TestCase) -> usize,
+) -> Vec<(usize, &'c TestCase)> {
+    let counted: Vec<_> = cases.iter().map(|found| (count(found.1), *found)).collect();
+    let most = counted.iter().map(|(count, _)| *count).max();
+    counted.into_iter().filter(|(count, _)| Some(*count) == most).map(|(_, found)| found).collect()
 }
 
 /// The part of a test's name that all tools agree on: its last word, without arguments and what holds the test.
 pub(crate) fn last_name(test: &str) -> &str {
     let bare = test.split_once(" (").map_or(test, |(bare, _)| bare);
+    // A module that pytest could not import is a file in its log and none in its report.
+    let bare = bare.strip_suffix(".py").unwrap_or(bare);
     bare.trim_end_matches([')', '(', ']']).rsplit(['/', '.', ' ', ':']).next().unwrap_or(bare)
 }

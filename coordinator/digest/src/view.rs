@@ -1,6 +1,8 @@
 //! An answer as text, for people and for agents that read text: the verdict first, then why, then the rest.
 
-use buildpool_protocol::report::{Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Omission, Severity};
+use buildpool_protocol::report::{
+    Cause, Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Omission, Severity,
+};
 
 /// The text of an answer. The same for every client; derived from the result alone.
 pub fn text(result: &JobResult) -> String {
@@ -23,8 +25,8 @@ pub fn text(result: &JobResult) -> String {
     }
     section(&mut out, "", result.filtered_output.as_deref());
     if result.warnings.count > 0 {
-        let plural = if result.warnings.count == 1 { "" } else { "s" };
-        out.push_str(&format!("{} warning{plural}\n", result.warnings.count));
+        out.push_str(&counted(result.warnings.count, "warning"));
+        out.push('\n');
         for warning in &result.warnings.shown {
             indent(warning, "  ", &mut out);
         }
@@ -57,10 +59,12 @@ fn head(result: &JobResult, out: &mut String) {
     out.push('\n');
     let told =
         result.tier_1_findings.first().and_then(|finding| finding.message.lines().next()).map(str::trim);
-    let told = told.filter(|line| line.len() > 20 && result.exit_code.is_some());
-    if let Some(cause) =
-        result.cause.as_ref().filter(|cause| !told.is_some_and(|line| cause.text.ends_with(line)))
-    {
+    let told = told.filter(|line| line.len() > 20 && result.exit_code.is_some_and(|code| code != 0));
+    // Only the cause names the test that ran.
+    let is_told = |cause: &Cause| {
+        told.is_some_and(|line| cause.text.ends_with(line) && !cause.text.contains(" while `"))
+    };
+    if let Some(cause) = result.cause.as_ref().filter(|cause| !is_told(cause)) {
         out.push_str(&cause.text);
         out.push('\n');
     }
@@ -77,13 +81,13 @@ fn head(result: &JobResult, out: &mut String) {
     }
     if let Some(tests) = &result.tests {
         let mut parts = vec![format!("{} passed", tests.passed)];
-        for (count, word) in [
-            (tests.failed, "failed"),
-            (tests.skipped, "skipped"),
-            (tests.expected_failures, "expected failures"),
+        for (count, words) in [
+            (tests.failed, format!("{} failed", tests.failed)),
+            (tests.skipped, format!("{} skipped", tests.skipped)),
+            (tests.expected_failures, counted(tests.expected_failures, "expected failure")),
         ] {
             if count > 0 {
-                parts.push(format!("{count} {word}"));
+                parts.push(words);
             }
         }
         out.push_str(&format!("tests: {} of {} ({})\n", parts.join(", "), tests.total, tests.source));
@@ -161,14 +165,18 @@ fn indent(text: &str, by: &str, out: &mut String) {
     }
 }
 
+/// So many of something: `1 line`, `2 lines`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// What was cut, in words: `231 lines of stdout`, `1 other finding`.
 fn cut(omission: &Omission) -> String {
-    let count = omission.lines;
-    let plural = if count == 1 { "" } else { "s" };
+    let lines = counted(omission.lines, "line");
     match omission.what.as_str() {
-        "stdout" | "stderr" => format!("{count} line{plural} of {}", omission.what),
-        "filtered_output" => format!("{count} line{plural} of the filtered output"),
-        list => format!("{count} {}{plural}", list.trim_end_matches('s').replace('_', " ")),
+        "stdout" | "stderr" => format!("{lines} of {}", omission.what),
+        "filtered_output" => format!("{lines} of the filtered output"),
+        list => counted(omission.lines, &list.trim_end_matches('s').replace('_', " ")),
     }
 }
 
@@ -178,8 +186,11 @@ fn tail(result: &JobResult, out: &mut String) {
     }
     for gap in &result.gaps {
         out.push_str(&format!(
-            "gap: {} bytes of {} are missing at {}: {}\n",
-            gap.bytes, gap.stream, gap.offset, gap.reason
+            "gap: {} of {} missing at {}: {}\n",
+            counted(gap.bytes, "byte"),
+            gap.stream,
+            gap.offset,
+            gap.reason
         ));
     }
     for survivor in &result.survivors {

@@ -147,6 +147,19 @@ fn failed_tests_of_one_name_are_each_told() {
 }
 
 #[test]
+fn two_failures_of_one_test_are_told_apart_by_what_they_say() {
+    // pytest lists a test that fails, and whose teardown fails as well, twice.
+    let log = "FAILED py/test_a.py::test_both - AssertionError: call\nERROR py/test_a.py::test_both - RuntimeError: teardown no\n1 failed, 1 error in 0.01s\n";
+    let failed = [
+        ("py.test_a.test_both (pytest, test 1)", "AssertionError: call\nassert 0"),
+        ("py.test_a.test_both (pytest, test 2)", "failed on teardown\nRuntimeError: teardown no"),
+    ];
+    let found = digest(log, Some(1), of(vec![junit("j.xml", 0, &failed)]));
+    let told: Vec<_> = found.findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[test]
 fn what_a_report_tells_beside_its_counts_is_in_the_answer() {
     let case = |name: &str, status, message: &str| TestCase {
         name: name.into(),
@@ -262,8 +275,11 @@ fn what_a_report_says_that_cannot_be_read_is_not_known() {
     assert_eq!((found.verdict, found.silent_failure), (Verdict::Inconclusive, true));
     assert!(found.cause.is_some_and(|cause| cause.text.ends_with("j.xml: the report breaks off")));
     // Another report tells of the same tests.
-    let whole = || junit("r.xcresult", 4, &[]);
-    assert_eq!(verdict("", Some(0), of(vec![whole(), cut(Some("r.xcresult"))])), (Verdict::Passed, "zero"));
+    let bundle = || TestReport { format: "xcresult".into(), ..junit("r.xcresult", 4, &[]) };
+    assert_eq!(verdict("", Some(0), of(vec![bundle(), cut(Some("r.xcresult"))])), (Verdict::Passed, "zero"));
+    // One of the same rank may be of another run of them.
+    let other = of(vec![junit("py310.xml", 4, &[]), cut(Some("py310.xml"))]);
+    assert_eq!(verdict("", Some(0), other), (Verdict::Inconclusive, "zero_report_unread"));
 }
 
 #[test]
@@ -316,6 +332,7 @@ fn what_the_machine_failed_at_is_told_apart_with_what_to_do() {
             "error: unable to attach DB: error: accessing build database \"/w/build.db\": database is locked\n",
             "-derivedDataPath",
         ),
+        ("error: database is locked\n", "holds the database"),
         ("/w/build/App.app: errSecInternalComponent\n", "unlock-keychain"),
         ("error: User interaction is not allowed.\n", "unlock-keychain"),
         (
@@ -359,6 +376,34 @@ fn what_the_machine_failed_at_is_told_apart_with_what_to_do() {
         let found = digest(log, Some(1), Evidence::default());
         assert!(!found.is_infrastructure(), "{log}{}", found.explain());
     }
+}
+
+#[test]
+fn memory_that_python_was_refused_is_the_cause_unless_a_test_failed_of_it() {
+    let raised =
+        "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in test_a\n    bytearray(10**15)\n";
+    for error in [
+        "MemoryError",
+        "MemoryError: no room",
+        "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7 TiB",
+    ] {
+        let found = digest(&format!("{raised}{error}\n"), Some(1), Evidence::default());
+        assert_eq!(found.crash_type, CrashType::OutOfMemory, "{}", found.explain());
+        assert!(found.crash_indicators.out_of_memory);
+    }
+    let test = format!(
+        "E.\n{}\nERROR: test_a (__main__.T.test_a)\n{}\n{raised}MemoryError\n\n{}\nRan 2 tests in 0.001s\n\nFAILED (errors=1)\n",
+        "=".repeat(70),
+        "-".repeat(70),
+        "-".repeat(70)
+    );
+    let found = digest(&test, Some(1), Evidence::default());
+    assert_eq!(
+        (found.verdict, found.crash_type),
+        (Verdict::Failed, CrashType::TestFailure),
+        "{}",
+        found.explain()
+    );
 }
 
 #[test]

@@ -29,7 +29,6 @@ const UNNOTICED: &[(&str, &str)] = &[
     ("sbt.error", "the general rule for `[error]` says the same of it; it names the tool"),
     ("swift.macro", "the compilers' rule for `error:` says the same of it; it names the tool"),
     ("swiftlint", "the compilers' rule for a place with a severity comes first; it stands for the form"),
-    ("tsc.error", "the rule for MSBuild's form, which is tsc's too, says the same of it; it names the tool"),
     ("tsc.unplaced", "the compilers' rule for `error:` says the same of it; it names the tool"),
 ];
 

@@ -303,3 +303,19 @@ fn a_full_disk_is_the_machine_s_fault_whoever_trips_over_it() {
         assert!(!digest(log, 1).is_infrastructure(), "{log}");
     }
 }
+
+#[test]
+fn one_of_something_is_said_as_one() {
+    use buildpool_protocol::report::{GapEntry, Omission, TestCounts, Warnings};
+    let one = JobResult {
+        warnings: Warnings { count: 1, shown: Vec::new() },
+        tests: Some(TestCounts { expected_failures: 1, total: 1, ..TestCounts::default() }),
+        gaps: vec![GapEntry { stream: Stream::Stdout, offset: 0, bytes: 1, reason: "lost".to_owned() }],
+        omitted: vec![Omission { what: "notes".to_owned(), lines: 1, bytes: 0, get: "x".to_owned() }],
+        ..JobResult::default()
+    };
+    let shown = buildpool_digest::text(&one);
+    for said in ["1 warning\n", "1 expected failure of 1", "gap: 1 byte of", "not shown: 1 note:"] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+}

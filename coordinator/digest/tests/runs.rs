@@ -1,12 +1,17 @@
 //! Whole runs as tools print them, good and bad: the verdict with and without the exit code, the counts, which findings there
 //! are and which there are not. Words that a test prints are no words of its runner.
 
+#[path = "printed/broken.rs"]
+mod broken;
 mod printed;
 
-use buildpool_digest::{Digest, Digester, Facts, Options};
-use buildpool_protocol::outcome::Ending;
+use broken::{BROKEN, WHOLE};
+use buildpool_digest::{Digest, Digester, Facts, Options, text};
+use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
+use buildpool_protocol::report::JobResult;
 use buildpool_protocol::report::Verdict::{self, Passed};
+use buildpool_protocol::spec::Verbosity;
 use printed::*;
 
 fn digest(log: &str, code: Option<i32>) -> Digest {
@@ -45,6 +50,89 @@ fn a_run_that_is_cut_short_is_not_complete() {
 }
 
 #[test]
+fn what_was_announced_and_never_told_did_not_pass() {
+    check(UNENDED);
+}
+
+#[test]
+fn a_failure_behind_a_good_exit_code_is_told() {
+    check(HIDDEN);
+    for run in HIDDEN {
+        assert!(digest(run.log, Some(0)).silent_failure, "{}", run.what);
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_failure_is_none() {
+    check(HARMLESS);
+    let told = HARMLESS.last().expect("there are some");
+    let failures = digest(told.log, Some(1)).findings.len();
+    assert_eq!(failures, 1, "one failure, told three times");
+}
+
+#[test]
+fn words_of_death_after_the_marks_of_tests_are_heard() {
+    check(AFTER_MARKS);
+}
+
+#[test]
+fn words_that_anybody_says_raise_no_alarm() {
+    check(ALARMS);
+}
+
+#[test]
+fn a_tool_s_success_takes_back_nothing_of_another_s_failure() {
+    check(AFTER_ANOTHER);
+    let traces = AFTER_ANOTHER.last().expect("there are some");
+    let digest = digest(traces.log, Some(1));
+    let cause = digest.cause.expect("there is one").text;
+    assert!(cause.contains("ValueError: no (/w/a.py:9)"), "{cause}");
+}
+
+#[test]
+fn records_of_json_say_what_the_tool_would_have_said() {
+    check(RECORDS);
+    let log = RECORDS[0].log;
+    assert_eq!(digest(log, Some(1)).findings.len(), 1, "one failure, told by three records");
+}
+
+#[test]
+fn a_run_that_broke_off_has_not_passed_whatever_its_exit_code() {
+    let mut wrong = Vec::new();
+    for (what, log, cause) in BROKEN {
+        let digest = digest(log, Some(0));
+        let text = digest.cause.as_ref().map_or("", |cause| &cause.text);
+        if digest.verdict != Verdict::Inconclusive || !digest.silent_failure || !text.contains(cause) {
+            wrong.push(format!("{what}: {:?}, {text}", digest.verdict));
+        }
+    }
+    for (what, log) in WHOLE {
+        let digest = digest(log, Some(0));
+        if digest.verdict != Passed || digest.silent_failure {
+            wrong.push(format!("{what}: {:?}, {:?}", digest.verdict, digest.cause));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_word_of_death_after_progress_is_one() {
+    for (log, is_death) in [
+        ("t/test_seg.py .Fatal Python error: Segmentation fault\n", true),
+        ("t/test_seg.py ..Killed\n", true),
+        ("..F.Segmentation fault (core dumped)\n", true),
+        ("test_foo (t.T.test_foo) ... Segmentation fault (core dumped)\n", true),
+        ("test a::b ... Killed\n", true),
+        ("the server says: Killed\n", false),
+        ("I wait... Segmentation fault is the name of a song\n", false),
+    ] {
+        let indicators = digest(log, Some(0)).crash_indicators;
+        let seen = indicators.killed || indicators.unexpected_signal || indicators.fatal_error;
+        assert_eq!(seen, is_death, "{log}");
+    }
+}
+
+#[test]
 fn a_word_that_a_failing_test_prints_is_no_crash() {
     check(FAILING_WITH_WORDS);
 }
@@ -65,6 +153,63 @@ fn the_name_of_a_task_before_each_line_hides_nothing() {
     let log = "#9 1.455 error[E0308]: mismatched types\n#9 1.455   --> src/main.rs:2:18\n";
     let place = digest(log, Some(1)).findings[0].location.clone().expect("the arrow names it");
     assert_eq!((place.file.as_str(), place.line), ("src/main.rs", Some(2)));
+}
+
+/// What CI systems and programs put before each line.
+const FRONTS: &[&str] = &[
+    "2026-11-21T04:12:13.1234567Z ",
+    "test (linux)\tRun tests\t2026-11-21T04:12:13.1234567Z ",
+    "2026-11-21T04:12:13.123456Z 01O ",
+    "\u{1b}_bk;t=1700000000000\u{7}",
+    "[2026-11-21T04:12:13Z] ",
+    "[2026-11-21T04:12:13.123Z] ",
+    "[04:12:13] ",
+    "web-1  | ",
+    "web-1  | 2026-11-21T04:12:13.123456789Z ",
+    "[CI/test]   | ",
+    "2026-11-21 04:12:13 ",
+    "04:12:13 ",
+    "Nov 21 04:12:13 ",
+];
+
+/// Logs whose indentation and blank lines say something.
+const INDENTED: &[&str] = &[
+    "starting\nTraceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    main()\n    ~~~~^^\nKeyError: 'a'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"/w/b.py\", line 9, in main\n    raise ValueError('no')\nValueError: no\n\nthe end\n",
+    "error[E0308]: mismatched types\n  --> src/main.rs:2:18\n   |\n2  |     let x: u32 = \"a\";\n   |            ---   ^^^ expected `u32`\n   |            |\n   |            expected due to this\n\nwarning: unused\n --> src/a.rs:3:4\n",
+    "\n  math\n    1) subs\n\n\n  1 passing (3ms)\n  1 failing\n\n  1) math\n       subs:\n     Error: no\n      at Context.<anonymous> (test/a.js:7:12)\n\n",
+    "FAIL src/b.test.js\n  \u{25cf} subs\n\n    Expected: 2\n    Received: 3\n\n      at Object.toBe (src/b.test.js:4:17)\n\nTest Suites: 1 failed, 1 total\nTests:       1 failed, 4 passed, 5 total\n",
+];
+
+#[test]
+fn what_stands_before_each_line_takes_nothing_of_it() {
+    for log in INDENTED {
+        let plain = digest(log, Some(1));
+        for front in FRONTS {
+            // Some writers trim the ends of lines.
+            for trimmed in [false, true] {
+                let trims = trimmed && !front.starts_with(|c: char| c.is_alphanumeric());
+                let line = |line: &str| match format!("{front}{line}") {
+                    line if trims => line.trim_end().to_owned(),
+                    line => line,
+                };
+                let lines: Vec<String> = log.lines().map(line).collect();
+                let other = digest(&(lines.join("\n") + "\n"), Some(1));
+                assert_eq!(other.findings.len(), plain.findings.len(), "{front:?}: {}", other.explain());
+                for (other, plain) in other.findings.iter().zip(&plain.findings) {
+                    assert!(other.message.ends_with(&plain.message), "{front:?}: {}", other.message);
+                    assert_eq!((&other.location, &other.test), (&plain.location, &plain.test), "{front:?}");
+                }
+                assert_eq!(other.tests, plain.tests, "{front:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_group_of_exceptions_is_at_the_place_of_its_first() {
+    let group = digest(include_str!("printed/exception-group.txt"), Some(1));
+    let place = group.findings[0].location.clone().expect("the frames name it");
+    assert_eq!((place.file.as_str(), place.line), ("/w/a.py", Some(2)));
 }
 
 #[test]
@@ -108,6 +253,62 @@ fn a_tool_that_nobody_knows_is_heard_all_the_same() {
             "{}",
             digest.explain()
         );
+    }
+}
+
+#[test]
+fn an_error_of_a_build_beside_tests_is_one_where_the_build_failed() {
+    let beside = "[ RUN      ] A.a\na.c:3:5: error: 'x' undeclared\n[       OK ] A.a (0 ms)\n";
+    let of = |log: &str, code| digest(log, Some(code)).crash_type;
+    assert_eq!(of(&format!("{beside}make: *** [Makefile:3: a.o] Error 1\n"), 2), CrashType::BuildFailure);
+    let failed = "[ RUN      ] A.b\na.c:9: Failure\n  Expected: 2\n[  FAILED  ] A.b (0 ms)\n";
+    assert_eq!(of(&format!("{beside}{failed}"), 1), CrashType::TestFailure);
+}
+
+#[test]
+fn what_says_why_is_a_finding() {
+    check(REASONS);
+    for run in REASONS {
+        let digest = digest(run.log, Some(run.code));
+        assert!(
+            !digest.silent_failure && digest.explanation.rule != "code_unexplained",
+            "{}",
+            digest.explain()
+        );
+    }
+}
+
+#[test]
+fn where_nothing_is_known_to_say_why_the_last_line_is_quoted() {
+    let cause = |log: &str, code| digest(log, Some(code)).cause.expect("there is a cause").text;
+    assert!(cause("starting\nall is lost\n\n", 3).ends_with("the last is: all is lost"));
+    assert!(cause("", 3).ends_with("code 3; it said nothing."));
+    let warning = cause("a.c:3:6: warning: unused [-Wunused]\n", 1);
+    assert!(warning.contains("no error in the output") && warning.contains("a.c:3:6"), "{warning}");
+    let both = cause("a.c:3:6: warning: unused [-Wunused]\nall is lost\n", 1);
+    assert!(both.contains("the last line is: all is lost") && both.contains("a.c:3:6"), "{both}");
+}
+
+#[test]
+fn the_test_that_ran_when_a_signal_came_is_named() {
+    for (run, test) in ANNOUNCED {
+        let named = format!(" while `{test}` ran");
+        let mut wrong = run.faults(&digest(run.log, Some(139)), true);
+        wrong.extend(run.faults(&digest(run.log, None), false));
+        assert!(wrong.is_empty(), "{}: {}", run.what, wrong.join("\n"));
+        for ending in [
+            Ending::Exited { code: 139 },
+            Ending::Signaled { signal: 11, name: "SIGSEGV".to_owned(), core_dump: false },
+        ] {
+            let mut digester = Digester::new(Options::default());
+            digester.push(Stream::Stdout, run.log.as_bytes());
+            let digest = digester.finish(&Facts { ending: Some(ending), ..Facts::default() });
+            let mut result = JobResult::default();
+            digest.render(Verbosity::Minimal, None, None, &mut result);
+            let shown = text(&result);
+            let of_what = ["SIGSEGV", "Segmentation fault", "Killed"].iter().any(|word| shown.contains(word));
+            assert!(shown.contains(&named) && of_what, "{}: {shown}", run.what);
+        }
     }
 }
 
@@ -157,4 +358,198 @@ fn without_its_exit_code_no_failed_run_passed() {
     for run in runs().filter(|run| run.code != 0) {
         assert_ne!(digest(run.log, None).verdict, Passed, "{}", run.what);
     }
+}
+
+#[test]
+fn runs_of_many_tools_are_told_as_they_were() {
+    check(OUTSIDE);
+}
+
+#[test]
+fn what_tests_logged_that_passed_leaves_room_for_others() {
+    let passed = |n: usize| {
+        format!(
+            "=== RUN   Test{n}\n    a_test.go:3: fine\n=== RUN   Test{n}/x\n--- PASS: Test{n} (0.00s)\n    --- PASS: Test{n}/x (0.00s)\n"
+        )
+    };
+    let passed: String = (0..600).map(passed).collect();
+    let failed = "=== RUN   TestZ\n=== RUN   TestZ/x\n    a_test.go:5: inner\n=== RUN   TestZ/y\n--- FAIL: TestZ (0.00s)\n    --- FAIL: TestZ/x (0.00s)\n    --- PASS: TestZ/y (0.00s)\nFAIL\nFAIL\tex\t0.012s\n";
+    let digest = digest(&format!("{passed}{failed}"), Some(1));
+    assert!(
+        digest.findings.iter().any(|found| says(&found.message, "TestZ/x & a_test.go:5")),
+        "{}",
+        digest.explain()
+    );
+}
+
+#[test]
+fn failures_have_the_place_in_one_s_own_sources() {
+    let of = |log: &str| {
+        let found = digest(log, Some(1)).findings[0].clone();
+        found.location.map(|place| (place.file, place.line))
+    };
+    for (log, file, line) in [
+        (
+            "panic: no [recovered]\n\ngoroutine 6 [running]:\ntesting.tRunner.func1()\n\t/usr/lib/go-1.19/src/testing/testing.go:1399 +0x39f\nex.TestPanic(0x0?)\n\t/w/p_test.go:3 +0x2e\n",
+            "/w/p_test.go",
+            3,
+        ),
+        (
+            "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    json.loads(\"\")\n  File \"/usr/lib/python3.11/json/__init__.py\", line 346, in loads\n    return d.decode(s)\nValueError: no\n",
+            "/w/a.py",
+            3,
+        ),
+        (
+            "✘ [ERROR] Could not resolve \"./nope.js\"\n\n    m.js:1:14:\n      1 │ import x from \"./nope.js\"\n        ╵               ~~~~~~~~~~~\n\n1 error\n",
+            "m.js",
+            1,
+        ),
+        (
+            "/usr/bin/ld: /tmp/cc1.o: in function `main':\nb.c:(.text+0x24): undefined reference to `g'\ncollect2: error: ld returned 1 exit status\n",
+            "b.c",
+            0,
+        ),
+        (
+            "file:///w/e.js:7\nconst z = ;\n          ^\n\nSyntaxError: Unexpected token ';'\n    at compileSourceTextModule (node:internal/modules/esm/utils:346:16)\n\nNode.js v20.20.2\n",
+            "/w/e.js",
+            7,
+        ),
+        (
+            "Running 1 test using 1 worker\n\n  1) a.spec.js:9:5 › slow ─────\n\n    Test timeout of 50ms exceeded.\n\n  1 failed\n    a.spec.js:9:5 › slow ─────\n",
+            "a.spec.js",
+            9,
+        ),
+        (
+            "TAP version 13\nnot ok 1 should match\n  ---\n    operator: equal\n    at: Test.<anonymous> (/w/tape.js:1:57)\n  ...\n1..1\n",
+            "/w/tape.js",
+            1,
+        ),
+    ] {
+        let line = (line > 0).then_some(line);
+        assert_eq!(of(log), Some((file.to_owned(), line)), "{log}");
+    }
+}
+
+#[test]
+fn an_exception_that_nothing_follows_ended_the_program() {
+    let trace = "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    f()\n";
+    for said in ["MemoryError", "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 3 GiB"] {
+        let (last, before) = (format!("{trace}{said}\n\n"), format!("{trace}{said}\ngoing on\n"));
+        for (log, code, verdict) in [
+            (&last, Some(1), Verdict::Crashed),
+            (&last, None, Verdict::Crashed),
+            (&before, Some(1), Verdict::Crashed),
+            (&before, None, Verdict::Inconclusive),
+            (&before, Some(0), Passed),
+        ] {
+            assert_eq!(digest(log, code).verdict, verdict, "{code:?}: {log}");
+        }
+    }
+}
+
+#[test]
+fn the_command_says_whose_failure_counts() {
+    let tsc = "src/a.ts(3,5): error TS2304: Cannot find name 'foo'.\n";
+    let log = format!("{tsc}..    [100%]\n2 passed in 0.01s\n");
+    for (command, verdict) in [
+        ("", Verdict::Inconclusive),
+        ("tsc; pytest -q", Verdict::Inconclusive),
+        ("sh -c 'tsc; pytest -q'", Verdict::Inconclusive),
+        ("tsc || true; pytest -q", Passed),
+        ("make test", Verdict::Inconclusive),
+        // What no other program can have printed, a test has.
+        ("pytest -q", Passed),
+    ] {
+        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
+        digester.push(Stream::Stdout, log.as_bytes());
+        let ending = Some(Ending::Exited { code: 0 });
+        assert_eq!(digester.finish(&Facts { ending, ..Facts::default() }).verdict, verdict, "{command}");
+    }
+}
+
+#[test]
+fn a_tool_that_ran_twice_is_forgiven_only_if_both_are_and_something_succeeded() {
+    let cargo = "error[E0425]: cannot find value `x` in this scope\n --> src/lib.rs:1:5\n\nerror: could not compile `a` (lib) due to 1 previous error\n";
+    let tsc = "src/a.ts(3,5): error TS2304: Cannot find name 'foo'.\n";
+    let pytest = "..    [100%]\n2 passed in 0.01s\n";
+    for (command, log, verdict) in [
+        ("cargo clippy || true; cargo build; echo ok", format!("{cargo}ok\n"), Verdict::Inconclusive),
+        ("cargo clippy || true; cargo build | tee log", cargo.to_owned(), Verdict::Inconclusive),
+        ("tsc || true; tsc -p core; pytest -q", format!("{tsc}{pytest}"), Verdict::Inconclusive),
+        ("tsc || true; tsc -p core || true; pytest -q", format!("{tsc}{pytest}"), Passed),
+        ("tsc || echo no", format!("{tsc}no\n"), Verdict::Inconclusive),
+    ] {
+        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
+        digester.push(Stream::Stdout, log.as_bytes());
+        let ending = Some(Ending::Exited { code: 0 });
+        assert_eq!(digester.finish(&Facts { ending, ..Facts::default() }).verdict, verdict, "{command}");
+    }
+}
+
+#[test]
+fn what_a_test_prints_hides_nothing_of_its_runner_or_of_others() {
+    let vitest = "RUN  v1.6.0 /w\n\nstderr | a.test.ts > x\ntext\n Test Files  1 failed (1)\n      Tests  1 failed (1)\n";
+    assert_ne!(digest(vitest, Some(0)).verdict, Passed);
+    assert_eq!(digest(vitest, None).verdict, Verdict::Failed);
+    let make = "stderr | build.js\nsrc/a.c:3:5: error: expected ';'\nmake: *** [Makefile:2: a.o] Error 1\n";
+    assert_eq!(digest(make, None).verdict, Verdict::Failed);
+    let long = format!("stdout | a.test.ts > x\n{}Segmentation fault\n", "text\n".repeat(100));
+    assert_eq!(digest(&long, None).verdict, Verdict::Crashed);
+}
+
+#[test]
+fn a_list_of_counts_is_of_pytest_only_below_its_heading() {
+    let pytest = "============================= test session starts ==============================\ncollected 2 items\n\na.py ..                  [100%]\n\n============================== 2 passed in 0.01s ===============================\n";
+    for below in ["summary of retries:\n       1 failed\n", "\n       1 failed\n"] {
+        assert_eq!(digest(&format!("{pytest}{below}"), Some(0)).verdict, Passed, "{below}");
+    }
+    assert_eq!(digest("Results (1.00s):\n", Some(0)).verdict, Passed);
+}
+
+/// What `minimal` says of a log.
+fn minimal(log: &str, code: Option<i32>) -> String {
+    let mut result = JobResult::default();
+    digest(log, code).render(Verbosity::Minimal, None, None, &mut result);
+    text(&result)
+}
+
+#[test]
+fn a_flood_of_failures_leaves_each_a_line_and_the_last_word() {
+    let rule = "=".repeat(70);
+    let thin = "-".repeat(70);
+    let block = |n: usize| {
+        format!(
+            "{rule}\nFAIL: test_{n} (t.T.test_{n})\n{thin}\nTraceback (most recent call last):\n  File \"/w/a/long/directory/t.py\", line {n}, in test_{n}\n    self.assertEqual(1, 2)\n\nAssertionError: 1 != 2\n\n"
+        )
+    };
+    let blocks: String = (0..60).map(block).collect();
+    let shown = minimal(&format!("{blocks}{thin}\nRan 900 tests in 2.3s\n\nFAILED (failures=60)\n"), Some(1));
+    for n in 0..60 {
+        assert!(shown.contains(&format!("test_{n} (t.T.test_{n})")), "test_{n}: {shown}");
+    }
+    assert!(shown.contains("\nFAILED (failures=60)\n"), "{shown}");
+}
+
+#[test]
+fn in_a_flood_of_remarks_the_first_are_whole_and_each_file_is_named() {
+    let row = |n: usize| format!("  {n}:5  error  'name{n}' is not defined  no-undef\n");
+    let rows: String = (1..6).map(row).collect();
+    let files: String = (0..50).map(|n| format!("/w/src/file{n}.js\n{rows}\n")).collect();
+    let shown = minimal(&format!("{files}\u{2716} 250 problems (250 errors, 0 warnings)\n"), Some(1));
+    let names = (0..50).map(|n| format!("/w/src/file{n}.js"));
+    let first = (1..6).map(|n| format!("{n}:5 error 'name{n}'"));
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in names.chain(first).chain(["250 problems".to_owned()]) {
+        assert!(words.contains(&said), "{said}: {shown}");
+    }
+}
+
+#[test]
+fn of_a_flood_of_remarks_two_of_each_sort_are_shown() {
+    let long =
+        |n: usize| format!("[a/b{n}.proto:{n}:1] The line length is 91, but it must be shorter than 80\n");
+    let long: String = (1..1500).map(long).collect();
+    let rare = "[a/z.proto:40:1] Imports are not sorted.\n[a/z.proto:41:1] Imports are not sorted.\n";
+    let shown = minimal(&format!("{long}{rare}"), None);
+    assert!(shown.contains("z.proto:40") && shown.contains("z.proto:41"), "{shown}");
 }

@@ -4,11 +4,11 @@
 mod cases;
 
 use buildpool_digest::{Digest, Digester, Facts, Options, text};
-use buildpool_protocol::outcome::Ending;
+use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
-use buildpool_protocol::report::{JobResult, Verdict};
+use buildpool_protocol::report::{CrashIndicators, JobResult, Verdict};
 use buildpool_protocol::spec::Verbosity;
-use cases::{cases, faults_of_fine, fine};
+use cases::{CHILDREN, cases, faults_of_fine, fine};
 
 fn digest(log: &str, code: Option<i32>) -> Digest {
     let mut digester = Digester::new(Options::default());
@@ -19,6 +19,20 @@ fn digest(log: &str, code: Option<i32>) -> Digest {
 #[test]
 fn each_tool_is_heard() {
     let wrong: Vec<_> = cases().flat_map(|case| case.faults(&digest(case.log, Some(1)))).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_program_that_died_is_a_crash_whoever_ran_it() {
+    let mut wrong = Vec::new();
+    for (case, signal) in CHILDREN {
+        let digest = digest(case.log, Some(1));
+        let expected = if signal.is_empty() { CrashType::Unknown } else { CrashType::of_signal(signal) };
+        let is_known = digest.crash_indicators != CrashIndicators::default();
+        if digest.verdict != Verdict::Crashed || digest.crash_type != expected || !is_known {
+            wrong.push(format!("{}: {:?} {}", case.tool, digest.crash_type, digest.explain()));
+        }
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

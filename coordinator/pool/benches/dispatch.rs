@@ -74,7 +74,8 @@ impl Scene {
             attach: false,
             secrets: BTreeMap::new(),
             snapshot: None,
-            finished: None,
+            known: None,
+            refused: None,
             usual: None,
         };
         let client = ClientRef { connection: 1, request: 1 };

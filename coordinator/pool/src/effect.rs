@@ -169,6 +169,8 @@ pub enum Change {
     },
     /// A worker is known.
     Worker(WorkerRecord),
+    /// A worker is not known any more.
+    WorkerForgotten(WorkerId),
 }
 
 /// What was asked for, and by whom.

@@ -60,7 +60,7 @@ impl Pool {
     ) -> Option<Duration> {
         match obstacle {
             Obstacle::None(_) => Some(Duration::ZERO),
-            Obstacle::Warm { until } => Some(until.saturating_sub(now)),
+            Obstacle::Warm { until } | Obstacle::Elsewhere { until } => Some(until.saturating_sub(now)),
             Obstacle::Group(holder) => self.behind_group(job, ahead, *holder, now),
             Obstacle::Workers(keeping) if keeping.busy + keeping.without_resources + keeping.reserved > 0 => {
                 self.behind_others(job, ahead, now)

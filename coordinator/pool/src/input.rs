@@ -1,6 +1,7 @@
 //! Everything that can happen to the pool.
 
 use buildpool_protocol::client_link::Secret;
+use buildpool_protocol::error::LinkError;
 use buildpool_protocol::ids::{JobId, Lease};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::report::{Cause, SnapshotInfo, Verdict};
@@ -58,8 +59,10 @@ pub struct Submit {
     pub secrets: BTreeMap<String, Secret>,
     /// Shown with the result.
     pub snapshot: Option<SnapshotInfo>,
-    /// A finished job that this submit repeats, by id or by request id, as the store knows it.
-    pub finished: Option<JobId>,
+    /// A job on record, over or not, that this submit repeats, by id or by request id.
+    pub known: Option<JobId>,
+    /// What speaks against a new job now. A job that was accepted before is attached to all the same.
+    pub refused: Option<LinkError>,
     /// How long this command usually runs, as history knows.
     pub usual: Option<Duration>,
 }
@@ -143,7 +146,7 @@ pub enum Input {
     Drain {
         /// Whom to answer.
         client: ClientRef,
-        /// The worker's name.
+        /// The worker's name or id.
         worker: String,
         /// Whether to drain.
         draining: bool,
@@ -154,7 +157,14 @@ pub enum Input {
     Approve {
         /// Whom to answer.
         client: ClientRef,
-        /// The worker's name.
+        /// The worker's name or id.
+        worker: String,
+    },
+    /// A worker is gone for good: its name is free.
+    Forget {
+        /// Whom to answer.
+        client: ClientRef,
+        /// The worker's name or id.
         worker: String,
     },
     /// The whole pool takes no more jobs and grants nothing, or does again.
@@ -173,7 +183,8 @@ impl Input {
             Self::Submit { client, .. }
             | Self::Cancel { client, .. }
             | Self::Drain { client, .. }
-            | Self::Approve { client, .. } => Some(*client),
+            | Self::Approve { client, .. }
+            | Self::Forget { client, .. } => Some(*client),
             Self::Delivered { .. }
             | Self::Registered { .. }
             | Self::Reported { .. }

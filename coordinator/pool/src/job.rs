@@ -23,6 +23,15 @@ pub(crate) struct Adoptable {
     pub(crate) worker: WorkerId,
 }
 
+/// The command waits at its pipe because its worker's disk refuses its output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct OutputWaits {
+    /// Milliseconds since 1970, by the pool's clock.
+    pub(crate) since_ms: i64,
+    /// In the words of the worker's system.
+    pub(crate) reason: String,
+}
+
 /// A grant that holds.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Granted {
@@ -37,6 +46,8 @@ pub(crate) struct Granted {
     pub(crate) boot: Option<BootId>,
     /// Since when the worker has been asked to end it.
     pub(crate) ending_since: Option<Duration>,
+    /// Its output waits for room on the worker's disk.
+    pub(crate) output_held: Option<OutputWaits>,
     /// Since when its worker is back without it although it had begun: it may run where the pool can't see it.
     pub(crate) missing_since: Option<Duration>,
 }
@@ -112,6 +123,11 @@ impl Job {
     /// Whether an attempt was lost with this worker, or failed there for infrastructure.
     pub(crate) fn has_failed_on(&self, worker: WorkerId) -> bool {
         self.attempts.iter().any(|attempt| attempt.worker == worker && (attempt.counted || attempt.retried))
+    }
+
+    /// Whether an attempt failed on this worker for infrastructure, and the submitter wants another.
+    pub(crate) fn was_retried_after(&self, worker: WorkerId) -> bool {
+        self.attempts.iter().any(|attempt| attempt.worker == worker && attempt.retried)
     }
 
     pub(crate) fn last_attempt_mut(&mut self, number: u32) -> Option<&mut AttemptRecord> {

@@ -16,6 +16,7 @@ mod input;
 mod job;
 mod lifecycle;
 mod losses;
+mod naming;
 mod placement;
 mod pool;
 mod queue;

@@ -157,6 +157,7 @@ impl Pool {
             boot: confirmed_by,
             state,
             ending_since: None,
+            output_held: None,
             missing_since: None,
         });
         let submitter = job.record.submitter.clone();

@@ -187,7 +187,7 @@ impl Pool {
     /// The start of the daemon that it was sent to knows: what it never received is granted again under the same lease, by
     /// the answer to the registration, since what was sent before may still be on its way inside one connection, and never
     /// outlives it; what had begun is lost. A later start on the same running machine can say that nothing began and was
-    /// written down, so that the job may run again, by a lease of its own. Any other start can't know: the attempt may run
+    /// written down, so that the job may run again, by a lease of its own: as a loss where the worker was at it. Any other start can't know: the attempt may run
     /// on the machine that this one's disk was copied from, which ends it before `lost_after` has passed, so that is waited for.
     pub(crate) fn not_held(&mut self, now: Now, id: JobId, is_new_connection: bool) -> NotHeld {
         let Some(job) = self.jobs.get(&id) else { return NotHeld::Settled };
@@ -208,8 +208,15 @@ impl Pool {
             self.end_attempt(now, id, lease, "its worker never received it", Loss::Free);
         } else if is_same_daemon || is_spoken_for && !job.has_begun() {
             // Had it begun, it would be written down: the machine runs on, so no disk has forgotten anything.
-            let loss = if job.has_begun() { Loss::Counted { may_return: false } } else { Loss::Free };
-            self.end_attempt(now, id, lease, "its worker came back without it", loss);
+            let (loss, reason) = if job.has_begun() {
+                (Loss::Counted { may_return: false }, "its worker came back without it")
+            } else if granted.confirmed && !is_same_daemon {
+                // Laying it out may be what its daemon died of.
+                (Loss::Unbegun, "its worker was interrupted while its files were laid out")
+            } else {
+                (Loss::Free, "its worker came back without it")
+            };
+            self.end_attempt(now, id, lease, reason, loss);
         } else if granted.missing_since.is_none() {
             let lost_after = self.lost_after(worker);
             self.timers.insert((now.clock.saturating_add(lost_after), Timer::Missing(id)));

@@ -9,6 +9,10 @@ use buildpool_protocol::spec::{JobSpec, Source};
 use std::cmp::Reverse;
 use std::time::Duration;
 
+/// How long a job that is tried again waits for another worker than the one that failed it. Long enough for most of what keeps one
+/// busy, short beside what such a job has lost already.
+const ELSEWHERE_WAIT: Duration = Duration::from_secs(60);
+
 /// What stands between a queued job and a worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Obstacle {
@@ -16,6 +20,8 @@ pub(crate) enum Obstacle {
     None(WorkerId),
     /// It waits a while for a worker with a warm workspace.
     Warm { until: Duration },
+    /// It failed for the machine's sake where there is room, and waits a while for another worker.
+    Elsewhere { until: Duration },
     /// The pool takes no jobs.
     PoolDraining,
     /// Another job of its group runs.
@@ -64,6 +70,10 @@ impl Pool {
             return Obstacle::Unsatisfiable(self.roster.what_is_missing(spec));
         }
         match self.best_worker(job, reserved) {
+            Some((worker, _)) if job.was_retried_after(worker) => match self.wait_elsewhere(job, now) {
+                Some(until) => Obstacle::Elsewhere { until },
+                None => Obstacle::None(worker),
+            },
             Some((worker, warm)) if warm => Obstacle::None(worker),
             Some((worker, _)) => match self.warm_wait(job, spec, now) {
                 Some(until) => Obstacle::Warm { until },
@@ -109,6 +119,16 @@ impl Pool {
         (exists && now < until).then_some(until)
     }
 
+    /// Until when the job waits for a worker on which it has not failed, if there is one that will have room.
+    fn wait_elsewhere(&self, job: &Job, now: Duration) -> Option<Duration> {
+        let Phase::Queued { since, .. } = &job.phase else { return None };
+        let until = since.clock + ELSEWHERE_WAIT;
+        let exists = self.roster.iter().any(|(id, worker)| {
+            worker.is_in_service() && worker.could_run(&job.record.spec) && !job.has_failed_on(*id)
+        });
+        (exists && now < until).then_some(until)
+    }
+
     fn keeping(&self, spec: &JobSpec, reserved: &Reserved) -> Keeping {
         let mut keeping = Keeping::default();
         for (_, worker) in self.roster.iter().filter(|(_, worker)| worker.could_run(spec)) {
@@ -143,13 +163,17 @@ impl Obstacle {
                 "a worker with a warm workspace of this project is busy; another one is taken shortly"
                     .to_owned()
             }
+            Self::Elsewhere { .. } => {
+                "it failed for the machine's sake where there is room; the other workers that fit are awaited for a while"
+                    .to_owned()
+            }
             Self::PoolDraining => "the coordinator is draining and grants nothing".to_owned(),
             Self::Group(holder) => format!("job {holder} of the same concurrency group is running"),
             Self::Quota { submitter, running } => {
                 format!("{running} jobs of `{submitter}` run already, which is the quota (running_jobs)")
             }
             Self::Secrets(names) => format!(
-                "the values of its secrets ({}) were lost when the coordinator restarted; they are never stored; the submitter's client gives them again when it reconnects",
+                "the values of its secrets ({}) were lost when the coordinator restarted; they are never stored; a `run` that still waits gives them again, without one the job ends after a while and is to be submitted again",
                 names.join(", ")
             ),
             Self::Unsatisfiable(missing) => format!("{missing}; waiting for one to join"),

@@ -4,10 +4,10 @@ use crate::effect::{Change, Effect, JobRecord, WorkerRecord};
 use crate::input::{Input, Now};
 use crate::job::{Job, Phase};
 use crate::losses::Loss;
+use crate::naming::nameless;
 use crate::placement::Obstacle;
 use crate::queue::{Place, Queue};
 use crate::quota::Quotas;
-use crate::reconcile::nameless;
 use crate::reserve::Reserved;
 use crate::roster::{Roster, Worker};
 use crate::share::{Share, Turn};
@@ -240,6 +240,7 @@ impl Pool {
             Input::Delivered { job } => self.delivered(job),
             Input::Registered { session, register, token } => self.register(now, session, *register, token),
             Input::Approve { client, worker } => self.approve(client, &worker),
+            Input::Forget { client, worker } => self.forget(now, client, &worker),
             Input::Reported { session, held, condition } => self.report(now, session, &held, condition),
             Input::Declined { session, lease, reason } => self.declined(now, session, lease, &reason),
             Input::Gone { session } => self.gone(now, session),
@@ -326,6 +327,13 @@ impl Pool {
                     break;
                 }
                 Obstacle::Warm { until } => wake = Some(wake.map_or(until, |wake| wake.min(until))),
+                Obstacle::Elsewhere { until } => {
+                    wake = Some(wake.map_or(until, |wake| wake.min(until)));
+                    // What keeps this one keeps none of those behind it.
+                    let behind = self.queue.after(&job.record);
+                    let turn = self.share(&job.record.submitter).turn();
+                    heads.extend(behind.map(|(place, id)| Reverse(((turn, place), id))));
+                }
                 Obstacle::Workers(_) => self.reserve(&job.record.spec, &mut reserved),
                 Obstacle::PoolDraining
                 | Obstacle::Group(_)

@@ -8,6 +8,7 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::{JobSpec, Selector, Source};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 /// What decides which workers fit: jobs of one class fit the same ones.
@@ -154,6 +155,14 @@ impl Queue {
                 lane.jobs.first_key_value().map(|(place, job)| Head { job: *job, submitter, place: *place })
             })
         })
+    }
+
+    /// The job that stands behind this one in its lane.
+    pub(crate) fn after(&self, record: &JobRecord) -> Option<(Place, JobId)> {
+        let lane = self.classes.get(&Class::of(&record.spec))?.get(&record.submitter)?;
+        let place = Lane::place(record.spec.priority, record.order);
+        let mut behind = lane.jobs.range((Bound::Excluded(place), Bound::Unbounded));
+        behind.next().map(|(place, job)| (*place, *job))
     }
 
     /// Class by class, the lanes by submitter.

@@ -15,7 +15,7 @@ pub struct Quota {
     pub queued_jobs: Option<usize>,
     /// Jobs that run at once; others of the same submitter wait.
     pub running_jobs: Option<usize>,
-    /// Longest run of a job: its timeout where it names none, refused where it names a longer one.
+    /// Longest run of a job: its timeout where nobody chose one, refused where somebody chose a longer one.
     pub job_time: Option<Duration>,
     /// Longest log of an attempt, in bytes; beyond that head and tail are kept.
     pub log_bytes: Option<u64>,
@@ -73,10 +73,10 @@ impl Pool {
     pub(crate) fn check_quota(&self, submit: &Submit) -> Result<(), LinkError> {
         let name = &submit.submitter.name;
         let quota = self.config.quotas.of(name);
-        let asked = submit.spec.timeout.unwrap_or_default();
+        let asked = submit.spec.timeout.filter(|_| !submit.spec.timeout_is_default).unwrap_or_default();
         if let Some(most) = quota.job_time.filter(|most| asked > *most) {
             let text = format!(
-                "timeout: {} s asked for; the quota (job_secs) of `{name}` is {} s",
+                "timeout: {} s asked for (`--timeout`, `timeout_secs`); the quota (job_secs) of `{name}` is {} s, which counts where none is asked for",
                 asked.as_secs(),
                 most.as_secs()
             );

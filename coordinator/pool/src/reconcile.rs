@@ -2,13 +2,15 @@
 
 use crate::effect::{Change, Effect, Wish, WorkerRecord};
 use crate::input::{ClientRef, Now, Session};
-use crate::job::{Job, Phase};
+use crate::job::{Granted, Job, OutputWaits, Phase};
 use crate::losses::{Loss, NotHeld};
+use crate::naming::labels_of;
 use crate::pool::{Pool, Timer};
 use crate::roster::{Contact, WORKERS_MAX, Worker};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease, WorkerId};
 use buildpool_protocol::limits;
+use buildpool_protocol::outcome::OutputHeld;
 use buildpool_protocol::spec::check_name;
 use buildpool_protocol::worker_link::{Condition, Held, HeldState, Register, ToWorker};
 use std::collections::BTreeSet;
@@ -62,10 +64,6 @@ impl Pool {
         if is_told || !draining && !worker.record.resumed {
             return;
         }
-        if !draining {
-            // It is told ahead of any grant; if it ends by itself, its next report says so.
-            worker.condition.draining = false;
-        }
         let deadline = worker.drain_deadline.map(|at| at.saturating_sub(now.clock));
         self.emit(Effect::Send { session, message: Box::new(ToWorker::Drain { draining, deadline }) });
     }
@@ -74,6 +72,10 @@ impl Pool {
     fn admit(&mut self, now: Now, register: &Register, token: &str) -> Result<(), LinkError> {
         if let Err(error) = check_name("worker name", &register.name) {
             return Err(LinkError::new(ErrorCode::Invalid, error.to_string()));
+        }
+        if register.slots == 0 {
+            let text = format!("slots: 0 given; valid are 1 to {}", limits::SLOTS_MAX);
+            return Err(LinkError::new(ErrorCode::Invalid, text));
         }
         let labels = register.labels.len().max(register.resources.len());
         if register.slots > limits::SLOTS_MAX || labels > OFFERS_MAX {
@@ -85,7 +87,7 @@ impl Pool {
                 ),
             ));
         }
-        if self.roster.get(register.worker).is_none() && !self.roster.has_place() {
+        if self.roster.get(register.worker).is_none() && !self.roster.has_place(token) {
             return Err(LinkError::new(
                 ErrorCode::Exhausted,
                 format!("the pool has {WORKERS_MAX} workers, which is its limit"),
@@ -96,7 +98,7 @@ impl Pool {
             return Err(LinkError::new(
                 ErrorCode::Forbidden,
                 format!(
-                    "worker id {} belongs to the token `{owner}`, and this is `{token}`; a worker that was given another token on purpose joins as a new one when `worker-id` is removed from its data directory",
+                    "worker id {} belongs to the token `{owner}`, and this is `{token}`; a worker that was given another token on purpose joins as a new one when `worker-id` is removed from its data directory and an admin has freed its name (`buildpool workers forget NAME`)",
                     register.worker
                 ),
             ));
@@ -114,51 +116,7 @@ impl Pool {
                 ),
             ));
         }
-        let holder = self.roster.by_name(&register.name).filter(|holder| *holder != register.worker);
-        if holder.is_some_and(|holder| self.needs_name(now, holder)) {
-            return Err(LinkError::new(
-                ErrorCode::Conflict,
-                format!("another worker is named `{}`; give this one another --name", register.name),
-            ));
-        }
-        Ok(())
-    }
-
-    /// A name goes over to a new identity when its old holder is away and has nothing, or is lost.
-    fn needs_name(&self, now: Now, holder: WorkerId) -> bool {
-        self.roster.get(holder).is_some_and(|worker| {
-            worker.session().is_some() || !(worker.jobs.is_empty() || self.is_lost(now, holder))
-        })
-    }
-
-    /// The holder of a name makes way for another (see [`Pool::needs_name`]). One whose jobs wait for it goes on under a name
-    /// that no worker can have.
-    /// So does one that belongs to another token, so that its identity stays that token's.
-    fn take_name(&mut self, name: &str, by: WorkerId, token: &str) {
-        let Some(holder) = self.roster.by_name(name).filter(|holder| *holder != by) else { return };
-        let Some(worker) = self.roster.get_mut(holder) else { return };
-        let is_of_another = worker.record.token.as_deref().is_some_and(|owner| owner != token);
-        if worker.jobs.is_empty() && !is_of_another {
-            return self.roster.remove(holder);
-        }
-        worker.record.name = nameless(name, holder);
-        let record = worker.record.clone();
-        self.emit(Effect::Persist(Change::Worker(record)));
-    }
-
-    /// An operator's word: a worker that is new may take jobs.
-    pub(crate) fn approve(&mut self, client: ClientRef, name: &str) {
-        let Some(worker) = self.roster.by_name(name).and_then(|id| self.roster.get_mut(id)) else {
-            let error = LinkError::new(
-                ErrorCode::NotFound,
-                format!("no worker is named `{}`; `buildpool workers` lists them", name.escape_debug()),
-            );
-            return self.emit(Effect::Refused { client, error });
-        };
-        worker.record.approved = true;
-        let record = worker.record.clone();
-        self.emit(Effect::Persist(Change::Worker(record)));
-        self.emit(Effect::Acknowledged { client, job: None });
+        self.admit_name(now, register, token)
     }
 
     /// The newest connection of a worker wins.
@@ -171,20 +129,21 @@ impl Pool {
     }
 
     fn note_worker(&mut self, now: Now, register: &Register, token: String) {
-        self.take_name(&register.name, register.worker, &token);
+        self.take_name(&register.name, register.worker);
         let known = self.roster.get(register.worker);
         let record = WorkerRecord {
             worker: register.worker,
             name: register.name.clone(),
             slots: register.slots,
-            labels: register.labels.clone(),
+            labels: labels_of(register),
             resources: register.resources.clone(),
             draining: known.is_some_and(|worker| worker.record.draining),
             drain_until_ms: known.and_then(|worker| worker.record.drain_until_ms),
             resumed: known.is_some_and(|worker| worker.record.resumed) && register.condition.draining,
             last_seen_ms: now.wall_ms,
             version: register.version.clone(),
-            approved: !self.config.approve_workers || known.is_some_and(|worker| worker.record.approved),
+            approved: !self.config.approve_workers
+                || known.is_some_and(|worker| worker.is_approved_as(&register.name)),
             token: Some(token),
         };
         self.emit(Effect::Persist(Change::Worker(record.clone())));
@@ -276,7 +235,12 @@ impl Pool {
         let mut changed = false;
         let mut is_asked_anew = false;
         if let Some(granted) = job.granted_mut() {
-            changed = granted.state != held.state || !granted.confirmed || granted.missing_since.is_some();
+            let output_held = held.output_held.as_ref().map(|output| output_waits(now, granted, output));
+            changed = granted.state != held.state
+                || !granted.confirmed
+                || granted.missing_since.is_some()
+                || granted.output_held != output_held;
+            granted.output_held = output_held;
             granted.confirmed = true;
             granted.boot = boot;
             granted.state = held.state;
@@ -366,15 +330,7 @@ impl Pool {
         draining: bool,
         deadline: Option<Duration>,
     ) {
-        let Some(id) = self.roster.by_name(name) else {
-            let names: Vec<_> =
-                self.roster.iter().map(|(_, worker)| worker.record.name.clone()).take(20).collect();
-            let error = LinkError::new(
-                ErrorCode::NotFound,
-                format!("no worker is named `{name}`; there are: {}", names.join(", ")),
-            );
-            return self.emit(Effect::Refused { client, error });
-        };
+        let Some(id) = self.named(name) else { return self.refuse_unknown_worker(client, name) };
         let at = deadline.map(|deadline| now.clock.saturating_add(deadline));
         let Some(worker) = self.roster.get_mut(id) else { return };
         worker.record.draining = draining;
@@ -384,9 +340,8 @@ impl Pool {
         });
         worker.drain_deadline = at.filter(|_| draining);
         if !draining {
+            // Whether it takes jobs again it says itself, at once: one that is about to end does not.
             worker.distrusted.clear();
-            // It is told ahead of any grant; if it ends by itself, its next report says so.
-            worker.condition.draining = false;
         }
         let (record, session) = (worker.record.clone(), worker.session());
         if let Some(at) = at.filter(|_| draining) {
@@ -411,12 +366,18 @@ impl Pool {
     }
 }
 
-/// What stands for a worker that has lost its name: no worker can register as this.
-pub(crate) fn nameless(name: &str, worker: WorkerId) -> String {
-    format!("{name} ({worker})")
-}
-
 /// Earlier starts of a worker's daemon that are remembered, the newest first.
 const EARLIER_BOOTS_MAX: usize = limits::LIST_MAX;
 /// Most labels, resources and warm projects of one worker, each.
 const OFFERS_MAX: usize = 4 * limits::LIST_MAX;
+
+/// Since when, as it was first heard: what the worker says is as old as its report.
+fn output_waits(now: Now, granted: &Granted, held: &OutputHeld) -> OutputWaits {
+    let held_ms = i64::try_from(held.held_for.as_millis()).unwrap_or(i64::MAX);
+    let known = granted.output_held.as_ref().map(|known| known.since_ms);
+    let reason = &held.reason[..held.reason.floor_char_boundary(limits::TEXT_BYTES_MAX)];
+    OutputWaits {
+        since_ms: known.unwrap_or_else(|| now.wall_ms.saturating_sub(held_ms)),
+        reason: reason.to_owned(),
+    }
+}

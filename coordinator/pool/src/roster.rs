@@ -74,9 +74,19 @@ impl Worker {
             .distrusted
             .first()
             .map(|job| format!("it was asked to end job {job} and has not confirmed it"));
-        let unapproved = (!self.record.approved)
-            .then(|| format!("it waits for approval: `buildpool workers approve {}`", self.record.name));
+        let unapproved = (!self.record.approved).then(|| {
+            let WorkerRecord { name, worker, token, .. } = &self.record;
+            let token = token.as_deref().unwrap_or_default();
+            format!(
+                "it waits for approval: `buildpool workers approve {name}` (it came with the token `{token}`, worker id {worker})"
+            )
+        });
         unconfirmed.or_else(|| self.condition.quarantined.clone()).or(unapproved)
+    }
+
+    /// An operator's word was on a worker of this name.
+    pub(crate) fn is_approved_as(&self, name: &str) -> bool {
+        self.record.approved && self.record.name == name
     }
 
     pub(crate) fn session(&self) -> Option<Session> {
@@ -177,8 +187,9 @@ impl Roster {
         self.workers.insert(worker.record.worker, worker);
     }
 
-    /// Makes place for one more worker, at the cost of the one that has been away and idle for longest.
-    pub(crate) fn has_place(&mut self) -> bool {
+    /// Makes place for one more worker of a token, at the cost of the one that has been away and idle for longest, of the same token if
+    /// there is one.
+    pub(crate) fn has_place(&mut self, token: &str) -> bool {
         if self.workers.len() < WORKERS_MAX {
             return true;
         }
@@ -186,7 +197,9 @@ impl Roster {
             .workers
             .iter()
             .filter(|(_, worker)| worker.session().is_none() && worker.jobs.is_empty())
-            .min_by_key(|(_, worker)| worker.record.last_seen_ms)
+            .min_by_key(|(_, worker)| {
+                (worker.record.token.as_deref() != Some(token), worker.record.last_seen_ms)
+            })
             .map(|(id, _)| *id);
         oldest.is_some_and(|id| self.workers.remove(&id).is_some())
     }
@@ -271,3 +284,42 @@ impl Roster {
 pub(crate) const WORKERS_MAX: usize = 20_000;
 /// Labels that a refusal names.
 const LABELS_SHOWN_MAX: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::{Roster, WORKERS_MAX, Worker};
+    use crate::effect::WorkerRecord;
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    fn away(number: usize, token: &str) -> Worker {
+        let record = WorkerRecord {
+            worker: format!("00000000-0000-7000-9000-{number:012x}").parse().expect("a UUID"),
+            name: format!("mac-{number}"),
+            slots: 1,
+            labels: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            draining: false,
+            drain_until_ms: None,
+            resumed: false,
+            last_seen_ms: i64::try_from(number).expect("small"),
+            version: String::new(),
+            approved: true,
+            token: Some(token.to_owned()),
+        };
+        Worker::absent(record, Duration::ZERO)
+    }
+
+    #[test]
+    fn who_brings_too_many_workers_pushes_out_its_own_first() {
+        let mut roster = Roster::default();
+        roster.insert(away(1, "ada"));
+        (2..=WORKERS_MAX).for_each(|number| roster.insert(away(number, "eve")));
+        let names = |roster: &Roster| ["mac-1", "mac-2"].map(|name| roster.by_name(name).is_some());
+        assert!(roster.has_place("eve"));
+        assert_eq!(names(&roster), [true, false]);
+        roster.insert(away(WORKERS_MAX + 1, "eve"));
+        assert!(roster.has_place("grace"));
+        assert_eq!(names(&roster), [false, false], "the one that has been away for longest");
+    }
+}

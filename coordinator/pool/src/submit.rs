@@ -20,13 +20,14 @@ use std::sync::Arc;
 const UNDELIVERED_MAX: usize = 1_000;
 
 impl Pool {
-    pub(crate) fn submit(&mut self, now: Now, client: ClientRef, submit: Submit) {
+    pub(crate) fn submit(&mut self, now: Now, client: ClientRef, mut submit: Submit) {
         match self.earlier(&submit) {
             Ok(Some(job)) => return self.reattach(now, client, job, submit),
             Ok(None) => {}
             Err(error) => return self.emit(Effect::Refused { client, error }),
         }
-        if let Err(error) = self.check(&submit) {
+        let refused = submit.refused.take().map_or_else(|| self.check(&submit), Err);
+        if let Err(error) = refused {
             return self.emit(Effect::Refused { client, error });
         }
         let id = submit.job;
@@ -58,8 +59,8 @@ impl Pool {
             }
             return Ok(Some(submit.job));
         }
-        if submit.finished.is_some() {
-            return Ok(submit.finished);
+        if submit.known.is_some() {
+            return Ok(submit.known);
         }
         let by_request_id = submit
             .client_request_id

@@ -4,7 +4,7 @@ use crate::effect::{AttemptRecord, JobRecord, WorkerRecord};
 use crate::input::Now;
 use crate::job::{Job, Phase};
 use crate::pool::Pool;
-use buildpool_protocol::ids::JobId;
+use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::report::JobState;
 use buildpool_protocol::worker_link::HeldState;
 use std::sync::Arc;
@@ -133,6 +133,11 @@ impl Pool {
         load
     }
 
+    fn held_back_by_disk(&self, worker: WorkerId, reason: &str) -> String {
+        let name = self.roster.get(worker).map_or("", |worker| &worker.record.name);
+        format!("the disk of worker `{name}` refuses its output ({reason}); it goes on when there is room")
+    }
+
     fn view(&self, now: Now, job: &Job, is_placed: bool) -> LiveJob {
         let (state, connected, waiting) = match &job.phase {
             Phase::Queued { since, .. } => {
@@ -150,7 +155,14 @@ impl Pool {
                 let state = state(granted.state);
                 let connected = granted.missing_since.is_none()
                     && self.roster.get(granted.worker).is_some_and(|worker| worker.session().is_some());
-                (state, connected, None)
+                let waits = granted.output_held.as_ref().filter(|_| state == JobState::Running);
+                let waits = waits.map(|held| Waits {
+                    reason: self.held_back_by_disk(granted.worker, &held.reason),
+                    position: None,
+                    since_ms: held.since_ms,
+                    estimate: None,
+                });
+                (state, connected, waits)
             }
         };
         LiveJob {

@@ -2,9 +2,10 @@
 
 use crate::store::StoreError;
 use buildpool_protocol::client_link::Role;
+use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::spec::SpecError;
 use buildpool_protocol::token::FormError;
-use buildpool_protocol::{ErrorCode, LinkError};
+use std::error::Error;
 use std::fmt;
 
 /// Why somebody is not let in, or a token can't be managed.
@@ -64,7 +65,7 @@ impl AuthError {
 
 impl From<&AuthError> for LinkError {
     fn from(error: &AuthError) -> Self {
-        Self::new(error.code(), error.to_string())
+        Self::new(error.code(), chain(error))
     }
 }
 
@@ -98,8 +99,8 @@ impl fmt::Display for AuthError {
     }
 }
 
-impl std::error::Error for AuthError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl Error for AuthError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Store(error) => Some(error),
             Self::Random(error) => Some(error),

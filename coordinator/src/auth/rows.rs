@@ -2,7 +2,7 @@
 
 use super::Principal;
 use super::error::AuthError;
-use crate::store::limits::AUDIT_ROWS_MAX;
+use crate::store::limits::{AUDIT_COMMON_ROWS_MAX, AUDIT_ROWS_MAX};
 use crate::store::now_ms;
 use buildpool_protocol::TokenId;
 use buildpool_protocol::client_link::Role;
@@ -10,6 +10,13 @@ use rusqlite::{Connection, params};
 use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
+
+/// Lines after which the oldest are looked for.
+const TRIM_EVERY: i64 = 1024;
+/// The end of a job was asked for.
+pub(super) const CANCEL: &str = "cancel_request";
+/// Somebody was not let in, or asked for what is forbidden.
+pub(super) const REFUSED: &str = "refused";
 
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
@@ -75,9 +82,25 @@ pub(super) fn audit(
         )?
         .execute(params![now_ms(), actor, action, subject, detail])?;
     let seq = connection.last_insert_rowid();
-    if seq % 256 == 0 {
-        let kept = i64::try_from(AUDIT_ROWS_MAX).unwrap_or(i64::MAX);
-        connection.execute("DELETE FROM audit WHERE seq <= ?1", params![seq - kept])?;
+    if seq % TRIM_EVERY == 0 {
+        trim(connection)?;
     }
     Ok(())
+}
+
+/// Removes the oldest lines beyond what is kept.
+fn trim(connection: &Connection) -> rusqlite::Result<()> {
+    for action in [CANCEL, REFUSED] {
+        connection.execute(
+            "DELETE FROM audit WHERE action = ?1 AND seq <=
+             (SELECT seq FROM audit WHERE action = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+            params![action, AUDIT_COMMON_ROWS_MAX],
+        )?;
+    }
+    connection
+        .execute(
+            "DELETE FROM audit WHERE seq <= (SELECT seq FROM audit ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
+            params![AUDIT_ROWS_MAX],
+        )
+        .map(drop)
 }

@@ -1,5 +1,7 @@
 use super::{AuthError, REFRESH_EVERY, Tokens, fingerprint_of};
+use crate::store::limits::{AUDIT_REASON_BYTES, AUDIT_ROWS_MAX};
 use buildpool_protocol::client_link::Role;
+use buildpool_protocol::ids::JobId;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -115,4 +117,19 @@ fn changes_are_in_the_audit_log() {
     assert_eq!(lines, [("root", "token_revoke"), ("ada", "drain"), ("local", "token_create")]);
     let secret = created.token.split('_').nth(2).unwrap();
     assert!(tail.iter().all(|entry| !entry.detail.contains(secret)));
+}
+
+#[test]
+fn nobody_pushes_what_others_did_out_of_the_audit_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    tokens.create(Role::Admin, "ada", None, None, "local").unwrap();
+    let job = JobId::from_uuid(uuid::Uuid::nil());
+    let cancels = vec![(job, "eve".to_owned(), "x".repeat(5_000)); AUDIT_ROWS_MAX as usize + 2_000];
+    tokens.audit_cancels(&cancels).unwrap();
+    let all = tokens.audit_tail(u32::MAX).unwrap();
+    assert_eq!(all.last().unwrap().action, "token_create");
+    assert!(all.len() < 25_000, "{} lines", all.len());
+    assert_eq!((all[0].actor.as_str(), all[0].action.as_str()), ("eve", "cancel_request"));
+    assert!(all[0].detail.len() <= AUDIT_REASON_BYTES);
 }

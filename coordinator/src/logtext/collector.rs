@@ -185,7 +185,7 @@ impl<'a> Collector<'a> {
     }
 
     fn matching(&mut self, line: Vec<u8>, at: TextPlace, filter: &Filter, other: usize) {
-        if filter.pattern.is_match(line.strip_suffix(b"\n").unwrap_or(&line)) {
+        if filter.matches(&line) {
             for (line, at) in std::mem::take(&mut self.before) {
                 self.keep(line, at, other);
             }

@@ -218,6 +218,38 @@ fn mixed() -> Vec<(Stream, String)> {
 }
 
 #[test]
+fn what_is_searched_is_what_is_shown() {
+    let chunks = [
+        (Stream::Stdout, "\u{1b}[31merror\u{1b}[0m: red thing\r\n"),
+        (Stream::Stdout, "10%\rwarning: drawn\u{1b}[K\n"),
+        (Stream::Stdout, "\u{1b}]8;;http://x\u{1b}\\note\u{1b}]8;;\u{1b}\\: linked\n"),
+        (Stream::Stdout, "error: plain\n"),
+        (Stream::Stdout, "caf\u{e9}: of more than ASCII\n"),
+    ];
+    let found = |pattern: &str| -> Vec<usize> {
+        let query =
+            LogQuery { grep: Some(pattern.to_owned()), stream: StreamChoice::Stdout, ..LogQuery::default() };
+        let answer = answer(&chunks, &query).stdout.unwrap();
+        (0..chunks.len()).filter(|index| answer.contains(chunks[*index].1)).collect()
+    };
+    for (pattern, lines) in [
+        ("error: red", vec![0]),
+        ("^error", vec![0, 3]),
+        ("red thing$", vec![0]),
+        ("^error: red thing$", vec![0]),
+        ("^warning: drawn$", vec![1]),
+        ("^note: linked$", vec![2]),
+        ("^caf\u{e9}: ", vec![4]),
+        // What only the terminal sees is not found.
+        ("31m", vec![]),
+        ("http", vec![]),
+        ("^$", vec![]),
+    ] {
+        assert_eq!(found(pattern), lines, "{pattern}");
+    }
+}
+
+#[test]
 fn any_limit_gives_the_same_lines_as_none() {
     let chunks = mixed();
     let chunks: Vec<(Stream, &str)> = chunks.iter().map(|(stream, text)| (*stream, text.as_str())).collect();

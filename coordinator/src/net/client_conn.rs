@@ -1,6 +1,6 @@
 //! The connection of one client: its requests, each in a task of its own, and what goes back, control before bulk.
 
-use super::{agree, follow, requests};
+use super::{LAST_WORD_WITHIN, admission, agree, follow, requests};
 use crate::auth::Principal;
 use crate::hub::Reply;
 use crate::shared::{Shared, VERSION};
@@ -13,11 +13,12 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, REGISTER_WITHIN, SILENCE_MAX};
 use buildpool_protocol::version::FOLLOW_OF_ONE_STREAM;
 use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Requests of one connection that are served at a time, followed logs included.
@@ -81,18 +82,26 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         Err(error) => return refuse(&mut socket, error).await,
     };
     shared.metrics.client_connections.inc();
-    let connection = shared.hub.number();
-    let replies = shared.hub.add_client(connection);
+    let number = shared.hub.number();
+    let replies = shared.hub.add_client(number);
     let (control, control_out) = mpsc::channel(CONTROL_MAX);
     let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
     let (sink, stream) = socket.split();
     let quota = shared.config.quotas.of(&principal.name);
     let who = Who::Client { snapshot_bytes: quota.snapshot_bytes };
-    let back = Back { shared: shared.clone(), principal, connection, control, bulk };
+    let back = Back { shared: shared.clone(), principal, connection: number, control, bulk };
     let (transfers, transfers_out) = Peer::new(shared.clone(), who);
-    let writer = tokio::spawn(write(sink, control_out, bulk_out, transfers_out));
+    let (cut, last_word) = oneshot::channel();
+    let writer = tokio::spawn(async move {
+        let mut out = Out { sink, control: control_out, bulk: bulk_out, transfers: transfers_out };
+        tokio::select! {
+            biased;
+            Ok(error) = last_word => out.cut(error).await,
+            () = out.write() => {}
+        }
+    });
     let tasks = JoinSet::new();
-    Connection {
+    let mut connection = Connection {
         back,
         protocol,
         replies,
@@ -101,11 +110,15 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
         submitted: HashMap::new(),
         follows: HashMap::new(),
         waits: HashMap::new(),
+    };
+    let revoked = connection.run(stream).await;
+    drop(connection);
+    shared.hub.remove_client(number);
+    // All that could say something is gone; what was said last, the reason for the end, still goes out. After a revocation
+    // nothing else does.
+    if let Some(error) = revoked {
+        drop(cut.send(error));
     }
-    .run(stream)
-    .await;
-    shared.hub.remove_client(connection);
-    // All that could say something is gone; what was said last, the reason for the end, still goes out.
     let abort = writer.abort_handle();
     if tokio::time::timeout(REGISTER_WITHIN, writer).await.is_err() {
         abort.abort();
@@ -162,31 +175,46 @@ fn text_of(message: &ToClient) -> Message {
     Message::Text(frame::encode_control(&ToClient::Error { request: message.request(), error }).into())
 }
 
-/// Writes until both queues end or the client stops taking. Control goes first.
-async fn write(
-    mut sink: futures_util::stream::SplitSink<WebSocket, Message>,
-    mut control: mpsc::Receiver<ToClient>,
-    mut bulk: mpsc::Receiver<Message>,
-    mut transfers: transfer::Out,
-) {
-    loop {
-        let message = tokio::select! {
-            biased;
-            Some(message) = control.recv() => text_of(&message),
-            Some(message) = bulk.recv() => message,
-            Some(frame) = transfers.recv() => match frame {
-                Frame::Step(step) => Message::Text(frame::encode_control(&ToClient::Transfer(*step)).into()),
-                Frame::Bulk(bytes) => Message::Binary(*bytes),
-            },
-            else => break,
-        };
-        // A client that takes nothing for so long is gone; it goes on from its cursor when it comes back.
-        if !matches!(tokio::time::timeout(SILENCE_MAX, sink.send(message)).await, Ok(Ok(()))) {
-            return;
+/// What goes to the client.
+struct Out {
+    sink: SplitSink<WebSocket, Message>,
+    control: mpsc::Receiver<ToClient>,
+    bulk: mpsc::Receiver<Message>,
+    transfers: transfer::Out,
+}
+
+impl Out {
+    /// Writes until both queues end or the client stops taking. Control goes first.
+    async fn write(&mut self) {
+        loop {
+            let message = tokio::select! {
+                biased;
+                Some(message) = self.control.recv() => text_of(&message),
+                Some(message) = self.bulk.recv() => message,
+                Some(frame) = self.transfers.recv() => match frame {
+                    Frame::Step(step) => Message::Text(frame::encode_control(&ToClient::Transfer(*step)).into()),
+                    Frame::Bulk(bytes) => Message::Binary(*bytes),
+                },
+                else => break,
+            };
+            // A client that takes nothing for so long is gone; it goes on from its cursor when it comes back.
+            if !matches!(tokio::time::timeout(SILENCE_MAX, self.sink.send(message)).await, Ok(Ok(()))) {
+                return;
+            }
         }
+        // The socket may be gone already.
+        let _gone = self.sink.send(Message::Close(None)).await;
     }
-    // The socket may be gone already.
-    let _gone = sink.send(Message::Close(None)).await;
+
+    /// The connection ends now; a client that takes its answers still hears why.
+    async fn cut(&mut self, error: LinkError) {
+        let last = text_of(&ToClient::Error { request: None, error });
+        let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
+            self.sink.send(last).await?;
+            self.sink.send(Message::Close(None)).await
+        })
+        .await;
+    }
 }
 
 struct Connection {
@@ -204,17 +232,25 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(&mut self, mut stream: futures_util::stream::SplitStream<WebSocket>) {
-        let Back { shared, principal, .. } = self.back.clone();
-        let revoked = shared.revoked(&principal);
-        tokio::pin!(revoked);
+    /// Serves until the connection ends; gives the reason when that is that its token does not hold any more.
+    async fn run(&mut self, stream: SplitStream<WebSocket>) -> Option<LinkError> {
+        let shared = self.back.shared.clone();
+        let principal = self.back.principal.clone();
+        // Ahead of everything: whoever takes no answers would hold up the rest.
+        tokio::select! {
+            biased;
+            error = shared.revoked(&principal) => Some(error),
+            () = self.work(stream) => None,
+        }
+    }
+
+    async fn work(&mut self, mut stream: SplitStream<WebSocket>) {
         loop {
             tokio::select! {
                 reply = self.replies.recv() => match reply {
                     Some(reply) => self.reply(reply).await,
                     None => return,
                 },
-                error = &mut revoked => return self.back.say(ToClient::Error { request: None, error }).await,
                 Some(_) = self.tasks.join_next() => {}
                 () = self.back.control.closed() => return,
                 received = tokio::time::timeout(SILENCE_MAX, stream.next()) => match received {
@@ -257,6 +293,10 @@ impl Connection {
                 if let Some(submitted) = self.submitted.remove(&request) {
                     drop(submitted.watch);
                     self.back.shared.hub.unwatch(submitted.job);
+                }
+                if error.code == ErrorCode::Forbidden {
+                    let Back { shared, principal, .. } = &self.back;
+                    shared.note_forbidden(&principal.name, "another's job", &error.message);
                 }
                 self.back.refuse(request, error).await;
             }
@@ -330,7 +370,7 @@ impl Connection {
             FromClient::Register { .. } => {}
             FromClient::Transfer(step) => self.transfers.step(step),
             FromClient::Submit { request, submit } => {
-                match requests::submit(&self.back, request, *submit).await {
+                match admission::submit(&self.back, request, *submit).await {
                     Ok(submitted) => drop(self.submitted.insert(request, submitted)),
                     Err(error) => self.back.refuse(request, error).await,
                 }

@@ -207,7 +207,11 @@ impl Follower {
         let begun_at = position;
         self.window.restart();
         loop {
-            let chunks = tokio::task::block_in_place(|| reader.read(position, FRAME_BYTES))?;
+            let chunks = if reader.is_in_memory() {
+                reader.read(position, FRAME_BYTES)?
+            } else {
+                tokio::task::block_in_place(|| reader.read(position, FRAME_BYTES))?
+            };
             if let Some(only) = self.plan.only.filter(|only| !has_any_of(&chunks, *only))
                 && !chunks.is_empty()
             {

@@ -22,6 +22,7 @@ pub(super) struct UntilLink<S> {
 
 impl<S> UntilLink<S> {
     pub(super) fn new(stream: S) -> Self {
+        // A deadline, not a wait: who says nothing until then is cut off.
         Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))) }
     }
 

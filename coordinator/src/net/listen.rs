@@ -60,6 +60,7 @@ async fn accept(
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
+                // Out of descriptors or memory: the next try would fail at once as well, and nobody tells when there are some.
                 tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
             }
         }

@@ -1,5 +1,6 @@
 //! Sockets: listening, protecting, authenticating, and one task a connection. No decision about a job is made here.
 
+pub(crate) mod admission;
 pub(crate) mod client_conn;
 pub(crate) mod follow;
 mod idle;
@@ -12,6 +13,10 @@ pub(crate) mod worker_conn;
 use crate::shared::Shared;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::version::VersionRange;
+use std::time::Duration;
+
+/// A peer that is cut off hears why if it takes the reason within this time; the connection does not wait longer for it.
+const LAST_WORD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The protocol version to speak with a peer.
 fn agree(shared: &Shared, theirs: VersionRange, who: &str) -> Result<u16, LinkError> {

@@ -8,25 +8,24 @@ use crate::logtext;
 use crate::result;
 use crate::runtime::{Command, Wanted};
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
-use crate::store::limits::JOBS_ROOM_BYTES;
-use crate::store::{HistoryKey, JobFilter, LogError, Lookup};
+use crate::store::{JobFilter, LogError};
 use buildpool_digest::Digest;
-use buildpool_pool::{ClientRef, Input, Submit, Submitter};
+use buildpool_pool::{ClientRef, Input, Submitter};
 use buildpool_protocol::client_link::{
-    AuditEntry, FromClient, JobSummary, Role, SubmitMessage, ToClient, TokenCreated, TokenSummary, View,
-    WorkerSummary,
+    AuditEntry, FromClient, JobSummary, Role, ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
-use buildpool_protocol::spec::Source;
-use buildpool_protocol::transfer::SnapshotName;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often somebody who waits hears how it goes.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// How soon after a change. Less than a person sees, and more than many a job takes: one that is over by then has nothing to
+/// say on its way.
+const PROGRESS_AFTER: Duration = Duration::from_millis(20);
 
 /// The request's number, for an error that comes before it is looked at.
 pub(crate) fn number(message: &FromClient) -> Option<u32> {
@@ -49,6 +48,7 @@ pub(crate) fn number(message: &FromClient) -> Option<u32> {
         | FromClient::TokenRevoke { request, .. }
         | FromClient::TokenRotate { request, .. }
         | FromClient::Approve { request, .. }
+        | FromClient::Forget { request, .. }
         | FromClient::Audit { request, .. } => Some(*request),
     }
 }
@@ -84,29 +84,20 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         }
         FromClient::Cancel { job, reason, .. } => cancel(&back, request, &job, reason).await.map(|()| None),
         FromClient::Drain { worker, draining, deadline, .. } => {
-            let client = ClientRef { connection: back.connection, request };
             let action = if draining { "drain" } else { "resume" };
-            match admin(&back, "draining a worker").and_then(|()| note(&back, action, &worker, "")) {
-                Ok(()) => {
-                    let input = Input::Drain { client, worker, draining, deadline };
-                    back.shared.runtime.input(input).await;
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            }
+            let decide = |client, worker| Input::Drain { client, worker, draining, deadline };
+            on_worker(&back, request, ("draining a worker", action), &worker, decide).await.map(|()| None)
         }
         FromClient::Approve { worker, .. } => {
-            let client = ClientRef { connection: back.connection, request };
-            match admin(&back, "approving a worker").and_then(|()| note(&back, "approve", &worker, "")) {
-                Ok(()) => {
-                    back.shared.runtime.input(Input::Approve { client, worker }).await;
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            }
+            let decide = |client, worker| Input::Approve { client, worker };
+            on_worker(&back, request, ("approving a worker", "approve"), &worker, decide).await.map(|()| None)
         }
-        FromClient::Audit { limit, .. } => {
-            audit(&back, limit).map(|entries| Some(ToClient::Audit { request, entries }))
+        FromClient::Forget { worker, .. } => {
+            let decide = |client, worker| Input::Forget { client, worker };
+            on_worker(&back, request, ("forgetting a worker", "forget"), &worker, decide).await.map(|()| None)
+        }
+        FromClient::Audit { limit, before, .. } => {
+            audit(&back, before, limit).map(|entries| Some(ToClient::Audit { request, entries }))
         }
         FromClient::TokenRotate { token, grace, expires, .. } => token_rotate(&back, &token, grace, expires)
             .map(|created| Some(ToClient::Token { request, created })),
@@ -132,88 +123,7 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
     }
 }
 
-/// Hands a submit to the pool. The watch begins before, so that no end is missed.
-pub(crate) async fn submit(
-    back: &Back,
-    request: u32,
-    message: SubmitMessage,
-) -> Result<Submitted, LinkError> {
-    let shared = &back.shared;
-    if let Some(why) = shared.hub.degraded() {
-        let text = format!(
-            "nothing new is accepted while the coordinator can't write its records ({why}); try again"
-        );
-        return Err(LinkError::new(ErrorCode::Unavailable, text));
-    }
-    if let Some(free) = shared.logs.free_bytes().filter(|free| *free < JOBS_ROOM_BYTES) {
-        let text = format!(
-            "nothing new is accepted while the coordinator's disk has {free} bytes of room; {JOBS_ROOM_BYTES} are kept for what runs"
-        );
-        return Err(LinkError::new(ErrorCode::Unavailable, text));
-    }
-    has_its_snapshot(shared, &message).await?;
-    let finished = earlier(back, &message)?;
-    let usual = shared.reader.usual_duration(HistoryKey::of(&message.spec)).map_err(internal)?;
-    let submitted = Submitted {
-        job: message.job,
-        reattached: false,
-        wait: message.wait,
-        follow: message.follow,
-        progress: message.progress,
-        view: View::default(),
-        watch: shared.hub.watch(message.job),
-    };
-    let submit = Submit {
-        job: message.job,
-        spec: Arc::new(message.spec),
-        submitter: submitter(back),
-        client_request_id: message.client_request_id,
-        attach: message.attach,
-        secrets: message.secrets,
-        snapshot: message.snapshot,
-        finished,
-        usual,
-    };
-    let client = ClientRef { connection: back.connection, request };
-    shared.runtime.input(Input::Submit { client, submit: Box::new(submit) }).await;
-    Ok(submitted)
-}
-
-/// A job waits for workers, not for files: they are here before it is accepted.
-async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Result<(), LinkError> {
-    let Source::Snapshot { id, project, .. } = &message.spec.source else { return Ok(()) };
-    let invalid =
-        |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));
-    let Some(name) = SnapshotName::of(&message.spec.source).map_err(invalid)? else { return Ok(()) };
-    let (store, project) = (shared.transfers.clone(), project.clone());
-    let has = tokio::task::spawn_blocking(move || store.has(&project, &name)).await;
-    if has.unwrap_or(false) {
-        return Ok(());
-    }
-    let text = format!("source: the snapshot {id} is not here; send it first");
-    Err(LinkError::new(ErrorCode::NotFound, text))
-}
-
-/// A finished job that this submit repeats.
-fn earlier(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, LinkError> {
-    let reader = &back.shared.reader;
-    if let Lookup::Found(record) = reader.job(message.job).map_err(internal)? {
-        if record.principal != back.principal.name {
-            return Err(LinkError::new(ErrorCode::Conflict, format!("job id {} is in use", message.job)));
-        }
-        return Ok(record.done.is_some().then_some(message.job));
-    }
-    let Some(text) = &message.client_request_id else { return Ok(None) };
-    let Some(job) = reader.by_client_request(&back.principal.name, text).map_err(internal)? else {
-        return Ok(None);
-    };
-    match reader.job(job).map_err(internal)? {
-        Lookup::Found(record) => Ok(record.done.is_some().then_some(job)),
-        Lookup::Evicted | Lookup::Unknown => Ok(None),
-    }
-}
-
-fn submitter(back: &Back) -> Submitter {
+pub(crate) fn submitter(back: &Back) -> Submitter {
     Submitter { name: back.principal.name.clone(), admin: back.principal.role == Role::Admin }
 }
 
@@ -229,8 +139,16 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
         if let JobEvent::Done(finished) = event {
             break Ok(finished);
         }
-        if submitted.progress && say_progress(&back, request, job).await.is_none() {
-            break back.shared.finished(job);
+        if submitted.progress {
+            let done = submitted.watch.wait_for(|event| matches!(event, JobEvent::Done(_)));
+            match tokio::time::timeout(PROGRESS_AFTER, done).await.map(|done| done.is_ok()) {
+                Ok(true) => continue,
+                Ok(false) => break back.shared.finished(job),
+                Err(_) if say_progress(&back, request, job).await.is_none() => {
+                    break back.shared.finished(job);
+                }
+                Err(_) => {}
+            }
         }
         let changed = if submitted.progress {
             tokio::time::timeout(PROGRESS_EVERY, submitted.watch.changed()).await.unwrap_or(Ok(()))
@@ -425,6 +343,7 @@ pub(crate) async fn workers(back: &Back, request: u32) {
         .map(|worker| WorkerSummary {
             name: worker.record.name,
             worker_id: worker.record.worker.to_string(),
+            token: worker.record.token,
             connected: worker.connected,
             draining: worker.draining,
             quarantined: worker.quarantined,
@@ -440,12 +359,34 @@ pub(crate) async fn workers(back: &Back, request: u32) {
     back.say(ToClient::Workers { request, workers }).await;
 }
 
+/// An admin's word on a worker. It is on the one that is written down with it, whoever has its name a moment later.
+async fn on_worker(
+    back: &Back,
+    request: u32,
+    (what, action): (&str, &str),
+    text: &str,
+    decide: impl FnOnce(ClientRef, String) -> Input,
+) -> Result<(), LinkError> {
+    admin(back, what)?;
+    let workers = back.shared.runtime.workers().await;
+    let by_id = workers.iter().find(|worker| worker.record.worker.to_string() == text);
+    let known = by_id.or_else(|| workers.iter().find(|worker| worker.record.name == text));
+    let (subject, detail, worker) = match known.map(|worker| &worker.record) {
+        Some(record) => {
+            let token = record.token.as_deref().unwrap_or_default();
+            let detail = format!("worker id {}, of the token {token}", record.worker);
+            (record.name.as_str(), detail, record.worker.to_string())
+        }
+        None => (text, String::new(), text.to_owned()),
+    };
+    note(back, action, subject, &detail)?;
+    let client = ClientRef { connection: back.connection, request };
+    back.shared.runtime.input(decide(client, worker)).await;
+    Ok(())
+}
+
 async fn cancel(back: &Back, request: u32, text: &str, reason: String) -> Result<(), LinkError> {
     let job = back.shared.resolve(text)?;
-    // A log that can't be written must not keep anyone from ending the job that fills the disk.
-    if let Err(error) = note(back, "cancel_request", &job.to_string(), &reason) {
-        tracing::warn!(%job, "a cancel is not in the audit log: {error}");
-    }
     let client = ClientRef { connection: back.connection, request };
     let cancel = Input::Cancel { client, job, by: submitter(back), reason };
     back.shared.runtime.send(Command::Input(cancel)).await;
@@ -472,10 +413,22 @@ fn token_create(
     expires: Option<Duration>,
 ) -> Result<TokenCreated, LinkError> {
     admin(back, "making a token")?;
+    lasts(expires)?;
     let shared = &back.shared;
     let created =
         shared.tokens.create(role, name, expires, shared.fingerprint.as_deref(), &back.principal.name);
-    created.map_err(|error| LinkError::new(ErrorCode::Invalid, error.to_string()))
+    created.map_err(|error| LinkError::from(&error))
+}
+
+/// A token that ends as it is made is a mistake.
+fn lasts(expires: Option<Duration>) -> Result<(), LinkError> {
+    if expires.is_some_and(|expires| expires.is_zero()) {
+        return Err(LinkError::new(
+            ErrorCode::Invalid,
+            "expires: 0 s is no time at all; leave it out for a token without end",
+        ));
+    }
+    Ok(())
 }
 
 fn token_rotate(
@@ -485,6 +438,7 @@ fn token_rotate(
     expires: Option<Duration>,
 ) -> Result<TokenCreated, LinkError> {
     admin(back, "rotating a token")?;
+    lasts(expires)?;
     let Shared { tokens, fingerprint, .. } = &*back.shared;
     let rotated = tokens.rotate(token, grace, expires, fingerprint.as_deref(), &back.principal.name);
     rotated.map_err(|error| LinkError::from(&error))
@@ -497,10 +451,10 @@ fn note(back: &Back, action: &str, subject: &str, detail: &str) -> Result<(), Li
     back.shared.tokens.audit(&back.principal.name, action, subject, detail).map_err(internal)
 }
 
-fn audit(back: &Back, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {
+fn audit(back: &Back, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {
     admin(back, "reading the audit log")?;
-    let mut entries =
-        back.shared.tokens.audit_tail(limit.clamp(1, JOBS_PAGE_MAX as u32)).map_err(internal)?;
+    let (before, limit) = (before.unwrap_or(u64::MAX), limit.clamp(1, JOBS_PAGE_MAX as u32));
+    let mut entries = back.shared.tokens.audit_before(before, limit).map_err(internal)?;
     let mut bytes = 0;
     let fitting = entries.iter().take_while(|entry| {
         bytes += serde_json::to_vec(entry).map_or(0, |text| text.len());
@@ -519,6 +473,6 @@ fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {
 fn token_revoke(back: &Back, token: &str) -> Result<Vec<TokenSummary>, LinkError> {
     admin(back, "revoking a token")?;
     let revoked = back.shared.tokens.revoke(token, &back.principal.name);
-    revoked.map_err(|error| LinkError::new(ErrorCode::NotFound, error.to_string()))?;
+    revoked.map_err(|error| LinkError::from(&error))?;
     token_list(back)
 }

@@ -45,11 +45,9 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
-    match shared.hub.degraded() {
+    match shared.refuses_jobs() {
         None => "ready\n".into_response(),
-        Some(why) => {
-            (StatusCode::SERVICE_UNAVAILABLE, format!("records can't be written: {why}\n")).into_response()
-        }
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", why.message)).into_response(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The connection of one worker: messages to the pool, output to the store.
 
-use super::agree;
+use super::{LAST_WORD_WITHIN, agree};
 use crate::attempt::LiveAttempt;
 use crate::auth::Principal;
 use crate::completing;
@@ -85,7 +85,7 @@ async fn registration(socket: &mut WebSocket) -> Result<Option<Box<Register>>, L
 async fn refuse(socket: &mut WebSocket, error: LinkError) {
     let text = frame::encode_control(&ToWorker::Refused { error });
     // The worker may be gone already; it learns the reason at its next attempt.
-    let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
+    let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
         socket.send(Message::Text(text.into())).await?;
         socket.send(Message::Close(None)).await
     })
@@ -110,8 +110,19 @@ impl Connection {
         principal: &Principal,
     ) -> Result<(), LinkError> {
         let shared = self.shared.clone();
-        let revoked = shared.revoked(principal);
-        tokio::pin!(revoked);
+        // Ahead of everything: whoever takes no messages would hold up the rest.
+        tokio::select! {
+            biased;
+            error = shared.revoked(principal) => Err(error),
+            end = self.work(outbox, frames) => end,
+        }
+    }
+
+    async fn work(
+        &mut self,
+        outbox: &mut tokio::sync::mpsc::Receiver<WorkerOut>,
+        frames: &mut transfer::Out,
+    ) -> Result<(), LinkError> {
         loop {
             tokio::select! {
                 biased;
@@ -119,7 +130,6 @@ impl Connection {
                     Some(out) => if !self.say(out).await? { return Ok(()) },
                     None => return Ok(()),
                 },
-                error = &mut revoked => return Err(error),
                 received = tokio::time::timeout(SILENCE_MAX, self.socket.recv()) => match received {
                     Ok(Some(Ok(message))) => if !self.take(message).await? { return Ok(()) },
                     Ok(Some(Err(_)) | None) | Err(_) => return Ok(()),
@@ -179,7 +189,7 @@ impl Connection {
     fn position(&mut self, lease: Lease) -> u64 {
         let Some(attempt) = self.shared.hub.attempt(lease.attempt) else { return 0 };
         self.unacknowledged.remove(&lease.attempt);
-        tokio::task::block_in_place(|| attempt.position(&self.shared.logs)).unwrap_or_else(|error| {
+        attempt.position(&self.shared.logs).unwrap_or_else(|error| {
             tracing::warn!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a log can't be opened");
             0
         })
@@ -291,6 +301,7 @@ impl Connection {
         let (shared, session) = (self.shared.clone(), self.session);
         attempt.begin_asking_again(session);
         tokio::spawn(async move {
+            // No disk says when it has room again.
             tokio::time::sleep(WRITE_AGAIN_AFTER).await;
             let position = tokio::task::block_in_place(|| {
                 if restart {

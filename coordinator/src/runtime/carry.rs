@@ -14,6 +14,8 @@ impl Runtime {
         let hub = &self.parts.hub;
         match effect {
             Effect::Persist(_) | Effect::Note(_) => {}
+            Effect::Acknowledged { client, .. } | Effect::Refused { client, .. }
+                if self.told.remove(&client) => {}
             Effect::Accepted { client, job, reattached } => {
                 hub.to_client(client, Reply::Accepted { request: client.request, job, reattached });
             }

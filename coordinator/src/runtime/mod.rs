@@ -6,19 +6,20 @@
 
 mod carry;
 mod records;
+mod without_room;
 
 use crate::attempt::LiveAttempt;
+use crate::auth::Tokens;
 use crate::finished::FinishedRing;
-use crate::hub::{Hub, Reply, WorkerOut};
+use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
 use buildpool_digest::Digest;
-use buildpool_pool::{Completed, Effect, Input, LiveJob, Load, Now, Pool, Session, WorkerView};
-use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_pool::{Change, ClientRef, Completed, Effect, Input, LiveJob, Load, Now, Pool, WorkerView};
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::report::JobState;
 use records::Mirror;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
@@ -27,12 +28,8 @@ use tokio::sync::{mpsc, oneshot};
 const COMMANDS_MAX: usize = 4_096;
 /// Commands that share one transaction.
 const BATCH_MAX: usize = 256;
-/// Records that wait for the disk at which workers that register are left to wait as well, to be heard later.
-const RECORDS_WAITING_MAX: usize = 65_536;
 /// How long a record that nothing waits for may wait for one that is awaited, to share its transaction.
 const WRITE_NOTES_WITHIN: Duration = Duration::from_millis(50);
-/// How long a refused write waits before it is tried again.
-const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Which live jobs are asked for.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +97,7 @@ impl Handle {
         self.ask(|reply| Command::AllLive { reply }).await.unwrap_or_default()
     }
 
-    /// The newest live jobs that are wanted, the newest first, with positions and estimates.
+    /// The newest live jobs that are wanted, with positions and estimates.
     pub(crate) async fn newest_live(&self, wanted: Wanted) -> Vec<LiveJob> {
         self.ask(|reply| Command::NewestLive { wanted, reply }).await.unwrap_or_default()
     }
@@ -121,18 +118,12 @@ impl Handle {
 }
 
 /// An answer to a question.
-struct Answer {
-    order: Order,
-    give: Box<dyn FnOnce() + Send>,
-}
-
-/// When an answer may be given.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    /// At any time.
-    Any,
-    /// When everything that came before the question is on disk.
-    AfterRecords,
+enum Answer {
+    /// It may be given at any time.
+    Any(Box<dyn FnOnce() + Send>),
+    /// A job is not live any more. Who is told that looks for its end, which must be there then: it is given when everything
+    /// that came before the question is on disk, and until then, while the disk refuses, the job waits for its record.
+    Ended { job: JobId, reply: oneshot::Sender<Option<LiveJob>> },
 }
 
 /// Why the runtime can't start.
@@ -159,6 +150,7 @@ pub(crate) struct Parts {
     pub(crate) finished: Arc<FinishedRing>,
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tokens: Tokens,
 }
 
 pub(crate) struct Runtime {
@@ -167,12 +159,18 @@ pub(crate) struct Runtime {
     started: Instant,
     records: Vec<Record>,
     effects: Vec<Effect>,
+    /// Whose end was asked for by whom and why, until the audit log has it.
+    cancels: Vec<(JobId, String, String)>,
     /// Answers to questions. They are given when everything that came before them can be seen: who is told that a job is
     /// not live any more finds its end.
     answers: Vec<Answer>,
     /// What came while the disk refused writes, in order. Clients are refused beyond [`COMMANDS_MAX`]; what workers add is
     /// bounded by what they hold.
     held_back: VecDeque<Command>,
+    /// Requests that still wait for the disk and whose clients were told so: nothing more is said to them.
+    told: BTreeSet<ClientRef>,
+    /// Since when the disk refuses records, in milliseconds since 1970.
+    unwritten_since_ms: Option<i64>,
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
     /// Whether something waits for the records; if not, they wait for those that follow.
@@ -194,8 +192,11 @@ impl Runtime {
             started: Instant::now(),
             records: Vec::new(),
             effects: Vec::new(),
+            cancels: Vec::new(),
             answers: Vec::new(),
             held_back: VecDeque::new(),
+            told: BTreeSet::new(),
+            unwritten_since_ms: None,
             held: Vec::new(),
             is_urgent: false,
             noted_at: None,
@@ -250,6 +251,7 @@ impl Runtime {
                     taken = commands.recv_many(&mut batch, BATCH_MAX) => if taken == 0 {
                         return self.write_notes();
                     },
+                    // Up to the machine's own next deadline: it has no clock.
                     () = tokio::time::sleep(wait) => self.handle(Input::Tick),
                 }
             } else {
@@ -260,11 +262,15 @@ impl Runtime {
                 self.take(command);
             }
             self.commit(&mut commands).await;
+            self.audit_cancels();
             for effect in std::mem::take(&mut self.effects) {
                 self.carry_out(effect);
             }
             for answer in self.answers.drain(..) {
-                (answer.give)();
+                match answer {
+                    Answer::Any(give) => give(),
+                    Answer::Ended { reply, .. } => drop(reply.send(None)),
+                }
             }
             self.held.clear();
         }
@@ -276,47 +282,42 @@ impl Runtime {
         match command {
             Command::Input(input) => self.handle(input),
             Command::Completed(ending) => self.completed(*ending),
+            Command::Live { job, reply } if self.mirror.ending(job).is_some() => {
+                self.answers.push(Answer::Ended { job, reply });
+            }
             Command::Live { job, reply } => {
-                let live = pool.live_job(now, job);
-                // Who is told that a job is not live looks for its end, which must be there then.
-                let order = if live.is_some() { Order::Any } else { Order::AfterRecords };
-                self.answer(reply, live, order);
+                let live = pool.live_job(now, job).map(|live| self.with_doubt(live));
+                self.answer(reply, live);
             }
             Command::AllLive { reply } => {
-                let live = pool.live_jobs(now);
-                self.answer(reply, live, Order::Any);
+                let live: Vec<_> =
+                    pool.live_jobs(now).into_iter().map(|live| self.with_doubt(live)).collect();
+                self.answer(reply, live);
             }
             Command::NewestLive { wanted: Wanted { state, build, limit }, reply } => {
-                let live = pool.newest_jobs(now, limit, |live| {
+                let is_wanted = |live: &LiveJob| {
                     state.is_none_or(|state| state == live.state)
                         && build.is_none_or(|build| live.record.spec.build == Some(build))
-                });
-                self.answer(reply, live, Order::Any);
+                };
+                let mut live = pool.newest_jobs(now, limit, is_wanted);
+                live = live.into_iter().map(|live| self.with_doubt(live)).collect();
+                live.extend(self.unwritten(now).into_iter().filter(is_wanted));
+                self.answer(reply, live);
             }
             Command::Workers { reply } => {
                 let workers = pool.workers();
-                self.answer(reply, workers, Order::Any);
+                self.answer(reply, workers);
             }
             Command::Load { reply } => {
                 let load = pool.load();
-                self.answer(reply, load, Order::Any);
+                self.answer(reply, load);
             }
         }
     }
 
-    fn answer<T: Send + 'static>(&mut self, reply: oneshot::Sender<T>, answer: T, order: Order) {
+    fn answer<T: Send + 'static>(&mut self, reply: oneshot::Sender<T>, answer: T) {
         // A receiver that is gone does not want it any more.
-        self.answers.push(Answer { order, give: Box::new(move || drop(reply.send(answer))) });
-    }
-
-    /// Gives those answers that may go ahead of the records.
-    fn answer_ahead(&mut self) {
-        for answer in std::mem::take(&mut self.answers) {
-            match answer.order {
-                Order::Any => (answer.give)(),
-                Order::AfterRecords => self.answers.push(answer),
-            }
-        }
+        self.answers.push(Answer::Any(Box::new(move || drop(reply.send(answer)))));
     }
 
     fn completed(&mut self, ending: Ending) {
@@ -327,12 +328,23 @@ impl Runtime {
         self.mirror.forget_ending(attempt);
     }
 
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, mut input: Input) {
         let now = self.now();
+        if let Input::Submit { submit, .. } = &mut input {
+            // It may have ended since the records were looked at.
+            let finished = self.parts.finished.get(submit.job);
+            let ended =
+                finished.as_ref().map(|finished| &*finished.record).or(self.mirror.ending(submit.job));
+            let is_own = ended.is_some_and(|record| record.principal == submit.submitter.name);
+            submit.known = submit.known.or(is_own.then_some(submit.job));
+        }
         self.parts.pool.handle(now, input);
         while let Some(effect) = self.parts.pool.poll_effect() {
             match effect {
                 Effect::Persist(change) => {
+                    if let Change::CancelAsked { job, by, reason } = &change {
+                        self.cancels.push((*job, by.clone(), reason.clone()));
+                    }
                     self.mirror.apply(now, change, &mut self.records);
                     self.is_urgent = true;
                 }
@@ -343,6 +355,21 @@ impl Runtime {
                 other => self.effects.push(other),
             }
         }
+    }
+
+    /// Writes down what was asked for, whoever is still there to hear the answer.
+    fn audit_cancels(&mut self) {
+        // A log that can't be written must not keep anyone from ending the job that fills the disk.
+        if !self.cancels.is_empty()
+            && let Err(error) = self.parts.tokens.audit_cancels(&self.cancels)
+        {
+            let count = self.cancels.len();
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "{count} cancels are not in the audit log"
+            );
+        }
+        self.cancels.clear();
     }
 
     /// Writes what waits for other records at the end, if the disk takes it.
@@ -363,88 +390,10 @@ impl Runtime {
         {
             return;
         }
-        let mut is_degraded = false;
-        while let Err(error) = self.parts.writer.commit(&self.records) {
-            if !is_degraded {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "records can't be written; trying again"
-                );
-                self.parts.hub.set_degraded(Some(error.to_string()));
-                is_degraded = true;
-                self.hear_newcomers(0);
-            }
-            self.wait_for_room(commands).await;
-        }
-        if is_degraded {
-            tracing::info!("records can be written again");
-            self.parts.hub.set_degraded(None);
+        if let Err(error) = self.parts.writer.commit(&self.records) {
+            self.write_again(error, commands).await;
         }
         self.records.clear();
         (self.is_urgent, self.noted_at) = (false, None);
-    }
-
-    /// Waits before records are written again. Who only asks is answered meanwhile, and so are workers that register or report: that
-    /// they were heard decides nothing, and without it their keepers would end what runs. Everything else keeps its place.
-    async fn wait_for_room(&mut self, commands: &mut mpsc::Receiver<Command>) {
-        self.answer_ahead();
-        let until = tokio::time::sleep(WRITE_AGAIN_AFTER);
-        tokio::pin!(until);
-        loop {
-            let command = tokio::select! {
-                () = &mut until => return,
-                command = commands.recv() => command,
-            };
-            match command {
-                // At worst an equal submit gets the same end once more.
-                Some(Command::Input(Input::Delivered { .. })) => {}
-                // What it says is said again with the next report; what should become of each attempt waits for the disk.
-                Some(Command::Input(Input::Reported { session, .. })) => self.heard(session),
-                // Decided now, so that its time begins anew before anybody could take it for lost; said when it is on disk. So is that
-                // a connection is gone: its worker may come back from another start.
-                Some(Command::Input(input @ (Input::Registered { .. } | Input::Gone { .. })))
-                    if self.records.len() < RECORDS_WAITING_MAX =>
-                {
-                    let first = self.effects.len();
-                    self.handle(input);
-                    self.hear_newcomers(first);
-                }
-                Some(Command::Input(input)) => self.hold_back(input),
-                Some(command @ Command::Completed(_)) => self.held_back.push_back(command),
-                Some(question) => {
-                    self.take(question);
-                    self.answer_ahead();
-                }
-                None => return until.await,
-            }
-        }
-    }
-
-    /// Tells the workers whose welcome waits for the disk, from this effect on, that they were heard.
-    fn hear_newcomers(&self, first: usize) {
-        for effect in self.effects.iter().skip(first) {
-            if let Effect::Welcome { session, .. } = effect {
-                self.heard(*session);
-            }
-        }
-    }
-
-    fn heard(&self, session: Session) {
-        self.parts.hub.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
-    }
-
-    fn hold_back(&mut self, input: Input) {
-        match input.client() {
-            Some(client) if self.held_back.len() >= COMMANDS_MAX => {
-                let error = LinkError::new(
-                    ErrorCode::Unavailable,
-                    format!(
-                        "the coordinator's disk takes no records now, and {COMMANDS_MAX} requests wait for it"
-                    ),
-                );
-                self.parts.hub.to_client(client, Reply::Refused { request: client.request, error });
-            }
-            _ => self.held_back.push_back(Command::Input(input)),
-        }
     }
 }

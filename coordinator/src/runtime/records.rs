@@ -8,11 +8,11 @@ use crate::store::{
 };
 use buildpool_digest::Digest;
 use buildpool_pool as pool;
-use buildpool_pool::{Change, Now};
+use buildpool_pool::{Change, LiveJob, Now, Waits};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
 use buildpool_protocol::limits::LOST_AFTER;
 use buildpool_protocol::outcome::CrashType;
-use buildpool_protocol::report::Verdict;
+use buildpool_protocol::report::{JobState, Verdict};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,33 @@ impl Mirror {
         self.endings.remove(&attempt);
     }
 
+    /// A job that has ended, before that is on disk.
+    pub(super) fn ending(&self, job: JobId) -> Option<&JobRecord> {
+        self.ended.get(&job).map(|(record, _)| record)
+    }
+
+    /// The jobs that have ended, before that is on disk.
+    pub(super) fn ended(&self) -> impl Iterator<Item = JobId> + '_ {
+        self.ended.keys().copied()
+    }
+
+    /// How a job stands that has ended while the disk refuses the record of that, and why.
+    pub(super) fn unwritten(&self, now: Now, job: JobId, why: &str) -> Option<LiveJob> {
+        let record = self.ending(job)?;
+        let reason = format!(
+            "it has ended, and how is told when that is recorded: the coordinator can't write its records ({why})"
+        );
+        let since_ms = record.done.as_ref().map_or(now.wall_ms, |done| done.finished_at_ms);
+        Some(LiveJob {
+            record: Arc::new(to_pool_job(record, 0, None)),
+            attempts: record.attempts.iter().map(to_pool_attempt).collect(),
+            state: JobState::Sealing,
+            connected: true,
+            waiting: Some(Waits { reason, position: None, since_ms, estimate: None }),
+            cancelling: record.cancel.is_some(),
+        })
+    }
+
     /// The record of a job that has just ended, once.
     pub(super) fn take_ended(&mut self, job: JobId) -> Option<(JobRecord, Option<Arc<Digest>>)> {
         self.ended.remove(&job)
@@ -86,6 +113,10 @@ impl Mirror {
             Change::Worker(worker) => {
                 let first_seen_ms = *self.first_seen.entry(worker.worker).or_insert(now.wall_ms);
                 records.push(Record::Worker(Box::new(to_store_worker(worker, first_seen_ms))));
+            }
+            Change::WorkerForgotten(worker) => {
+                self.first_seen.remove(&worker);
+                records.push(Record::WorkerForgotten(worker));
             }
         }
     }

@@ -6,6 +6,7 @@ use super::logs::{Examined, examine};
 use super::open::records_path;
 use super::reader::{Lookup, Reader};
 use super::records::JobRecord;
+use buildpool_protocol::error::chain;
 use buildpool_protocol::{AttemptId, JobId};
 use rusqlite::Connection;
 use std::collections::HashSet;
@@ -79,13 +80,12 @@ impl Check<'_> {
     }
 
     fn failed(&mut self, path: &Path, error: &dyn Error) {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(error) = source {
-            text = format!("{text}: {error}");
-            source = error.source();
-        }
-        self.add(Weight::Error, path, text, "stop the coordinator and start it on a copy of the last backup");
+        self.add(
+            Weight::Error,
+            path,
+            chain(error),
+            "stop the coordinator and start it on a copy of the last backup",
+        );
     }
 
     /// Files two levels down are the logs: their directories are closed, so the files need not be looked at one by one.

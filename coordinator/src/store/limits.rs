@@ -42,7 +42,11 @@ pub const READERS_KEPT: usize = 8;
 /// Ids that an ambiguous prefix names in its answer.
 pub const AMBIGUOUS_SHOWN: usize = 10;
 /// Lines of the audit log that are kept.
-pub const AUDIT_ROWS_MAX: u64 = 100_000;
+pub const AUDIT_ROWS_MAX: u32 = 100_000;
+/// Of these, lines of each kind that anybody can cause: they push out their own kind first.
+pub const AUDIT_COMMON_ROWS_MAX: u32 = 20_000;
+/// Bytes of the reason of a cancel in the audit log; the job's record has all of it.
+pub const AUDIT_REASON_BYTES: usize = 256;
 /// Job records are kept this long after their end; then only the id stays known.
 pub const RECORD_AGE: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 

@@ -1,7 +1,7 @@
 //! One transfer from its first step to its last.
 
 use super::peer::{Channel, Who};
-use super::store::Fetch;
+use super::store::{Fetch, TransferStore};
 use crate::shared::Shared;
 use crate::store::Lookup;
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
@@ -85,21 +85,14 @@ async fn offer(
     let number = channel.number();
     let (store, offered) = (shared.transfers.clone(), manifest.clone());
     let lacks = blocking(move || {
-        let cache = store.cache(&offered.project, offered.tree.format())?;
-        if cache.manifest(&record::name(&offered)).is_some() {
-            return Ok(None);
+        let place = (offered.project.as_str(), offered.tree.format());
+        // Once more where damaged objects went meanwhile: then it is lacking.
+        match store.after(answer(&store, &offered, &bases), place) {
+            Err(error) if error.may_be_damage() => answer(&store, &offered, &bases),
+            asked => asked,
         }
-        let trees = std::iter::once(offered.tree.clone()).chain(bases);
-        let base = trees.into_iter().find(|base| cache.has_tree(base));
-        let lacks = cache.lacks(&offered)?;
-        if lacks.is_empty() && base.as_ref() == Some(&offered.tree) {
-            // Only its branch or its ignore patterns are new.
-            cache.adopt(&offered)?;
-            return Ok(None);
-        }
-        Ok(Some((base, lacks)))
     });
-    let Some((base, lacks)) = lacks.await? else {
+    let Some(Lacks { base, ids: lacks }) = lacks.await? else {
         return finish(channel).await;
     };
     let head = lacks.is_empty();
@@ -134,8 +127,9 @@ async fn offer(
     shared.metrics.snapshot_bytes.inc_by(length);
     let store = shared.transfers.clone();
     blocking(move || {
-        let cache = store.cache(&manifest.project, manifest.tree.format())?;
-        let accepted = cache.accept(pack.path(), &manifest, base.as_ref());
+        let place = (manifest.project.as_str(), manifest.tree.format());
+        let cache = store.cache(place.0, place.1)?;
+        let accepted = store.after(cache.accept(pack.path(), &manifest, base.as_ref()), place);
         if let Err(error) = pack.remove() {
             tracing::warn!(%error, "a pack that was taken in can't be removed");
         }
@@ -145,10 +139,42 @@ async fn offer(
     finish(channel).await
 }
 
+/// What the coordinator lacks of a snapshot that is offered.
+struct Lacks {
+    /// A tree that is here, of those that it can build on.
+    base: Option<ObjectId>,
+    /// What is missing of its head.
+    ids: Vec<ObjectId>,
+}
+
+/// What is lacking of a snapshot that is offered; none when it is here.
+fn answer(
+    store: &TransferStore,
+    offered: &Manifest,
+    bases: &[ObjectId],
+) -> Result<Option<Lacks>, CacheError> {
+    let cache = store.looked_at(&offered.project, offered.tree.format())?;
+    if cache.manifest(&record::name(offered)).is_some() {
+        return Ok(None);
+    }
+    let base = std::iter::once(&offered.tree).chain(bases).find(|base| cache.has_tree(base)).cloned();
+    let ids = cache.lacks(offered)?;
+    if ids.is_empty() && base.as_ref() == Some(&offered.tree) {
+        // Only its branch or its ignore patterns are new.
+        cache.adopt(offered)?;
+        return Ok(None);
+    }
+    Ok(Some(Lacks { base, ids }))
+}
+
 /// A worker wants a snapshot.
 async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch) -> Result<(), LinkError> {
     let store = shared.transfers.clone();
-    let (outgoing, manifest, base) = blocking(move || store.pack(&fetch)).await?;
+    let (outgoing, manifest, base) = blocking(move || {
+        let packed = store.pack(&fetch);
+        store.after(packed, (&fetch.project, fetch.name.tree.format()))
+    })
+    .await?;
     let file = outgoing.file().map_err(|error| {
         LinkError::new(ErrorCode::Unavailable, format!("the coordinator can't read the pack: {error}"))
     })?;

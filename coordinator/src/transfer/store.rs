@@ -9,8 +9,9 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +19,14 @@ use std::time::{Duration, SystemTime};
 const STALE_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 /// A project whose snapshots nobody used for this long is forgotten; a client sends them again.
 const IDLE_AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// For this user only.
+const PRIVATE: u32 = 0o700;
+
+/// Makes a directory, and those above it that are missing.
+fn create_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE).create(path)
+}
 
 /// Where they lie.
 #[derive(Clone, Debug)]
@@ -74,7 +83,22 @@ pub(crate) struct Fetch {
 
 impl TransferStore {
     pub(crate) fn new(data_directory: &Path) -> Self {
-        Self { root: data_directory.join("transfer") }
+        let store = Self { root: data_directory.join("transfer") };
+        // Made here, so that whoever makes what is below finds them closed; an earlier version left them open to read.
+        for directory in [store.root.clone(), store.incoming(), store.outgoing(), store.root.join("projects")]
+        {
+            let closed = create_private(&directory)
+                .and_then(|()| fs::set_permissions(&directory, Permissions::from_mode(PRIVATE)));
+            if let Err(error) = closed {
+                tracing::warn!(directory = %directory.display(), %error, "could not be made for this user only");
+            }
+        }
+        store
+    }
+
+    /// Packs that workers fetch.
+    fn outgoing(&self) -> PathBuf {
+        self.root.join("outgoing")
     }
 
     /// Bytes that are being received.
@@ -85,8 +109,31 @@ impl TransferStore {
     /// The object cache of a project. git is looked for when it is needed, so that a coordinator without snapshots needs none.
     pub(crate) fn cache(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
         let directory = self.project(project, format);
-        fs::create_dir_all(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
+        create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
         ObjectCache::open(Git::find()?, &directory, format)
+    }
+
+    /// The same, after a look at it that costs little: for the beginning of a transfer, when all can still come anew.
+    pub(crate) fn looked_at(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
+        let cache = self.cache(project, format)?;
+        if !cache.looks_whole() {
+            mend(&cache);
+        }
+        Ok(cache)
+    }
+
+    /// What a failure of a project's objects is followed by: what can't be read of them is dropped, so that it comes anew.
+    pub(crate) fn after<T>(
+        &self,
+        result: Result<T, CacheError>,
+        (project, format): (&str, ObjectFormat),
+    ) -> Result<T, CacheError> {
+        if result.as_ref().is_err_and(CacheError::may_be_damage)
+            && let Ok(cache) = self.cache(project, format)
+        {
+            mend(&cache);
+        }
+        result
     }
 
     fn project(&self, project: &str, format: ObjectFormat) -> PathBuf {
@@ -106,8 +153,8 @@ impl TransferStore {
             cache.manifest(&fetch.name).ok_or_else(|| CacheError::Unknown(fetch.name.tree.clone()))?;
         let name = record::name(&manifest);
         let question = format!("{} {name:?} {trees:?} {known:?}", fetch.project);
-        let outgoing = self.root.join("outgoing");
-        fs::create_dir_all(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
+        let outgoing = self.outgoing();
+        create_private(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
         let path = outgoing.join(format!("{}.pack", checksum(&blake3::hash(question.as_bytes()))));
         for _ in 0..PACK_TRIES_MAX {
             let open = Outgoing::open(&path).map_err(GitError::io(format!("reading {}", path.display())))?;
@@ -135,7 +182,7 @@ impl TransferStore {
     pub(crate) fn keep_artifact(&self, job: JobId, blake3: &Checksum, received: Received) -> io::Result<()> {
         let target = self.artifact(job, blake3);
         let directory = target.parent().unwrap_or(&self.root);
-        fs::create_dir_all(directory)?;
+        create_private(directory)?;
         received.move_to(&target)?;
         fs::File::open(directory)?.sync_all()
     }
@@ -145,7 +192,7 @@ impl TransferStore {
     pub(crate) fn tidy(&self, pinned: &[SnapshotName], is_known: impl Fn(JobId) -> bool) {
         let now = SystemTime::now();
         remove_stale(&self.incoming(), STALE_AFTER, now);
-        remove_stale(&self.root.join("outgoing"), STALE_AFTER, now);
+        remove_stale(&self.outgoing(), STALE_AFTER, now);
         for directory in directories(&self.artifacts()) {
             let job = directory.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
             if job.is_some_and(|job| !is_known(job)) {
@@ -161,6 +208,19 @@ impl TransferStore {
     }
 }
 
+/// Does nothing while somebody takes something in or reads from it.
+fn mend(cache: &ObjectCache) {
+    let directory = cache.directory().display();
+    match cache.mend(|| true) {
+        Ok(true) => tracing::warn!(%directory, "objects were damaged; what is not whole of them comes anew"),
+        Ok(false) => {}
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(%directory, error, "objects that may be damaged can't be looked at");
+        }
+    }
+}
+
 fn bounded<T>(ids: &[T]) -> &[T] {
     &ids[..ids.len().min(BASES_MAX)]
 }
@@ -168,22 +228,32 @@ fn bounded<T>(ids: &[T]) -> &[T] {
 fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> Result<(), CacheError> {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let format = if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
-    let records: Vec<SystemTime> = fs::read_dir(directory.join("snapshots"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.metadata().and_then(|metadata| metadata.modified()).ok())
-        .collect();
-    let used = records.into_iter().max();
     let cache = ObjectCache::open(Git::find()?, directory, format)?;
     let is_pinned = |manifest: &Manifest| pinned.iter().any(|name| record::fits(name, manifest));
-    let has_pinned = cache.manifests().iter().any(is_pinned);
-    let is_idle = used.is_none_or(|used| now.duration_since(used).is_ok_and(|idle| idle > IDLE_AFTER));
-    if is_idle && !has_pinned {
-        log_failure(directory, fs::remove_dir_all(directory));
+    let is_idle = || {
+        used_at(directory).is_some_and(|used| now.duration_since(used).is_ok_and(|idle| idle > IDLE_AFTER))
+    };
+    let may_go = || is_idle() && !cache.manifests().iter().any(is_pinned);
+    if may_go() {
+        // Alone, and asked again: nobody is taking in a snapshot.
+        if let Some(_alone) = cache.hold_alone()?
+            && may_go()
+        {
+            log_failure(directory, fs::remove_dir_all(directory));
+        }
         return Ok(());
     }
     cache.tidy(is_pinned, buildpool_objects::limits::SNAPSHOTS_KEPT, false)
+}
+
+/// When a snapshot of a project was used last; of one without any, when it was made.
+fn used_at(directory: &Path) -> Option<SystemTime> {
+    let snapshots = directory.join("snapshots");
+    let records = fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|entry| entry.path());
+    records
+        .chain([snapshots, directory.to_owned()])
+        .filter_map(|path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok())
+        .max()
 }
 
 fn log_failure(directory: &Path, result: io::Result<()>) {
@@ -195,3 +265,6 @@ fn log_failure(directory: &Path, result: io::Result<()>) {
 fn directories(path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| path.is_dir())
 }
+
+#[cfg(test)]
+mod tests;

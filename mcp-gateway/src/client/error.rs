@@ -3,6 +3,7 @@
 use super::endpoint::PoolUrl;
 use crate::local::LocalError;
 use buildpool_protocol::{ErrorCode, LinkError};
+use buildpool_trust::Distrust;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -137,11 +138,22 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable { url, .. } => write!(f, "the coordinator at {url} can't be reached"),
-            Self::Untrusted { url, .. } => write!(
-                f,
-                "the coordinator at {url} is not trusted; its token may carry a fingerprint, or `ca_file` in \
-                 config.toml (`--ca-file`) name who vouches for it"
-            ),
+            Self::Untrusted { url, source } => match Distrust::of(source) {
+                Distrust::NoTls => write!(
+                    f,
+                    "what answers at {url} does not speak TLS; a coordinator that was told to do without is reached by ws://"
+                ),
+                Distrust::AnotherCertificate => write!(
+                    f,
+                    "the coordinator at {url} is not trusted: it has another certificate than the one whose fingerprint \
+                     the token carries; the token is of another pool, or another one answers there"
+                ),
+                Distrust::Unvouched => write!(
+                    f,
+                    "the coordinator at {url} is not trusted; its token may carry a fingerprint, or `ca_file` in \
+                     config.toml (`--ca-file`) name who vouches for it"
+                ),
+            },
             Self::Authorities { path, .. } => {
                 write!(f, "`{}` can't be used as a file of certificates (PEM)", path.display())
             }
@@ -179,6 +191,8 @@ impl fmt::Display for ClientError {
 impl Error for ClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
+            // All that it says is said.
+            Self::Untrusted { source, .. } if Distrust::of(source) != Distrust::Unvouched => None,
             Self::Unreachable { source, .. }
             | Self::Untrusted { source, .. }
             | Self::Authorities { source, .. } => Some(source.as_ref()),
@@ -207,19 +221,4 @@ impl fmt::Display for Misbehaviour {
             Self::NoRegistration => f.write_str("its first message is no answer to `register`"),
         }
     }
-}
-
-/// An error with all that caused it, in one line: `what: why: why that`.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -321,14 +321,36 @@ impl Client {
         }
     }
 
-    /// The last lines of the audit log, the newest first.
+    /// Frees the name of a worker that is gone for good.
+    ///
+    /// # Errors
+    /// `not_found`, `conflict` while it may come back to jobs, `forbidden`, and what the link itself reports.
+    pub async fn forget_worker(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
+        let worker = worker.to_owned();
+        match self.call(|request| FromClient::Forget { request, worker }).await? {
+            ToClient::Workers { workers, .. } => Ok(workers),
+            _ => Err(wrong_answer("forget")),
+        }
+    }
+
+    /// The last lines of the audit log, the newest first; as many pages as that takes.
     ///
     /// # Errors
     /// `forbidden`, and what the link itself reports.
     pub async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, ClientError> {
-        match self.call(|request| FromClient::Audit { request, limit }).await? {
-            ToClient::Audit { entries, .. } => Ok(entries),
-            _ => Err(wrong_answer("audit")),
+        let mut entries: Vec<AuditEntry> = Vec::new();
+        loop {
+            let left = limit.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
+            let before = entries.last().map(|entry| entry.seq);
+            // A coordinator that does not say places has no further page.
+            if left == 0 || before == Some(0) {
+                return Ok(entries);
+            }
+            match self.call(|request| FromClient::Audit { request, limit: left, before }).await? {
+                ToClient::Audit { entries: page, .. } if page.is_empty() => return Ok(entries),
+                ToClient::Audit { entries: page, .. } => entries.extend(page),
+                _ => return Err(wrong_answer("audit")),
+            }
         }
     }
 

@@ -17,10 +17,11 @@ mod target;
 mod transfer;
 
 pub use backoff::{Backoff, random_bits};
+pub use buildpool_protocol::error::chain;
 pub use channel::JobEvent;
 pub use dial::PoolInfo;
 pub use endpoint::{AccessToken, Endpoint, PoolUrl, TokenError, UrlError};
-pub use error::{ClientError, Misbehaviour, chain};
+pub use error::{ClientError, Misbehaviour};
 pub use handle::{Client, FollowQuery, JobEvents, new_job_id};
 pub use link::LinkStatus;
 pub use reader::{Chunk, Output};

@@ -328,6 +328,7 @@ pub(super) fn name_of(message: &FromClient) -> &'static str {
         FromClient::TokenRevoke { .. } => "token_revoke",
         FromClient::TokenRotate { .. } => "token_rotate",
         FromClient::Approve { .. } => "approve",
+        FromClient::Forget { .. } => "forget",
         FromClient::Audit { .. } => "audit",
         FromClient::Transfer(_) => "transfer",
     }

@@ -58,6 +58,14 @@ impl LocalPool {
         &self.directory
     }
 
+    /// Makes its directory, for its user only, or checks that it is.
+    ///
+    /// # Errors
+    /// When it can't be made, or is another user's.
+    pub fn prepare(&self) -> Result<(), LocalError> {
+        files::prepare(&self.directory)
+    }
+
     /// What it prints.
     pub fn log_file(&self) -> PathBuf {
         self.directory.join("pool.log")

@@ -97,23 +97,29 @@ impl fmt::Display for ChooseError {
 
 impl std::error::Error for ChooseError {}
 
-/// Chooses: the configuration's command, else that of the tool whose files are nearest.
+/// Chooses: the configuration's command, else that of the tool whose files are nearest. Nothing above `top` counts, which is
+/// the directory or above it: that belongs to something or somebody else.
 ///
 /// # Errors
 /// When there is none, or it can't do what is wanted; each says what to write where.
 pub fn choose(
     configuration: &Configuration,
     directory: &Path,
+    top: &Path,
     goal: Goal<'_>,
 ) -> Result<Chosen, ChooseError> {
-    if let Some(problem) = configuration.problem_of_command(goal.name()) {
-        return Err(ChooseError::Configuration(problem.clone()));
-    }
-    if let Some((file, command)) = configuration.command(goal.name()) {
-        return configured(file, configuration.root(), command, goal);
-    }
     let mut unfit = Vec::new();
-    for place in places(directory) {
+    if configuration.is_below(top) {
+        if let Some(problem) = configuration.problem_of_command(goal.name()) {
+            return Err(ChooseError::Configuration(problem.clone()));
+        }
+        if let Some((file, command)) = configuration.command(goal.name()) {
+            return configured(file, configuration.root(), command, goal);
+        }
+    } else if let Some(file) = configuration.file() {
+        unfit.push(format!("{}: its commands are for what lies above the project", file.display()));
+    }
+    for place in directory.ancestors().take_while(|place| place.starts_with(top)).map(Path::to_owned) {
         let found = detect::detect(&place);
         for tool in &found {
             match tool.command(goal) {
@@ -132,18 +138,9 @@ pub fn choose(
     Err(ChooseError::Nothing { directory: directory.to_owned(), goal: goal.name(), unfit })
 }
 
-/// The directory and those above it, up to the root of the repository.
-fn places(directory: &Path) -> Vec<PathBuf> {
-    let mut places = Vec::new();
-    for place in directory.ancestors() {
-        places.push(place.to_owned());
-        if place.join(".git").exists() {
-            return places;
-        }
-    }
-    // Outside of any repository what lies above belongs to something else.
-    places.truncate(1);
-    places
+/// The root of the repository that a directory lies in.
+pub fn repository_of(directory: &Path) -> Option<&Path> {
+    directory.ancestors().find(|place| place.join(".git").exists())
 }
 
 fn because(tool: &Detected, found: &[Detected], asked: &Path, place: &Path) -> String {
@@ -203,7 +200,7 @@ mod tests {
 
     fn chosen(files: &[(&str, &str)], goal: Goal<'_>) -> Result<Chosen, ChooseError> {
         let directory = project(files);
-        choose(&Configuration::load(directory.path()), directory.path(), goal)
+        choose(&Configuration::load(directory.path()), directory.path(), directory.path(), goal)
     }
 
     const TEST: Goal<'static> = Goal::Test { filter: None };
@@ -362,13 +359,27 @@ mod tests {
         ]);
         let at = |place: &str| {
             let place = directory.path().join(place);
-            choose(&Configuration::load(&place), &place, TEST)
+            choose(&Configuration::load(&place), &place, repository_of(&place).unwrap(), TEST)
         };
         assert_eq!(at("web").unwrap().command, "npm test");
         let above = at("doc").unwrap();
         assert_eq!((above.command.as_str(), above.directory.as_path()), ("cargo test", directory.path()));
         fs::remove_file(directory.path().join("Cargo.toml")).unwrap();
         assert!(matches!(at("doc"), Err(ChooseError::Nothing { .. })));
+    }
+
+    #[test]
+    fn nothing_above_the_top_decides_what_runs() {
+        let up = project(&[(".buildpool/config.yaml", "commands: {test: make theirs}"), ("Cargo.toml", "")]);
+        let own = up.path().join("own");
+        fs::create_dir_all(own.join("sub")).unwrap();
+        let at = |place: &Path| choose(&Configuration::load(place), place, &own, TEST);
+        let error = at(&own.join("sub")).unwrap_err().to_string();
+        assert!(error.contains("config.yaml: its commands are for what lies above"), "{error}");
+        assert!(matches!(at(&own), Err(ChooseError::Nothing { .. })));
+        fs::write(own.join("Makefile"), "test:\n\ttrue\n").unwrap();
+        let chosen = at(&own.join("sub")).unwrap();
+        assert_eq!((chosen.command.as_str(), chosen.directory.as_path()), ("make test", own.as_path()));
     }
 
     #[test]

@@ -56,11 +56,17 @@ pub struct Configuration {
     problems: Vec<ConfigProblem>,
 }
 
-/// The configuration file that holds for a directory: of the nearest directory upward that has one.
+/// The configuration file that holds for a directory: of the nearest directory upward that has one. A relative one is
+/// relative to the current directory.
 pub fn nearest(directory: &Path) -> Option<PathBuf> {
-    directory
+    whole(directory)
         .ancestors()
         .find_map(|place| FILES.iter().map(|file| place.join(file)).find(|path| path.is_file()))
+}
+
+/// The directory from the root on: a relative one has not all that lies above it.
+fn whole(directory: &Path) -> PathBuf {
+    std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned())
 }
 
 impl Configuration {
@@ -68,7 +74,7 @@ impl Configuration {
     pub fn load(directory: &Path) -> Self {
         match nearest(directory) {
             Some(file) => Self::read(file),
-            None => Self { root: directory.to_owned(), ..Self::default() },
+            None => Self { root: whole(directory), ..Self::default() },
         }
     }
 
@@ -127,6 +133,11 @@ impl Configuration {
     /// The directory that holds `.buildpool`; without a file, the one that was asked for.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Whether it lies in this directory or below it.
+    pub fn is_below(&self, top: &Path) -> bool {
+        self.root.starts_with(top)
     }
 
     /// The file, if there is one.
@@ -240,6 +251,13 @@ mod tests {
     fn write(path: &Path, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn what_lies_above_a_relative_directory_is_searched_too() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(Configuration::load(Path::new(".")), Configuration::load(&here));
+        assert_eq!(nearest(Path::new("src/project")), nearest(&here.join("src/project")));
     }
 
     #[test]

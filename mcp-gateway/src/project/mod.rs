@@ -10,7 +10,7 @@ mod quote;
 mod templates;
 mod xcode;
 
-pub use choose::{ChooseError, Chosen, Goal, choose};
+pub use choose::{ChooseError, Chosen, Goal, choose, repository_of};
 pub use config::{Commands, ConfigProblem, Configuration, ConfigurationCache, nearest};
 pub use detect::{Detected, Tool};
 pub use quote::quoted;

@@ -20,6 +20,8 @@ pub(crate) struct Budget {
     lines: usize,
     characters: usize,
     bytes: usize,
+    /// Whether another verbosity would get this client more.
+    is_largest: bool,
 }
 
 impl Budget {
@@ -30,12 +32,18 @@ impl Budget {
             Verbosity::Normal => NORMAL,
             Verbosity::Full => FULL,
         };
-        Self { lines, characters, bytes: client_bytes(client) }
+        let bytes = client_bytes(client);
+        Self { lines, characters, bytes, is_largest: characters.min(bytes) == FULL.1.min(bytes) }
     }
 
     /// For lists and parts of logs.
     pub(crate) fn of_lists(client: &str) -> Self {
-        Self { lines: usize::MAX, characters: CHARACTERS_MAX, bytes: client_bytes(client) }
+        Self { lines: usize::MAX, characters: CHARACTERS_MAX, bytes: client_bytes(client), is_largest: true }
+    }
+
+    /// Whether the same call at another verbosity would say no more.
+    pub(super) const fn is_largest(&self) -> bool {
+        self.is_largest
     }
 
     /// What to ask the pool for, so that little has to be cut here.

@@ -1,11 +1,11 @@
 //! The answer about a build: several jobs of one request as one manifest, findings ranked across them.
 
-use super::clean::one_line;
 use super::job::{Extras, call, clean_finding};
 use super::text::Page;
 use super::{Answer, Budget, UNTRUSTED, prune, text};
 use buildpool_protocol::Finding;
 use buildpool_protocol::report::{FindingSummary, JobResult, JobState, Omission, Verdict};
+use buildpool_protocol::shown::one_line;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -96,6 +96,8 @@ struct Shown {
     /// Whether those lines say labels and worker.
     with_details: bool,
     extras: Extras,
+    /// Whether the same call at another verbosity would say no more.
+    is_largest: bool,
 }
 
 /// Both forms of the answer about a build, within the budget.
@@ -109,6 +111,7 @@ pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> A
         jobs: (0..answer.jobs.len()).collect(),
         with_details: true,
         extras: extras.clone(),
+        is_largest: budget.is_largest(),
     };
     loop {
         let rendered = assemble(answer, &shown);
@@ -352,11 +355,14 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     for job in &listed {
         page.line(job_text(job, shown.with_details));
     }
-    if !ranked.tier_1.is_empty() || !ranked.others.is_empty() {
-        structured["untrusted"] = json!(format!("tier_1_findings, other_findings {UNTRUSTED}"));
-        page.line(format_args!(
-            "untrusted: tier_1_findings, other_findings {UNTRUSTED}; each such line begins with a bar"
-        ));
+    let written =
+        [("tier_1_findings", ranked.tier_1.is_empty()), ("other_findings", ranked.others.is_empty())];
+    let written: Vec<&str> =
+        written.iter().filter(|(_, is_empty)| !is_empty).map(|(name, _)| *name).collect();
+    if !written.is_empty() {
+        let untrusted = format!("{} {UNTRUSTED}", written.join(", "));
+        page.line(format_args!("untrusted: {untrusted}; each such line begins with a bar"));
+        structured["untrusted"] = json!(untrusted);
     }
     for (index, finding) in ranked.tier_1.iter().enumerate() {
         text::finding(&mut page, &format!("{}.", index + 1), finding, "");
@@ -374,10 +380,7 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     }
     let omitted = omitted(answer, shown);
     if !omitted.is_empty() {
-        let said = |cut: &Omission| {
-            format!("{}: {} lines, {} bytes left out: {}", cut.what, cut.lines, cut.bytes, cut.get)
-        };
-        page.list("omitted:", &omitted.iter().map(said).collect::<Vec<_>>());
+        page.omitted(&omitted);
         structured["omitted"] = prune(json!(omitted));
     }
     page.list("next:", &next);
@@ -392,6 +395,16 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
         (None, true) => "buildpool job ID --verbosity full".to_owned(),
         (None, false) => "get_job of each job".to_owned(),
     };
+    // Where this manifest is as long as any, one of its jobs has more to say by itself.
+    let first = answer.failed().next().or(answer.jobs.first()).filter(|_| shown.is_largest);
+    let findings = first.map_or_else(
+        || full.clone(),
+        |job| match shown.extras.on_terminal {
+            true => format!("buildpool job {} --verbosity full", job.job_id),
+            false => call("get_job", &json!({"job_id": job.job_id, "verbosity": "full"})),
+        },
+    );
+    let jobs = if shown.is_largest { String::new() } else { full.clone() };
     let details = if shown.with_details { 0 } else { shown.jobs.len() };
     // A finding is whole by its own call, whatever a manifest has room for.
     let whole = shown.ranked.tier_1.first().map_or_else(
@@ -402,12 +415,13 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
         },
     );
     [
-        ("findings", shown.findings_left, 0, &full),
-        ("jobs", answer.jobs.len() - shown.jobs.len(), 0, &full),
-        ("labels and workers of jobs", details, 0, &full),
+        ("findings", shown.findings_left, 0, &findings),
+        ("jobs", answer.jobs.len() - shown.jobs.len(), 0, &jobs),
+        ("labels and workers of jobs", details, 0, &findings),
         ("context of findings", shown.context_left, 0, &whole),
         ("long messages, places and names of findings", 0, shown.bytes_left, &whole),
-        ("chosen, note", shown.extras_left, 0, &full),
+        // No other call knows them.
+        ("chosen, note", shown.extras_left, 0, &String::new()),
     ]
     .into_iter()
     .filter(|(_, lines, bytes, _)| lines + bytes > 0)
@@ -430,7 +444,10 @@ fn job_text(job: &JobResult, with_details: bool) -> String {
         if let Some(worker) = &job.worker {
             let _ = write!(text, ", worker {}", one_line(worker));
         }
-        let _ = write!(text, ", labels {}", one_line(&job.labels.join(", ")));
+        // A job that asked for none may run anywhere.
+        if !job.labels.is_empty() {
+            let _ = write!(text, ", labels {}", one_line(&job.labels.join(", ")));
+        }
     }
     text
 }

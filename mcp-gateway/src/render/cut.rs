@@ -10,15 +10,27 @@ use serde_json::json;
 const ROUNDS_MAX: usize = 400;
 /// Characters that a message, a command or a cause keeps in the last resort.
 const SHORT_CHARS: usize = 240;
+/// Entries of a list that text gives way to.
+const FEW: usize = 4;
+/// Bytes of a text that lists give way to: its last lines say why a tool failed that nobody knows.
+const LAST_BYTES: usize = 1_000;
+/// What an answer leaves out of which only the verdict is left.
+const EVERYTHING: &str = "everything else";
 /// What a cut piece of text ends with.
 const MARK: &str = "…";
 
-/// The call that gets what was left out of a field.
-pub(super) fn call_for(what: &str, job: &str) -> String {
+/// What gets what was left out of a field; empty where nothing does. `is_largest`: the same call at another verbosity would
+/// lead to the same answer.
+pub(super) fn call_for(what: &str, job: &str, is_largest: bool) -> String {
     match what {
         "stdout" | "stderr" => call("get_job_logs", &json!({"job_id": job, "stream": what})),
         "filtered_output" => call("get_job_logs", &json!({"job_id": job, "stream": "interleaved"})),
-        _ => call("get_job", &json!({"job_id": job, "verbosity": "full"})),
+        _ if !is_largest => call("get_job", &json!({"job_id": job, "verbosity": "full"})),
+        "tier_1_findings" | "other_findings" | "warnings" | EVERYTHING => {
+            call("get_job_logs", &json!({"job_id": job, "stream": "interleaved", "offset": 0}))
+        }
+        "artifacts" => format!("a person has them by `buildpool artifacts {job} -o DIR`"),
+        _ => String::new(),
     }
 }
 
@@ -27,6 +39,7 @@ pub(super) fn fit(mut result: JobResult, extras: &Extras, budget: &Budget) -> An
     let mut steps = STEPS.iter();
     let mut step = steps.next();
     for _ in 0..ROUNDS_MAX {
+        name_calls(&mut result, budget);
         let answer = assemble(&result, extras);
         let excess = budget.excess(&answer);
         if excess == 0 {
@@ -42,49 +55,72 @@ pub(super) fn fit(mut result: JobResult, extras: &Extras, budget: &Budget) -> An
             break;
         }
     }
-    assemble(&skeleton(&result), &Extras { wait_secs: extras.wait_secs, ..Extras::default() })
+    let mut rest = skeleton(&result);
+    name_calls(&mut rest, budget);
+    assemble(&rest, &Extras { wait_secs: extras.wait_secs, ..Extras::default() })
+}
+
+/// What is left out says what gets it.
+fn name_calls(result: &mut JobResult, budget: &Budget) {
+    for omission in result.omitted.iter_mut().filter(|omission| omission.get.is_empty()) {
+        omission.get = call_for(&omission.what, &result.job_id, budget.is_largest());
+    }
 }
 
 /// Takes something away for an excess of so many characters; false when there is nothing left to take.
 type Step = fn(&mut JobResult, usize) -> bool;
 
 /// In this order.
-const STEPS: [Step; 13] = [
-    |result, excess| shorten_text(result, excess, "stdout"),
-    |result, excess| shorten_text(result, excess, "stderr"),
-    |result, excess| shorten_text(result, excess, "filtered_output"),
+const STEPS: [Step; 18] = [
+    |result, _| halve_lists(result, FEW),
     |result, _| drop_details(result),
+    |result, excess| shorten_text(result, excess, LAST_BYTES, "stdout"),
+    |result, excess| shorten_text(result, excess, LAST_BYTES, "stderr"),
+    |result, excess| shorten_text(result, excess, LAST_BYTES, "filtered_output"),
+    |result, _| halve_artifacts(result, 0),
+    |result, excess| shorten_text(result, excess, 0, "stdout"),
+    |result, excess| shorten_text(result, excess, 0, "stderr"),
+    |result, excess| shorten_text(result, excess, 0, "filtered_output"),
     |result, _| halve_warnings(result),
     |result, _| halve_other_findings(result),
     |result, _| drop_last_context(result),
     |result, _| shorten_last_message(result, 4 * SHORT_CHARS),
     |result, _| halve_crash_reports(result),
-    |result, _| halve_lists(result),
+    |result, _| halve_lists(result, 0),
     |result, _| drop_last_finding(result),
     |result, _| shorten_lines(result),
     |result, _| shorten_last_message(result, SHORT_CHARS),
 ];
 
 fn omit(result: &mut JobResult, what: &str, lines: usize, bytes: usize) {
-    let get = call_for(what, &result.job_id);
     let (lines, bytes) = (lines as u64, bytes as u64);
     match result.omitted.iter_mut().find(|omission| omission.what == what) {
         Some(omission) => {
             omission.lines += lines;
             omission.bytes += bytes;
         }
-        None => result.omitted.push(Omission { what: what.to_owned(), lines, bytes, get }),
+        None => result.omitted.push(Omission { what: what.to_owned(), lines, bytes, get: String::new() }),
     }
 }
 
-/// Keeps the last lines of a text, at least half as short as it was.
-fn shorten_text(result: &mut JobResult, excess: usize, what: &'static str) -> bool {
+/// The same for a part of one finding: its own call has it whole.
+fn omit_of_finding(result: &mut JobResult, id: &str, what: &str, lines: usize, bytes: usize) {
+    omit(result, what, lines, bytes);
+    let get = call("get_finding_details", &json!({"job_id": result.job_id, "finding_id": id}));
+    result.omitted.iter_mut().filter(|cut| cut.what == what).for_each(|cut| cut.get.clone_from(&get));
+}
+
+/// Keeps the last lines of a text that has more than `least` bytes, at least half as short as it was.
+fn shorten_text(result: &mut JobResult, excess: usize, least: usize, what: &'static str) -> bool {
     let field = match what {
         "stdout" => &mut result.stdout,
         "stderr" => &mut result.stderr,
         _ => &mut result.filtered_output,
     };
-    let Some(text) = field.take().filter(|text| !text.is_empty()) else { return false };
+    if field.as_ref().is_none_or(|text| text.len() <= least) {
+        return false;
+    }
+    let text = field.take().unwrap_or_default();
     let keep = text.len() - excess.clamp(text.len() / 8, text.len().div_ceil(2));
     let from = text.ceil_char_boundary(text.len() - keep);
     let from = text[from..].find('\n').map_or(text.len(), |at| from + at + 1);
@@ -110,7 +146,12 @@ pub(super) fn drop_details(result: &mut JobResult) -> bool {
 
 /// Takes the second half of a list; all of a list of one.
 fn halve<T>(list: &mut Vec<T>) -> usize {
-    let keep = list.len() / 2;
+    halve_to(list, 0)
+}
+
+/// The same, and leaves so many.
+fn halve_to<T>(list: &mut Vec<T>, least: usize) -> usize {
+    let keep = (list.len() / 2).max(least).min(list.len());
     list.drain(keep..).count()
 }
 
@@ -147,18 +188,28 @@ fn halve_crash_reports(result: &mut JobResult) -> bool {
     true
 }
 
-fn halve_lists(result: &mut JobResult) -> bool {
+fn halve_artifacts(result: &mut JobResult, least: usize) -> bool {
+    let gone = halve_to(&mut result.artifacts, least);
+    if gone > 0 {
+        omit(result, "artifacts", gone, 0);
+    }
+    gone > 0
+}
+
+/// Lists of facts beside the failures; each keeps `least`.
+fn halve_lists(result: &mut JobResult, least: usize) -> bool {
     let mut gone = vec![
-        ("artifacts", halve(&mut result.artifacts)),
-        ("labels", halve(&mut result.labels)),
-        ("survivors", halve(&mut result.survivors)),
-        ("gaps", halve(&mut result.gaps)),
-        ("notes", halve(&mut result.notes)),
-        ("earlier_attempts", halve(&mut result.earlier_attempts)),
+        ("artifacts", halve_to(&mut result.artifacts, least)),
+        ("labels", halve_to(&mut result.labels, least)),
+        ("survivors", halve_to(&mut result.survivors, least)),
+        ("gaps", halve_to(&mut result.gaps, least)),
+        ("notes", halve_to(&mut result.notes, least)),
+        ("earlier_attempts", halve_to(&mut result.earlier_attempts, least)),
     ];
     if let Some(snapshot) = &mut result.snapshot {
-        let files = halve(&mut snapshot.kept_back) + halve(&mut snapshot.changed_meanwhile);
-        gone.push(("snapshot", files + halve(&mut snapshot.notes)));
+        let files =
+            halve_to(&mut snapshot.kept_back, least) + halve_to(&mut snapshot.changed_meanwhile, least);
+        gone.push(("snapshot", files + halve_to(&mut snapshot.notes, least)));
     }
     gone.retain(|(_, count)| *count > 0);
     for (what, count) in &gone {
@@ -176,7 +227,8 @@ fn drop_last_context(result: &mut JobResult) -> bool {
     let lines = finding.pre_context.len() + finding.post_context.len();
     finding.pre_context.clear();
     finding.post_context.clear();
-    omit(result, "tier_1_findings context", lines, 0);
+    let id = finding.id.clone();
+    omit_of_finding(result, &id, "tier_1_findings context", lines, 0);
     true
 }
 
@@ -196,7 +248,8 @@ fn shorten_last_message(result: &mut JobResult, most: usize) -> bool {
         return false;
     };
     let gone = shorten(&mut finding.message, most);
-    omit(result, "tier_1_findings messages", 0, gone);
+    let id = finding.id.clone();
+    omit_of_finding(result, &id, "tier_1_findings messages", 0, gone);
     true
 }
 
@@ -255,6 +308,6 @@ fn skeleton(result: &JobResult) -> JobResult {
         cause,
         ..JobResult::default()
     };
-    omit(&mut kept, "everything else", 0, 0);
+    omit(&mut kept, EVERYTHING, 0, 0);
     kept
 }

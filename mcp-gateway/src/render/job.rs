@@ -1,11 +1,11 @@
 //! The answer about one job.
 
-use super::clean::{one_line, printable};
 use super::cut;
 use super::text;
 use super::{Answer, Budget, Link, UNTRUSTED, prune};
 use crate::resources;
 use buildpool_protocol::report::{ArtifactEntry, Finding, JobResult, JobState, KnownFrom, Verdict};
+use buildpool_protocol::shown::{one_line, printable};
 use serde_json::{Map, Value, json};
 
 /// What the gateway adds to the pool's answer.
@@ -92,7 +92,8 @@ pub(crate) fn job(result: JobResult, extras: &Extras, budget: &Budget) -> Answer
     }
     result.next = next;
     for omission in &mut result.omitted {
-        omission.get = cut::call_for(&omission.what, &result.job_id);
+        // As a command line; here it is a call.
+        omission.get.clear();
     }
     let mut answer = cut::fit(result, extras, budget);
     add_links(&mut answer, &artifacts, budget);

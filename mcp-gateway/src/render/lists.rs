@@ -1,6 +1,5 @@
 //! Lists: jobs, workers, templates. When a list is too long its end goes, counted.
 
-use super::clean::one_line;
 use super::cut::shorten;
 use super::job::call;
 use super::text::Page;
@@ -8,6 +7,7 @@ use super::{Answer, Budget, prune};
 use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobState, Omission};
+use buildpool_protocol::shown::one_line;
 use buildpool_protocol::spec::TemplateSpec;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -29,6 +29,7 @@ struct Entry {
 }
 
 /// What a list says beside its entries.
+#[derive(Default)]
 struct Rest {
     name: &'static str,
     title: String,
@@ -38,6 +39,8 @@ struct Rest {
     notes: Vec<String>,
     /// What is left out beside the cuts that are made here.
     omitted: Vec<Omission>,
+    /// Entries that were not asked for.
+    further: Option<Omission>,
     file: Option<String>,
 }
 
@@ -96,16 +99,18 @@ fn assemble(entries: &[Entry], total: usize, rest: &Rest) -> Answer {
         page.list("problems:", &rest.notes);
     }
     let mut omitted = rest.omitted.clone();
+    if entries.len() == total {
+        // Where not even these fit, more of them do not.
+        omitted.extend(rest.further.clone());
+    }
     omit(&mut omitted, rest.name, total - entries.len(), 0, rest.more.clone());
     if let Some(short) = entries.iter().find(|entry| entry.gone > 0) {
         let gone = entries.iter().map(|entry| entry.gone).sum();
         omit(&mut omitted, "long texts", 0, gone, short.whole.clone());
     }
     if !omitted.is_empty() {
-        structured["omitted"] = json!(omitted);
-        let said =
-            |cut: &Omission| format!("{}: {} lines, {} bytes: {}", cut.what, cut.lines, cut.bytes, cut.get);
-        page.list("omitted:", &omitted.iter().map(said).collect::<Vec<_>>());
+        structured["omitted"] = prune(json!(omitted));
+        page.omitted(&omitted);
     }
     page.list("next:", &rest.next);
     Answer::new(structured, page.done())
@@ -143,14 +148,16 @@ pub(crate) fn jobs(jobs: &[JobSummary], asked: &JobsAsked, budget: &Budget) -> A
         None => Vec::new(),
     };
     let title = format!("{} jobs, newest first", jobs.len());
-    let mut omitted = Vec::new();
-    if asked.has_more && asked.limit < JOBS_PAGE_MAX as u64 {
-        let get = asked.call((2 * asked.limit).min(JOBS_PAGE_MAX as u64));
-        omit(&mut omitted, "older jobs, at least", 1, 0, get);
-    }
-    // A list has no second page: the same call, later or for another state.
-    let more = asked.call(asked.limit);
-    let rest = Rest { name: "jobs", title, more, next, notes: Vec::new(), omitted, file: None };
+    let has_more = asked.has_more && asked.limit < JOBS_PAGE_MAX as u64;
+    let further = has_more.then(|| Omission {
+        what: "older jobs, at least".to_owned(),
+        lines: 1,
+        bytes: 0,
+        get: asked.call((2 * asked.limit).min(JOBS_PAGE_MAX as u64)),
+    });
+    // A list has no second page, so no call has the rest.
+    let more = "a person has them by `buildpool jobs`".to_owned();
+    let rest = Rest { name: "jobs", title, more, next, further, ..Rest::default() };
     list(|most| jobs.iter().map(|job| job_entry(job, most)).collect(), rest, budget)
 }
 
@@ -204,8 +211,7 @@ pub(crate) fn workers(workers: &[WorkerSummary], budget: &Budget) -> Answer {
     };
     // There is no second page, and nothing that an agent could call for one.
     let more = "a person has them by `buildpool workers`".to_owned();
-    let rest =
-        Rest { name: "workers", title, more, next, notes: Vec::new(), omitted: Vec::new(), file: None };
+    let rest = Rest { name: "workers", title, more, next, ..Rest::default() };
     list(|_| workers.iter().map(worker_entry).collect(), rest, budget)
 }
 
@@ -280,7 +286,7 @@ pub(crate) fn templates(
     let (mut omitted, mut gone) = (Vec::new(), 0);
     let notes = problems.iter().map(|problem| short(problem, PROBLEM_BYTES, &mut gone)).collect();
     omit(&mut omitted, "problems", 0, gone, more.clone());
-    let rest = Rest { name: "templates", title, more, next: Vec::new(), notes, omitted, file };
+    let rest = Rest { name: "templates", title, more, notes, omitted, file, ..Rest::default() };
     list(|most| templates.iter().map(|template| template_entry(template, most)).collect(), rest, budget)
 }
 

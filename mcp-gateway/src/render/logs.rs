@@ -1,12 +1,12 @@
 //! A part of a log.
 
-use super::clean::{one_line, printable};
 use super::job::call;
 use super::text::Page;
 use super::{Answer, Budget, UNTRUSTED};
 use buildpool_protocol::Stream;
 use buildpool_protocol::client_link::{LogAnswer, LogCursor, StreamChoice, TextPlace};
 use buildpool_protocol::report::Omission;
+use buildpool_protocol::shown::{one_line, printable};
 use serde_json::{Map, Value, json};
 
 /// What a call about a log asked for, as far as its answer depends on that.
@@ -154,11 +154,7 @@ fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
     }
     if !omitted.is_empty() {
         structured["omitted"] = json!(omitted);
-        let omitted: Vec<String> = omitted
-            .iter()
-            .map(|cut| format!("{}: {} lines, {} bytes: {}", cut.what, cut.lines, cut.bytes, cut.get))
-            .collect();
-        page.list("omitted:", &omitted);
+        page.omitted(&omitted);
     }
     page.list("next:", &next);
     Answer::new(structured, page.done())

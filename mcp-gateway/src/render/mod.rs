@@ -7,7 +7,6 @@
 
 mod budget;
 mod build;
-mod clean;
 mod cut;
 mod finding;
 mod job;
@@ -17,7 +16,7 @@ mod text;
 
 pub(crate) use budget::Budget;
 pub(crate) use build::{BuildAnswer, build, listed};
-pub(crate) use clean::{one_line, printable};
+pub(crate) use buildpool_protocol::shown::{one_line, printable};
 pub(crate) use finding::finding;
 pub(crate) use job::{Extras, files_came, job, other_command, reason, short};
 pub(crate) use lists::{JobsAsked, jobs, labels_of, templates, workers};

@@ -2,7 +2,9 @@
 
 use super::UNTRUSTED;
 use super::job::{Extras, untrusted_fields};
-use buildpool_protocol::report::{CrashReport, Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Location};
+use buildpool_protocol::report::{
+    CrashReport, Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Location, Omission,
+};
 use std::fmt::{Display, Write};
 
 /// Lines under way.
@@ -42,6 +44,15 @@ impl Page {
             self.line(title);
             entries.iter().for_each(|entry| self.quote(entry));
         }
+    }
+
+    /// What was left out, and what gets it.
+    pub(super) fn omitted(&mut self, cuts: &[Omission]) {
+        let said = |cut: &Omission| {
+            let count = format!("{}: {} lines, {} bytes", cut.what, cut.lines, cut.bytes);
+            if cut.get.is_empty() { count } else { format!("{count}: {}", cut.get) }
+        };
+        self.list("omitted:", &cuts.iter().map(said).collect::<Vec<_>>());
     }
 
     pub(super) fn done(self) -> String {
@@ -328,12 +339,7 @@ fn tail(page: &mut Page, result: &JobResult) {
     if !about.is_empty() {
         page.line(about.join(", "));
     }
-    let omitted: Vec<String> = result
-        .omitted
-        .iter()
-        .map(|cut| format!("{}: {} lines, {} bytes: {}", cut.what, cut.lines, cut.bytes, cut.get))
-        .collect();
-    page.list("omitted:", &omitted);
+    page.omitted(&result.omitted);
     page.list("next:", &result.next);
 }
 

@@ -6,7 +6,7 @@ use crate::client::{Client, ClientError, Transfer};
 use buildpool_objects::pack::{self, PackFile};
 use buildpool_objects::pump::{self, Channel as _, Event, Progress, PumpError};
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::transfer::{Message, Subject};
+use buildpool_protocol::transfer::{Message, ObjectId, Subject};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,11 +73,12 @@ pub async fn take_and_deliver(client: &Client, options: Options) -> Result<Arc<S
 pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, DeliverError> {
     let mut pause = PAUSE;
     let mut is_base_suspect = false;
+    let mut gone: Vec<ObjectId> = Vec::new();
     let mut tries = 0;
     let mut progress = Progress::default();
     loop {
         let mut transfer = client.transfer().await.map_err(DeliverError::Client)?;
-        let result = once(&mut transfer, snapshot, is_base_suspect, &mut progress).await;
+        let result = once(&mut transfer, snapshot, is_base_suspect, &gone, &mut progress).await;
         (tries, pause) = if progress.has_grown() { (1, PAUSE) } else { (tries + 1, pause) };
         match result {
             Ok(pack) => {
@@ -91,6 +92,13 @@ pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, D
                 if !is_base_suspect =>
             {
                 is_base_suspect = true;
+            }
+            // It chose one that can't be read here any more: another one, then. Each is offered once at most.
+            Err(DeliverError::Snapshot(SnapshotError::BaseGone { base })) if !gone.contains(&base) => {
+                let (forgetful, tree) = (Arc::clone(snapshot), base.clone());
+                let forgotten = pump::on_disk(move || Ok(forgetful.forget_base(&tree))).await?;
+                forgotten.map_err(DeliverError::Snapshot)?;
+                gone.push(base);
             }
             Err(DeliverError::Pump(error)) if error.is_worth_a_retry() && tries < TRIES_MAX => {
                 tokio::time::sleep(pause).await;
@@ -106,10 +114,12 @@ async fn once(
     transfer: &mut Transfer,
     snapshot: &Arc<Snapshot>,
     is_base_suspect: bool,
+    gone: &[ObjectId],
     progress: &mut Progress,
 ) -> Result<Option<PackFile>, DeliverError> {
     let channel = transfer.channel();
-    let bases = if is_base_suspect { Vec::new() } else { snapshot.bases() };
+    let mut bases = if is_base_suspect { Vec::new() } else { snapshot.bases() };
+    bases.retain(|base| !gone.contains(base));
     let manifest = Box::new(snapshot.manifest.clone());
     pump::Channel::say(transfer, Message::Offer { channel, manifest: manifest.clone(), bases }).await?;
     let (base, lacks) = match pump::Channel::next(transfer).await? {

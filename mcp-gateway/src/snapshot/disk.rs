@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -28,9 +29,22 @@ impl<'a> Disk<'a> {
         (metadata.is_file() || metadata.is_symlink()).then_some(metadata.len())
     }
 
+    /// Whether it is a file that may not be read.
+    pub(super) fn is_closed(&mut self, path: &[u8]) -> bool {
+        // A pipe would let its reader wait.
+        self.is_regular(path)
+            && fs::File::open(self.top.join(OsStr::from_bytes(path)))
+                .is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    }
+
     pub(super) fn is_regular(&mut self, path: &[u8]) -> bool {
         let path = Path::new(OsStr::from_bytes(path));
         fs::symlink_metadata(self.top.join(path)).is_ok_and(|metadata| metadata.is_file())
+    }
+
+    /// Whether it is a directory that no link leads to.
+    pub(super) fn is_directory(&mut self, path: &[u8]) -> bool {
+        self.is_real_directory(Path::new(OsStr::from_bytes(path)))
     }
 
     fn is_real_directory(&mut self, directory: &Path) -> bool {

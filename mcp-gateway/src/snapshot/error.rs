@@ -70,6 +70,13 @@ pub enum SnapshotError {
         /// The largest ones, largest first.
         largest: Vec<(String, u64)>,
     },
+    /// Files that this user may not read.
+    Unreadable {
+        /// The first of them.
+        paths: Vec<String>,
+        /// How many.
+        count: usize,
+    },
     /// Too many files.
     TooManyFiles {
         /// How many.
@@ -87,6 +94,11 @@ pub enum SnapshotError {
     },
     /// No directory for caches is known.
     NoCacheDirectory,
+    /// A tree that was sent before can't be read any more, so nothing can be packed on top of it.
+    BaseGone {
+        /// Which.
+        base: ObjectId,
+    },
     /// Objects were dropped from the repository, and the files are not any more what they were.
     Gone {
         /// The snapshot that can't be packed any more.
@@ -97,6 +109,15 @@ pub enum SnapshotError {
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Git(GitError::Failed { message, .. })
+                if message.contains("bad ") && message.contains(" config ") =>
+            {
+                write!(
+                    f,
+                    "no snapshot could be taken, because git does not take its configuration: {}; mend it (`git config --list --show-origin` shows what comes from which file)",
+                    said(message)
+                )
+            }
             Self::Git(error) => write!(f, "no snapshot could be taken: {error}"),
             Self::Directory { path, .. } => write!(f, "the directory {} can't be used", path.display()),
             Self::TooBroad { path } => write!(
@@ -113,7 +134,7 @@ impl fmt::Display for SnapshotError {
                 f,
                 "{} does not lead to a repository, so what belongs to the project can't be told ({}); mend it (`git worktree repair`) or remove it",
                 path.display(),
-                message.trim().trim_start_matches("fatal: ")
+                said(message)
             ),
             Self::Partial { name, count } => write!(
                 f,
@@ -136,6 +157,15 @@ impl fmt::Display for SnapshotError {
                 )?;
                 largest.iter().try_for_each(|(path, bytes)| write!(f, "\n  {} {path}", megabytes(*bytes)))
             }
+            Self::Unreadable { paths, count } => {
+                let more = count.saturating_sub(paths.len());
+                let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+                write!(
+                    f,
+                    "these files may not be read by this user: {}{more}; allow it, or put them into .buildpoolignore",
+                    paths.join(", ").escape_debug()
+                )
+            }
             Self::TooManyFiles { count } => write!(
                 f,
                 "{count} files are more than a snapshot may have; put what the build does not need into .gitignore or .buildpoolignore"
@@ -148,6 +178,9 @@ impl fmt::Display for SnapshotError {
                 "another call has been taking a snapshot of this tree for {} seconds",
                 waited.as_secs()
             ),
+            Self::BaseGone { base } => {
+                write!(f, "the tree {base}, which the pool has, can't be read here any more")
+            }
             Self::Gone { tree } => {
                 write!(f, "objects of the snapshot {tree} are gone from the repository; take another one")
             }
@@ -169,9 +202,11 @@ impl std::error::Error for SnapshotError {
             | Self::UnknownRef { .. }
             | Self::NoRepository { .. }
             | Self::TooLarge { .. }
+            | Self::Unreadable { .. }
             | Self::TooManyFiles { .. }
             | Self::Nesting { .. }
             | Self::Busy { .. }
+            | Self::BaseGone { .. }
             | Self::Gone { .. }
             | Self::NoCacheDirectory => None,
         }
@@ -182,6 +217,25 @@ impl From<GitError> for SnapshotError {
     fn from(error: GitError) -> Self {
         Self::Git(error)
     }
+}
+
+impl SnapshotError {
+    /// What git said, or what is wrong.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Git(GitError::Failed { message, .. }) | Self::Broken { message, .. } => {
+                said(message).to_owned()
+            }
+            Self::NoWorkTree { .. } => "it has no working tree".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// What git said, without what it begins every failure with, and without its advice.
+fn said(message: &str) -> &str {
+    let line = message.trim().lines().next().unwrap_or_default();
+    line.trim_start_matches("fatal: ").trim_start_matches("error: ")
 }
 
 fn megabytes(bytes: u64) -> String {

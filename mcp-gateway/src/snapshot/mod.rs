@@ -12,7 +12,9 @@
 mod deliver;
 mod disk;
 mod error;
+mod excludes;
 mod head;
+mod ignores;
 mod index_file;
 mod left_behind;
 mod nested;

@@ -1,7 +1,10 @@
 //! Repositories inside the working tree, submodules among them: each is taken like the outer one, and its tree takes its
 //! place in the outer tree.
 
+use super::disk::Disk;
 use super::error::SnapshotError;
+use super::excludes::Excludes;
+use super::ignores::IgnoreFile;
 use super::repository::Repository;
 use super::store::{self, Store};
 use super::worktree::{Rules, Taken, WorkTree};
@@ -32,15 +35,28 @@ type Grafted = (Vec<u8>, Taken, Store);
 
 /// Takes trees with all that is nested in them.
 pub(super) struct Taker<'a> {
-    pub(super) git: &'a Git,
-    pub(super) caches: &'a Path,
-    pub(super) rules: &'a Rules,
+    git: &'a Git,
+    caches: &'a Path,
+    rules: &'a Rules,
+    /// Of the repository that is being taken, and of those around it.
+    ignores: Vec<IgnoreFile>,
+    /// Ignore patterns that are not in the tree, as they are at the top.
+    pub(super) excludes: Excludes,
     /// Remarks for the submitter.
     pub(super) notes: Vec<String>,
-    pub(super) count: usize,
+    count: usize,
+    /// Whether all that is kept of earlier calls is to be forgotten.
+    begins_anew: bool,
+    /// Whether what is kept of repositories inside was not whole.
+    pub(super) is_damaged: bool,
 }
 
-impl Taker<'_> {
+impl<'a> Taker<'a> {
+    pub(super) fn new(git: &'a Git, caches: &'a Path, rules: &'a Rules, begins_anew: bool) -> Self {
+        let (ignores, excludes, notes) = (Vec::new(), Excludes::default(), Vec::new());
+        Self { git, caches, rules, ignores, excludes, notes, count: 0, begins_anew, is_damaged: false }
+    }
+
     /// Takes the tree of a repository; gives its store as well, whose lock it holds. `prefix` is what its paths begin with in the
     /// outermost one.
     pub(super) fn take(
@@ -54,6 +70,12 @@ impl Taker<'_> {
             return Err(SnapshotError::Nesting { path: repository.top.clone() });
         }
         let store = Store::open(self.caches, repository)?;
+        if self.begins_anew {
+            store.begin_anew(repository)?;
+        }
+        let around = self.ignores.len();
+        self.ignores.extend(IgnoreFile::of(repository, prefix));
+        self.excludes.add(repository, prefix);
         let mut taken = self.outer(repository, prefix, &store)?;
         let mut inner: Vec<Grafted> = Vec::new();
         let mut empty: Vec<Vec<u8>> = Vec::new();
@@ -64,15 +86,19 @@ impl Taker<'_> {
                 Inner::Nothing => {}
             }
         }
+        self.ignores.truncate(around);
         if !inner.is_empty() || !empty.is_empty() {
-            self.graft(repository, &store, &mut taken, &inner, &empty)?;
+            let grafted = self.graft(repository, &store, &mut taken, &inner, &empty);
+            self.is_damaged |= matches!(grafted, Err(SnapshotError::Git(GitError::Failed { .. })));
+            grafted?;
         }
         Ok((taken, store))
     }
 
     /// The tree without what is nested. When our side is damaged, it is made anew.
     fn outer(&self, repository: &Repository, prefix: &[u8], store: &Store) -> Result<Taken, SnapshotError> {
-        let tree = WorkTree { git: self.git, repository, store, rules: self.rules, prefix };
+        let (git, rules, ignores) = (self.git, self.rules, self.ignores.as_slice());
+        let tree = WorkTree { git, repository, store, rules, prefix, ignores };
         match tree.take() {
             Err(SnapshotError::Git(GitError::Failed { .. }) | SnapshotError::Index { .. }) => {
                 store.begin_anew(repository)?;
@@ -90,18 +116,32 @@ impl Taker<'_> {
         depth: usize,
     ) -> Result<Inner, SnapshotError> {
         let directory = outer.top.join(OsStr::from_bytes(path));
-        let name = String::from_utf8_lossy(path);
-        if fs::symlink_metadata(directory.join(".git")).is_err() {
-            if !directory.is_dir() {
-                return Ok(Inner::Nothing);
+        let whole = [prefix, path].concat();
+        let name = String::from_utf8_lossy(&whole);
+        // Looked at again: a link that took its place meanwhile leads somewhere else.
+        if !Disk::below(&outer.top).is_directory(path) {
+            return Ok(Inner::Nothing);
+        }
+        let repository = if fs::symlink_metadata(directory.join(".git")).is_ok() {
+            match Repository::find(self.git, &directory) {
+                Err(SnapshotError::Broken { .. }) => Repository::without_git(self.git, &directory)?,
+                // Its files are the project's, whatever git says of it.
+                Err(
+                    error @ (SnapshotError::NoWorkTree { .. } | SnapshotError::Git(GitError::Failed { .. })),
+                ) => {
+                    let reason = error.reason();
+                    self.notes.push(format!("the repository in {name} can't be asked what it ignores for itself, so that goes along ({reason})"));
+                    Repository::without_git(self.git, &directory)?
+                }
+                found => found?,
             }
+        } else if fs::read_dir(&directory).is_ok_and(|mut inside| inside.next().is_none()) {
             self.notes
                 .push(format!("the submodule {name} is not checked out here, so its directory is empty"));
             return Ok(Inner::Empty);
-        }
-        let repository = match Repository::find(self.git, &directory) {
-            Err(SnapshotError::Broken { .. }) => Repository::without_git(&directory)?,
-            found => found?,
+        } else {
+            // Its files without its repository: somebody made them the project's own.
+            Repository::without_git(self.git, &directory)?
         };
         let same = repository.top.canonicalize().ok() == directory.canonicalize().ok();
         if !same || repository.format() != outer.format() {
@@ -163,6 +203,7 @@ impl Taker<'_> {
             let inside = |inner: &Vec<u8>| [path.as_slice(), b"/", inner.as_slice()].concat();
             taken.kept_back.extend(found.kept_back.iter().map(inside));
             taken.refused.extend(found.refused.iter().map(inside));
+            taken.closed.extend(found.closed.iter().map(inside));
             taken.changed_meanwhile.extend(found.changed_meanwhile.iter().map(inside));
         }
         taken.tree = store::write_tree(self.git, &place)?;

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Repository {
     /// The top of the files.
     pub(super) top: PathBuf,
+    /// What decides how git sees the files, as the user has it.
+    pub(super) settings: Vec<(String, String)>,
     /// The repository.
     pub(super) user: Option<UserSide>,
 }
@@ -25,8 +27,6 @@ pub(super) struct UserSide {
     pub(super) index: PathBuf,
     pub(super) objects: PathBuf,
     pub(super) format: ObjectFormat,
-    /// What decides how git sees the files, as the user has it.
-    pub(super) settings: Vec<(String, String)>,
     /// Names of filters that change content on its way into the repository.
     pub(super) filters: Vec<String>,
     /// Commit and tree of `HEAD`; none on a branch without commits.
@@ -65,7 +65,7 @@ impl Repository {
             Err(GitError::Failed { message, .. }) if message.contains("not a git repository") => {
                 return match broken_above(directory) {
                     Some(path) => Err(SnapshotError::Broken { path, message }),
-                    None => Self::without_git(directory),
+                    None => Self::without_git(git, directory),
                 };
             }
             Err(GitError::Failed { message, .. }) if message.contains("must be run in a work tree") => {
@@ -95,7 +95,6 @@ impl Repository {
             index: directory.join(index),
             objects: directory.join(objects),
             format,
-            settings: Vec::new(),
             filters: Vec::new(),
             head: None,
             branch: None,
@@ -104,17 +103,27 @@ impl Repository {
             refs: None,
         };
         let top = PathBuf::from(top);
-        user.ask(git, &top)?;
-        Ok(Self { top, user: Some(user) })
+        let settings = user.ask(git, &top)?;
+        Ok(Self { top, settings, user: Some(user) })
     }
 
-    /// The files of a directory alone.
-    pub(super) fn without_git(directory: &Path) -> Result<Self, SnapshotError> {
+    /// The files of a directory alone, with what the user has set for all of theirs.
+    pub(super) fn without_git(git: &Git, directory: &Path) -> Result<Self, SnapshotError> {
         let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
         if directory.parent().is_none() || home.as_deref() == Some(directory) {
             return Err(SnapshotError::TooBroad { path: directory.to_owned() });
         }
-        Ok(Self { top: directory.to_owned(), user: None })
+        // No repository, also where one is around.
+        let place = Place {
+            git_dir: Some(PathBuf::from("/dev/null")),
+            work_tree: Some(directory.to_owned()),
+            index: None,
+        };
+        let found =
+            git.run_as_user(&place).args(["config", "-z", "--get-regexp", SETTINGS]).output_or_none()?;
+        let found = found.unwrap_or_default();
+        let settings = entries(&found).filter(|(key, _)| key.starts_with("core.")).collect();
+        Ok(Self { top: directory.to_owned(), settings, user: None })
     }
 
     /// The objects' format; without a repository git's first.
@@ -198,7 +207,8 @@ impl UserSide {
         Place { git_dir: Some(self.git_dir.clone()), work_tree: Some(top.to_owned()), index: None }
     }
 
-    fn ask(&mut self, git: &Git, top: &Path) -> Result<(), SnapshotError> {
+    /// Gives the settings.
+    fn ask(&mut self, git: &Git, top: &Path) -> Result<Vec<(String, String)>, SnapshotError> {
         let place = self.place(top);
         let (settings, head, tags) = std::thread::scope(|scope| {
             let head = scope
@@ -214,16 +224,15 @@ impl UserSide {
             tags.extend(fs::read(self.common_dir.join("shallow")).unwrap_or_default());
             self.refs = Some(checksum(&blake3::hash(&tags)));
         }
-        for entry in split_nul(&settings?.unwrap_or_default()) {
-            let text = String::from_utf8_lossy(entry);
-            let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
+        let mut kept = Vec::new();
+        for (key, value) in entries(&settings?.unwrap_or_default()) {
             match key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) {
                 Some((filter, _)) => self.filters.push(filter.to_owned()),
-                None if key == "remote.origin.url" => self.origin = Some(value.to_owned()),
+                None if key == "remote.origin.url" => self.origin = Some(value),
                 None if key.starts_with("remote.") || key.starts_with("extensions.") => {
                     self.is_partial = true
                 }
-                None => self.settings.push((key.to_owned(), value.to_owned())),
+                None => kept.push((key, value)),
             }
         }
         // A failure is a branch without commits; a damaged repository shows itself in the commands that follow.
@@ -238,8 +247,17 @@ impl UserSide {
             name = told.map(|name| format!("ref: {name}")).unwrap_or_default();
         }
         self.branch = name.trim_end().strip_prefix("ref: refs/heads/").map(str::to_owned);
-        Ok(())
+        Ok(kept)
     }
+}
+
+/// Keys and values as `git config -z` lists them.
+fn entries(listed: &[u8]) -> impl Iterator<Item = (String, String)> + '_ {
+    split_nul(listed).map(|entry| {
+        let text = String::from_utf8_lossy(entry);
+        let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
+        (key.to_owned(), value.to_owned())
+    })
 }
 
 /// What git never should have answered.

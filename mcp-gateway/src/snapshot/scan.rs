@@ -2,16 +2,14 @@
 //! of which goes over the files once and writes nothing.
 
 use super::error::SnapshotError;
+use super::ignores::ignore_file;
 use super::repository::{Repository, odd};
 use super::store::Store;
 use buildpool_objects::Git;
 use buildpool_objects::git::split_nul;
 use buildpool_objects::incoming::checksum;
 use buildpool_protocol::transfer::Checksum;
-use std::path::PathBuf;
-
-/// Patterns of this file are ignored beside those of `.gitignore`, tracked files included.
-pub(super) const IGNORE_FILE: &str = ".buildpoolignore";
+use std::ffi::OsString;
 
 /// What one look saw. Paths are relative to the top, as bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +22,8 @@ pub(super) struct Scan {
     pub(super) others: Vec<Vec<u8>>,
     /// Untracked directories with a repository of their own.
     pub(super) nested: Vec<Vec<u8>>,
+    /// Directories that can't be looked into, as git names them.
+    pub(super) closed: Vec<Vec<u8>>,
     /// Over `others` and `nested`.
     pub(super) others_checksum: Checksum,
 }
@@ -43,20 +43,24 @@ pub(super) fn scan(git: &Git, store: &Store, repository: &Repository) -> Result<
                 ])
                 .output()
         });
-        let mut arguments = vec!["ls-files".into(), "-o".into(), "-z".into(), "--exclude-standard".into()];
+        let mut arguments: Vec<OsString> = vec!["ls-files".into(), "-o".into(), "-z".into()];
+        // Not the last word about it: a `.gitignore` may speak against it. But what it names whole need not be looked at. First, because
+        // the last file counts, and no `!` in this one asks for what the user ignores.
         if let Some(file) = ignore_file(repository) {
             arguments.extend(["-X".into(), file.into_os_string()]);
         }
-        let others = git.run(&store.place(store.users_index())).args(arguments).output();
+        arguments.push("--exclude-standard".into());
+        let others = git.run(&store.place(store.users_index())).args(arguments).output_and_remarks();
         (differences.join(), others)
     });
     let differences = differences.map_err(|_| odd("diff-files", "its thread ended"))??;
-    let others = others?;
+    let (others, remarks) = others?;
     let mut scan = Scan {
         changed: Vec::new(),
         deleted: Vec::new(),
         others: Vec::new(),
         nested: Vec::new(),
+        closed: remarks.lines().filter_map(closed).collect(),
         others_checksum: checksum(&blake3::hash(&others)),
     };
     let mut fields = split_nul(&differences);
@@ -74,22 +78,8 @@ pub(super) fn scan(git: &Git, store: &Store, repository: &Repository) -> Result<
     Ok(scan)
 }
 
-/// Our own ignore file, if there is one.
-pub(super) fn ignore_file(repository: &Repository) -> Option<PathBuf> {
-    Some(repository.top.join(IGNORE_FILE)).filter(|path| path.is_file())
-}
-
-/// Tracked files that our own ignore file names, sorted.
-pub(super) fn tracked_but_ignored(
-    git: &Git,
-    store: &Store,
-    repository: &Repository,
-) -> Result<Vec<Vec<u8>>, SnapshotError> {
-    let Some(file) = ignore_file(repository) else { return Ok(Vec::new()) };
-    let arguments =
-        ["ls-files".into(), "-c".into(), "-i".into(), "-z".into(), "-X".into(), file.into_os_string()];
-    let output = git.run(&store.place(store.users_index())).args(arguments).output()?;
-    let mut paths: Vec<_> = split_nul(&output).map(<[u8]>::to_vec).collect();
-    paths.sort_unstable();
-    Ok(paths)
+/// The directory that git says it could not look into.
+fn closed(remark: &str) -> Option<Vec<u8>> {
+    let rest = remark.strip_prefix("warning: could not open directory '")?;
+    Some(rest.rsplit_once("': ")?.0.trim_end_matches('/').into())
 }

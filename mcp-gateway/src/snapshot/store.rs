@@ -12,7 +12,9 @@ use buildpool_objects::{Git, Place};
 use buildpool_protocol::transfer::{Checksum, ObjectId};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -82,8 +84,7 @@ impl Store {
         fs::create_dir_all(&root).map_err(GitError::io(format!("creating {}", root.display())))?;
         let alone = lock(&root.join("lock"))?;
         let store = Self { root, top: repository.top.clone(), _alone: alone };
-        // A call that was killed may have left it; nobody else is here now.
-        fs::remove_file(store.root.join("index.lock")).ok();
+        store.unlock_indexes()?;
         if store.memory().own_bytes > OWN_BYTES_MAX {
             store.reset()?;
         }
@@ -92,14 +93,14 @@ impl Store {
     }
 
     fn configure(&self, repository: &Repository) -> Result<(), SnapshotError> {
-        let (mut settings, exclude, objects) = match &repository.user {
-            None => (Vec::new(), Vec::new(), None),
+        let (exclude, objects) = match &repository.user {
+            None => (Vec::new(), None),
             Some(user) => (
-                user.settings.clone(),
                 fs::read(user.common_dir.join("info/exclude")).unwrap_or_default(),
                 Some(user.objects.as_path()),
             ),
         };
+        let mut settings = repository.settings.clone();
         // Our objects are read once, to be packed. Not where packs are taken in: this would rule what git adds to them, too.
         settings.push(("core.looseCompression".into(), "0".into()));
         let own = self.git_dir();
@@ -132,9 +133,21 @@ impl Store {
         Ok(())
     }
 
+    /// Removes the locks of indexes that a git left which was killed; nobody else is here now.
+    fn unlock_indexes(&self) -> Result<(), SnapshotError> {
+        let io = || GitError::io(format!("listing {}", self.root.display()));
+        for entry in fs::read_dir(&self.root).map_err(io())? {
+            let path = entry.map_err(io())?.path();
+            if path.extension().is_some_and(|extension| extension == "lock") {
+                fs::remove_file(&path).map_err(GitError::io(format!("removing {}", path.display())))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets everything: objects, index, memory.
     pub(super) fn reset(&self) -> Result<(), SnapshotError> {
-        for name in ["git", "all", "attributes", "describing"] {
+        for name in ["git", "all", "attributes", "describing", "patterns", "nothing"] {
             let path = self.root.join(name);
             if path.exists() {
                 fs::remove_dir_all(&path).map_err(GitError::io(format!("removing {}", path.display())))?;
@@ -149,6 +162,7 @@ impl Store {
     /// Forgets everything and prepares for a first call.
     pub(super) fn begin_anew(&self, repository: &Repository) -> Result<(), SnapshotError> {
         self.reset()?;
+        self.unlock_indexes()?;
         self.configure(repository)
     }
 
@@ -214,11 +228,31 @@ impl Store {
     pub(super) fn attributes_place(&self, repository: &Repository) -> Result<Place, SnapshotError> {
         let own = self.root.join("attributes");
         if let Some(user) = &repository.user {
-            directory::write(&own, user.format, false, &user.settings)?;
+            directory::write(&own, user.format, false, &repository.settings)?;
             let attributes = fs::read(user.common_dir.join("info/attributes")).unwrap_or_default();
             directory::write_if_different(&own.join("info/attributes"), &attributes)?;
         }
         Ok(Place { git_dir: Some(own), work_tree: Some(self.top.clone()), index: Some(self.users_index()) })
+    }
+
+    /// A git directory and a directory with nothing but these directories below `between`, for asking about patterns alone.
+    pub(super) fn patterns_place(
+        &self,
+        repository: &Repository,
+        between: &[u8],
+        directories: &[Vec<u8>],
+    ) -> Result<Place, SnapshotError> {
+        let (own, nothing) = (self.root.join("patterns"), self.root.join("nothing"));
+        directory::write(&own, repository.format(), false, &repository.settings)?;
+        if nothing.exists() {
+            fs::remove_dir_all(&nothing).map_err(GitError::io(format!("removing {}", nothing.display())))?;
+        }
+        let outer = nothing.join(OsStr::from_bytes(between));
+        let inner = directories.iter().map(|path| outer.join(OsStr::from_bytes(path)));
+        for path in [nothing.clone()].into_iter().chain(inner) {
+            fs::create_dir_all(&path).map_err(GitError::io(format!("creating {}", path.display())))?;
+        }
+        Ok(Place { git_dir: Some(own), work_tree: Some(nothing), index: None })
     }
 
     pub(super) fn memory(&self) -> Memory {
@@ -269,7 +303,18 @@ pub(super) fn remember_sent(root: &Path, tree: &ObjectId) -> Result<(), Snapshot
     trees.retain(|known| known != tree);
     trees.insert(0, tree.clone());
     trees.truncate(8);
-    let text = serde_json::to_vec(&trees).expect("a list of texts");
+    write_sent(root, &trees)
+}
+
+/// Takes a tree out that can't be read any more.
+pub(super) fn forget_sent(root: &Path, tree: &ObjectId) -> Result<(), SnapshotError> {
+    let mut trees = sent(root);
+    trees.retain(|known| known != tree);
+    write_sent(root, &trees)
+}
+
+fn write_sent(root: &Path, trees: &[ObjectId]) -> Result<(), SnapshotError> {
+    let text = serde_json::to_vec(trees).expect("a list of texts");
     Ok(directory::write_if_different(&root.join("sent.json"), &text)?)
 }
 

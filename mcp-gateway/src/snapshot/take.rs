@@ -1,16 +1,16 @@
 //! Taking a snapshot, and packing it for somebody who has an earlier one.
 
 use super::error::SnapshotError;
+use super::excludes::Excludes;
 use super::nested::Taker;
 use super::repository::Repository;
 use super::worktree::Rules;
-use super::{head, scan, store};
+use super::{head, store};
 use crate::directories;
 use buildpool_objects::git::{GitError, split_nul};
 use buildpool_objects::incoming::{checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::{self, PackFile};
 use buildpool_objects::{Git, Place, record};
-use buildpool_protocol::limits::EXCLUDES_BYTES_MAX;
 use buildpool_protocol::report::SnapshotInfo;
 use buildpool_protocol::spec::Source;
 use buildpool_protocol::transfer::{Head, Manifest, ObjectId};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// New and changed files beyond this many bytes are not sent unasked.
-pub const GUARD_BYTES: u64 = 1 << 30;
+pub const GUARD_BYTES: u64 = 1_000_000_000;
 
 /// Packs that nobody asked for any more are removed after this long.
 const OUTGOING_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -28,6 +28,8 @@ const PACK_TRIES_MAX: u32 = 10;
 
 /// Remarks that a result has.
 const NOTES_TOLD_MAX: usize = 20;
+/// Paths of one kind in a result's snapshot: each result carries them.
+const PATHS_TOLD_MAX: usize = 100;
 /// Files that a warning names.
 const NAMED_MAX: usize = 10;
 
@@ -98,14 +100,19 @@ impl Snapshot {
         }
     }
 
-    /// As a result shows it.
+    /// As a result shows it: of many paths the first, and how many more there are.
     pub fn info(&self) -> SnapshotInfo {
+        let told = |paths: &[String]| paths.iter().take(PATHS_TOLD_MAX).cloned().collect();
+        let more = [(&self.kept_back, "kept back"), (&self.changed_meanwhile, "changed meanwhile")]
+            .into_iter()
+            .filter(|(paths, _)| paths.len() > PATHS_TOLD_MAX)
+            .map(|(paths, how)| format!("{how}: {} files, of which {PATHS_TOLD_MAX} are named", paths.len()));
         SnapshotInfo {
             id: self.manifest.tree.to_string(),
             files: self.manifest.files,
-            kept_back: self.kept_back.clone(),
-            changed_meanwhile: self.changed_meanwhile.clone(),
-            notes: self.notes.iter().take(NOTES_TOLD_MAX).cloned().collect(),
+            kept_back: told(&self.kept_back),
+            changed_meanwhile: told(&self.changed_meanwhile),
+            notes: more.chain(self.notes.iter().cloned()).take(NOTES_TOLD_MAX).collect(),
         }
     }
 
@@ -144,7 +151,8 @@ impl Snapshot {
     /// same pack may remove its name.
     ///
     /// # Errors
-    /// When git fails: an object that the snapshot needs is gone from the repository meanwhile.
+    /// [`SnapshotError::BaseGone`] when `base` can't be read here any more, so that another one must be found. What git says else: an
+    /// object that the snapshot needs is gone from the repository meanwhile.
     pub fn pack(
         &self,
         base: Option<&ObjectId>,
@@ -167,16 +175,39 @@ impl Snapshot {
                 Err(error) if tries == PACK_TRIES_MAX => return Err(unreadable()(error).into()),
                 Err(_) => tries += 1,
             }
-            match self.write_pack(base, lacks, &path) {
-                Err(GitError::Failed { .. }) => {
+            match self.pack_on(base, lacks, &path) {
+                Err(SnapshotError::Git(GitError::Failed { .. })) => {
                     self.read_again()?;
-                    self.write_pack(base, lacks, &path)?;
+                    self.pack_on(base, lacks, &path)?;
                 }
-                result => {
-                    result?;
-                }
+                result => result?,
             }
         }
+    }
+
+    fn pack_on(
+        &self,
+        base: Option<&ObjectId>,
+        lacks: Option<&[ObjectId]>,
+        path: &Path,
+    ) -> Result<(), SnapshotError> {
+        match (self.write_pack(base, lacks, path), base) {
+            (Err(GitError::Failed { .. }), Some(base)) if self.is_base_gone(base)? => {
+                Err(SnapshotError::BaseGone { base: base.clone() })
+            }
+            (result, _) => Ok(result.map(drop)?),
+        }
+    }
+
+    /// Whether it is the base that can't be read, and not the snapshot. What of it lay in the store of a repository inside goes with
+    /// that repository, and what lay in ours when we begin anew.
+    fn is_base_gone(&self, base: &ObjectId) -> Result<bool, GitError> {
+        let is_unreadable =
+            |base| match pack::lacking(&self.git, &self.place, &self.manifest, base, &|_| false) {
+                Err(GitError::Failed { .. }) => Ok(true),
+                listed => listed.map(|_| false),
+            };
+        Ok(is_unreadable(Some(base))? && !is_unreadable(None)?)
     }
 
     fn write_pack(
@@ -193,14 +224,16 @@ impl Snapshot {
     /// The user's repository has dropped objects that our index refers to: lets all files be read anew, into objects of
     /// our own. They make the same tree, unless they changed meanwhile.
     fn read_again(&self) -> Result<(), SnapshotError> {
-        let repository = Repository::find(&self.git, &self.options.directory)?;
-        store::Store::open(&self.caches(), &repository)?.begin_anew(&repository)?;
-        let again = take(&self.options)?;
+        let again = take_from(&self.options, true)?;
         if again.id() == self.id() { Ok(()) } else { Err(SnapshotError::Gone { tree: self.id().clone() }) }
     }
 
-    fn caches(&self) -> PathBuf {
-        self.root.parent().unwrap_or(Path::new("/")).to_owned()
+    /// Never offers this tree as a base again.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn forget_base(&self, base: &ObjectId) -> Result<(), SnapshotError> {
+        store::forget_sent(&self.root, base)
     }
 
     /// The receiver has it whole: remembers it as a base for the next one, and removes the pack that brought it. Others may
@@ -223,6 +256,11 @@ impl Snapshot {
 /// # Errors
 /// Every [`SnapshotError`]; nothing of the user's has changed then either.
 pub fn take(options: &Options) -> Result<Snapshot, SnapshotError> {
+    take_from(options, false)
+}
+
+/// Takes one; `begins_anew` says that nothing of what is kept of earlier calls is to be trusted.
+fn take_from(options: &Options, begins_anew: bool) -> Result<Snapshot, SnapshotError> {
     let git = Git::find()?;
     let directory = fs::canonicalize(&options.directory)
         .and_then(|path| fs::read_dir(&path).map(|_| path))
@@ -239,7 +277,10 @@ pub fn take(options: &Options) -> Result<Snapshot, SnapshotError> {
     let call = Call { git, repository, caches, inside, top, options: options.clone() };
     match &options.commit {
         Some(name) => call.commit(name),
-        None => call.files(&Rules { allow_secrets: options.allow_secrets, guard_bytes: options.guard_bytes }),
+        None => {
+            let rules = Rules { allow_secrets: options.allow_secrets, guard_bytes: options.guard_bytes };
+            call.files(&rules, begins_anew)
+        }
     }
 }
 
@@ -264,10 +305,16 @@ struct Call {
 }
 
 impl Call {
-    fn files(self, rules: &Rules) -> Result<Snapshot, SnapshotError> {
-        let mut taker = Taker { git: &self.git, caches: &self.caches, rules, notes: Vec::new(), count: 0 };
-        let (taken, store) = taker.take(&self.repository, b"", 1)?;
+    fn files(self, rules: &Rules, begins_anew: bool) -> Result<Snapshot, SnapshotError> {
+        let mut taker = Taker::new(&self.git, &self.caches, rules, begins_anew);
+        let mut result = taker.take(&self.repository, b"", 1);
+        if result.is_err() && taker.is_damaged && !begins_anew {
+            taker = Taker::new(&self.git, &self.caches, rules, true);
+            result = taker.take(&self.repository, b"", 1);
+        }
+        let (taken, store) = result?;
         let mut notes = taker.notes;
+        let excludes = taker.excludes.text(&mut notes);
         let mut memory = store.memory();
         let refs = self.repository.user.as_ref().and_then(|user| user.refs.clone());
         // A tag that came or went changes what is to be told of the same commit.
@@ -285,15 +332,21 @@ impl Call {
             project: self.repository.project(),
             tree: taken.tree,
             head,
-            excludes: self.excludes(&mut notes),
+            excludes,
             left_behind: taken.left_behind,
             files: taken.files,
             bytes: taken.bytes,
         };
-        let text = |paths: Vec<Vec<u8>>| {
+        let text = |paths: Vec<Vec<u8>>| -> Vec<String> {
             paths.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
         };
-        let refused: Vec<String> = text(taken.refused);
+        if !taken.closed.is_empty() {
+            notes.push(format!(
+                "stayed behind because this user may not look into these directories: {} (in .buildpoolignore nothing is said of them)",
+                some_of(&text(taken.closed))
+            ));
+        }
+        let refused = text(taken.refused);
         if !refused.is_empty() {
             notes.push(format!(
                 "stayed behind because git takes no file by such a name (`.git` on some platform, or a link in place of its files): {}",
@@ -371,11 +424,13 @@ impl Call {
         }
         let told = head::of_commit(&self.git, &self.repository, &store, (commit, tree.clone()), None)?;
         notes.extend(told.note);
+        let mut excludes = Excludes::default();
+        excludes.add(&self.repository, b"");
         let manifest = Manifest {
             project: self.repository.project(),
             tree,
             head: Some(told.head),
-            excludes: self.excludes(&mut notes),
+            excludes: excludes.text(&mut notes),
             left_behind: Vec::new(),
             files,
             bytes,
@@ -393,50 +448,4 @@ impl Call {
             options: self.options,
         })
     }
-
-    /// Ignore patterns that are not in the tree, so that a workspace keeps as build products what the user ignores here.
-    fn excludes(&self, notes: &mut Vec<String>) -> String {
-        let user = self.repository.user.as_ref();
-        let configured = user.and_then(|user| {
-            user.settings.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case("core.excludesfile"))
-        });
-        let global = match configured {
-            Some((_, path)) => match path.strip_prefix("~/") {
-                Some(rest) => home().map(|home| home.join(rest)),
-                None => Some(self.repository.top.join(path)),
-            },
-            None => std::env::var_os("XDG_CONFIG_HOME")
-                .map(PathBuf::from)
-                .or_else(|| home().map(|home| home.join(".config")))
-                .map(|configuration| configuration.join("git/ignore")),
-        };
-        let files = [
-            global,
-            user.map(|user| user.common_dir.join("info/exclude")),
-            scan::ignore_file(&self.repository),
-        ];
-        let mut text = String::new();
-        for path in files.into_iter().flatten() {
-            let patterns =
-                fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-            let patterns: Vec<&str> =
-                patterns.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).collect();
-            if text.len() + patterns.iter().map(|line| line.len() + 1).sum::<usize>() > EXCLUDES_BYTES_MAX {
-                notes.push(format!(
-                    "{} is too long to travel; what only it ignores is not kept between builds",
-                    path.display()
-                ));
-                continue;
-            }
-            for line in patterns {
-                text.push_str(line);
-                text.push('\n');
-            }
-        }
-        text
-    }
-}
-
-fn home() -> Option<PathBuf> {
-    std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
 }

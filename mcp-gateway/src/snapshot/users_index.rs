@@ -15,7 +15,13 @@ impl WorkTree<'_> {
     /// by it which entries it can trust. Says which one it was.
     pub(super) fn copy_users_index(&self) -> Result<Option<(u64, i64, u64)>, SnapshotError> {
         let target = self.store.users_index();
-        let Some(user) = &self.repository.user else { return Ok(None) };
+        let Some(user) = &self.repository.user else {
+            // There may have been one.
+            for path in [target, self.store.users_sparse()] {
+                fs::remove_file(path).ok();
+            }
+            return Ok(None);
+        };
         let Ok(mut source) = File::open(&user.index) else {
             fs::remove_file(&target).ok();
             return Ok(None);

@@ -2,6 +2,7 @@
 
 use super::disk::Disk;
 use super::error::SnapshotError;
+use super::ignores::{self, IgnoreFile};
 use super::index_file::{GITLINK, IndexFile, SPARSE_DIRECTORY};
 use super::left_behind;
 use super::repository::{Repository, odd};
@@ -9,19 +10,18 @@ use super::scan::{self, Scan};
 use super::secrets::is_secret;
 use super::store::{self, Basis, Memory, Store};
 use buildpool_objects::git::{GitError, split_nul};
-use buildpool_objects::incoming::checksum;
 use buildpool_objects::{Git, Place};
 use buildpool_protocol::limits::SNAPSHOT_FILES_MAX;
 use buildpool_protocol::transfer::ObjectId;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 /// How often files that keep changing are read again.
 const ROUNDS_MAX: usize = 3;
-/// Files that a refusal by size names.
-const LARGEST_NAMED: usize = 10;
+/// Files that a refusal names.
+const FILES_NAMED: usize = 10;
 
 /// What the guard and the denylist let through.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub(super) struct Taken {
     pub(super) changed_meanwhile: Vec<Vec<u8>>,
     /// Files that git takes no such path of.
     pub(super) refused: Vec<Vec<u8>>,
+    /// Directories that can't be looked into.
+    pub(super) closed: Vec<Vec<u8>>,
     /// Directories with repositories of their own: untracked ones and submodules.
     pub(super) nested: Vec<Vec<u8>>,
     /// What of the commit stayed behind, as a manifest has it.
@@ -92,6 +94,8 @@ pub(super) struct WorkTree<'a> {
     pub(super) rules: &'a Rules,
     /// What its paths begin with in the outermost repository: empty, or with `/` at the end.
     pub(super) prefix: &'a [u8],
+    /// Of this repository and those around it.
+    pub(super) ignores: &'a [IgnoreFile],
 }
 
 impl WorkTree<'_> {
@@ -105,9 +109,12 @@ impl WorkTree<'_> {
         let (plan, scan, changed_meanwhile) = loop {
             let stamp = self.copy_users_index()?;
             if round == 0 && !self.store.index().exists() {
+                // What is remembered was of another one.
+                memory.basis = None;
                 self.seed()?;
             }
-            let scan = scan::scan(self.git, self.store, self.repository)?;
+            let mut scan = scan::scan(self.git, self.store, self.repository)?;
+            self.keep_back_nested(&mut scan)?;
             let basis = self.basis(stamp, &scan);
             let nothing_new = scan.changed.is_empty() && scan.deleted.is_empty();
             if let (true, Some(tree), true) =
@@ -141,7 +148,9 @@ impl WorkTree<'_> {
             self.guard(&plan)?;
             match self.apply(&plan) {
                 // A file that changes while it is read makes git give up; the next round reads it again.
-                Err(SnapshotError::Git(GitError::Failed { .. })) if round + 1 < ROUNDS_MAX => {}
+                Err(SnapshotError::Git(GitError::Failed { .. })) if round + 1 < ROUNDS_MAX => {
+                    self.check_readable(&plan)?;
+                }
                 done => {
                     done?;
                     self.note_refused(&plan, &mut reading)?;
@@ -194,13 +203,29 @@ impl WorkTree<'_> {
         Ok(taken(tree, &memory, plan, scan, changed_meanwhile))
     }
 
+    fn ignored(&self, files: &[&[u8]], directories: &[Vec<u8>]) -> Result<HashSet<Vec<u8>>, SnapshotError> {
+        let names = (files, directories);
+        ignores::ignored(self.git, self.store, self.repository, self.ignores, self.prefix, names)
+    }
+
+    /// Untracked repositories that an ignore file names stay where they are; of what can't be looked into nothing is said then.
+    fn keep_back_nested(&self, scan: &mut Scan) -> Result<(), SnapshotError> {
+        if !self.ignores.is_empty() && !scan.nested.is_empty() {
+            let ignored = self.ignored(&[], &scan.nested)?;
+            scan.nested.retain(|path| !ignored.contains(path));
+        }
+        if !self.ignores.is_empty() && !scan.closed.is_empty() {
+            let ignored = self.ignored(&[], &scan.closed)?;
+            scan.closed.retain(|path| !ignored.contains(path));
+        }
+        Ok(())
+    }
+
     fn basis(&self, users_index: Option<(u64, i64, u64)>, scan: &Scan) -> Basis {
-        let ignores =
-            scan::ignore_file(self.repository).and_then(|path| fs::read(path).ok()).unwrap_or_default();
         Basis {
             users_index,
             others: scan.others_checksum.clone(),
-            ignores: checksum(&blake3::hash(&ignores)),
+            ignores: ignores::checksum_of(self.ignores),
             head: self.repository.user.as_ref().and_then(|user| user.head.clone()).map(|(commit, _)| commit),
             allow_secrets: self.rules.allow_secrets,
             prefix: String::from_utf8_lossy(self.prefix).into_owned(),
@@ -234,7 +259,6 @@ impl WorkTree<'_> {
     fn plan(&self, scan: &Scan) -> Result<Plan, SnapshotError> {
         let users = self.read_index(&self.store.users_index())?;
         let ours = self.read_index(&self.store.index())?;
-        let unwanted = scan::tracked_but_ignored(self.git, self.store, self.repository)?;
         let mut plan = Plan::default();
         let mut disk = Disk::below(&self.repository.top);
         let sparse = fs::read(self.store.users_sparse()).unwrap_or_default();
@@ -242,16 +266,21 @@ impl WorkTree<'_> {
         let mut wanted: Vec<&[u8]> = scan.others.iter().map(Vec::as_slice).collect();
         for entry in &users.entries {
             match entry.mode {
-                GITLINK => plan.submodules.push(entry.path.clone()),
+                // A file or a link in a submodule's place is one like any other.
+                GITLINK if disk.is_directory(&entry.path) => plan.submodules.push(entry.path.clone()),
                 SPARSE_DIRECTORY => {}
-                _ if unwanted.binary_search(&entry.path).is_ok() => left.push(entry.path.clone()),
                 _ if entry.skip_worktree && disk.size(&entry.path).is_none() => {
                     left.push(entry.path.clone());
                     plan.lacks_some = true;
                 }
+                GITLINK => {
+                    plan.lacks_some = true;
+                    wanted.push(&entry.path);
+                }
                 _ => wanted.push(&entry.path),
             }
         }
+        self.keep_back(&users, &mut wanted, &mut plan, &mut left)?;
         wanted.sort_unstable();
         wanted.dedup();
         plan.left_behind = Some(left_behind::named(&left, wanted.iter().copied()));
@@ -288,6 +317,25 @@ impl WorkTree<'_> {
             }
         }
         Ok(plan)
+    }
+
+    /// Takes what an ignore file names out of what is wanted. What of it is tracked is left behind.
+    fn keep_back(
+        &self,
+        users: &IndexFile,
+        wanted: &mut Vec<&[u8]>,
+        plan: &mut Plan,
+        left: &mut Vec<Vec<u8>>,
+    ) -> Result<(), SnapshotError> {
+        if self.ignores.is_empty() {
+            return Ok(());
+        }
+        let ignored = self.ignored(wanted, &plan.submodules)?;
+        wanted.retain(|path| !ignored.contains(*path));
+        plan.submodules.retain(|path| !ignored.contains(path));
+        let tracked = users.entries.iter().map(|entry| &entry.path);
+        left.extend(tracked.filter(|path| ignored.contains(*path)).cloned());
+        Ok(())
     }
 
     /// Takes what looks like a secret out of `wanted`. What is committed may go, in its committed form.
@@ -379,10 +427,21 @@ impl WorkTree<'_> {
         largest.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let largest = largest
             .into_iter()
-            .take(LARGEST_NAMED)
+            .take(FILES_NAMED)
             .map(|(path, size)| (String::from_utf8_lossy(path).into_owned(), *size))
             .collect();
         Err(SnapshotError::TooLarge { bytes, guard: self.rules.guard_bytes, largest })
+    }
+
+    /// Names those that this user may not read: no round would change that.
+    fn check_readable(&self, plan: &Plan) -> Result<(), SnapshotError> {
+        let mut disk = Disk::below(&self.repository.top);
+        let closed = plan.add.iter().filter(|(path, _)| disk.is_closed(path));
+        let paths: Vec<Vec<u8>> = closed.map(|(path, _)| [self.prefix, path].concat()).collect();
+        let count = paths.len();
+        let text = |path: &Vec<u8>| String::from_utf8_lossy(path).into_owned();
+        let paths: Vec<String> = paths.iter().take(FILES_NAMED).map(text).collect();
+        if count == 0 { Ok(()) } else { Err(SnapshotError::Unreadable { paths, count }) }
     }
 
     fn apply(&self, plan: &Plan) -> Result<(), SnapshotError> {
@@ -444,6 +503,7 @@ fn taken(tree: ObjectId, memory: &Memory, plan: Plan, scan: Scan, changed_meanwh
         kept_back: plan.kept_back,
         changed_meanwhile,
         refused: memory.refused.iter().map(|path| path.clone().into_bytes()).collect(),
+        closed: scan.closed,
         nested,
         left_behind: memory.left_behind.clone(),
     }

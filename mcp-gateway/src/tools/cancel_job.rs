@@ -22,7 +22,7 @@ const UNDER_WAY: &str = "a cancel is under way: the processes were told to end, 
 pub(super) fn listing() -> Tool {
     schema::tool(
         "cancel_job",
-        "Cancel job",
+        "Cancel",
         "End a job or build and its processes.",
         Effect::Ends,
         schema::input(json!({"job_id": schema::text(), "reason": schema::text()}), &["job_id"]),

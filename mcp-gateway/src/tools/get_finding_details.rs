@@ -16,7 +16,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "get_finding_details",
         "Finding",
-        "One finding, whole, with context.",
+        "One finding, whole.",
         Effect::Reads,
         schema::input(
             json!({"job_id": schema::text(), "request_id": schema::text(), "finding_id": schema::text()}),

@@ -20,7 +20,7 @@ pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     schema::tool(
         "get_job",
         "Job",
-        "Result or progress of a job or build; waits up to wait_secs. Kept 14 days.",
+        "Result or progress of a job or build; waits up to wait_secs.",
         Effect::Reads,
         schema::input(
             json!({

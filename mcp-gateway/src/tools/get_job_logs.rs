@@ -19,7 +19,7 @@ const CONTEXT_MAX: u64 = 100;
 pub(super) fn listing() -> Tool {
     schema::tool(
         "get_job_logs",
-        "Job logs",
+        "Logs",
         "A job's log. Try get_job first; prefer grep or tail.",
         Effect::Reads,
         schema::input(

@@ -18,7 +18,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "list_jobs",
         "Jobs",
-        "Newest jobs, state, verdict.",
+        "Newest jobs.",
         Effect::Reads,
         schema::input(
             json!({

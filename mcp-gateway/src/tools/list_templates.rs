@@ -11,7 +11,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "list_templates",
         "Templates",
-        "Output filters for `template`.",
+        "Output filters.",
         Effect::Reads,
         schema::input(json!({}), &[]),
         None,

@@ -31,12 +31,14 @@ use schema::Detail;
 
 /// Bytes of the listing of all tools, as it goes over the wire: every client's model reads it before anything else.
 const LISTING_BYTES_MAX: usize = 6 * 1024;
+/// What stands around the tools in the revision that says the most beside them.
+const FRAME: &str = r#"{"resultType":"complete","tools":,"ttlMs":0,"cacheScope":"private"}"#;
 
 /// What the listing says about all tools, with as many of the choices as fit.
 pub(crate) fn listing(choices: &Choices) -> Vec<Tool> {
     let with = |detail| Name::ALL.map(|name| name.listing(choices, detail)).to_vec();
     let fits = |tools: &Vec<Tool>| {
-        serde_json::to_string(tools).is_ok_and(|text| text.len() + r#"{"tools":}"#.len() <= LISTING_BYTES_MAX)
+        serde_json::to_string(tools).is_ok_and(|text| text.len() + FRAME.len() <= LISTING_BYTES_MAX)
     };
     Detail::ALL.into_iter().map(with).find(fits).unwrap_or_else(|| with(Detail::Least))
 }

@@ -30,7 +30,8 @@ pub(super) struct Options {
     env: BTreeMap<String, String>,
     selectors: Vec<Selector>,
     on: Vec<Vec<Selector>>,
-    timeout: Duration,
+    /// None where the caller chose none.
+    timeout: Option<Duration>,
     verbosity: Verbosity,
     template: Option<TemplateSpec>,
     reports: Vec<String>,
@@ -58,13 +59,17 @@ impl Task {
         goal: Goal<'_>,
     ) -> Result<Self, ToolError> {
         let configuration = call.project.configuration_of(&options.directory);
-        let group = configuration.concurrency_group().map_err(ChooseError::Configuration)?;
+        let top = call.project.top_of(&options.directory);
+        let group = match configuration.is_below(&top) {
+            true => configuration.concurrency_group().map_err(ChooseError::Configuration)?,
+            false => None,
+        };
         let concurrency_group = group.map(str::to_owned);
         if let Some(command) = command {
             let directory = options.directory.clone();
             return Ok(Self { command, directory, reports: Vec::new(), concurrency_group, chosen: None });
         }
-        let chosen = project::choose(&configuration, &options.directory, goal)?;
+        let chosen = project::choose(&configuration, &options.directory, &top, goal)?;
         let why = format!("{}, because {}", chosen.command, chosen.because);
         Ok(Self {
             command: chosen.command,
@@ -101,9 +106,7 @@ impl Options {
             env: arguments.variables("env")?,
             selectors: selectors(&arguments, "labels", &labels)?,
             on: on.iter().map(|set| selectors(&arguments, "on", set)).collect::<Result<_, _>>()?,
-            timeout: Duration::from_secs(
-                arguments.number("timeout_secs", 1, longest)?.unwrap_or(TIMEOUT_SECS),
-            ),
+            timeout: arguments.number("timeout_secs", 1, longest)?.map(Duration::from_secs),
             verbosity: arguments.word("verbosity")?.unwrap_or_default(),
             template,
             reports: arguments.texts("reports")?,
@@ -351,7 +354,8 @@ impl Start {
         };
         spec.selectors.clone_from(&options.selectors);
         spec.concurrency_group.clone_from(&task.concurrency_group);
-        spec.timeout = Some(options.timeout);
+        spec.timeout = Some(options.timeout.unwrap_or(Duration::from_secs(TIMEOUT_SECS)));
+        spec.timeout_is_default = options.timeout.is_none();
         spec.verbosity = options.verbosity;
         spec.template.clone_from(&options.template);
         spec.reports.clone_from(if options.reports.is_empty() { &task.reports } else { &options.reports });

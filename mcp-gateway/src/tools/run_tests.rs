@@ -15,7 +15,7 @@ pub(super) fn listing(choices: &Choices, detail: Detail) -> Tool {
     schema::tool(
         "run_tests",
         "Run tests",
-        "Run the project's tests; command detected or configured. Else as run_command.",
+        "Test the project; command detected or configured. Else as run_command.",
         Effect::Runs,
         schema::run_input(choices, detail, more, &[], false),
         schema::job_output(),

@@ -114,7 +114,7 @@ impl Access {
         if client.pool().role == Role::Worker {
             return Err(Refusal::WrongRole);
         }
-        let pool = Arc::new(Pool::connected(target, client));
+        let pool = Arc::new(Pool::connected(target, client, self.shared.pool.listings.clone()));
         self.remember(hash, pool.clone());
         Ok((Caller(pool), hash))
     }

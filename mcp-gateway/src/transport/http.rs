@@ -123,7 +123,7 @@ fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Route
     router.layer(middleware::from_fn_with_state(doors, doors::check))
 }
 
-/// A body that is no message is answered as JSON-RPC says, not as one of a wrong media type.
+/// A body that is no message is answered as JSON-RPC says, before anything asks what method it might be.
 async fn explain(request: Request, next: Next) -> Response {
     if request.method() != Method::POST || !is_json(request.headers()) {
         return next.run(request).await;
@@ -133,13 +133,8 @@ async fn explain(request: Request, next: Next) -> Response {
         let text = format!("the request has more than {BODY_BYTES_MAX} bytes, or was cut");
         return (StatusCode::PAYLOAD_TOO_LARGE, text).into_response();
     };
-    let response = next.run(Request::from_parts(head, bytes.clone().into())).await;
-    if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        return response;
-    }
     match message::read(&bytes) {
-        // It can be read; then something else was not to the service's liking.
-        Ok(_) => response,
+        Ok(_) => next.run(Request::from_parts(head, bytes.into())).await,
         Err(broken) => (StatusCode::BAD_REQUEST, Json(broken.answer())).into_response(),
     }
 }

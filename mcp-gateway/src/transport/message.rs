@@ -11,8 +11,14 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 /// JSON-RPC: there is such a method, and these are no parameters of it.
 const INVALID_PARAMS: i32 = -32602;
-/// What is called by this name and can't be read as such would pass for a method that nobody knows.
-const CALL: &str = "tools/call";
+/// What has one of these names and can't be read as such would pass for a method that nobody knows; what is valid.
+const PARAMETERS: [(&str, &str); 5] = [
+    ("tools/call", "`name`, a text, and `arguments`, an object"),
+    ("resources/read", "`uri`, a text"),
+    ("tasks/get", "`taskId`, a text"),
+    ("tasks/update", "`taskId`, a text, and `inputResponses`, an object"),
+    ("tasks/cancel", "`taskId`, a text"),
+];
 
 /// A message of a client's.
 pub(super) type Incoming = RxJsonRpcMessage<RoleServer>;
@@ -48,19 +54,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Incoming, Broken> {
 }
 
 fn with_parameters(message: Incoming) -> Result<Incoming, Broken> {
-    match &message {
-        JsonRpcMessage::Request(asked) if matches!(&asked.request, ClientRequest::CustomRequest(custom) if custom.method == CALL) => {
-            Err(Broken {
-                code: INVALID_PARAMS,
-                id: serde_json::to_value(&asked.id).unwrap_or_default(),
-                why: format!(
-                    "the parameters of {CALL} can't be read; valid are `name`, a text, and `arguments`, an object"
-                ),
-                is_one_way: false,
-            })
-        }
-        _ => Ok(message),
-    }
+    let JsonRpcMessage::Request(asked) = &message else { return Ok(message) };
+    let ClientRequest::CustomRequest(custom) = &asked.request else { return Ok(message) };
+    let Some((method, valid)) = PARAMETERS.into_iter().find(|(method, _)| *method == custom.method) else {
+        return Ok(message);
+    };
+    Err(Broken {
+        code: INVALID_PARAMS,
+        id: serde_json::to_value(&asked.id).unwrap_or_default(),
+        why: format!("the parameters of {method} can't be read; valid are {valid}"),
+        is_one_way: false,
+    })
 }
 
 fn odd(value: &Value, error: &serde_json::Error) -> Broken {
@@ -121,6 +125,8 @@ mod tests {
                 false,
             ),
             (r#"{"jsonrpc":"2.0","id":5,"method":"tools/call"}"#, -32602, "5", false),
+            (r#"{"jsonrpc":"2.0","id":6,"method":"resources/read","params":{"uri":7}}"#, -32602, "6", false),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tasks/get","params":{}}"#, -32602, "7", false),
             (r#"{"jsonrpc":"1.0","method":"notifications/x"}"#, -32600, "null", true),
             (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, -32600, "null", true),
         ] {

@@ -4,7 +4,7 @@
 use crate::directory;
 use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum;
-use crate::limits::{PACKS_MAX, SNAPSHOTS_KEPT};
+use crate::limits::{GIT_RUN_MAX, PACKS_MAX, SNAPSHOTS_KEPT};
 use crate::pack::{self, PackFile, Part};
 use crate::record;
 use buildpool_protocol::limits::{SNAPSHOT_BYTES_MAX, TRANSFER_BYTES_MAX};
@@ -92,6 +92,7 @@ pub fn project_key(project: &str) -> String {
 pub struct ObjectCache {
     git: Git,
     directory: PathBuf,
+    format: ObjectFormat,
 }
 
 impl ObjectCache {
@@ -122,7 +123,7 @@ impl ObjectCache {
         directory::write(directory, format, true, &settings.map(|(key, value)| (key.into(), value.into())))?;
         let snapshots = directory.join(SNAPSHOTS);
         fs::create_dir_all(&snapshots).map_err(GitError::io(format!("creating {}", snapshots.display())))?;
-        Ok(Self { git, directory: directory.to_owned() })
+        Ok(Self { git, directory: directory.to_owned(), format })
     }
 
     /// Whether a snapshot is whole in the cache in this directory; counts as a use of it. Needs no git.
@@ -316,10 +317,17 @@ impl ObjectCache {
         always: bool,
     ) -> Result<(), CacheError> {
         let packs = self.packs("pack")?;
+        let torn = self.torn()?;
+        if packs.len() < PACKS_MAX && torn.is_empty() && !always {
+            return Ok(());
+        }
+        let Some(_alone) = self.hold_alone()? else { return Ok(()) };
+        for path in torn {
+            fs::remove_file(path).ok();
+        }
         if packs.len() < PACKS_MAX && !always {
             return Ok(());
         }
-        let Some(_alone) = self.try_lock(FlockArg::LockExclusiveNonblock)? else { return Ok(()) };
         let kept: Vec<(PathBuf, Manifest)> = self
             .records()
             .into_iter()
@@ -339,12 +347,30 @@ impl ObjectCache {
         self.forget_all_but(&whole)?;
         self.write_one_pack(&parts)?;
         for stem in packs {
-            for extension in ["idx", "pack", "rev"] {
-                // Another process may have it open; the bytes go when it closes them.
-                fs::remove_file(self.directory.join(format!("objects/pack/{stem}.{extension}"))).ok();
-            }
+            self.remove_pack(&stem);
         }
         Ok(())
+    }
+
+    fn remove_pack(&self, stem: &str) {
+        for extension in ["idx", "pack", "rev"] {
+            // Another process may have it open; the bytes go when it closes them.
+            fs::remove_file(self.directory.join(format!("objects/pack/{stem}.{extension}"))).ok();
+        }
+    }
+
+    /// Files of packs that a git began which was ended in the middle: older than any git runs, so that none that is left over from
+    /// before a restart still writes them.
+    fn torn(&self) -> Result<Vec<PathBuf>, CacheError> {
+        let directory = self.directory.join("objects/pack");
+        let entries =
+            fs::read_dir(&directory).map_err(GitError::io(format!("listing {}", directory.display())))?;
+        let is_old = |entry: &fs::DirEntry| {
+            let modified = entry.metadata().and_then(|metadata| metadata.modified());
+            modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > GIT_RUN_MAX))
+        };
+        let torn = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("tmp_"));
+        Ok(torn.filter(is_old).map(|entry| entry.path()).collect())
     }
 
     /// Removes records and marks.
@@ -380,6 +406,10 @@ impl ObjectCache {
         let whole = self.directory.join("whole.pack");
         pack::write(&self.git, &self.place(), parts, None, &whole)?;
         let staging = self.directory.join("staging");
+        if staging.exists() {
+            // Of a time that was ended in the middle.
+            fs::remove_dir_all(&staging).map_err(GitError::io(format!("removing {}", staging.display())))?;
+        }
         directory::write(&staging, parts[0].id.format(), true, &[])?;
         let file = File::open(&whole).map_err(GitError::io("opening the new pack"))?;
         let place = Place { git_dir: Some(staging.clone()), ..Place::default() };
@@ -411,6 +441,14 @@ impl ObjectCache {
     /// When the disk fails.
     pub fn hold(&self) -> Result<Flock<File>, CacheError> {
         self.lock(FlockArg::LockShared)
+    }
+
+    /// The cache to ourselves, for removing it; none while somebody takes something in or reads from it.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn hold_alone(&self) -> Result<Option<Flock<File>>, CacheError> {
+        self.try_lock(FlockArg::LockExclusiveNonblock)
     }
 
     fn lock(&self, kind: FlockArg) -> Result<Flock<File>, CacheError> {
@@ -447,6 +485,8 @@ impl ObjectCache {
 fn use_record(path: &Path) -> io::Result<()> {
     File::open(path)?.set_modified(SystemTime::now())
 }
+
+mod mend;
 
 #[cfg(test)]
 mod tests;

@@ -41,10 +41,7 @@ pub fn write(
     bare: bool,
     settings: &[(String, String)],
 ) -> Result<(), GitError> {
-    for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
-        let path = directory.join(part);
-        fs::create_dir_all(&path).map_err(GitError::io(format!("creating {}", path.display())))?;
-    }
+    lay_out(directory)?;
     let mut config = String::from("[core]\n\trepositoryformatversion = 1\n");
     config.push_str(if bare { "\tbare = true\n" } else { "\tbare = false\n" });
     let own = ALWAYS.iter().map(|(key, value)| (*key, *value));
@@ -54,9 +51,19 @@ pub fn write(
     }
     config.push_str(&format!("[extensions]\n\tobjectFormat = {}\n", format.name()));
     write_if_different(&directory.join("config"), config.as_bytes())?;
+    Ok(())
+}
+
+/// All of it but its configuration.
+pub(crate) fn lay_out(directory: &Path) -> Result<(), GitError> {
+    for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
+        let path = directory.join(part);
+        fs::create_dir_all(&path).map_err(GitError::io(format!("creating {}", path.display())))?;
+    }
     write_if_different(&directory.join("info/attributes"), AS_IT_IS.as_bytes())?;
     let head = directory.join("HEAD");
-    if !head.exists() {
+    // What a crash left empty is no repository to git.
+    if !fs::metadata(&head).is_ok_and(|metadata| metadata.len() > 0) {
         write_if_different(&head, b"ref: refs/heads/none\n")?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! How much of a file may be on its way. Pure.
 
-use buildpool_protocol::limits::{TRANSFER_FRAME_BYTES, TRANSFER_WINDOW_BYTES};
+use buildpool_protocol::limits::{TRANSFER_FIRST_FRAME_BYTES, TRANSFER_FRAME_BYTES, TRANSFER_WINDOW_BYTES};
 
 /// The sending side of one transfer: what to send next, so that no more than a window is ahead of what was taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -8,6 +8,7 @@ pub struct Sender {
     length: u64,
     sent: u64,
     taken: u64,
+    frame: usize,
 }
 
 /// The other side said something that can't be.
@@ -30,7 +31,7 @@ impl std::error::Error for BeyondEnd {}
 impl Sender {
     /// A transfer of this many bytes, of which nothing may be sent before the receiver says from where.
     pub const fn new(length: u64) -> Self {
-        Self { length, sent: 0, taken: 0 }
+        Self { length, sent: 0, taken: 0, frame: TRANSFER_FIRST_FRAME_BYTES }
     }
 
     /// The receiver wants it from here.
@@ -63,13 +64,14 @@ impl Sender {
     /// Offset and length of what may go now; none while the window is full and when all is sent.
     pub fn next(&self) -> Option<(u64, usize)> {
         let allowed = (self.taken + TRANSFER_WINDOW_BYTES).min(self.length);
-        let length = allowed.saturating_sub(self.sent).min(TRANSFER_FRAME_BYTES as u64);
+        let length = allowed.saturating_sub(self.sent).min(self.frame as u64);
         (length > 0).then_some((self.sent, length as usize))
     }
 
     /// What [`Sender::next`] gave is on its way.
     pub fn sent(&mut self, length: usize) {
         self.sent = self.sent.saturating_add(length as u64).min(self.length);
+        self.frame = (self.frame * 2).min(TRANSFER_FRAME_BYTES);
     }
 
     /// Whether everything is on its way.
@@ -99,6 +101,26 @@ mod tests {
         assert_eq!(sender.next(), Some((5 + total, 1)));
         assert!(sender.taken(TRANSFER_WINDOW_BYTES * 3).is_err());
         assert!(sender.from(TRANSFER_WINDOW_BYTES * 3 + 1).is_err());
+    }
+
+    #[test]
+    fn a_link_that_carries_little_before_each_cut_comes_further_all_the_same() {
+        for carries in [5_000, 10_000, 70_000, 600_000] {
+            let (length, mut offset, mut cuts) = (3_000_000, 0, 0);
+            while offset < length {
+                let mut sender = Sender::new(length);
+                sender.from(offset).unwrap();
+                let mut left = carries;
+                // A frame that is cut does not count.
+                while let Some((_, size)) = sender.next().filter(|(_, size)| *size <= left) {
+                    sender.sent(size);
+                    left -= size;
+                    offset += size as u64;
+                }
+                cuts += 1;
+                assert!(cuts <= 3 * length / carries as u64, "{carries}: {offset}");
+            }
+        }
     }
 
     proptest! {

@@ -204,8 +204,11 @@ impl Git {
     /// # Errors
     /// [`GitError::Missing`] and [`GitError::TooOld`].
     pub fn at(program: &Path) -> Result<Self, GitError> {
+        // It reads the configuration even for this, and one that it does not take says nothing of the version.
         let output = Command::new(program)
             .arg("version")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .stdin(Stdio::null())
             .output()
             .map_err(|source| GitError::Missing { program: program.to_owned(), source })?;
@@ -307,6 +310,15 @@ impl Call {
     pub fn output(self) -> Result<Vec<u8>, GitError> {
         let (status, output, message, name) = self.finish(None)?;
         checked(status, message, name).map(|()| output)
+    }
+
+    /// Runs it and gives its standard output, and what it said beside it.
+    ///
+    /// # Errors
+    /// As for [`Call::output`].
+    pub fn output_and_remarks(self) -> Result<(Vec<u8>, String), GitError> {
+        let (status, output, message, name) = self.finish(None)?;
+        checked(status, message.clone(), name).map(|()| (output, message))
     }
 
     /// Runs it and gives its standard output, or none if it ended with code 1: how git says "there is none".
@@ -486,7 +498,10 @@ mod tests {
         let paths = std::env::join_paths(directories.iter().map(tempfile::TempDir::path)).unwrap();
         let put = |directory: usize, version: &str| {
             let beside = directories[directory].path().join("new");
-            let script = format!("#!/bin/sh\necho x >> $0.asked\necho git version {version}\n");
+            // As git where a configuration is broken: it says nothing of its version where it reads that.
+            let script = format!(
+                "#!/bin/sh\n[ \"$GIT_CONFIG_GLOBAL\" = /dev/null ] || exit 128\necho x >> $0.asked\necho git version {version}\n"
+            );
             // Written by another process: what another test's child has open for writing can't be executed.
             let mut copy = std::process::Command::new("sh");
             copy.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(&beside).arg(script);

@@ -182,7 +182,14 @@ pub enum FromClient {
     Approve {
         /// Repeated in the answer.
         request: u32,
-        /// Its name.
+        /// Its name or id.
+        worker: String,
+    },
+    /// A worker is gone for good: it is not listed any more, and another may have its name.
+    Forget {
+        /// Repeated in the answer.
+        request: u32,
+        /// Its name or id.
         worker: String,
     },
     /// Who did what?
@@ -191,6 +198,9 @@ pub enum FromClient {
         request: u32,
         /// At most this many, newest first.
         limit: u32,
+        /// Only those whose place in the log is before this one: the next page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<u64>,
     },
     /// A step of a transfer; see [`crate::transfer`].
     Transfer(crate::transfer::Message),

@@ -61,6 +61,9 @@ pub struct WorkerSummary {
     pub name: String,
     /// Its lasting identity.
     pub worker_id: String,
+    /// The name of the token that its name and identity belong to.
+    #[serde(default)]
+    pub token: Option<String>,
     /// Whether it is connected.
     pub connected: bool,
     /// Takes no more jobs.
@@ -132,6 +135,9 @@ pub struct AuditEntry {
     pub subject: String,
     /// Anything else worth knowing; never a secret.
     pub detail: String,
+    /// Its place in the log, which only grows; 0 from a coordinator that does not say it.
+    #[serde(default)]
+    pub seq: u64,
 }
 
 /// A token in a list.

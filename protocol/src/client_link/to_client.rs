@@ -95,7 +95,7 @@ pub enum ToClient {
         /// Newest first.
         jobs: Vec<JobSummary>,
     },
-    /// Answers `workers`, `drain` and `approve`.
+    /// Answers `workers`, `drain`, `approve` and `forget`.
     Workers {
         /// Of the request.
         request: u32,

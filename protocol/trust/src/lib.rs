@@ -3,7 +3,7 @@
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::fmt;
@@ -39,6 +39,30 @@ impl Trust {
     /// The fingerprint that a text is: 64 hexadecimal digits; none if it is something else.
     pub fn fingerprint(text: &str) -> Option<Self> {
         blake3::Hash::from_hex(text).ok().map(|hash| Self::Fingerprint(*hash.as_bytes()))
+    }
+}
+
+/// Why TLS is not agreed with what answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Distrust {
+    /// It does not speak TLS.
+    NoTls,
+    /// It has another certificate than the one whose fingerprint is known.
+    AnotherCertificate,
+    /// Nobody who is trusted vouches for its certificate, or that is for another name or time.
+    Unvouched,
+}
+
+impl Distrust {
+    /// What an error of a TLS handshake means.
+    pub fn of(error: &io::Error) -> Self {
+        match error.get_ref().and_then(|error| error.downcast_ref()) {
+            Some(rustls::Error::InvalidMessage(_)) => Self::NoTls,
+            Some(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)) => {
+                Self::AnotherCertificate
+            }
+            _ => Self::Unvouched,
+        }
     }
 }
 
@@ -125,7 +149,7 @@ impl ServerCertVerifier for Pin {
         if blake3::hash(end_entity) == self.fingerprint {
             Ok(ServerCertVerified::assertion())
         } else {
-            Err(rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure))
+            Err(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
         }
     }
 

@@ -205,7 +205,8 @@ fn submit(job: JobId, truth: &mut Truth) -> Submit {
         attach: false,
         secrets,
         snapshot: None,
-        finished: None,
+        known: None,
+        refused: None,
         usual: None,
     }
 }

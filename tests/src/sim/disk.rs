@@ -97,6 +97,7 @@ impl Disk {
             Change::Worker(record) => {
                 self.workers.insert(record.worker, record.clone());
             }
+            Change::WorkerForgotten(worker) => drop(self.workers.remove(worker)),
         }
         Ok(())
     }

@@ -39,12 +39,15 @@ fn a_backup_that_was_made_while_jobs_ran_brings_them_all_to_their_end() {
     let (data, copy) = (pool.data("coordinator"), pool.place().home().join("backup"));
     let made = pool.buildpool(&["backup", text(&copy), "--data-dir", text(&data), "--json"]).expect(0).json();
     assert_eq!(made["jobs"], 3, "{made}");
+    let ended =
+        pool.buildpool(&["token", "list", "--json"]).expect(0).json()[1]["id"].as_str().unwrap().to_owned();
     let again = pool.buildpool(&["backup", text(&copy), "--data-dir", text(&data)]).expect(1);
     assert!(again.err().contains("is not empty"), "{again}");
 
     pool.kill_coordinator();
     std::fs::rename(&data, pool.place().home().join("lost")).unwrap();
-    pool.buildpool(&["restore", text(&copy), "--data-dir", text(&data)]).expect(0);
+    let restored = pool.buildpool(&["restore", text(&copy), "--data-dir", text(&data)]).expect(0);
+    assert!(restored.err().contains(&ended) && restored.err().contains("token revoke ID"), "{restored}");
     pool.start_coordinator_again();
     pool.wait_for_workers();
     assert_eq!(pool.buildpool(&["logs", &over]).expect(0).out(), "from the snapshot\n");

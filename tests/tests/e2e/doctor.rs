@@ -1,12 +1,12 @@
 //! The doctor, from each end of a pool.
 
-use buildpool_tests::{Finished, Place, Pool, PoolBuilder};
+use buildpool_tests::{Finished, Place, Pool, PoolBuilder, wait_for, wait_until};
 use serde_json::Value;
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Has the form of a token, and is none.
 const UNKNOWN: &str = "bp_00000000000000000000000000000000_000000000000000000000000000000000000000000000000";
@@ -161,6 +161,37 @@ fn a_certificate_of_the_operator_s_own_is_looked_at_where_it_is_served() {
     let certificate = check(&done, "certificate");
     assert_eq!(certificate["state"], "failed", "{done}");
     assert!(certificate["text"].as_str().unwrap().contains("has expired on 2020-01-01"), "{done}");
+}
+
+/// The logs of jobs in a coordinator's data directory.
+fn logs(data: &Path) -> Vec<PathBuf> {
+    let directories = std::fs::read_dir(data.join("logs")).unwrap();
+    let files = directories.filter_map(|directory| std::fs::read_dir(directory.unwrap().path()).ok());
+    files.flatten().map(|file| file.unwrap().path()).collect()
+}
+
+#[test]
+fn a_damaged_byte_of_a_log_is_found_where_every_byte_is_read() {
+    let pool = Pool::start(1);
+    pool.shell("seq 1 300000").expect(0);
+    let data = pool.data("coordinator");
+    let pack = wait_for("the log is packed", || {
+        let files = logs(&data);
+        files.into_iter().next().filter(|file| file.extension().is_some_and(|end| end == "pack"))
+    });
+    wait_until("only that is left", || logs(&data) == [pack.clone()]);
+    let place = ["--data-dir", data.to_str().unwrap()];
+    pool.buildpool(&["doctor", "--full", place[0], place[1]]).expect(0);
+    let mut bytes = std::fs::read(&pack).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&pack, bytes).unwrap();
+    pool.buildpool(&["doctor", place[0], place[1]]).expect(0);
+    let found = pool.buildpool(&["doctor", "--full", place[0], place[1]]).expect(1);
+    assert!(found.out().contains("checksum"), "{found}");
+    assert!(found.out().contains("to mend: ") && found.out().contains("backup"), "{found}");
+    let refused = pool.buildpool(&["doctor", "--full"]).expect(2);
+    assert!(refused.err().contains("--data-dir"), "{refused}");
 }
 
 #[test]

@@ -24,6 +24,31 @@ fn every_command_of_the_operating_guide_works() {
     run_all(&Pool::start(1), scripts);
 }
 
+#[test]
+fn the_map_names_every_module() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let map = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let mut missing = Vec::new();
+    for part in ["coordinator", "worker", "mcp-gateway", "cli"] {
+        // `part/src/name` and `part/src/{one,other}`.
+        let place = format!("`{part}/src/");
+        let named: Vec<&str> = map
+            .split(&place)
+            .skip(1)
+            .flat_map(|rest| rest.split('`').next().unwrap().trim_matches(['{', '}']).split(','))
+            .map(|name| name.split('/').next().unwrap())
+            .collect();
+        for entry in std::fs::read_dir(root.join(part).join("src")).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            if !["lib", "main", "limits", "bin"].contains(&&*name) && !named.contains(&&*name) {
+                missing.push(format!("{part}/src/{name}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "ARCHITECTURE.md does not name {missing:?}");
+}
+
 /// The section whose commands stop and start what the others need.
 const UPGRADING: &str = "\n## Upgrading and going back\n";
 
@@ -115,10 +140,15 @@ fn the_template_of_the_digest_s_guide_filters_as_the_page_says() {
     let line = "buildpool digest --template lint < LOG";
     assert!(page.contains(line), "the page names the command");
     let words = ["digest", "--exit-code", "1", "--template", "lint", "--json"];
-    let mut command = place.command(words);
-    let digest = command.stdin(std::fs::File::open(place.file("LOG")).unwrap()).output().unwrap();
-    let shown = buildpool_tests::Finished::from(digest).expect(0).json()["filtered_output"].clone();
-    assert_eq!(shown, "ERROR one\nWARN two\nlast words\nof it", "what matches, and the last paragraph");
+    let below = place.file("src/deep");
+    std::fs::create_dir_all(&below).unwrap();
+    for directory in [place.work(), below] {
+        let mut command = place.command(words);
+        command.current_dir(directory).stdin(std::fs::File::open(place.file("LOG")).unwrap());
+        let digest = buildpool_tests::Finished::from(command.output().unwrap());
+        let shown = digest.expect(0).json()["filtered_output"].clone();
+        assert_eq!(shown, "ERROR one\nWARN two\nlast words\nof it", "what matches, and the last paragraph");
+    }
 }
 
 /// Runs each script with the names of this pool in place of those of the guide.

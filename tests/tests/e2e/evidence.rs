@@ -137,7 +137,15 @@ fn a_report_and_the_log_disagree_and_both_are_told() {
     let less = run(&pool, &["--report", "less.xml", "--output", "json"], &[], &["sh", "-c", less]);
     let less = less.expect(1).json();
     assert_eq!((&less["verdict"], &less["silent_failure"]), (&"inconclusive".into(), &true.into()), "{less}");
-    assert!(less["cause"]["text"].as_str().unwrap().contains("declares 1 failures"), "{less}");
+    assert!(less["cause"]["text"].as_str().unwrap().contains("declares 1 failure or error"), "{less}");
+    // So may one without any test: who asks for a report of tests expects some.
+    for empty in ["<testsuites/>", "<testsuites tests='0'></testsuites>", "<testsuite name='s'/>"] {
+        let empty = format!("echo \"{empty}\" > empty.xml; echo '3 passed in 0.01s'");
+        let empty = run(&pool, &["--report", "empty.xml", "--output", "json"], &[], &["sh", "-c", &empty]);
+        let empty = empty.expect(1).json();
+        assert_eq!((&empty["verdict"], &empty["exit_code"]), (&"inconclusive".into(), &0.into()), "{empty}");
+        assert_eq!(empty["cause"]["known_from"], "report", "{empty}");
+    }
     let other = "echo '<project/>' > pom.xml; echo '3 passed in 0.01s'";
     run(&pool, &["--report", "*.xml", "--output", "json"], &[], &["sh", "-c", other]).expect(0);
 

@@ -28,18 +28,19 @@ fn a_submitter_can_t_end_another_s_job_nor_do_what_only_an_admin_may() {
     let text = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
     let started = with(&pool, &ada, &["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
     let job = started.out().trim().to_owned();
-    let refused = with(&pool, &mallory, &["cancel", &job]).expect(1);
-    assert!(refused.err().contains("is ada's"), "{refused}");
     for forbidden in [
         &["audit"][..],
         &["token", "rotate", "ada"],
         &["token", "list"],
         &["drain", "w0"],
         &["workers", "approve", "w0"],
+        &["workers", "forget", "w0"],
     ] {
         let refused = with(&pool, &mallory, forbidden).expect(1);
         assert!(refused.err().contains("needs an admin token"), "{forbidden:?}: {refused}");
     }
+    let refused = with(&pool, &mallory, &["cancel", &job]).expect(1);
+    assert!(refused.err().contains("is ada's"), "{refused}");
     // The first of those within ten seconds is written down.
     let entries = pool.buildpool(&["audit", "--json"]).expect(0).json();
     let refused: Vec<_> =
@@ -74,6 +75,26 @@ fn the_audit_log_says_who_did_what_and_can_t_be_forged_by_what_is_written_into_i
     let data = pool.data("coordinator");
     let by_files = pool.buildpool(&["audit", "--data-dir", data.to_str().unwrap(), "--limit", "1", "--json"]);
     assert_eq!(by_files.expect(0).json().as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_audit_log_is_read_over_the_link_as_far_back_as_is_asked_for() {
+    let pool = Pool::start(0);
+    let tokens = buildpool_coordinator::auth::Tokens::open(&pool.data("coordinator")).unwrap();
+    // More than a page.
+    for number in 0..1_005 {
+        tokens.audit("test", "note", &number.to_string(), "").unwrap();
+    }
+    let entries = pool.buildpool(&["audit", "--limit", "1004", "--json"]).expect(0).json();
+    let subjects: Vec<u32> = entries
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["subject"].as_str().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(subjects, (1..1_005).rev().collect::<Vec<u32>>());
+    let all = pool.buildpool(&["audit", "--limit", "100000", "--json"]).expect(0).json();
+    assert!(all.as_array().unwrap().len() > 1_005);
 }
 
 #[test]
@@ -117,24 +138,59 @@ fn who_asks_too_often_is_told_so_and_nobody_else_is_held_up() {
     with(&pool, &other, &["jobs"]).expect(0);
 }
 
+/// A worker of another token that calls itself w0, with the first one's identity or one of its own, is told this.
+fn refused_worker(pool: &Pool, token: &str, is_copy: bool, why: &str) {
+    let forged = pool.place().home().join("forged");
+    std::fs::create_dir_all(&forged).unwrap();
+    if is_copy {
+        std::fs::copy(pool.data("w0").join("worker-id"), forged.join("worker-id")).unwrap();
+    }
+    let log = pool.place().home().join("forged.log");
+    let mut command = pool.command(&["worker", "--name", "w0", "--data-dir", forged.to_str().unwrap()]);
+    command.env("BUILDPOOL_TOKEN", token).stderr(std::fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    wait_until("it is refused", || std::fs::read_to_string(&log).unwrap().contains(why));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_copied_worker_id_is_of_no_use_with_another_token() {
     let mut pool = Pool::start(1);
     let mallory = token(&pool, "worker", "mallory");
     pool.kill_worker(0);
-    let forged = pool.place().home().join("forged");
-    std::fs::create_dir(&forged).unwrap();
-    std::fs::copy(pool.data("w0").join("worker-id"), forged.join("worker-id")).unwrap();
-    let log = pool.place().home().join("forged.log");
-    let mut command = pool.command(&["worker", "--name", "w0", "--data-dir", forged.to_str().unwrap()]);
-    command.env("BUILDPOOL_TOKEN", &mallory).stderr(std::fs::File::create(&log).unwrap());
-    let mut child = command.spawn().unwrap();
-    wait_until("it is refused", || {
-        std::fs::read_to_string(&log).unwrap().contains("belongs to the token `worker`")
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
+    refused_worker(&pool, &mallory, true, "belongs to the token `worker`");
     assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"], false);
+}
+
+#[test]
+fn a_worker_s_name_stays_its_token_s_while_it_is_away_until_an_admin_frees_it() {
+    let (builder, _file) = configured("approve_workers = true\n");
+    let mut pool = builder.worker(&[]).start();
+    let mallory = token(&pool, "worker", "mallory");
+    pool.buildpool(&["workers", "approve", "w0"]).expect(0);
+    let known = pool.buildpool(&["workers", "--json"]).expect(0).json()[0].clone();
+    assert_eq!(known["token"], "worker");
+    let entry = pool.buildpool(&["audit", "--limit", "1", "--json"]).expect(0).json()[0].clone();
+    assert_eq!((&entry["action"], &entry["subject"]), (&"approve".into(), &"w0".into()));
+    let detail = entry["detail"].as_str().unwrap();
+    assert!(
+        detail.contains(known["worker_id"].as_str().unwrap()) && detail.contains("token worker"),
+        "{detail}"
+    );
+    let refused = pool.buildpool(&["workers", "forget", "w0"]).expect(1);
+    assert!(refused.err().contains("is connected"), "{refused}");
+    pool.kill_worker(0);
+    let is_away = || pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"] == false;
+    wait_until("it is away", is_away);
+    refused_worker(&pool, &mallory, false, "the name `w0` belongs to a worker of the token `worker`");
+    assert!(is_away());
+    assert_eq!(
+        pool.buildpool(&["workers", "forget", "w0", "--json"]).expect(0).json(),
+        serde_json::json!([])
+    );
+    pool.restart_coordinator();
+    assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json(), serde_json::json!([]));
 }
 
 /// Whether this machine has what these tests isolate jobs with.
@@ -291,6 +347,24 @@ fn no_directory_on_the_way_to_what_is_hidden_can_be_renamed_from_a_job() {
     }
     std::fs::write(&go, "").unwrap();
     assert_eq!(pool.wait_for_state(&victim, "done")["verdict"], "passed");
+}
+
+#[test]
+fn an_isolated_job_does_not_read_the_way_into_the_local_pool_of_its_user() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap"]).start();
+    let mut local = pool.command(&["run", "--", "true"]);
+    let started: Finished =
+        local.env_remove("BUILDPOOL_URL").env_remove("BUILDPOOL_TOKEN").output().unwrap().into();
+    started.expect(0);
+    let directory = pool.place().local_pool().directory().to_owned();
+    let endpoint = directory.join("endpoint.json");
+    assert!(std::fs::read_to_string(&endpoint).unwrap().contains("token"), "it runs");
+    let look = format!("ls -A {}; cat {}", directory.display(), endpoint.display());
+    let done = pool.shell(&look).expect(1);
+    assert!(!done.out().contains("token") && !done.out().contains("endpoint"), "{done}");
 }
 
 #[test]

@@ -33,9 +33,7 @@ fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
     let installed: Finished = pool.buildpool(&all).expect(0);
     assert!(installed.out().contains("systemctl enable --now buildpool-worker"), "{installed}");
     let unit = written(&root.join("etc/systemd/system/buildpool-worker.service"));
-    assert!(
-        unit.contains(" worker --config /etc/buildpool/worker.toml --data-dir /var/lib/buildpool-worker\n")
-    );
+    assert!(unit.contains(" worker --config /etc/buildpool/worker.toml\n"), "the rest is the file's: {unit}");
     let (config, token) = (root.join("etc/buildpool/worker.toml"), root.join("etc/buildpool/worker.token"));
     for file in [&config, &token] {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", file.display());
@@ -43,7 +41,13 @@ fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
     assert_eq!(written(&token).trim(), created.out().trim());
     // The files are below another root here; what the unit starts is started by hand.
     let here = written(&config).replace("/etc/buildpool/", root.join("etc/buildpool/").to_str().unwrap());
-    std::fs::write(&config, here).unwrap();
+    // A tool that only jobs find, by the path that is configured for them.
+    let tool = pool.place().home().join("tools/rustc");
+    std::fs::create_dir_all(tool.parent().unwrap()).unwrap();
+    std::fs::write(&tool, "#!/bin/sh\necho 'rustc 9.8.7 (x)'\n").unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", tool.parent().unwrap().display());
+    std::fs::write(&config, format!("{here}[env]\nPATH = \"{path}\"\n")).unwrap();
     let data = pool.place().home().join("mac-1");
     let mut command = pool.place().command(["worker", "--name", "mac-1", "--config"]);
     command.arg(&config).arg("--data-dir").arg(&data).env_remove("BUILDPOOL_TOKEN").stderr(Stdio::null());
@@ -56,8 +60,10 @@ fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
     let git = labels["git"].as_str().unwrap().to_owned();
     let ran = pool.buildpool(&["run", "--no-snapshot", "--label", &format!("git={git}"), "--", "true"]);
     ran.expect(0);
+    let ran = pool.buildpool(&["run", "--no-snapshot", "--label", "rust=9.8.7", "--", "rustc", "--version"]);
+    assert_eq!(ran.expect(0).out(), "rustc 9.8.7 (x)\n");
     let doctor = pool.buildpool(&["doctor", "--worker", config.to_str().unwrap()]);
-    assert!(doctor.out().contains(&format!("git={git}")), "{doctor}");
+    assert!(doctor.out().contains(&format!("git={git}")) && doctor.out().contains("rust=9.8.7"), "{doctor}");
 }
 
 #[test]
@@ -81,11 +87,37 @@ fn joining_again_changes_the_coordinator_and_the_token_and_nothing_else() {
     assert_eq!(written(&token), created.out());
     assert!(again.err().contains("worker.toml was there: coordinator changed, and the token in"), "{again}");
     let unit = written(&root.join("etc/systemd/system/buildpool-worker.service"));
-    assert!(unit.contains("--data-dir /srv/pool\n"), "its identity stays: {unit}");
+    assert!(unit.contains("/worker.toml\n") && unit.contains("ReadWritePaths=/srv/pool\n"), "{unit}");
     std::fs::write(&config, "slots = \n").unwrap();
     let refused = join(pool.worker_token()).expect(2);
-    assert!(refused.err().contains("worker.toml is there and can't be changed"), "{refused}");
+    assert!(refused.err().contains("worker.toml is there and can't be read"), "{refused}");
     assert_eq!((written(&config).as_str(), written(&token)), ("slots = \n", created.out()));
+}
+
+#[test]
+fn a_data_directory_that_a_configuration_names_is_where_a_service_has_its_data() {
+    let place = Place::new();
+    for (part, system) in [("worker", true), ("coordinator", true), ("worker", false), ("coordinator", false)]
+    {
+        let file = place.home().join(format!("{part}.toml"));
+        let mut words = vec!["install", part, "--config", file.to_str().unwrap()];
+        words.extend(system.then_some("--system"));
+        for init in ["systemd", "launchd"] {
+            let run = |more: &[&str]| {
+                place.buildpool(&[&words[..], &["--init", init], more].concat()).expect(0).out()
+            };
+            std::fs::write(&file, "data_dir = \"/srv/pool-data\"\n").unwrap();
+            let text = run(&[]);
+            assert!(!text.contains("--data-dir"), "{part} {system}: {text}");
+            assert_eq!(text.contains("ReadWritePaths=/srv/pool-data"), system && init == "systemd", "{text}");
+            assert_eq!(text.contains("/srv/pool-data/log.txt"), init == "launchd", "{text}");
+            let text = run(&["--data-dir", "/srv/other"]);
+            assert!(text.contains("--data-dir") && text.contains("/srv/other"), "what is asked for: {text}");
+            std::fs::write(&file, "slots = 1\n").unwrap();
+            let is_made = system && init == "systemd";
+            assert_eq!(run(&[]).contains("--data-dir"), !is_made, "{part}: systemd tells its service");
+        }
+    }
 }
 
 #[test]
@@ -115,6 +147,16 @@ fn one_line_joins_a_coordinator_with_a_certificate_of_one_s_own() {
         Finished::from(command.arg(&config).output().unwrap()).expect(0)
     };
     let (worker, admin) = (create("worker"), create("admin").out().trim().to_owned());
+    // Who names only the data directory has no other certificate.
+    let by_data =
+        ["token", "create", "--role", "worker", "--name", "w2", "--data-dir", data.to_str().unwrap()];
+    let by_data = place.buildpool(&by_data).expect(0);
+    let told = |made: &Finished| {
+        let said = made.err();
+        said.split_once("--fingerprint ").map(|(_, rest)| rest.split_whitespace().next().unwrap().to_owned())
+    };
+    assert!(told(&by_data).is_some() && told(&by_data) == told(&worker), "{by_data}");
+    assert_eq!(by_data.out().matches('_').count(), 2, "no other fingerprint is in the token");
     let said = worker.err();
     let line = said.lines().find_map(|line| line.split_once("to join: buildpool ")).unwrap().1.to_owned();
     let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
@@ -145,7 +187,10 @@ fn a_service_whose_user_is_missing_is_refused_with_the_line_that_makes_it() {
     let place = pool.place().home().join("etc");
     let config = place.join("worker.toml");
     let words = ["install", "worker", "--system", "--write", "--service-user", "nobody-of-this-name"];
-    for (init, line) in [("systemd", "useradd --system"), ("launchd", "sysadminctl -addUser")] {
+    let home = "/var/lib/nobody-of-this-name-home";
+    let useradd = format!("useradd --system --user-group --create-home --home-dir '{home}' ");
+    let sysadminctl = format!("sysadminctl -addUser nobody-of-this-name -home '{home}' ");
+    for (init, line) in [("systemd", useradd), ("launchd", sysadminctl)] {
         let mut all = words.to_vec();
         all.extend([
             "--init",
@@ -156,7 +201,7 @@ fn a_service_whose_user_is_missing_is_refused_with_the_line_that_makes_it() {
             place.to_str().unwrap(),
         ]);
         let refused = pool.buildpool(&all).expect(2);
-        assert!(refused.err().contains(line), "{refused}");
+        assert!(refused.err().contains(&line), "{refused}");
         assert!(!place.exists(), "nothing is written");
     }
     let root = pool.place().home().join("root");
@@ -296,6 +341,10 @@ fn a_client_is_set_up_for_a_coordinator_and_with_no_secret() {
         assert!(!said.status.success() && said.err().contains(reason), "{said}");
         assert!(!place.file(".mcp.json").exists());
     }
+    let said =
+        place.buildpool(&["install", "mcp-client", "claude-code", "--write", "--directory", "nowhere"]);
+    assert!(!said.status.success() && said.err().contains("nowhere is no directory"), "{said}");
+    assert!(!place.file("nowhere").exists());
     let right = ["install", "mcp-client", "claude-code", "--write", "--coordinator", "wss://h:7420"];
     place.buildpool(&right).expect(0);
     assert!(written(&place.file(".mcp.json")).contains("wss://h:7420"));

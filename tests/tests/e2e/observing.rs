@@ -1,20 +1,6 @@
 //! What a monitor and a reader of logs get.
 
 use buildpool_tests::{Finished, Pool, PoolBuilder, wait_until};
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
-/// The status line and the body of a GET.
-fn get(pool: &Pool, path: &str, token: Option<&str>) -> (String, String) {
-    let address = pool.url().trim_start_matches("ws://");
-    let mut stream = TcpStream::connect(address).unwrap();
-    let bearer = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: pool\r\n{bearer}Connection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.lines().next().unwrap().to_owned(), body.to_owned())
-}
 
 /// The value of one series.
 fn value(text: &str, series: &str) -> f64 {
@@ -26,12 +12,12 @@ fn value(text: &str, series: &str) -> f64 {
 #[test]
 fn metrics_count_what_happened_and_want_a_token() {
     let mut pool = Pool::start(1);
-    assert_eq!(get(&pool, "/healthz", None), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
-    assert_eq!(get(&pool, "/readyz", None), ("HTTP/1.1 200 OK".into(), "ready\n".into()));
-    assert!(get(&pool, "/metrics", None).0.contains("401"));
-    assert!(get(&pool, "/metrics", Some(pool.worker_token())).0.contains("403"));
+    assert_eq!(pool.get("/healthz", None), ("HTTP/1.1 200 OK".into(), "ok\n".into()));
+    assert_eq!(pool.get("/readyz", None), ("HTTP/1.1 200 OK".into(), "ready\n".into()));
+    assert!(pool.get("/metrics", None).0.contains("401"));
+    assert!(pool.get("/metrics", Some(pool.worker_token())).0.contains("403"));
     let read = |pool: &Pool| {
-        let (status, body) = get(pool, "/metrics", Some(pool.token()));
+        let (status, body) = pool.get("/metrics", Some(pool.token()));
         assert!(status.contains("200"), "{status}");
         assert!(body.ends_with("# EOF\n"), "{body}");
         body
@@ -63,7 +49,7 @@ fn an_operator_can_open_the_metrics() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "open_metrics = true\n").unwrap();
     let pool = PoolBuilder::default().coordinator(&["--config", file.path().to_str().unwrap()]).start();
-    assert!(get(&pool, "/metrics", None).0.contains("200"));
+    assert!(pool.get("/metrics", None).0.contains("200"));
 }
 
 #[test]

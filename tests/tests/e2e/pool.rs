@@ -177,6 +177,15 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
     assert!(malformed.err().contains(expected) && !malformed.err().contains(cut), "{malformed}");
     let missing = with("").expect(125);
     assert!(missing.err().contains("no token was given"), "{missing}");
+    let last = if pool.token().ends_with('0') { "1" } else { "0" };
+    let another = with(&format!("{}{last}", &pool.token()[..pool.token().len() - 1])).expect(125);
+    let expected =
+        "is not trusted: it has another certificate than the one whose fingerprint the token carries";
+    assert!(another.err().contains(expected), "{another}");
+    let without = Pool::start(0);
+    let secure = format!("wss://{}", without.address());
+    let no_tls = pool.buildpool(&["jobs", "--coordinator", &secure]).expect(125);
+    assert!(no_tls.err().contains("does not speak TLS") && no_tls.err().contains("ws://"), "{no_tls}");
     let plain = pool.buildpool(&["jobs", "--coordinator", &format!("ws://127.0.0.1:{port}")]).expect(125);
     assert!(plain.err().starts_with("buildpool: "), "{plain}");
 }

@@ -1,6 +1,8 @@
 //! What each submitter may have, what waits for how long, and where a job runs when its pool is away.
 
+use buildpool_tests::mcp::{Gateway, structured};
 use buildpool_tests::{Place, Pool, PoolBuilder, STRANGER};
+use serde_json::json;
 use std::process::Command;
 
 /// A pool of one slot whose coordinator has this configuration.
@@ -30,6 +32,20 @@ fn a_submit_beyond_a_quota_is_refused_in_words_that_help() {
     let long = pool.buildpool(&["run", "--no-snapshot", "--timeout", "2h", "--", "true"]).expect(125);
     assert!(long.err().contains("the quota (job_secs) of `admin` is 60 s"), "{long}");
     std::fs::write(pool.place().file("go"), "").unwrap();
+}
+
+#[test]
+fn an_agent_that_chooses_no_timeout_runs_within_the_quota_s() {
+    let pool = configured(
+        "[quota]
+job_secs = 60
+",
+    );
+    let mut client = Gateway::connect(&mut pool.command(&["mcp"]), "agent");
+    let done = structured(client.result("run_command", json!({"command": "true"})));
+    assert_eq!(done["verdict"], "passed", "{done}");
+    let refused = client.result("run_command", json!({"command": "true", "timeout_secs": 61}));
+    assert!(refused["isError"] == true && refused.to_string().contains("timeout_secs"), "{refused}");
 }
 
 #[test]

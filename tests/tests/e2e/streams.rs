@@ -1,6 +1,6 @@
 //! `buildpool run`: what it prints where, and how it exits.
 
-use buildpool_tests::{Place, STRANGER, wait_until};
+use buildpool_tests::{Place, Pool, STRANGER, wait_until};
 use nix::pty::openpty;
 use std::fs::File;
 use std::io::Read;
@@ -43,6 +43,23 @@ fn the_exit_code_is_the_commands_own_or_says_what_the_pool_did() {
             }
         }
     }
+}
+
+#[test]
+fn what_a_command_left_behind_and_a_report_that_is_missing_are_warned_of_where_no_digest_is_shown() {
+    let place = Place::new();
+    let script = "sleep 1000 & sleep 1000 & echo done";
+    let piped = place.buildpool(&["run", "--report", "none.xml", "--", "sh", "-c", script]).expect(0);
+    assert_eq!(piped.out(), "done\n");
+    let err = piped.err();
+    assert!(err.lines().all(|line| line.starts_with("buildpool: ")), "{piped}");
+    assert!(err.contains("2 processes outlived the command and were ended: sleep (pid "), "{piped}");
+    assert!(err.contains("none.xml"), "{piped}");
+    let job = place.buildpool(&["jobs", "--json"]).json()[0]["job_id"].as_str().unwrap().to_owned();
+    let notes = place.buildpool(&["job", &job, "--json"]).expect(0).json()["notes"].to_string();
+    assert!(notes.contains("outlived the command") && notes.contains("none.xml"), "{notes}");
+    let shown = place.buildpool(&["job", &job]).expect(0);
+    assert!(shown.out().contains("note: 2 processes outlived the command"), "{shown}");
 }
 
 #[test]
@@ -176,4 +193,32 @@ fn a_reader_that_stops_for_a_while_stops_only_itself() {
     child.stdout.take().unwrap().read_to_end(&mut read).unwrap();
     assert_eq!(read.len(), bytes);
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn what_a_long_log_says_first_and_last_is_in_the_digest() {
+    let mut pool = Pool::start(1);
+    let text = "echo 'a.c:1:2: error: first'; seq 1 1500000; echo 'b.c:3:4: error: last'; exec sleep 100";
+    let run = |pool: &Pool| {
+        let job =
+            pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", text]).expect(0).out();
+        let job = job.trim().to_owned();
+        wait_until("the job said it all", || {
+            pool.buildpool(&["logs", &job, "--tail", "1"]).expect(0).out().contains("error: last")
+        });
+        job
+    };
+    let errors = |pool: &Pool, job: &str| {
+        pool.buildpool(&["cancel", job]).expect(0);
+        pool.wait_for_state(job, "done");
+        let result = pool.buildpool(&["job", job, "--json"]).expect(0).json();
+        result["tier_1_findings"].as_array().map_or(0, Vec::len)
+    };
+    let job = run(&pool);
+    assert_eq!(errors(&pool, &job), 2);
+    // What followed a log ends with the coordinator; after it the log is read again.
+    let job = run(&pool);
+    pool.kill_coordinator();
+    pool.start_coordinator_again();
+    assert_eq!(errors(&pool, &job), 2);
 }

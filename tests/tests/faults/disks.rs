@@ -5,7 +5,7 @@ use buildpool_tests::{Finished, Peer, Pool, PoolBuilder, Workload, wait_for, wai
 use serde_json::json;
 use std::fs::File;
 use std::io::Read;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 fn detached(pool: &Pool) -> Finished {
@@ -37,6 +37,57 @@ fn a_coordinator_without_room_refuses_new_jobs_keeps_what_runs_and_goes_on_by_it
     assert_eq!(job.starts(), ["1"]);
 }
 
+/// What a command leaves behind that must not wait for the disk.
+fn answered(pool: &Pool, arguments: &[&str]) -> Finished {
+    let mut command = pool.command(arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until(&format!("{arguments:?} is answered"), || child.try_wait().unwrap().is_some());
+    child.wait_with_output().unwrap().into()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_whose_end_can_not_be_recorded_is_told_as_one_that_waits_for_that() {
+    let Some(pool) = PoolBuilder::default().small_disk("coordinator", 24 << 20).start_on_disk() else {
+        return;
+    };
+    // One that never says a word, so that nobody else has anything to record.
+    let mut worker = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
+    // It takes no jobs either: nobody would wait for their ends at last.
+    let mut mute = register(&uuid::Uuid::now_v7().to_string(), "mute");
+    mute["condition"] = json!({"draining": true});
+    worker.say_json(&mute).await;
+    assert_eq!(worker.hear().await.unwrap()["type"], "registered");
+    let mut client = client(&pool).await;
+    let mut queued = Vec::new();
+    for request in 0..20 {
+        let submit = submit("true");
+        client.say_json(&json!({"type": "submit", "request": request, "submit": submit})).await;
+        assert_eq!(client.hear().await.unwrap()["type"], "accepted");
+        queued.push(submit["job"].as_str().unwrap().to_owned());
+    }
+    pool.disk().unwrap().fill();
+    let job = loop {
+        let job = queued.pop().expect("records are still written");
+        client.say_json(&json!({"type": "cancel", "request": 99, "job": job, "reason": ""})).await;
+        let answer = client.hear().await.unwrap();
+        if answer["type"] == "error" {
+            assert!(answer["error"]["message"].as_str().unwrap().contains("as soon as it can"), "{answer:#}");
+            break job;
+        }
+    };
+    let shown = answered(&pool, &["job", &job, "--json"]).expect(0).json();
+    let reason = shown["waiting"]["reason"].as_str().unwrap_or_default();
+    assert_eq!(shown["state"], "sealing", "{shown:#}");
+    assert!(reason.contains("it has ended") && reason.contains("can't write its records"), "{shown:#}");
+    answered(&pool, &["logs", &job]).expect(0);
+    let listed = answered(&pool, &["jobs", "--json"]).expect(0).json();
+    let listed: Vec<_> =
+        listed.as_array().unwrap().iter().filter(|listed| listed["job_id"] == job.as_str()).collect();
+    assert_eq!((listed.len(), &listed[0]["state"]), (1, &json!("sealing")), "{listed:#?}");
+    pool.disk().unwrap().empty();
+    assert_eq!(pool.wait_for_state(&job, "done")["verdict"], "cancelled");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_cut_off() {
     let Some(pool) = PoolBuilder::default().small_disk("coordinator", 24 << 20).start_on_disk() else {
@@ -52,12 +103,7 @@ async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_c
     let mut worker = enter_by(&known).await;
     assert_eq!(worker.hear().await.unwrap()["type"], "registered");
     pool.disk().unwrap().fill();
-    let mut others = Vec::new();
-    // Each newcomer is a record; there is room for some in what the log of the database has already.
-    while !detached(&pool).err().contains("can't write its records") {
-        others.push(enter_by(&newcomer(1 + others.len())).await);
-        assert!(others.len() < 2_000, "records are still written");
-    }
+    let mut others = use_up_what_is_kept(&pool).await;
     let heard = json!({"type": "desired", "desired": []});
     let report = json!({"type": "report", "held": [], "condition": {}});
     for _ in 0..3 {
@@ -80,6 +126,99 @@ async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_c
         peer.say_json(&report).await;
         assert_eq!(peer.hear().await.unwrap(), heard);
     }
+}
+
+/// Lets newcomers register until there is not even room for records; they stay connected. Each is a record; there is room for some
+/// in what the log of the database has already.
+async fn use_up_what_is_kept(pool: &Pool) -> Vec<Peer> {
+    let (mut newcomers, mut client) = (Vec::new(), client(pool).await);
+    loop {
+        client.say_json(&json!({"type": "submit", "request": 1, "submit": submit("true")})).await;
+        let answer = client.hear().await.unwrap();
+        if answer["error"]["message"].as_str().unwrap().contains("can't write its records") {
+            return newcomers;
+        }
+        let mut peer = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
+        peer.say_json(&register(&uuid::Uuid::now_v7().to_string(), &format!("odd-{}", newcomers.len())))
+            .await;
+        newcomers.push(peer);
+        assert!(newcomers.len() < 2_000, "records are still written");
+    }
+}
+
+/// A client that has registered.
+async fn client(pool: &Pool) -> Peer {
+    let mut peer = Peer::dial(pool.address(), "/v1/client", Some(pool.token())).await.unwrap();
+    peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"})).await;
+    assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+    peer
+}
+
+fn submit(shell: &str) -> serde_json::Value {
+    let spec = json!({"command": {"shell": shell}, "source": "empty"});
+    json!({"job": uuid::Uuid::now_v7().to_string(), "spec": spec})
+}
+
+/// What a client that dials anew and submits this hears.
+async fn submit_anew(pool: &Pool, submit: &serde_json::Value) -> serde_json::Value {
+    let mut peer = client(pool).await;
+    peer.say_json(&json!({"type": "submit", "request": 1, "submit": submit})).await;
+    peer.hear().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_comes_back_while_the_disk_is_full_finds_the_job_and_whoever_cancels_is_told_that_it_waits() {
+    let builder = PoolBuilder::default().worker(&["--slots", "2"]);
+    let Some(pool) = builder.small_disk("coordinator", 24 << 20).start_on_disk() else { return };
+    let ready = || pool.get("/readyz", None);
+    let series = || {
+        let text = pool.get("/metrics", Some(pool.token())).1;
+        text.lines().find(|line| line.starts_with("buildpool_ready ")).unwrap().to_owned()
+    };
+    let (long, named, over) = (submit("sleep 1000"), submit("sleep 1000"), submit("true"));
+    let named = json!({"client_request_id": "r", "job": named["job"], "spec": named["spec"]});
+    let by_name =
+        json!({"client_request_id": "r", "job": uuid::Uuid::now_v7().to_string(), "spec": named["spec"]});
+    for first in [&over, &long, &named] {
+        assert_eq!(submit_anew(&pool, first).await["reattached"], false);
+    }
+    let id = |submit: &serde_json::Value| submit["job"].as_str().unwrap().to_owned();
+    pool.wait_for_state(&id(&over), "done");
+    for running in [&long, &named] {
+        pool.wait_for_state(&id(running), "running");
+    }
+    assert_eq!((ready().1.as_str(), series().as_str()), ("ready\n", "buildpool_ready 1"));
+
+    pool.disk().unwrap().fill();
+    let again = async |refusal: &str| {
+        for (submit, job) in [(&over, &over), (&long, &long), (&named, &named), (&by_name, &named)] {
+            let answer = submit_anew(&pool, submit).await;
+            assert_eq!((&answer["job"], &answer["reattached"]), (&job["job"], &true.into()), "{answer:#}");
+        }
+        let answer = submit_anew(&pool, &submit("true")).await;
+        assert_eq!(answer["error"]["code"], "unavailable", "{answer:#}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(refusal), "{answer:#}");
+        let (status, why) = ready();
+        assert!(status.contains("503") && why.contains(refusal), "{status} {why}");
+        assert_eq!(series(), "buildpool_ready 0");
+    };
+    again("bytes of room").await;
+    let newcomers = use_up_what_is_kept(&pool).await;
+    again("can't write its records").await;
+    assert_eq!(pool.job(&id(&over))["verdict"], "passed", "what is over can be asked for");
+    let refused = pool.buildpool(&["cancel", &id(&long)]);
+    assert_eq!(refused.code(), 125, "{refused}");
+    assert!(refused.err().contains("as soon as it can"), "{refused}");
+    let shown = pool.job(&id(&long));
+    let doubt = shown["waiting"]["reason"].as_str().unwrap_or_default();
+    assert!(shown["state"] == "running" && doubt.contains("whether it still runs"), "{shown:#}");
+    pool.disk().unwrap().empty();
+    // Nobody has to ask again.
+    assert_eq!(pool.wait_for_state(&id(&long), "done")["verdict"], "cancelled");
+    wait_until("it is ready", || ready().1 == "ready\n" && series() == "buildpool_ready 1");
+    let shown = pool.job(&id(&named));
+    assert_eq!((&shown["state"], &shown["waiting"]), (&json!("running"), &json!(null)), "{shown:#}");
+    drop(newcomers);
 }
 
 #[test]
@@ -108,6 +247,28 @@ fn a_worker_without_room_holds_its_job_back_and_goes_on_by_itself() {
     workload.wait(&pool);
     workload.check(&pool);
     assert_eq!((job.starts().len(), second.starts().len()), (1, 1));
+}
+
+#[test]
+fn a_job_that_fills_its_workers_disk_waits_for_a_stated_reason_and_its_timeout_names_the_disk() {
+    let builder = PoolBuilder::default().worker(&["--slots", "2"]);
+    let Some(pool) = builder.small_disk("w0", 8 << 20).start_on_disk() else { return };
+    // Long lines, because a digest takes its time by lines.
+    let line = "x".repeat(1000);
+    let endless = ["run", "--no-snapshot", "--detach", "--", "yes", &line];
+    let id = pool.buildpool(&endless).expect(0).out().trim().to_owned();
+    let waiting =
+        wait_for("it says why it waits", || pool.job(&id)["waiting"]["reason"].as_str().map(str::to_owned));
+    assert!(waiting.contains("worker `w0`") && waiting.contains("No space left"), "{waiting}");
+    assert_eq!(pool.job(&id)["state"], "running");
+    pool.buildpool(&["cancel", &id]).expect(0);
+    pool.wait_for_state(&id, "done");
+    let words = ["run", "--no-snapshot", "--timeout", "15s", "--output", "json", "--", "yes", &line];
+    let ended = pool.buildpool(&words);
+    let result = ended.expect(124).json();
+    assert_eq!(result["verdict"], "timed_out", "{result:#}");
+    let cause = result["cause"]["text"].as_str().unwrap();
+    assert!(cause.contains("disk refused its output") && cause.contains("No space left"), "{cause}");
 }
 
 #[test]

@@ -76,6 +76,31 @@ fn a_worker_that_is_asked_twice_gives_its_job_back() {
     assert_eq!(job.starts(), ["1", "2"]);
 }
 
+#[test]
+fn a_worker_that_leaves_while_artifacts_wait_for_a_coordinator_that_is_away_brings_them_when_it_is_back() {
+    let mut pool = Pool::start(1);
+    let (go, fetched) = (pool.place().file("go"), pool.place().file("fetched"));
+    let command = format!("while [ ! -e {} ]; do sleep 0.01; done; echo made > answer", go.display());
+    let words = ["run", "--no-snapshot", "--detach", "--artifact", "answer", "--", "sh", "-c", &command];
+    let id = pool.buildpool(&words).expect(0).out().trim().to_owned();
+    pool.wait_for_state(&id, "running");
+    pool.kill_coordinator();
+    std::fs::write(&go, "").unwrap();
+    let attempts = pool.data("w0").join("attempts");
+    let has_ended = |path: std::path::PathBuf| path.join("outcome.json").exists();
+    wait_until("its end is on the worker's disk", || {
+        std::fs::read_dir(&attempts).unwrap().any(|entry| has_ended(entry.unwrap().path()))
+    });
+    terminate(pool.worker_pid(0));
+    assert!(pool.wait_for_worker_end(0).success());
+    pool.start_coordinator_again();
+    pool.start_worker(0);
+    let result = pool.wait_for_state(&id, "done");
+    assert_eq!((&result["verdict"], &result["artifacts"][0]["path"]), (&"passed".into(), &"answer".into()));
+    pool.buildpool(&["artifacts", &id, "--output", fetched.to_str().unwrap()]).expect(0);
+    assert_eq!(std::fs::read(fetched.join("answer")).unwrap(), b"made\n");
+}
+
 /// As the service manager restarts it: asked to end, and killed when the time for that is over.
 #[test]
 fn a_worker_that_is_restarted_while_a_job_runs_is_back_before_the_job_is_over() {

@@ -76,7 +76,8 @@ fn a_reader_that_leaves_and_resumes_by_cursor_again_and_again_reads_each_byte_on
 fn a_stream_that_says_little_is_read_without_the_other() {
     let pool = Pool::start(1);
     let proxy = Proxy::start(pool.address());
-    let script = "echo early >&2; seq 1 4000000; echo late >&2; seq 1 100";
+    // Long lines, because a digest takes its time by lines.
+    let script = "echo early >&2; seq -s, 1 1300000 | fold -w 1000; echo late >&2; seq 1 100";
     let id = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", script]);
     let id = id.expect(0).out().trim().to_owned();
     pool.wait_for_state(&id, "done");

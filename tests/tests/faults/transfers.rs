@@ -109,3 +109,25 @@ fn a_worker_that_is_cut_off_while_it_fetches_goes_on_where_it_is() {
         check(&proxy, Direction::Down, (cut, carried), lies);
     }
 }
+
+#[test]
+fn a_link_that_is_cut_every_few_frames_brings_a_tree_all_the_same() {
+    let mut pool = Pool::start(0);
+    project(&pool);
+    let proxy = Proxy::start(pool.address());
+    pool.add_worker_through(&proxy.url(), Vec::new());
+    pool.wait_for_workers();
+    let mut content = vec![0; 200_000];
+    blake3::Hasher::new().finalize_xof().fill(&mut content);
+    fs::write(pool.place().file("noise"), &content).unwrap();
+    let sum = Command::new("cksum").arg("noise").current_dir(pool.place().work()).output().unwrap();
+    // Less than one frame of full length: only because the first ones are small does anything come through.
+    proxy.reset_after(70_000);
+    let job = pool.buildpool(&["run", "--detach", "--", "cksum", "noise"]).expect(0).out();
+    let result = pool.wait_for_state(job.trim(), "done");
+    assert_eq!((&result["verdict"], &result["attempt"]), (&"passed".into(), &1.into()), "{result}");
+    assert!(proxy.resets() >= 3, "{proxy:?}");
+    proxy.heal();
+    let logs = pool.buildpool(&["logs", job.trim(), "--stream", "stdout"]).expect(0);
+    assert_eq!(logs.out(), Finished::from(sum).expect(0).out());
+}

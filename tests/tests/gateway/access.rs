@@ -106,11 +106,21 @@ fn a_body_that_is_no_message_is_answered_as_json_rpc_says() {
         ("", -32700, Value::Null),
         ("[]", -32600, Value::Null),
         ("{\"jsonrpc\": \"1.0\", \"id\": 3, \"method\": \"ping\"}", -32600, json!(3)),
+        (
+            r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"list_jobs","arguments":[1]}}"#,
+            -32602,
+            json!(4),
+        ),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"resources/read","params":{"uri":5}}"#, -32602, json!(5)),
     ] {
         let reply = gateway.http("POST", "/mcp", &[], body);
         assert_eq!(reply.status, 400, "{body}: {reply:?}");
         let message = reply.message();
         assert_eq!((&message["error"]["code"], &message["id"]), (&json!(code), &id), "{body}");
+    }
+    for call in [json!({"name": 5, "arguments": {}}), json!({"name": "list_jobs", "arguments": [1]})] {
+        let reply = gateway.modern("/mcp", &[], "tools/call", call);
+        assert_eq!((reply.status, &reply.message()["error"]["code"]), (400, &json!(-32602)), "{reply:?}");
     }
     let text = gateway.http("POST", "/mcp", &[("content-type", "text/plain")], &initialize());
     assert_eq!(text.status, 415, "{text:?}");
@@ -236,6 +246,47 @@ fn each_project_has_its_url_and_no_other_name_leads_anywhere() {
     assert_eq!(where_it_ran("/mcp/p/other"), real(&other));
 }
 
+/// A token of the pool in a place, as a header.
+fn bearer_in(place: &Place) -> String {
+    let made = place.buildpool(&["token", "create", "--role", "submit", "--name", "agent", "--json"]);
+    format!("Bearer {}", made.expect(0).json()["token"].as_str().unwrap())
+}
+
+#[test]
+fn commands_stay_in_the_project_whoever_chose_them() {
+    let place = Place::new();
+    let sub = place.work().join("sub");
+    std::fs::create_dir_all(place.work().join(".git")).unwrap();
+    std::fs::create_dir_all(&sub).unwrap();
+    std::fs::write(place.work().join("Makefile"), "test:\n\ttouch ran\nall:\n\ttouch ran\n").unwrap();
+    place.buildpool(&["run", "--", "true"]).expect(0);
+    let bearer = bearer_in(&place);
+    let arguments = ["mcp", "--http", "127.0.0.1:0", "--directory", sub.to_str().unwrap()];
+    let gateway = Listening::start(&mut place.command(arguments));
+    let call = |tool: &str, arguments: Value| {
+        let call = json!({"name": tool, "arguments": arguments});
+        let reply = gateway.modern("/mcp", &[("authorization", &bearer)], "tools/call", call);
+        reply.message()["result"].take()
+    };
+    for configured in [false, true] {
+        if configured {
+            std::fs::create_dir_all(place.work().join(".buildpool")).unwrap();
+            let text = "commands: {test: touch ran, build: touch ran}";
+            std::fs::write(place.work().join(".buildpool/config.yaml"), text).unwrap();
+        }
+        for (tool, arguments) in
+            [("run_tests", json!({})), ("build", json!({})), ("run_tests", json!({"cwd": ".."}))]
+        {
+            let result = call(tool, arguments);
+            assert_eq!(result["isError"], true, "{configured} {tool}: {result}");
+        }
+        assert!(!place.file("ran").exists());
+    }
+    std::fs::write(sub.join("Makefile"), "test:\n\tpwd\n").unwrap();
+    let ran = call("run_tests", json!({"verbosity": "full"}))["structuredContent"].take();
+    assert!(ran["stdout"].as_str().is_some_and(|text| text.contains("/sub")), "{ran}");
+}
+
 #[test]
 fn a_gateway_that_only_reads_offers_and_does_nothing_else() {
     let place = Place::new();
@@ -270,6 +321,9 @@ fn a_client_without_a_session_may_ask_any_of_several_gateways() {
     let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none"];
     let one = Listening::start(&mut place.command(arguments));
     let two = Listening::start(&mut place.command(arguments));
+    // Everything that it says beside the tools is read as well.
+    let listed = one.modern("/mcp", &[], "tools/list", json!({})).message()["result"].to_string();
+    assert!(listed.len() <= 6_144, "{} bytes", listed.len());
     let ran = one.call("/mcp", "run_command", json!({"command": "echo here"}));
     let seen = two.call("/mcp", "get_job", json!({"job_id": ran["job_id"]}));
     assert_eq!((&seen["job_id"], &seen["verdict"]), (&ran["job_id"], &json!("passed")));

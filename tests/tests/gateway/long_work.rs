@@ -287,6 +287,16 @@ fn a_pool_that_says_nothing_is_not_waited_for_in_silence() {
     place.set("BUILDPOOL_URL", format!("ws://{}", listener.local_addr().unwrap()));
     place.set("BUILDPOOL_TOKEN", "bp_x_y");
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
+    let artifact = json!({"uri": "buildpool://jobs/01a2/artifacts/x"});
+    // As many as there may be calls: what is cancelled is over.
+    for _ in 0..256 {
+        let id = gateway.begin("resources/read", artifact.clone());
+        gateway.say(
+            &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}),
+        );
+    }
+    gateway.ask("ping", json!({}));
+    let read = gateway.begin("resources/read", artifact);
     for (tool, arguments) in
         [("run_command", json!({"command": "true", "wait_secs": 1})), ("get_job", json!({"job_id": "01a2"}))]
     {
@@ -303,6 +313,33 @@ fn a_pool_that_says_nothing_is_not_waited_for_in_silence() {
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(!text.contains("01a2") && !text.contains("goes on, get_job"), "{text}");
     }
+    let error = gateway.response(read)["error"].take();
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("did not answer in time")), "{error}");
+}
+
+#[test]
+fn a_caller_whose_connection_to_the_pool_is_another_one_finds_its_job() {
+    let place = Place::new();
+    place.buildpool(&["run", "--", "true"]).expect(0);
+    // Two tokens of one name: one caller over two connections to the pool.
+    let bearer = || {
+        let made = place.buildpool(&["token", "create", "--role", "submit", "--name", "agent", "--json"]);
+        format!("Bearer {}", made.expect(0).json()["token"].as_str().unwrap())
+    };
+    let gateway = Listening::start(&mut place.command(["mcp", "--http", "127.0.0.1:0"]));
+    let call = |bearer: &str| {
+        // What it writes makes it no other job for who knows how the files were.
+        let command = format!("touch made; {}", until(&place, "go"));
+        let call = json!({"name": "run_command", "arguments": {"command": command, "wait_secs": 0}});
+        let reply = gateway.modern("/mcp", &[("authorization", bearer)], "tools/call", call);
+        reply.message()["result"]["structuredContent"].take()
+    };
+    let first = call(&bearer());
+    wait_until("the job has written", || place.file("made").exists());
+    let again = call(&bearer());
+    touch(&place, "go");
+    assert!(first["job_id"].is_string(), "{first}");
+    assert_eq!((&again["job_id"], &again["reattached"]), (&first["job_id"], &json!(true)), "{again}");
 }
 
 #[test]

@@ -9,8 +9,9 @@ use crate::find;
 use crate::join::{self, Part};
 use crate::limits::{CRASH_REPORTS_MAX, EVIDENCE_BYTES_MAX, ISSUES_MAX, NOTES_MAX, REPORTS_MAX};
 use crate::memory::cgroup::MemoryCounters;
-use crate::memory::{self, MemoryQuery, kernel_log};
+use crate::memory::{self, MemoryQuery};
 use crate::merge::{self, Weighed};
+use crate::platform;
 use crate::read::{ReadReport, read_at, read_report};
 use crate::text;
 use crate::xcresult::command::{derived_data_in, result_bundle_in};
@@ -91,7 +92,7 @@ impl<'a> Context<'a> {
 
 /// Where macOS writes crash files of a user and of the system; nowhere on Linux.
 pub fn default_crash_directories(home: Option<&Path>) -> Vec<PathBuf> {
-    if !cfg!(target_os = "macos") {
+    if !platform::WRITES_CRASH_FILES {
         return Vec::new();
     }
     let own = home.map(|home| home.join("Library/Logs/DiagnosticReports"));
@@ -236,9 +237,10 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
             match read_at(&path, &shown, Some(&root)) {
                 Ok(read) => {
                     let mut weighed = Vec::new();
+                    let content = read.content;
                     take(read, evidence, &mut weighed, &mut devices);
                     let written_at_ms = files::modified_at_ms(&path).unwrap_or(i64::MAX);
-                    let part = |weighed| Part { path: path.clone(), written_at_ms, weighed };
+                    let part = |weighed| Part { path: path.clone(), written_at_ms, content, weighed };
                     of_pattern.extend(weighed.into_iter().map(part));
                 }
                 Err(error) => not_read(&error.shown_as(&shown), implied, evidence),
@@ -269,9 +271,10 @@ fn take(read: ReadReport, evidence: &mut Evidence, weighed: &mut Vec<Weighed>, d
     evidence.issues.append(&mut found.issues);
     evidence.notes.append(&mut found.notes);
     devices.extend(read.devices);
-    let mut statuses = Some(read.statuses);
+    let mut tests = Some((read.statuses, read.holders));
     for report in found.test_reports {
-        weighed.push(Weighed { report, statuses: statuses.take().unwrap_or_default() });
+        let (statuses, holders) = tests.take().unwrap_or_default();
+        weighed.push(Weighed { report, statuses, holders });
     }
 }
 
@@ -298,12 +301,12 @@ fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryE
     // What ended well has no limit to explain, but a process of it may have been killed in silence: its counters tell.
     let is_told = failed || memory::evidence(&query).is_some_and(|found| found.oom_killed);
     // The kernel's log is read only when something went wrong: a compiler killed below `make` makes `make` fail.
-    let log = is_told.then(kernel_log::read).flatten();
+    let log = is_told.then(platform::kernel_log).flatten();
     is_told.then(|| memory::evidence(&MemoryQuery { kernel_log: log.as_deref(), ..query })).flatten()
 }
 
 fn core(context: &Context<'_>, evidence: &mut Evidence) {
-    if !cfg!(target_os = "linux") || !matches!(context.ending, Ending::Signaled { core_dump: true, .. }) {
+    if !platform::HAS_CORE_PATTERN || !matches!(context.ending, Ending::Signaled { core_dump: true, .. }) {
         return;
     }
     if context.is_of_another_user {

@@ -23,6 +23,9 @@ pub enum ReportKind {
     Sanitizer,
 }
 
+/// Lines that are looked at in the first bytes of a file.
+const HEAD_LINES: usize = 200;
+
 /// The kind of a file from its first bytes.
 pub(crate) fn kind_of(head: &[u8]) -> Option<ReportKind> {
     if head.starts_with(b"SQLite format 3\0") {
@@ -31,21 +34,82 @@ pub(crate) fn kind_of(head: &[u8]) -> Option<ReportKind> {
     let content = crate::text::lossy(head);
     let trimmed = content.trim_start();
     if trimmed.starts_with('<') {
-        let suite = trimmed.contains("<testsuite") || trimmed.contains(":testsuite");
-        return (suite || trimmed.starts_with("<?xml")).then_some(ReportKind::Junit);
+        let is_xml = has_suite(trimmed) || trimmed.starts_with("<?xml") || ends_before_element(trimmed);
+        return is_xml.then_some(ReportKind::Junit);
     }
     if trimmed.starts_with('{')
         && let Some(kind) = whole_json(trimmed)
     {
         return Some(kind);
     }
-    content.lines().take(200).find_map(line_kind).or_else(|| {
+    let has_suite = has_suite(&content);
+    let kind = |line: &str| if has_suite && is_xml(line) { Some(ReportKind::Junit) } else { line_kind(line) };
+    content.lines().take(HEAD_LINES).find_map(kind).or_else(|| {
         let crash = content.contains("\nException Type:") || content.contains("\nTermination Reason:");
         if crash && content.lines().any(|line| line.starts_with("Process:")) {
             return Some(ReportKind::Crash);
         }
         sanitizer::looks_like(&content).then_some(ReportKind::Sanitizer)
     })
+}
+
+/// The kind of a file that does not begin as a report does: a long comment or other output stands before it.
+pub(crate) fn kind_behind_preamble(head: &[u8]) -> Option<ReportKind> {
+    let content = crate::text::lossy(head);
+    let has_suite = has_suite(&content);
+    if has_suite && content.trim_start().starts_with('<') {
+        return Some(ReportKind::Junit);
+    }
+    let mut has_point = false;
+    let mut has_plan = false;
+    for line in content.lines() {
+        match line_kind(line) {
+            _ if has_suite && is_xml(line) => return Some(ReportKind::Junit),
+            // One line alone may be anything's, so far from the beginning.
+            Some(ReportKind::Tap) if !line.starts_with("TAP version ") => {
+                *(if line.starts_with("1..") { &mut has_plan } else { &mut has_point }) = true;
+            }
+            Some(kind) => return Some(kind),
+            None => {}
+        }
+        if has_point && has_plan {
+            return Some(ReportKind::Tap);
+        }
+    }
+    None
+}
+
+/// From where a text is XML: the whole of it, or what follows other output.
+pub(crate) fn from_xml(text: &str) -> &str {
+    if text.trim_start().starts_with('<') {
+        return text;
+    }
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if is_xml(line) {
+            return text.get(at..).unwrap_or(text);
+        }
+        at += line.len();
+    }
+    text
+}
+
+/// Whether a text is the beginning of a report up to the name of its first element.
+pub(crate) fn ends_before_element(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    while let Some((_, after)) = rest.strip_prefix("<?").and_then(|rest| rest.split_once("?>")) {
+        rest = after.trim_start();
+    }
+    rest.is_empty() || "<testsuites".starts_with(rest.trim_end())
+}
+
+fn has_suite(text: &str) -> bool {
+    text.contains("<testsuite") || text.contains(":testsuite")
+}
+
+fn is_xml(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("<?xml") || line.starts_with("<testsuite")
 }
 
 fn whole_json(trimmed: &str) -> Option<ReportKind> {
@@ -108,6 +172,10 @@ mod tests {
         assert_eq!(kind("{\"devices\":[],\"testNodes\":[]}"), Some(ReportKind::ResultJson));
         assert_eq!(kind("==1==ERROR: AddressSanitizer: SEGV on unknown"), Some(ReportKind::Sanitizer));
         assert_eq!(kind_of(b"SQLite format 3\0xx"), Some(ReportKind::ResultBundle));
+        assert_eq!(kind("Done.\n  <testsuites>"), Some(ReportKind::Junit));
+        assert_eq!(kind("hello <testsuites>"), None);
+        assert_eq!(kind("<tests"), Some(ReportKind::Junit));
+        assert_eq!(kind("<p>"), None);
         assert_eq!(kind("hello"), None);
         assert_eq!(kind(""), None);
     }

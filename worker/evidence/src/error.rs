@@ -46,6 +46,11 @@ pub enum EvidenceError {
         /// Which file.
         path: PathBuf,
     },
+    /// There is nothing in it.
+    Empty {
+        /// Which file.
+        path: PathBuf,
+    },
     /// It looked like a format, and is not.
     Malformed {
         /// Which file.
@@ -87,9 +92,11 @@ impl EvidenceError {
     /// Whether what cannot be read is a report, rather than nothing or something else.
     pub(crate) const fn is_of_a_report(&self) -> bool {
         match self {
-            Self::Io { .. } | Self::TooLarge { .. } | Self::Malformed { .. } | Self::NeedsXcode { .. } => {
-                true
-            }
+            Self::Io { .. }
+            | Self::TooLarge { .. }
+            | Self::Empty { .. }
+            | Self::Malformed { .. }
+            | Self::NeedsXcode { .. } => true,
             Self::NotFound { .. }
             | Self::NotAReport { .. }
             | Self::Escapes { .. }
@@ -106,6 +113,7 @@ impl EvidenceError {
         | Self::Escapes { path }
         | Self::TooLarge { path, .. }
         | Self::Unrecognised { path }
+        | Self::Empty { path }
         | Self::Malformed { path, .. }
         | Self::NotACrash { path, .. }
         | Self::NeedsXcode { path, .. }) = &mut self;
@@ -150,6 +158,7 @@ impl fmt::Display for EvidenceError {
                  nextest JSON, TAP, .ips and .crash files, sanitizer reports",
                 path.display()
             ),
+            Self::Empty { path } => write!(f, "report {}: the file is empty", path.display()),
             Self::Malformed { path, format, reason } => {
                 write!(f, "report {}: not a whole {format} file: {reason}", path.display())
             }
@@ -182,6 +191,7 @@ impl Error for EvidenceError {
             | Self::Escapes { .. }
             | Self::TooLarge { .. }
             | Self::Unrecognised { .. }
+            | Self::Empty { .. }
             | Self::Malformed { .. }
             | Self::NotACrash { .. }
             | Self::NeedsXcode { .. } => None,

@@ -3,6 +3,7 @@
 //! Everything that is read here was written by the job or by the system about it, so every reader is bounded, follows no
 //! link out of the command's directory and answers with a value or a reason, whatever the bytes.
 
+mod attempt;
 mod collect;
 mod core_file;
 pub mod crash;
@@ -16,6 +17,7 @@ mod join;
 pub mod limits;
 pub mod memory;
 mod merge;
+mod platform;
 mod read;
 mod run_tool;
 mod sanitizer;

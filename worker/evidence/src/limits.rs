@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Largest test report or other text that is read, in bytes.
 pub const REPORT_BYTES_MAX: u64 = 64 << 20;
+/// How far into a file a report may begin, in bytes: behind a comment, or behind what was printed before it.
+pub const PREAMBLE_BYTES_MAX: usize = 8 << 20;
 /// Largest crash file that is read, in bytes.
 pub const CRASH_FILE_BYTES_MAX: u64 = 16 << 20;
 /// Largest database of a result bundle, in bytes.
@@ -30,8 +32,14 @@ pub const REPORTS_MAX: usize = 4_000;
 
 /// Tests that are told apart in one report.
 pub const TESTS_MAX: usize = 500_000;
+/// Test cases of open suites that wait until it is known which of them are attempts at one test.
+pub const SUITE_CASES_MAX: usize = 100_000;
 /// How deep elements of an XML report may nest.
 pub const XML_DEPTH_MAX: usize = 64;
+/// How deep subtests of a TAP report are told apart.
+pub const SUBTESTS_DEPTH_MAX: usize = 64;
+/// Points of TAP subtests that wait for the point that sums them up.
+pub const SUBTESTS_HELD_MAX: usize = 100_000;
 /// Longest line of a JSON stream or TAP report, in bytes.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 

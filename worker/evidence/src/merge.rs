@@ -1,9 +1,11 @@
-//! Which of several reports is believed: a result bundle before any other report, and of two of one rank the one that names
-//! more tests. A report of the same tests is not added to the counts, and what it says otherwise is told. Tests of it that
+//! Which of several reports is believed: a result bundle before any other report, of two of one rank the one with more failures,
+//! and of two that have equally many the one that names more tests. A report of the same tests is not added to the counts, and what it says otherwise is told. Tests of it that
 //! the other does not have stay counted and named.
 
 use buildpool_protocol::evidence::{TestReport, TestStatus};
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Shown of each pair of reports.
 const DISAGREEMENTS_SHOWN: usize = 5;
@@ -12,11 +14,29 @@ const DISAGREEMENTS_SHOWN: usize = 5;
 pub(crate) struct Weighed {
     pub(crate) report: TestReport,
     pub(crate) statuses: HashMap<String, TestStatus>,
+    /// What holds each test, where something does.
+    pub(crate) holders: HashMap<String, Arc<str>>,
+}
+
+impl Weighed {
+    /// Whether a test of this name is the same one in both: what holds it agrees, where both reports say what does.
+    pub(crate) fn is_same(&self, other: &Self, name: &str) -> bool {
+        let comparable = self.report.format == other.report.format && self.report.format == "junit";
+        !comparable || self.holders.get(name) == other.holders.get(name)
+    }
+
+    fn failed(&self) -> usize {
+        self.statuses.values().filter(|status| **status == TestStatus::Failed).count()
+    }
 }
 
 /// Orders reports by belief, marks those that are superseded, and says where two disagree.
 pub(crate) fn weigh(mut reports: Vec<Weighed>) -> (Vec<TestReport>, Vec<String>) {
-    reports.sort_by_key(|weighed| (rank(&weighed.report.format), usize::MAX - weighed.statuses.len()));
+    // A report without a failure must not hide one of the same tests; nor must the order of the arguments decide.
+    reports.sort_by_cached_key(|weighed| {
+        let Weighed { report, statuses, .. } = weighed;
+        (rank(&report.format), Reverse(weighed.failed()), Reverse(statuses.len()), report.path.clone())
+    });
     let mut notes = Vec::new();
     for at in 1..reports.len() {
         let (before, rest) = reports.split_at_mut(at);
@@ -25,12 +45,16 @@ pub(crate) fn weigh(mut reports: Vec<Weighed>) -> (Vec<TestReport>, Vec<String>)
         for earlier in believed {
             let same_format = rank(&earlier.report.format) == rank(&later.report.format);
             let pairs = pairs(earlier, later, same_format);
-            if later.statuses.is_empty() || pairs.len() * 2 < later.statuses.len() {
+            // Of two of one rank, the one that is believed may be a part of the other.
+            let smaller = if same_format { earlier.statuses.len() } else { usize::MAX };
+            if pairs.is_empty() || pairs.len() * 2 < later.statuses.len().min(smaller) {
                 continue;
             }
             notes.extend(disagreement(earlier, later, &pairs));
             let others = only_in(later, earlier, same_format);
-            later.report.unfinished.retain(|name| !earlier.statuses.contains_key(name));
+            let mut unfinished = std::mem::take(&mut later.report.unfinished);
+            unfinished.retain(|name| !has(earlier, later, name));
+            later.report.unfinished = unfinished;
             if others.is_empty() {
                 later.report.superseded_by = Some(earlier.report.path.clone());
                 break;
@@ -45,11 +69,27 @@ pub(crate) fn weigh(mut reports: Vec<Weighed>) -> (Vec<TestReport>, Vec<String>)
             keep(later, &others);
         }
     }
+    nothing_in(&mut reports);
     (reports.into_iter().map(|weighed| weighed.report).collect(), notes)
+}
+
+/// Who asks for a report of tests expects some: where no report has any, one without a test does not tell of a run that passed.
+fn nothing_in(reports: &mut [Weighed]) {
+    if reports.iter().any(|weighed| !weighed.statuses.is_empty() || !weighed.report.unfinished.is_empty()) {
+        return;
+    }
+    for Weighed { report, .. } in reports.iter_mut().filter(|weighed| weighed.report.format == "junit") {
+        report.cut.get_or_insert_with(|| format!("{}: there is no test in it", report.path));
+    }
 }
 
 fn rank(format: &str) -> u8 {
     u8::from(format != "xcresult")
+}
+
+/// Whether the earlier report has this test of the later one.
+fn has(earlier: &Weighed, later: &Weighed, name: &str) -> bool {
+    earlier.statuses.contains_key(name) && earlier.is_same(later, name)
 }
 
 type Pair = (String, TestStatus, TestStatus);
@@ -58,7 +98,7 @@ type Pair = (String, TestStatus, TestStatus);
 /// the last part of the name.
 fn pairs(earlier: &Weighed, later: &Weighed, same_format: bool) -> Vec<Pair> {
     if same_format {
-        let named = later.statuses.iter();
+        let named = later.statuses.iter().filter(|(name, _)| earlier.is_same(later, name));
         return named
             .filter_map(|(name, theirs)| Some((name.clone(), *earlier.statuses.get(name)?, *theirs)))
             .collect();
@@ -84,7 +124,7 @@ fn pairs(earlier: &Weighed, later: &Weighed, same_format: bool) -> Vec<Pair> {
 fn only_in(later: &Weighed, earlier: &Weighed, same_format: bool) -> HashSet<String> {
     let names = later.statuses.iter();
     if same_format {
-        let missing = names.filter(|(name, _)| !earlier.statuses.contains_key(*name));
+        let missing = names.filter(|(name, _)| !has(earlier, later, name));
         return missing.map(|(name, _)| name.clone()).collect();
     }
     let shown = display_names(&earlier.report);
@@ -184,7 +224,61 @@ mod tests {
         Weighed {
             report,
             statuses: tests.iter().map(|(name, status)| ((*name).to_owned(), *status)).collect(),
+            holders: HashMap::new(),
         }
+    }
+
+    #[test]
+    fn the_order_of_the_arguments_decides_nothing() {
+        use TestStatus::{Failed, Passed};
+        let good = || weighed("good.xml", "junit", &[("a", Passed), ("b", Passed)]);
+        let bad = || weighed("bad.xml", "junit", &[("a", Passed), ("b", Failed)]);
+        for reports in [vec![good(), bad()], vec![bad(), good()]] {
+            let (reports, notes) = weigh(reports);
+            assert_eq!(reports[0].path, "bad.xml");
+            assert_eq!(reports[1].superseded_by.as_deref(), Some("bad.xml"));
+            assert!(notes[0].contains("b (failed and passed)"), "{notes:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_believed_before_any_number_of_tests_that_passed() {
+        use TestStatus::{Failed, Passed};
+        let most = [("a", Passed), ("b", Passed), ("c", Passed), ("d", Passed), ("e", Passed)];
+        let whole = || weighed("whole.xml", "junit", &most);
+        let part = || weighed("part.xml", "junit", &[("a", Failed), ("b", Passed)]);
+        for reports in [vec![whole(), part()], vec![part(), whole()]] {
+            let (reports, notes) = weigh(reports);
+            assert_eq!((reports[0].path.as_str(), &reports[0].superseded_by), ("part.xml", &None));
+            assert_eq!((reports[1].passed, reports[1].failed, &reports[1].superseded_by), (3, 0, &None));
+            assert!(notes[0].contains("a (failed and passed)"), "{notes:?}");
+        }
+        let failing = weighed("part.xml", "junit", &[("a", Failed), ("b", Failed)]);
+        let (reports, _) = weigh(vec![weighed("one.xml", "junit", &[("a", Failed)]), failing]);
+        assert_eq!(reports[1].superseded_by.as_deref(), Some("part.xml"));
+    }
+
+    #[test]
+    fn reports_without_a_test_do_not_pass_for_whole_unless_others_have_some() {
+        let empty = || weighed("empty.xml", "junit", &[]);
+        let (reports, _) = weigh(vec![empty()]);
+        assert_eq!(reports[0].cut.as_deref(), Some("empty.xml: there is no test in it"));
+        let (reports, _) = weigh(vec![empty(), weighed("b.xml", "junit", &[("a", TestStatus::Passed)])]);
+        assert!(reports.iter().all(|report| report.cut.is_none()), "{reports:?}");
+        let (reports, _) = weigh(vec![weighed("build.xcresult", "xcresult", &[])]);
+        assert_eq!(reports[0].cut, None, "a build leaves one as well");
+    }
+
+    #[test]
+    fn tests_of_one_name_in_suites_of_two_names_are_two() {
+        use TestStatus::{Failed, Passed};
+        let shard = |path: &str, suite: &str, status| {
+            let holders = [("a".to_owned(), Arc::from(suite)), ("b".to_owned(), Arc::from(suite))].into();
+            Weighed { holders, ..weighed(path, "junit", &[("a", Passed), ("b", status)]) }
+        };
+        let (reports, notes) =
+            weigh(vec![shard("1.xml", "shard 1", Passed), shard("2.xml", "shard 2", Failed)]);
+        assert!(reports.iter().all(|report| report.superseded_by.is_none()), "{notes:?}");
     }
 
     #[test]
@@ -214,15 +308,15 @@ mod tests {
     #[test]
     fn tests_that_only_the_superseded_report_has_stay_counted() {
         use TestStatus::{Failed, Passed};
-        let five = [("t1", Passed), ("t2", Passed), ("t3", Passed), ("t4", Passed), ("t5", Passed)];
         let four = [("t1", Passed), ("t2", Passed), ("x3", Failed), ("x4", Failed)];
+        let five = [("t1", Passed), ("t2", Passed), ("t3", Passed), ("t4", Passed), ("x5", Failed)];
         let (reports, notes) =
             weigh(vec![weighed("a.xml", "junit", &five), weighed("b.xml", "junit", &four)]);
-        assert_eq!((reports[1].failed, reports[1].passed, &reports[1].superseded_by), (2, 0, &None));
+        assert_eq!((reports[1].failed, reports[1].passed, &reports[1].superseded_by), (1, 2, &None));
         assert_eq!(
             notes,
             [
-                "2 of the 4 tests in b.xml are also in a.xml, which is believed on them; the others are counted"
+                "2 of the 5 tests in a.xml are also in b.xml, which is believed on them; the others are counted"
             ]
         );
         let template = [("S/testExample()", Passed), ("S/testPerformanceExample()", Passed)];

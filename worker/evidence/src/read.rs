@@ -6,7 +6,8 @@ use crate::error::EvidenceError;
 use crate::files;
 use crate::formats::{cargo_json, go_json, junit, tap};
 use crate::infrastructure;
-use crate::limits::{CRASH_FILE_BYTES_MAX, REPORT_BYTES_MAX, RESULT_TOOL_TIME_MAX};
+use crate::limits::{CRASH_FILE_BYTES_MAX, PREAMBLE_BYTES_MAX, REPORT_BYTES_MAX, RESULT_TOOL_TIME_MAX};
+use crate::platform;
 use crate::run_tool;
 use crate::sanitizer;
 use crate::tally::Parsed;
@@ -15,9 +16,12 @@ use crate::xcresult::tool::{self, Question};
 use crate::xcresult::{self, Bundle, database};
 use buildpool_protocol::evidence::{Evidence, ReportIssue, TestStatus};
 use buildpool_protocol::report::CrashReport;
+use memchr::memmem;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How much of a file is looked at to see what it is.
 const HEAD_BYTES: usize = 16 << 10;
@@ -33,6 +37,10 @@ pub struct ReadReport {
     pub devices: Vec<String>,
     /// Every test's result, to compare reports with each other.
     pub(crate) statuses: HashMap<String, TestStatus>,
+    /// What holds each test: its suites, its binary.
+    pub(crate) holders: HashMap<String, Arc<str>>,
+    /// Equal where the contents of two text reports are; none where another run might have written the same.
+    pub(crate) content: Option<u64>,
 }
 
 /// Reads a report, or a result bundle, that somebody named: `buildpool digest --report FILE`.
@@ -53,29 +61,28 @@ pub(crate) fn read_at(path: &Path, shown: &str, root: Option<&Path>) -> Result<R
         return read_bundle(path, shown, root);
     }
     let head = files::read_head(path, HEAD_BYTES)?;
-    let kind = detect::kind_of(&head).ok_or_else(|| EvidenceError::Unrecognised { path: path.to_owned() })?;
+    let kind = match detect::kind_of(&head) {
+        None => detect::kind_behind_preamble(&files::read_head(path, PREAMBLE_BYTES_MAX)?)
+            .or_else(|| (has_name(path, OF_CRASHES) && !is_empty(&head)).then_some(ReportKind::Crash)),
+        known => known,
+    };
+    let is_named = has_name(path, OF_REPORTS) || has_name(path, OF_CRASHES);
+    let kind = kind.ok_or_else(|| match is_empty(&head) && is_named {
+        true => EvidenceError::Empty { path: path.to_owned() },
+        false => EvidenceError::Unrecognised { path: path.to_owned() },
+    })?;
     match kind {
         ReportKind::ResultBundle => Ok(from_bundle(database::read(path)?, shown, root, Vec::new())),
         ReportKind::Crash => {
             let mut crash = crash::parse(&files::read_bounded(path, CRASH_FILE_BYTES_MAX)?, path)?;
             crash.report.matched_by = Some("named".to_owned());
             let evidence = Evidence { crash_reports: vec![crash.report], ..Evidence::default() };
-            Ok(ReadReport {
-                kind,
-                evidence,
-                devices: crash.device.into_iter().collect(),
-                statuses: HashMap::new(),
-            })
+            Ok(without_tests(kind, evidence, crash.device.into_iter().collect()))
         }
         ReportKind::Sanitizer => {
             let bytes = files::read_bounded(path, REPORT_BYTES_MAX)?;
             let evidence = sanitizer::parse(&text::lossy(&bytes), path, root);
-            Ok(ReadReport {
-                kind,
-                evidence: named(evidence, shown),
-                devices: Vec::new(),
-                statuses: HashMap::new(),
-            })
+            Ok(without_tests(kind, named(evidence, shown), Vec::new()))
         }
         ReportKind::ResultJson => {
             let bytes = files::read_bounded(path, REPORT_BYTES_MAX)?;
@@ -85,9 +92,43 @@ pub(crate) fn read_at(path: &Path, shown: &str, root: Option<&Path>) -> Result<R
         }
         ReportKind::Junit | ReportKind::GoJson | ReportKind::CargoJson | ReportKind::Tap => {
             let bytes = files::read_bounded(path, REPORT_BYTES_MAX)?;
-            parse_text(kind, &bytes, path, shown, root)
+            let read = parse_text(kind, &bytes, path, shown, root)?;
+            Ok(ReadReport { content: has_time(&bytes).then(|| hash_of(&bytes)), ..read })
         }
     }
+}
+
+/// What stands before a time: in JUnit XML, in TAP, and in Go's JSON.
+const TIMES: &[&[u8]] =
+    &[b" time=\"", b" time='", b" timestamp=\"", b" timestamp='", b"# time=", b"\"Time\":", b"\"Elapsed\":"];
+/// Names of files that were to become reports, whatever is in them.
+const OF_REPORTS: &[&str] = &["xml", "json", "jsonl", "ndjson", "tap", "sqlite3"];
+const OF_CRASHES: &[&str] = &["ips", "crash"];
+
+fn has_name(path: &Path, extensions: &[&str]) -> bool {
+    let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+    extensions.iter().any(|known| kind.eq_ignore_ascii_case(known))
+}
+
+fn is_empty(head: &[u8]) -> bool {
+    head.trim_ascii().is_empty()
+}
+
+fn hash_of(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Whether a text report says when something was, or how long it took, and that is not nothing.
+fn has_time(bytes: &[u8]) -> bool {
+    let is_some = |value: &[u8]| {
+        let value = value.iter().skip_while(|byte| matches!(byte, b'"' | b'\'' | b' '));
+        value.take_while(|byte| matches!(byte, b'0'..=b'9' | b'.')).any(|byte| matches!(byte, b'1'..=b'9'))
+    };
+    TIMES.iter().any(|name| {
+        memmem::find_iter(bytes, name).any(|at| bytes.get(at + name.len()..).is_some_and(is_some))
+    })
 }
 
 fn parse_text(
@@ -102,9 +143,11 @@ fn parse_text(
     let (parsed, issues) = match kind {
         ReportKind::Junit => {
             // Other XML begins alike.
-            junit::parse(bytes, root).map_err(|reason| match text.contains("testsuite") {
-                true => EvidenceError::malformed(path, "JUnit XML", reason),
-                false => EvidenceError::Unrecognised { path: path.to_owned() },
+            junit::parse(detect::from_xml(&text).as_bytes(), root).map_err(|reason| {
+                match text.contains("testsuite") || detect::ends_before_element(&text) {
+                    true => EvidenceError::malformed(path, "JUnit XML", reason),
+                    false => EvidenceError::Unrecognised { path: path.to_owned() },
+                }
             })?
         }
         ReportKind::GoJson => go_json::parse(bytes),
@@ -118,7 +161,19 @@ fn report(kind: ReportKind, parsed: Parsed, mut issues: Vec<ReportIssue>, shown:
     issues.iter_mut().for_each(infrastructure::label);
     let notes = parsed.notes.iter().map(|note| format!("{shown}: {note}")).collect();
     let evidence = Evidence { test_reports: vec![parsed.report], issues, notes, ..Evidence::default() };
-    ReadReport { kind, evidence: named(evidence, shown), devices: Vec::new(), statuses: parsed.statuses }
+    let (statuses, holders) = (parsed.statuses, parsed.holders);
+    ReadReport {
+        kind,
+        evidence: named(evidence, shown),
+        devices: Vec::new(),
+        statuses,
+        holders,
+        content: None,
+    }
+}
+
+fn without_tests(kind: ReportKind, evidence: Evidence, devices: Vec<String>) -> ReadReport {
+    ReadReport { kind, evidence, devices, statuses: HashMap::new(), holders: HashMap::new(), content: None }
 }
 
 /// Puts the name into everything that carries one.
@@ -140,12 +195,17 @@ fn read_bundle(path: &Path, shown: &str, root: Option<&Path>) -> Result<ReadRepo
         return Ok(from_bundle(bundle, shown, root, crashes));
     }
     if !path.join("Info.plist").is_file() || !path.join("Data").is_dir() {
+        // What is named like one was to become one, or was emptied.
+        if has_name(path, &["xcresult"]) {
+            let reason = "it has no database.sqlite3, nor Info.plist and Data";
+            return Err(EvidenceError::malformed(path, "result bundle", reason));
+        }
         return Err(EvidenceError::NotAReport {
             path: path.to_owned(),
             what: "a directory that is no result bundle",
         });
     }
-    if !cfg!(target_os = "macos") {
+    if !platform::HAS_XCODE {
         return Err(EvidenceError::NeedsXcode { path: path.to_owned(), tried: None });
     }
     let bundle = ask_tool(path)?;
@@ -178,7 +238,8 @@ fn from_bundle(bundle: Bundle, shown: &str, root: Option<&Path>, crashes: Vec<Cr
     let devices =
         bundle.destinations.iter().map(|place| place.device_id.clone()).filter(|id| !id.is_empty()).collect();
     let (parsed, issues) = xcresult::to_parsed(bundle, root);
-    let nothing_ran = parsed.statuses.is_empty() && parsed.report.unfinished.is_empty();
+    let nothing_ran =
+        parsed.statuses.is_empty() && parsed.report.unfinished.is_empty() && parsed.report.cut.is_none();
     let mut read = report(ReportKind::ResultBundle, parsed, issues, shown);
     if nothing_ran && !read.evidence.issues.is_empty() {
         // A build that failed leaves no tests; a report of nought would look like a run without any.

@@ -56,6 +56,8 @@ struct Entry {
 pub(crate) struct Parsed {
     pub(crate) report: TestReport,
     pub(crate) statuses: HashMap<String, TestStatus>,
+    /// What holds each test, where something does.
+    pub(crate) holders: HashMap<String, Arc<str>>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -106,7 +108,12 @@ impl Tally {
                 entry.attachments.push(text::name(&attachment));
             }
         }
-        let messages = run.messages.iter().take(MESSAGES_MAX).map(|message| text::message(message)).collect();
+        let messages = run
+            .messages
+            .iter()
+            .take(MESSAGES_MAX)
+            .map(|message| text::message(&text::cause_first(message)))
+            .collect();
         let fresh = Variant {
             arguments: run.arguments,
             place: run.place,
@@ -150,9 +157,10 @@ impl Tally {
             notes.push(format!("more than {TESTS_MAX} tests; {} runs of others are not counted", self.over));
         }
         let mut statuses = HashMap::with_capacity(self.names.len());
+        let mut holders = HashMap::new();
         let mut cases = Vec::new();
         let names = told_apart(self.names);
-        for (name, entry) in names.into_iter().zip(self.entries) {
+        for ((name, within), entry) in names.into_iter().zip(self.entries) {
             if entry.variants.is_empty() && entry.rolled_up.is_none() {
                 continue;
             }
@@ -171,25 +179,29 @@ impl Tally {
                     cases.push(case);
                 }
             }
+            if !within.is_empty() {
+                holders.insert(name.clone(), within);
+            }
             statuses.insert(name, status);
         }
         cases.sort_by_key(|case| order(case.status, case.flaky));
         report.cases_omitted = cases.len().saturating_sub(CASES_MAX) as u64;
         cases.truncate(CASES_MAX);
         report.cases = cases;
-        Parsed { report, statuses, notes }
+        Parsed { report, statuses, holders, notes }
     }
 }
 
 /// The name alone where only one test has it, else with what holds the test.
-fn told_apart(names: Vec<(String, Arc<str>)>) -> Vec<String> {
+fn told_apart(names: Vec<(String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
     let mut holders: HashMap<&str, u32> = HashMap::with_capacity(names.len());
     for (name, _) in &names {
         *holders.entry(name).or_default() += 1;
     }
     let shared: Vec<bool> = names.iter().map(|(name, _)| holders[name.as_str()] > 1).collect();
     let shown = |((name, within), shared): ((String, Arc<str>), bool)| {
-        if shared && !within.is_empty() { format!("{name} ({within})") } else { name }
+        let shown = if shared && !within.is_empty() { format!("{name} ({within})") } else { name };
+        (shown, within)
     };
     names.into_iter().zip(shared).map(shown).collect()
 }

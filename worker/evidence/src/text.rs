@@ -14,6 +14,32 @@ pub(crate) fn name(text: &str) -> String {
     clean(text, NAME_BYTES_MAX, false)
 }
 
+/// A number and what it counts.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+const TRACEBACK: &str = "Traceback (most recent call last):";
+
+/// What Python says last of an exception, before the way there: a message is known by its first line.
+pub(crate) fn cause_first(text: &str) -> std::borrow::Cow<'_, str> {
+    if !text.trim_start().starts_with(TRACEBACK) {
+        return text.into();
+    }
+    let is_word = |line: &&str| !line.starts_with([' ', '\t']) && !line.trim().is_empty();
+    let last = text.rfind(TRACEBACK).unwrap_or(0);
+    let after = text.get(last + TRACEBACK.len()..).unwrap_or_default();
+    match after.lines().find(is_word) {
+        Some(said) => format!("{}\n{text}", said.trim_end()).into(),
+        None => text.into(),
+    }
+}
+
+/// The first line that pytest marks as the error in its view of the code.
+pub(crate) fn pytest_cause(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("E   ")).map(str::trim)
+}
+
 fn clean(text: &str, limit: usize, lines: bool) -> String {
     let mut out = String::with_capacity(text.len().min(limit));
     for character in text.chars() {
@@ -44,6 +70,7 @@ const FOREIGN: &[&str] = &[
     "node_modules/",
     "site-packages/",
     "dist-packages/",
+    "/lib/python",
     "/rustc/",
     "<frozen",
     "node:internal",
@@ -127,8 +154,25 @@ mod tests {
         assert_eq!(place("\tat org.junit.Assert.fail(Assert.java:89)").as_deref(), Some("Assert.java:89:0"));
         assert_eq!(place("  File \"/w/t.py\", line 7, in f").as_deref(), Some("t.py:7:0"));
         assert_eq!(place("panicked at src/lib.rs:10:5:\nx").as_deref(), Some("src/lib.rs:10:5"));
+        let stdlib =
+            "/usr/local/lib/python3.11/importlib/__init__.py:126: in import_module\nt/a.py:1: in <module>";
+        assert_eq!(place(stdlib).as_deref(), Some("t/a.py:1:0"));
         assert_eq!(place("node_modules/x/y.js:1:2\nsrc/y.js:3:4").as_deref(), Some("src/y.js:3:4"));
         assert_eq!(place("dial 127.0.0.1:80 or http://a.b/c.d:90 at 12:30, api.x.com:443"), None);
+    }
+
+    #[test]
+    fn a_message_begins_with_the_exception() {
+        let first = |text: &str| cause_first(text).lines().next().unwrap_or_default().to_owned();
+        let plain = "Traceback (most recent call last):\n  File \"t.py\", line 5, in f\n    g()\nValueError: no\nmore";
+        assert_eq!(first(plain), "ValueError: no");
+        assert!(cause_first(plain).ends_with(plain));
+        let chained = format!(
+            "{plain}\n\nDuring handling of it:\n\nTraceback (most recent call last):\n  File\nKeyError: 'a'\n"
+        );
+        assert_eq!(first(&chained), "KeyError: 'a'");
+        assert_eq!(first("assert 1 == 2\nTraceback (most recent call last):\nE: x"), "assert 1 == 2");
+        assert_eq!(first("Traceback (most recent call last):\n  File"), "Traceback (most recent call last):");
     }
 
     #[test]

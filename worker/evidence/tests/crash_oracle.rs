@@ -80,10 +80,11 @@ fn an_ips_file_is_read_in_every_field() {
         .collect();
     assert_eq!(ours.message, None, "the application left no words");
     let fields = compare(&ours, &wanted, &frames, "xctest-sim-sigtrap.ips");
-    println!(
-        "xctest-sim-sigtrap.ips: {fields} fields, of them {} frames of {}",
-        ours.top_frames.len(),
-        frames.len()
+    let (kept, all) = (ours.top_frames.len(), frames.len());
+    assert_eq!(
+        (fields, kept, all),
+        (31, 20, 55),
+        "fields that were compared, frames among them, frames in the file"
     );
 }
 
@@ -122,9 +123,10 @@ fn the_older_text_is_read_in_every_field() {
     let said = text.split_once("Application Specific Information:\n").expect("its words").1;
     assert_eq!(message.lines().next(), said.lines().next());
     let fields = compare(&ours, &wanted, &frames, "app-simulator.crash");
-    println!(
-        "app-simulator.crash: {fields} fields, of them {} frames of {}",
-        ours.top_frames.len(),
-        frames.len()
+    let (kept, all) = (ours.top_frames.len(), frames.len());
+    assert_eq!(
+        (fields, kept, all),
+        (27, 16, 16),
+        "fields that were compared, frames among them, frames in the file"
     );
 }

@@ -48,6 +48,23 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         "ok 3 # skip",
         "  ---\n",
         "  ...\n",
+        "    ok 1 - a\n",
+        "        not ok 99999999999999999999999 - b # time=1e999ms {\n",
+        "    }\n",
+        "not ok - c # TODO {\n",
+        "  duration_ms: 1\n  type: 'suite'\n  error: |-\n    x\n",
+        "# fail 18446744073709551615\n",
+        "<testsuite name='s' tests='1' failures='18446744073709551615' errors='2'>",
+        "</testsuite>",
+        "<property name='repetition' value='1'/>",
+        "<!-- fail 18446744073709551615 -->",
+        "{\"type\":\"test\",\"event\":\"ok\",\"name\":\"a#4294967295\"}\n",
+        "{\"type\":\"test\",\"event\":\"started\",\"name\":\"p::b$a\"}\n",
+        "{\"type\":\"suite\",\"event\":\"failed\",\"failed\":18446744073709551615,\"ignored\":18446744073709551615}\n",
+        "{\"reason\":\"build-finished\",\"success\":false}\n",
+        "{\"Action\":\"output\",\"Package\":\"p\",\"Output\":\"panic: x\\n\"}\n",
+        "{\"Action\":\"fail\",\"Package\":\"p\",\"FailedBuild\":\"p\"}\n",
+        "{\"Action\":\"build-fail\",\"ImportPath\":\"p\"}\n",
         "1..99999999999999999999",
         "1..18446744073709551615\n",
         "Bail out!",
@@ -204,7 +221,51 @@ fn rings_of_suites_and_activities_end() {
     );
     let bundle = database::read(&path).expect("readable");
     assert_eq!(bundle.tests[0].runs[0].result, buildpool_evidence::xcresult::TestResult::Failed);
-    assert_eq!(bundle.notes.len(), 2, "an unknown word and a run of no test: {:?}", bundle.notes);
+    assert_eq!(bundle.notes.len(), 1, "an unknown word: {:?}", bundle.notes);
+    assert!(bundle.cut.is_some(), "a run of no test");
+}
+
+#[test]
+fn a_bundle_that_was_emptied_is_cut() {
+    let whole = data("xcresult/Xcode26-Mixed-XCTest-SwiftTesting.xcresult/database.sqlite3");
+    let directory = TempDir::new().expect("a directory");
+    let after = |sql: &str| {
+        let bundle = directory.path().join("r.xcresult");
+        fs::create_dir_all(&bundle).expect("made");
+        let path = bundle.join("database.sqlite3");
+        fs::write(&path, fs::read(&whole).expect("read")).expect("written");
+        let sql = format!("PRAGMA foreign_keys = OFF; {sql}");
+        Connection::open(&path).and_then(|connection| connection.execute_batch(&sql)).expect("changed");
+        let evidence = read_report(&bundle).expect("readable").evidence;
+        evidence.test_reports.first().and_then(|report| report.cut.clone())
+    };
+    let results = "DELETE FROM TestCaseResultsByDestinationAndConfiguration;";
+    assert_eq!(after(""), None);
+    let none = format!(
+        "DELETE FROM TestCases; DELETE FROM TestCaseRuns; {results} DELETE FROM TestSuiteRuns; DELETE FROM TestableRuns; DELETE FROM TestPlanRuns; DELETE FROM TestIssues;"
+    );
+    for sql in [
+        "DELETE FROM TestCases;",
+        "DELETE FROM TestCases WHERE rowid = 7;",
+        "DROP TABLE TestCases;",
+        "DELETE FROM TestCases; DELETE FROM TestCaseRuns;",
+        &format!("DELETE FROM TestCases; DELETE FROM TestCaseRuns; {results}"),
+        &format!(
+            "DROP TABLE TestCases; DELETE FROM TestCaseRuns; {results} DELETE FROM TestSuiteRuns; DELETE FROM TestSuites;"
+        ),
+        &format!("DELETE FROM TestCaseRuns; {results}"),
+        &format!("{none} DELETE FROM TestPlans;"),
+        &format!("{none} DELETE FROM Actions; DELETE FROM Invocations; DELETE FROM BuildIssues;"),
+    ] {
+        assert!(after(sql).is_some(), "{sql}");
+    }
+    // A build leaves no test either, nor do tests of what was not built.
+    for sql in [
+        format!("{none} UPDATE Actions SET name = 'Build';"),
+        format!("{none} UPDATE BuildIssues SET severity = 0;"),
+    ] {
+        assert_eq!(after(&sql), None, "{sql}");
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! The public door: whatever is named is read by its content, or refused with a reason.
 
+mod common;
+
 use buildpool_evidence::{
     Collection, Context, EvidenceError, Progress, ReportKind, collect, read_report, result_bundle_in,
 };
 use buildpool_protocol::evidence::{Evidence, TestStatus};
 use buildpool_protocol::outcome::Ending;
+use common::collected;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -131,6 +134,15 @@ fn what_is_no_report_is_refused_and_says_why() {
     assert!(matches!(read_report(&at("prose")), Err(EvidenceError::Unrecognised { .. })));
     fs::write(at("empty"), "").expect("written");
     assert!(matches!(read_report(&at("empty")), Err(EvidenceError::Unrecognised { .. })));
+    for (name, content, reason) in [
+        ("empty.ips", "", "the file is empty"),
+        ("begun.crash", "Incident Identifier: 1\nProcess: a [1]\n", "`Process:`"),
+        ("other.ips", "hello\n", "`Process:`"),
+    ] {
+        fs::write(at(name), content).expect("written");
+        let error = read_report(&at(name)).expect_err(name).to_string();
+        assert!(error.contains(name) && error.contains(reason), "{error}");
+    }
     assert!(matches!(read_report(directory.path()), Err(EvidenceError::NotAReport { .. })));
     let fifo = at("pipe");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("made");
@@ -220,56 +232,7 @@ fn one_pattern_over_many_files_is_one_report() {
     assert_eq!(report.cases[0].status, TestStatus::Failed);
 }
 
-/// Writes files so that each is older than the next, and collects what the pattern matches.
-fn collected(files: &[(&str, &str)], pattern: &str) -> Evidence {
-    let directory = TempDir::new().expect("a directory");
-    for ((name, text), secs) in files.iter().zip(1..) {
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().expect("it has one")).expect("made");
-        fs::write(&path, text).expect("written");
-        let written =
-            std::time::UNIX_EPOCH + std::time::Duration::from_millis(1_700_000_000_001 + secs * 1_000);
-        fs::File::options()
-            .append(true)
-            .open(&path)
-            .and_then(|file| file.set_modified(written))
-            .expect("set");
-    }
-    collect(&context(directory.path(), &[], &strings(&[pattern]), &FAILED))
-}
-
 const FIRST: &str = "<testsuite name='s'><testcase classname='s' name='t1'/><testcase classname='s' name='t2'><failure message='got 1'/></testcase></testsuite>";
-const SECOND: &str =
-    "<testsuite name='s'><testcase classname='s' name='t1'/><testcase classname='s' name='t2'/></testsuite>";
-
-#[test]
-fn later_attempts_at_the_same_tests_count_and_say_what_changed() {
-    // The later one by its time, whatever the names.
-    let evidence = collected(&[("rep/b.xml", FIRST), ("rep/a.xml", SECOND)], "rep/*.xml");
-    let report = &evidence.test_reports[0];
-    assert_eq!((report.passed, report.failed, report.flaky), (2, 0, 1), "{report:?}");
-    assert_eq!((report.cases[0].name.as_str(), report.cases[0].flaky), ("s.t2", true));
-    assert_eq!(report.cases[0].messages, ["got 1"]);
-    assert!(evidence.notes[0].contains("s.t2 (failed, then passed)"), "{:?}", evidence.notes);
-    let worse = collected(&[("rep/a.xml", SECOND), ("rep/b.xml", FIRST)], "rep/*.xml");
-    let report = &worse.test_reports[0];
-    assert_eq!((report.passed, report.failed, report.flaky), (1, 1, 0), "{report:?}");
-    // An attempt at the failed ones alone.
-    let alone = "<testsuite name='s'><testcase classname='s' name='t2'/></testsuite>";
-    let evidence = collected(&[("1.xml", FIRST), ("2.xml", alone)], "*.xml");
-    assert_eq!((evidence.test_reports[0].passed, evidence.test_reports[0].failed), (2, 0));
-}
-
-#[test]
-fn tests_that_share_a_name_in_files_of_different_things_are_counted_each() {
-    let parts = [("a/junit.xml", FIRST), ("b/junit.xml", SECOND)];
-    let evidence = collected(&parts, "*/junit.xml");
-    let report = &evidence.test_reports[0];
-    assert_eq!((report.passed, report.failed), (3, 1), "{report:?}");
-    assert!(evidence.notes[0].contains("one name in several files"), "{:?}", evidence.notes);
-    let tap = collected(&[("a.tap", "1..1\nnot ok 1\n"), ("b.tap", "1..1\nok 1\n")], "*.tap");
-    assert_eq!((tap.test_reports[0].passed, tap.test_reports[0].failed), (1, 1));
-}
 
 #[test]
 fn what_was_named_and_cannot_be_read_is_told_apart() {
@@ -285,13 +248,27 @@ fn what_was_named_and_cannot_be_read_is_told_apart() {
     let deep = format!("<testsuite>{}", "<a>".repeat(100));
     let deep = read("deep.xml", deep.as_bytes(), "*.xml");
     assert!(deep.unread.is_some_and(|reason| reason.contains("nest deeper")));
+    let bundle = directory.path().join("out.xcresult");
+    fs::create_dir(&bundle).expect("made");
+    let emptied = collect(&context(directory.path(), &[], &strings(&["out.xcresult"]), &FAILED));
+    assert!(emptied.unread.is_some_and(|reason| reason.contains("no database.sqlite3")));
+    fs::remove_dir(&bundle).expect("removed");
+    // A tool that died before it wrote anything leaves these.
+    for (content, reason) in
+        [("", "the file is empty"), ("<?xml version='1.0'?>\n<tests", "not a whole JUnit")]
+    {
+        let begun = read("begun.xml", content.as_bytes(), "*.xml");
+        assert!(begun.unread.is_some_and(|told| told.contains(reason)), "{content}");
+    }
+    let none = read("none.xml", b"<testsuites tests='0'/>", "*.xml");
+    assert_eq!(none.test_reports[0].cut.as_deref(), Some("none.xml: there is no test in it"));
     // What else lies beside reports is none, nor what was named by mistake.
     let other = b"<?xml version='1.0'?><project/>";
     for (name, content, pattern) in [
         ("pom.xml", other.as_slice(), "*.xml"),
         ("pom.xml", other.as_slice(), "pom.xml"),
         ("prose.txt", b"hello\n".as_slice(), "prose.txt"),
-        ("empty.xml", b"".as_slice(), "empty.xml"),
+        ("empty", b"".as_slice(), "empty"),
     ] {
         let evidence = read(name, content, pattern);
         assert_eq!((evidence.unread, evidence.notes.len()), (None, 1), "{name}");
@@ -304,20 +281,34 @@ fn what_was_named_and_cannot_be_read_is_told_apart() {
 }
 
 #[test]
-fn a_report_that_leaves_something_out_says_what() {
-    let cut = |files: &[(&str, &str)]| collected(files, "*.xml").test_reports.remove(0).cut;
-    let half = "<testsuite name='s'><testcase name='a'/><testcase name='b'>";
-    let whole = "<testsuite name='s'><testcase name='a'/><testcase name='b'/></testsuite>";
-    let other = "<testsuite name='t'><testcase name='c'/></testsuite>";
-    assert!(cut(&[("half.xml", half)]).is_some_and(|reason| reason.starts_with("half.xml: ")));
-    assert!(cut(&[("half.xml", half), ("other.xml", other)]).is_some());
-    assert!(cut(&[("half.xml", "<testsuite name='s'>"), ("other.xml", other)]).is_some());
-    let declared = "<testsuite name='s' failures='2'><testcase name='a'><failure/></testcase></testsuite>";
-    assert!(cut(&[("a.xml", declared)]).is_some_and(|reason| reason.contains("declares 2 failures")));
-    assert_eq!(cut(&[("a.xml", whole), ("other.xml", other)]), None);
-    // A later attempt at the same tests counts.
-    assert_eq!(cut(&[("1.xml", half), ("2.xml", whole)]), None);
-    assert!(cut(&[("1.xml", whole), ("2.xml", half)]).is_some());
+fn reports_behind_a_preamble_are_known() {
+    for bytes in [40 << 10, 8 << 10] {
+        behind_a_preamble_of(bytes);
+    }
+}
+
+fn behind_a_preamble_of(bytes: usize) {
+    let long = |line: &str| line.repeat(bytes / line.len() + 1);
+    let xml =
+        "<testsuites><testsuite name='s'><testcase name='a'><failure/></testcase></testsuite></testsuites>";
+    let go = "{\"Action\":\"run\",\"Package\":\"m\",\"Test\":\"T\"}\n{\"Action\":\"fail\",\"Package\":\"m\",\"Test\":\"T\"}\n{\"Action\":\"fail\",\"Package\":\"m\"}\n";
+    let cargo = "{\"type\":\"suite\",\"event\":\"started\"}\n{\"type\":\"test\",\"event\":\"failed\",\"name\":\"a\"}\n{\"type\":\"suite\",\"event\":\"failed\",\"failed\":1}\n";
+    for report in [
+        format!("<!-- {} -->{xml}", long("words ")),
+        format!("<?xml version='1.0'?>\n<!-- {} -->\n{xml}", long("words ")),
+        format!("{}{xml}", long("compiling < a & b\n")),
+        format!("{}<?xml version='1.0'?>\n{xml}", long("compiling\n")),
+        format!("{}{go}", long("go: downloading x v1\n")),
+        format!("{}{cargo}", long("   Compiling x v1\n")),
+        format!("{}TAP version 13\nnot ok 1 - a\n1..1\n", long("noise\n")),
+        format!("{}1..1\nnot ok 1 - a\n", long("noise\n")),
+    ] {
+        let evidence = collected(&[("report", &report)], "report");
+        let told = evidence.test_reports.first().map(|report| (report.failed, report.cut.clone()));
+        assert_eq!(told, Some((1, None)), "{} {:?}", &report[..40], evidence.notes);
+    }
+    let log = collected(&[("log", &format!("{}1..5 are good\n", long("noise\n")))], "log");
+    assert!(log.test_reports.is_empty(), "{:?}", log.test_reports);
 }
 
 #[test]

@@ -33,7 +33,9 @@ pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId, has_lost_power: bo
     let log = directory.join(records::LOG);
     // The log is made before the process. Who was in between is taken to have gone on.
     let may_have_begun = log.try_exists().unwrap_or(true);
-    let ending = if state.is_some() || had_processes || may_have_begun {
+    let ending = if !directory.try_exists().unwrap_or(true) {
+        Ending::Unobserved { reason: "its directory on the worker was removed while it ran".to_owned() }
+    } else if state.is_some() || had_processes || may_have_begun {
         Ending::Unobserved { reason: "the process that watched it died before it ended".to_owned() }
     } else if has_lost_power {
         Ending::Unobserved { reason: "its machine was switched off, and it may have begun".to_owned() }
@@ -108,8 +110,7 @@ fn end_tree(attempt: AttemptId, leader: Option<(i32, u64)>) -> (bool, Vec<Surviv
         if is_gone {
             return (had_processes, Vec::new());
         }
-        had_processes = true;
-        tree.kill();
+        had_processes |= tree.kill_from_outside();
         if Now::read().running >= until {
             return (true, tree.list());
         }
@@ -148,5 +149,8 @@ mod tests {
         assert!(matches!(of(false, false), Ending::NotStarted(StartFailure::Resources { .. })));
         assert!(matches!(of(true, false), Ending::Unobserved { .. }), "between the log and the process");
         assert!(matches!(of(false, true), Ending::Unobserved { .. }), "the log may have been there");
+        let removed = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number: 1 };
+        let ending = of_dead_keeper(&home, removed, false).expect("a disk").ending;
+        assert!(matches!(ending, Ending::Unobserved { .. }), "all that told of it was removed: {ending:?}");
     }
 }

@@ -82,6 +82,7 @@ pub(super) fn arrange(
         since_boot_secs: Now::read().continuous.as_secs_f64(),
         user: users.as_ref().map(|(user, _)| user.name().to_owned()),
         gates: if users.is_some() { gates.clone() } else { Vec::new() },
+        data_dir: Some(home.directory().to_owned()),
     };
     records::write(&attempt_directory, records::ATTEMPT, &record, Durability::Process).map_err(failed)?;
     if let Some((user, all)) = users {

@@ -7,11 +7,12 @@ use crate::isolation::users::JobUser;
 use crate::keeper::messages::Run;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::ids::Lease;
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::{Acted, OutputHeld};
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::{Held, HeldState};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Instant;
 use tokio::sync::watch;
 
 /// How far it is.
@@ -39,6 +40,8 @@ pub(super) struct Attempt {
     pub(super) stage: Stage,
     pub(super) started_at_ms: Option<i64>,
     pub(super) log_length: u64,
+    /// Since when the disk refuses its output, and the system's word.
+    pub(super) output_held: Option<(Instant, String)>,
     /// Why it is to be ended; told to its keeper, or the reason why it is not started.
     pub(super) act: Option<Acted>,
     /// A newer grant exists, or the job is over: nothing of it is sent.
@@ -62,6 +65,7 @@ impl Attempt {
             stage,
             started_at_ms: None,
             log_length: 0,
+            output_held: None,
             act: None,
             is_fenced: false,
             user: None,
@@ -85,7 +89,22 @@ impl Attempt {
             state: self.state(),
             log_length: self.log_length,
             started_at_ms: self.started_at_ms,
+            output_held: self
+                .output_held
+                .as_ref()
+                .filter(|_| self.is_live())
+                .map(|(since, reason)| OutputHeld { held_for: since.elapsed(), reason: reason.clone() }),
         }
+    }
+
+    /// Takes what its keeper says of output that the disk refuses; whether that is new.
+    pub(super) fn note_held(&mut self, held: Option<OutputHeld>) -> bool {
+        let is_new = held.is_some() != self.output_held.is_some();
+        self.output_held = held.map(|held| {
+            let now = Instant::now();
+            (now.checked_sub(held.held_for).unwrap_or(now), held.reason)
+        });
+        is_new
     }
 
     pub(super) fn state(&self) -> HeldState {

@@ -54,6 +54,7 @@ pub(super) fn conclude(
     }
     let mut outcome = account::of_dead_keeper(home, attempt, about.has_lost_power)?;
     let record: Option<AttemptRecord> = records::read(&directory, records::ATTEMPT)?;
+    let record = record.map(|record| record.found_in(home.directory()));
     let mut own_bundle = None;
     if let Some(record) = record.filter(|_| !about.is_fenced && outcome.started_at_ms.is_some()) {
         // One that can't be read costs evidence, not the outcome.

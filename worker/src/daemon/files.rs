@@ -8,7 +8,8 @@ use super::room::judged;
 use crate::config::Config;
 use crate::link::transfers::Transfers;
 use crate::records;
-use crate::workspace::{SpaceLimits, Workspaces, carry};
+use crate::workspace::{Lacking, SpaceLimits, Workspaces, carry};
+use buildpool_protocol::error::chain;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Outcome, StartFailure};
 use buildpool_protocol::worker_link::Grant;
@@ -41,27 +42,48 @@ impl Files {
         users: Users,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<Arranged, StartFailure> {
+        self.fetch_unless_stopped(&grant, &mut stopped).await?;
+        let work = (home, config, grant, users);
+        let arranged = self.arrange(work.clone()).await;
+        // Once: objects that turned out to be damaged are gone now, and come anew.
+        if arranged.is_err() && matches!(self.lacking(&work.2).await, Ok(Some(_))) {
+            self.fetch_unless_stopped(&work.2, &mut stopped).await?;
+            return self.arrange(work).await.map_err(judged);
+        }
+        arranged.map_err(judged)
+    }
+
+    async fn arrange(&self, work: (Arc<Home>, Arc<Config>, Grant, Users)) -> Result<Arranged, StartFailure> {
+        let workspaces = self.workspaces.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let (home, config, grant, users) = work;
+            arrange(&home, &config, &workspaces, &grant, &users)
+        });
+        work.await.unwrap_or_else(|_| Err(ending()))
+    }
+
+    async fn fetch_unless_stopped(
+        &self,
+        grant: &Grant,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> Result<(), StartFailure> {
         tokio::select! {
-            fetched = self.fetch(&grant) => fetched.map_err(judged)?,
+            fetched = self.fetch(grant) => fetched.map_err(judged),
             // The sender lives as long as the attempt is being prepared.
             _ = stopped.wait_for(|stopped| *stopped) => {
-                return Err(StartFailure::Workspace { reason: "it was ended before it started".into() });
+                Err(StartFailure::Workspace { reason: "it was ended before it started".into() })
             }
         }
-        let work =
-            tokio::task::spawn_blocking(move || arrange(&home, &config, &self.workspaces, &grant, &users));
-        let arranged = work.await;
-        arranged
-            .unwrap_or_else(|_| Err(StartFailure::Workspace { reason: "the worker is ending".into() }))
-            .map_err(judged)
+    }
+
+    async fn lacking(&self, grant: &Grant) -> Result<Option<Lacking>, StartFailure> {
+        let (workspaces, source) = (self.workspaces.clone(), grant.spec.source.clone());
+        let lacking = tokio::task::spawn_blocking(move || workspaces.lacking(&source)).await;
+        Ok(lacking.map_err(|_| ending())??)
     }
 
     async fn fetch(&self, grant: &Grant) -> Result<(), StartFailure> {
-        let (workspaces, source) = (self.workspaces.clone(), grant.spec.source.clone());
-        let lacking = tokio::task::spawn_blocking(move || workspaces.lacking(&source)).await;
-        let lacking =
-            lacking.map_err(|_| StartFailure::Workspace { reason: "the worker is ending".into() })??;
-        let Some(lacking) = lacking else { return Ok(()) };
+        let Some(lacking) = self.lacking(grant).await? else { return Ok(()) };
         carry::fetch(&self.transfers, &self.workspaces, &lacking).await.map_err(|error| {
             StartFailure::Workspace { reason: with_causes("the snapshot did not come", &error) }
         })
@@ -128,13 +150,10 @@ impl Files {
     }
 }
 
+fn ending() -> StartFailure {
+    StartFailure::Workspace { reason: "the worker is ending".into() }
+}
+
 fn with_causes(what: &str, error: &dyn std::error::Error) -> String {
-    let mut text = format!("{what}: {error}");
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
+    format!("{what}: {}", chain(error))
 }

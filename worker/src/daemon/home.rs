@@ -5,7 +5,7 @@ use buildpool_protocol::ids::{AttemptId, WorkerId};
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// Longest path of a socket that every platform takes, in bytes (unix(4) on macOS: 104 with the final NUL).
@@ -23,6 +23,8 @@ pub(super) struct Home {
     /// The lasting identity.
     pub worker: WorkerId,
     directory: PathBuf,
+    /// Where the sockets lie, or lay, while the path of the directory is too long for them.
+    elsewhere: PathBuf,
     _lock: File,
 }
 
@@ -94,10 +96,11 @@ impl Home {
         let (attempts, keepers) = (directory.join("attempts"), directory.join("keepers"));
         make_private(&attempts)?;
         make_private(&keepers)?;
-        let sockets = sockets(&keepers)?;
+        let elsewhere = elsewhere(&keepers)?;
+        let sockets = sockets(&keepers, &elsewhere)?;
         let worker = identity(&directory.join("worker-id"))?;
         let places = Places { directory: keepers, sockets };
-        Ok(Self { attempts, places, worker, directory, _lock: lock })
+        Ok(Self { attempts, places, worker, directory, elsewhere, _lock: lock })
     }
 
     /// The directory itself.
@@ -105,12 +108,30 @@ impl Home {
         &self.directory
     }
 
-    /// Where the sockets lie, when that is not in the directory.
+    /// Where sockets lie that are not in the directory, now or before it was renamed.
     pub(super) fn sockets_elsewhere(&self) -> Option<PathBuf> {
-        let sockets = &self.places.sockets;
         // `/tmp` is a link on macOS.
-        (*sockets != self.places.directory)
-            .then(|| sockets.canonicalize().unwrap_or_else(|_| sockets.clone()))
+        is_private(&self.elsewhere)
+            .then(|| self.elsewhere.canonicalize().unwrap_or_else(|_| self.elsewhere.clone()))
+    }
+
+    /// Where a keeper that was found may be reached. The directory may have been renamed since it took its place, from a short
+    /// path to a long one or the other way.
+    pub(super) fn sockets_of(&self, number: u32) -> Vec<PathBuf> {
+        let beside = self.places.directory.join(number.to_string());
+        let mut found = Vec::new();
+        if is_private(&self.elsewhere) {
+            found.push(self.elsewhere.join(number.to_string()));
+        }
+        if self.places.sockets == self.places.directory {
+            found.insert(0, beside);
+        } else if beside.symlink_metadata().is_ok() {
+            // By a link, its path is short.
+            let link = self.elsewhere.join(format!("{number}.at"));
+            let _ = fs::remove_file(&link);
+            found.extend(symlink(&beside, &link).is_ok().then_some(link));
+        }
+        found
     }
 
     /// Where what keepers have to say of themselves goes.
@@ -132,21 +153,35 @@ fn make_private(path: &Path) -> Result<(), HomeError> {
         .map_err(|source| HomeError::Io { path: path.to_owned(), source })
 }
 
-/// Sockets lie beside the locks where their paths are short enough, else in a directory of this user's named after it.
-fn sockets(keepers: &Path) -> Result<PathBuf, HomeError> {
+/// A directory of this user's, named after what a rename of the worker's directory does not change.
+fn elsewhere(keepers: &Path) -> Result<PathBuf, HomeError> {
+    let metadata =
+        fs::metadata(keepers).map_err(|source| HomeError::Io { path: keepers.to_owned(), source })?;
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&metadata.dev().to_le_bytes());
+    id[8..].copy_from_slice(&metadata.ino().to_le_bytes());
+    let digest = blake3::hash(&id).to_hex();
+    let own = nix::unistd::Uid::effective();
+    Ok(PathBuf::from(format!("/tmp/buildpool-{own}-{}", &digest[..16])))
+}
+
+/// Sockets lie beside the locks where their paths are short enough.
+fn sockets(keepers: &Path, elsewhere: &Path) -> Result<PathBuf, HomeError> {
     if keepers.as_os_str().len() + NUMBER_BYTES <= SOCKET_PATH_BYTES_MAX {
         return Ok(keepers.to_owned());
     }
-    let digest = blake3::hash(keepers.as_os_str().as_encoded_bytes()).to_hex();
-    let own = nix::unistd::Uid::effective().as_raw();
-    let path = PathBuf::from(format!("/tmp/buildpool-{own}-{}", &digest[..16]));
-    make_private(&path)?;
-    let metadata =
-        fs::symlink_metadata(&path).map_err(|source| HomeError::Io { path: path.clone(), source })?;
-    if !metadata.is_dir() || metadata.uid() != own || metadata.mode() & 0o077 != 0 {
-        return Err(HomeError::Foreign(path));
+    make_private(elsewhere)?;
+    if !is_private(elsewhere) {
+        return Err(HomeError::Foreign(elsewhere.to_owned()));
     }
-    Ok(path)
+    Ok(elsewhere.to_owned())
+}
+
+/// Whether it is a directory that nobody else can use.
+fn is_private(path: &Path) -> bool {
+    let own = nix::unistd::Uid::effective().as_raw();
+    fs::symlink_metadata(path)
+        .is_ok_and(|found| found.is_dir() && found.uid() == own && found.mode() & 0o077 == 0)
 }
 
 fn identity(path: &Path) -> Result<WorkerId, HomeError> {

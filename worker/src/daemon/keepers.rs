@@ -11,6 +11,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -66,8 +67,8 @@ impl Keepers {
                 name.to_str().and_then(|name| name.strip_suffix(".lock")).and_then(|n| n.parse().ok());
             let Some(number) = number else { continue };
             if home.places.is_alive(number)? {
-                let socket = home.places.socket(number);
-                self.add(number, true, async move { UnixStream::connect(socket).await });
+                let sockets = home.sockets_of(number);
+                self.add(number, true, connect(sockets));
             }
         }
         Ok(())
@@ -187,12 +188,24 @@ impl Keepers {
 
     /// Connects once more to a keeper that is alive.
     pub(super) fn reconnect(&mut self, home: &Home, number: u32) {
-        let socket = home.places.socket(number);
+        let sockets = home.sockets_of(number);
         self.add(number, true, async move {
             tokio::time::sleep(crate::limits::KEEPER_RETRY).await;
-            UnixStream::connect(socket).await
+            connect(sockets).await
         });
     }
+}
+
+/// The first that answers.
+async fn connect(sockets: Vec<PathBuf>) -> io::Result<UnixStream> {
+    let mut connected = Err(io::ErrorKind::NotFound.into());
+    for socket in sockets {
+        connected = UnixStream::connect(socket).await;
+        if connected.is_ok() {
+            break;
+        }
+    }
+    connected
 }
 
 /// Carries messages both ways until one side is gone.

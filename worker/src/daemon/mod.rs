@@ -110,7 +110,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     let covered = config.covered().map_err(WorkerError::Config)?;
     let own = [home.directory().to_owned()].into_iter().chain(home.sockets_elsewhere());
     let hidden = Hidden::find(own.chain(covered))
-        .map_err(|(path, source)| WorkerError::Home(HomeError::Io { path, source }))?;
+        .map_err(|(path, source)| WorkerError::Home(HomeError::Io { path, source }))?
+        .renewing(&config.renewed);
     let outbox = Arc::new(Outbox::default());
     let transfers = Arc::new(Transfers::default());
     let workspaces = Workspaces::open(home.directory()).map_err(WorkerError::Workspaces)?;

@@ -30,7 +30,7 @@ impl Agent {
             }
             match records::read::<AttemptRecord>(&directory, records::ATTEMPT) {
                 Ok(Some(record)) if directory == self.home.attempt(record.lease.attempt) => {
-                    self.take_up(record, left)
+                    self.take_up(record.found_in(self.home.directory()), left)
                 }
                 // Made and not recorded: nobody was asked to run it, and the coordinator grants it again.
                 Ok(None) => {
@@ -77,11 +77,10 @@ impl Agent {
         }
     }
 
-    /// When every keeper that lives has said what it keeps, what nobody keeps has no keeper any more.
+    /// When every keeper that lives has said what it keeps, what nobody keeps has no keeper any more. What has its outcome on the
+    /// disk needs none, whoever is silent.
     pub(super) fn settle_unclaimed(&mut self) {
-        if self.keepers.are_some_unknown() {
-            return;
-        }
+        let is_certain = !self.keepers.are_some_unknown();
         let unclaimed: Vec<_> = self
             .attempts
             .iter()
@@ -89,7 +88,13 @@ impl Agent {
             .map(|(id, _)| *id)
             .collect();
         for attempt in unclaimed {
-            warn!(job = %attempt.job, attempt = attempt.number, "an attempt has no keeper any more");
+            if self.home.attempt(attempt).join(records::OUTCOME).exists() {
+                info!(job = %attempt.job, attempt = attempt.number, "an attempt has ended");
+            } else if is_certain {
+                warn!(job = %attempt.job, attempt = attempt.number, "an attempt has no keeper any more");
+            } else {
+                continue;
+            }
             self.conclude(attempt);
         }
     }

@@ -139,14 +139,16 @@ impl Agent {
                 }
                 self.changed();
             }
-            FromKeeper::Progress { attempt, log_length, ending } => {
+            FromKeeper::Progress { attempt, log_length, ending, held: output } => {
                 self.outbox.written(attempt, log_length);
                 let Some(held) = self.attempts.get_mut(&attempt) else { return };
                 held.log_length = held.log_length.max(log_length);
-                if let Stage::Kept { is_ending, .. } = &mut held.stage
-                    && *is_ending != ending
-                {
+                let mut is_new = held.note_held(output);
+                if let Stage::Kept { is_ending, .. } = &mut held.stage {
+                    is_new |= *is_ending != ending;
                     *is_ending = ending;
+                }
+                if is_new {
                     self.changed();
                 }
             }
@@ -175,6 +177,7 @@ impl Agent {
             attempt.stage = Stage::Kept { keeper: Some(link), is_ending: kept.ending };
             attempt.started_at_ms = kept.started_at_ms;
             attempt.log_length = kept.log_length;
+            attempt.note_held(kept.held);
             self.outbox.written(id, kept.log_length);
             info!(worker = %self.config.name, job = %id.job, attempt = id.number, "attempt goes on");
             if let Some(acted) = attempt.act.clone() {
@@ -201,7 +204,7 @@ impl Agent {
                 self.keepers.reconnect(&self.home, number);
             }
             Work::Keeps(id) => {
-                warn!(worker = %self.config.name, job = %id.job, attempt = id.number, "the keeper of an attempt has died");
+                warn!(worker = %self.config.name, job = %id.job, attempt = id.number, "the keeper of an attempt is gone");
                 self.conclude(id);
             }
             Work::Silent if is_found && is_alive => self.keepers.reconnect(&self.home, number),

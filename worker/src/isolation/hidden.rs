@@ -6,9 +6,9 @@
 
 use nix::unistd::{AccessFlags, Uid, access};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Directories that jobs need as they are, or that hold much more than a worker's files.
@@ -37,6 +37,8 @@ struct Place {
     is_directory: bool,
     /// Device and inode.
     identity: (u64, u64),
+    /// Others make it anew: it is hidden whatever it is by then.
+    is_renewed: bool,
 }
 
 impl Hidden {
@@ -52,6 +54,7 @@ impl Hidden {
                 path,
                 is_directory: metadata.is_dir(),
                 identity: (metadata.dev(), metadata.ino()),
+                is_renewed: false,
             });
         }
         let above = places.iter().flat_map(|place| place.path.ancestors().skip(1));
@@ -60,6 +63,15 @@ impl Hidden {
         let is_hidden = |way: &PathBuf| places.iter().any(|place| way.starts_with(&place.path));
         let ways = ways.into_iter().filter(|way| !is_hidden(way)).collect();
         Ok(Self { places, ways })
+    }
+
+    /// These of them may be made anew by others, at any time.
+    #[must_use]
+    pub fn renewing(mut self, paths: &[PathBuf]) -> Self {
+        for place in &mut self.places {
+            place.is_renewed = paths.contains(&place.path);
+        }
+        self
     }
 
     /// Each place, and whether it is a directory.
@@ -72,12 +84,17 @@ impl Hidden {
         self.ways.iter().map(PathBuf::as_path)
     }
 
-    /// Whether each place is still what it was.
+    /// Whether each place is still what it was. One that others make anew is made again where it is gone, so that there is
+    /// something to hide.
     ///
     /// # Errors
     /// What is wrong with which, for the operator.
     pub fn check(&self) -> Result<(), String> {
-        for Place { path, identity, .. } in &self.places {
+        for Place { path, identity, is_renewed, .. } in &self.places {
+            if *is_renewed {
+                renew(path)?;
+                continue;
+            }
             match fs::symlink_metadata(path) {
                 Ok(now) if (now.dev(), now.ino()) == *identity => {}
                 Ok(_) => {
@@ -100,8 +117,18 @@ impl Hidden {
             path: path.into(),
             is_directory: *is_directory,
             identity: (0, 0),
+            is_renewed: false,
         };
         Self { places: places.iter().map(place).collect(), ways: ways.iter().map(PathBuf::from).collect() }
+    }
+}
+
+fn renew(path: &Path) -> Result<(), String> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    match made.and_then(|()| fs::symlink_metadata(path)) {
+        Ok(now) if now.is_dir() => Ok(()),
+        Ok(_) => Err(format!("{} is no directory any more; put one back", path.display())),
+        Err(error) => Err(format!("{} can't be made again ({error})", path.display())),
     }
 }
 
@@ -149,6 +176,26 @@ mod tests {
         fs::remove_dir_all(top.join("share")).unwrap();
         fs::rename(top.join("moved"), top.join("share")).unwrap();
         assert_eq!(hidden.check(), Ok(()), "put back");
+    }
+
+    #[test]
+    fn what_others_make_anew_is_hidden_whatever_it_is_and_made_where_it_is_gone() {
+        let place = tempfile::tempdir().unwrap();
+        let (pool, other) = (place.path().join("state/pool"), place.path().join("state/other"));
+        for directory in [&pool, &other] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        let hidden =
+            Hidden::find([pool.clone(), other.clone()]).unwrap().renewing(std::slice::from_ref(&pool));
+        fs::rename(&pool, place.path().join("moved")).unwrap();
+        assert_eq!(hidden.check(), Ok(()));
+        assert!(pool.is_dir(), "there is something to hide");
+        fs::remove_dir(&pool).unwrap();
+        fs::write(&pool, "").unwrap();
+        assert!(hidden.check().unwrap_err().contains("state/pool"));
+        fs::remove_file(&pool).unwrap();
+        fs::remove_dir(&other).unwrap();
+        assert!(hidden.check().unwrap_err().contains("state/other can't be found any more"));
     }
 
     #[test]

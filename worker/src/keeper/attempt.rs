@@ -1,12 +1,14 @@
 //! The attempt that a keeper keeps: drives the supervisor with what the system says and does what it decides.
 
 use super::capture::Capture;
+use super::holding::Holding;
 use super::mask::Masker;
 use super::messages::{Kept, Run};
-use super::reap::{Reaped, add};
+use super::place;
+use super::reap::{Left, Reaped, add};
 use super::spawn::{Spawned, spawn};
 use super::spool::{Bounds, Spool};
-use super::tree::{Tree, reap_all};
+use super::tree::Tree;
 use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
 use crate::platform::{self, Now};
 use crate::records::{self, Durability, StateRecord};
@@ -14,7 +16,7 @@ use crate::supervisor::{Effect, Input, Plan, Supervisor};
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::{AttemptId, Lease};
-use buildpool_protocol::outcome::{Acted, Ending, Outcome};
+use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Survivor, Usage};
 use std::collections::BTreeMap;
@@ -40,14 +42,27 @@ pub(super) struct Attempt {
     leaked: Vec<Survivor>,
     is_blocked: bool,
     disk_full_since: Option<Duration>,
+    holding: Holding,
     retry_at: Option<Duration>,
     has_survivors: bool,
     outcome: Option<Outcome>,
     observe_at: Duration,
     /// Processes were seen that the record does not name.
     seen_more: bool,
-    /// Length of the log and whether it is ending, as last told to the worker.
-    told: (u64, bool),
+    /// Statuses may be there that were not taken.
+    is_behind: bool,
+    /// As last told to the worker.
+    told: Progress,
+}
+
+/// How far an attempt is.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Progress {
+    /// Of the log, chunk headers included.
+    pub(super) log_length: u64,
+    pub(super) is_ending: bool,
+    /// The disk refuses its output.
+    is_held: bool,
 }
 
 struct Process {
@@ -57,14 +72,16 @@ struct Process {
 }
 
 impl Attempt {
-    /// Starts it. A command that cannot be started is an attempt that ends at once.
+    /// Starts it, in the keeper's own directory, which is called `home` just now. A command that cannot be started is an attempt
+    /// that ends at once.
     ///
     /// # Errors
     /// When the log cannot be made: then there is no attempt.
     pub(super) fn start(run: &Run, home: &Path, adopts: bool, now: Now) -> io::Result<Self> {
         let attempt = run.lease.attempt;
+        let directory = place::from_own(home, &run.attempt_directory);
         let spool = Spool::create(
-            &run.attempt_directory.join(records::LOG),
+            &directory.join(records::LOG),
             attempt,
             run.output_policy,
             Bounds::default().with_log(run.log_bytes_max),
@@ -81,7 +98,7 @@ impl Attempt {
         let mut started = Self {
             lease: run.lease,
             secrets: run.secrets.clone(),
-            directory: run.attempt_directory.clone(),
+            directory,
             supervisor,
             process: None,
             spool,
@@ -94,15 +111,19 @@ impl Attempt {
             leaked: Vec::new(),
             is_blocked: false,
             disk_full_since: None,
+            holding: Holding::default(),
             retry_at: None,
             has_survivors: false,
             outcome: None,
             observe_at: now.running + OBSERVE_EVERY,
             seen_more: false,
-            told: (0, false),
+            is_behind: false,
+            told: Progress::default(),
         };
-        match spawn(run, home) {
-            Ok(spawned) => started.adopt(run, spawned, adopts, now),
+        // What the command does, it does later, however soon and however slow this process is.
+        let started_at_ms = wall_clock_ms();
+        match spawn(run) {
+            Ok(spawned) => started.adopt(run, spawned, started_at_ms, adopts, now),
             Err(failure) => {
                 started.ending = Some(Ending::NotStarted(failure));
                 started.handle(now, Input::NotStarted);
@@ -111,7 +132,7 @@ impl Attempt {
         Ok(started)
     }
 
-    fn adopt(&mut self, run: &Run, spawned: Spawned, adopts: bool, now: Now) {
+    fn adopt(&mut self, run: &Run, spawned: Spawned, started_at_ms: i64, adopts: bool, now: Now) {
         let masker = Masker::new(run.secrets.values().map(|secret| secret.0.as_str()));
         self.captures = vec![
             Capture::new(Stream::Stdout, spawned.stdout, masker.clone()),
@@ -124,7 +145,7 @@ impl Attempt {
             started: process_started,
             tree: Tree::of_child(run.lease.attempt, spawned.pid, adopts),
         });
-        self.started_at_ms = Some(wall_clock_ms());
+        self.started_at_ms = Some(started_at_ms);
         // A restarted worker can find the tree by the ids in its environment when this can't be written.
         let _ = self.write_state(Durability::Process);
         self.handle(now, Input::Started);
@@ -138,24 +159,34 @@ impl Attempt {
         self.started_at_ms
     }
 
-    pub(super) fn kept(&self) -> Kept {
+    pub(super) fn kept(&self, now: Now) -> Kept {
         Kept {
             lease: self.lease,
             log_length: self.spool.length(),
             ending: self.supervisor.is_ending(),
             started_at_ms: self.started_at_ms,
+            held: self.output_held(now),
             secrets: self.secrets.clone(),
         }
     }
 
-    /// Progress that the worker has not been told.
-    pub(super) fn untold(&self) -> Option<(u64, bool)> {
-        let state = (self.spool.length(), self.supervisor.is_ending());
-        (state != self.told).then_some(state)
+    /// While the disk refuses its output.
+    pub(super) fn output_held(&self, now: Now) -> Option<OutputHeld> {
+        self.holding.present(now.running)
     }
 
-    pub(super) fn has_told(&mut self, state: (u64, bool)) {
-        self.told = state;
+    /// Progress that the worker has not been told.
+    pub(super) fn untold(&self) -> Option<Progress> {
+        let progress = Progress {
+            log_length: self.spool.length(),
+            is_ending: self.supervisor.is_ending(),
+            is_held: self.holding.holds(),
+        };
+        (progress != self.told).then_some(progress)
+    }
+
+    pub(super) fn has_told(&mut self, progress: Progress) {
+        self.told = progress;
     }
 
     /// The pipes that should be read now.
@@ -168,7 +199,8 @@ impl Attempt {
         let deadline = self.supervisor.next_deadline().until(now);
         let retry = self.retry_at.map(|at| at.saturating_sub(now.running));
         let observe = Some(self.observe_at.saturating_sub(now.running));
-        [deadline, retry, observe].into_iter().flatten().min()
+        let behind = self.is_behind.then_some(Duration::ZERO);
+        [deadline, retry, observe, behind].into_iter().flatten().min()
     }
 
     /// What the worker says.
@@ -183,9 +215,13 @@ impl Attempt {
         self.note_blocking(now);
     }
 
-    /// Takes statuses and output, lets time pass. Statuses come first: an end that has happened is not ours.
+    /// Takes statuses and output, lets time pass. Statuses come first: an end that has happened is not ours. But a decision
+    /// that is due waits for one status, not for all, and a kill for none: where a tree forks and exits, this process gets little
+    /// time, and each step before the kill lets the tree go on.
     pub(super) fn turn(&mut self, now: Now, buffer: &mut Vec<u8>) {
+        self.kill_if_due();
         self.reap(now);
+        self.kill_if_due();
         let elapsed_ms = self.elapsed_ms(now);
         let mut has_read = false;
         for capture in &mut self.captures {
@@ -196,17 +232,34 @@ impl Attempt {
         }
         self.note_blocking(now);
         self.note_closed(now);
-        self.observe(now);
+        // By a time that was read before statuses and output were looked at: what came since is seen before the next decision.
         self.handle(now, Input::Tick);
+        self.observe(now);
+    }
+
+    /// The kill that follows a grace waits for nothing.
+    fn kill_if_due(&mut self) {
+        let now = Now::read();
+        if self.supervisor.is_kill_due(now) {
+            self.handle(now, Input::Tick);
+        }
+    }
+
+    /// Until when work that may take long goes on, by the running clock.
+    fn gives_way_at(&self, now: Now) -> Duration {
+        let left = self.supervisor.gives_way_at().until(now);
+        left.map_or(Duration::MAX, |left| now.running.saturating_add(left))
     }
 
     fn reap(&mut self, now: Now) {
-        if self.process.is_none() || self.outcome.is_some() {
-            return;
-        }
+        self.is_behind = false;
+        let until = self.gives_way_at(now);
+        let Some(process) = self.process.as_mut().filter(|_| self.outcome.is_none()) else { return };
         let mut all = Vec::new();
         // An error here cannot be told apart from children that live; the next turn tries again.
-        let is_childless = reap_all(|one| all.push(one)).unwrap_or(false);
+        let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(Left::Living);
+        self.is_behind = left == Left::Unlooked;
+        let is_childless = left == Left::Nobody;
         let has_reaped = !all.is_empty();
         for one in all {
             self.reaped(now, one);
@@ -218,8 +271,9 @@ impl Attempt {
 
     fn reaped(&mut self, now: Now, one: Reaped) {
         add(&mut self.usage, &one.usage);
-        let Some(process) = self.process.as_mut().filter(|process| process.pid == one.pid) else { return };
-        process.tree.leader_reaped();
+        if self.process.as_ref().is_none_or(|process| process.pid != one.pid) {
+            return;
+        }
         self.ending = Some(one.ending);
         self.spool.begin_closing();
         self.handle(now, Input::Exited);
@@ -232,9 +286,9 @@ impl Attempt {
             return;
         }
         self.observe_at = now.running + OBSERVE_EVERY;
+        let until = self.gives_way_at(now);
         if let Some(process) = &mut self.process {
-            // A table that can't be read now is read the next time.
-            self.seen_more |= process.tree.find().is_ok_and(|found| !found.is_empty());
+            self.seen_more |= process.tree.observe(until);
         }
     }
 
@@ -244,6 +298,7 @@ impl Attempt {
             self.is_blocked = is_blocked;
             self.supervisor.handle(now, if is_blocked { Input::Blocked } else { Input::Unblocked });
         }
+        self.holding.note(now.running, self.spool.trouble().filter(|_| is_blocked));
         let Some(error) = self.spool.trouble() else {
             self.disk_full_since = None;
             self.retry_at = self.retry_at.filter(|_| self.outcome.is_some());
@@ -270,7 +325,10 @@ impl Attempt {
     fn carry_out(&mut self, now: Now) {
         while let Some(effect) = self.supervisor.poll_effect() {
             match effect {
-                Effect::Record(acted) => {
+                Effect::Record(mut acted) => {
+                    if let Acted::Timeout { after, held } = &mut acted {
+                        *held = self.holding.of_timeout(now.running, *after);
+                    }
                     self.acted = Some(acted);
                     // On a full disk the keeper itself still knows, and writes it with the outcome.
                     let _ = self.write_state(Durability::Power);
@@ -279,8 +337,13 @@ impl Attempt {
                     self.leaked =
                         self.process.as_mut().map(|process| process.tree.list()).unwrap_or_default();
                 }
-                Effect::Terminate => self.with_tree(Tree::terminate),
-                Effect::Kill => self.with_tree(Tree::kill),
+                Effect::Terminate => {
+                    let until = self.gives_way_at(now);
+                    if let Some(process) = &mut self.process {
+                        process.tree.terminate(until);
+                    }
+                }
+                Effect::Kill => self.kill(now),
                 Effect::Look => self.look(now),
                 Effect::ClosePipes => {
                     let elapsed_ms = self.elapsed_ms(now);
@@ -297,17 +360,21 @@ impl Attempt {
         }
     }
 
-    fn with_tree(&mut self, act: impl FnOnce(&mut Tree)) {
-        if let Some(process) = &mut self.process {
-            act(&mut process.tree);
+    fn kill(&mut self, now: Now) {
+        let Some(process) = &mut self.process else { return };
+        let mut all = Vec::new();
+        process.tree.kill(|one| all.push(one));
+        for one in all {
+            self.reaped(now, one);
         }
     }
 
     fn look(&mut self, now: Now) {
+        let until = self.gives_way_at(now);
         let Some(process) = &mut self.process else { return };
         let mut all = Vec::new();
         // Where the table can't be read nothing is proven: one is taken to be left, and the next round looks again.
-        let left = process.tree.count(|one| all.push(one)).unwrap_or(1);
+        let left = process.tree.count(until, |one| all.push(one)).unwrap_or(1);
         for one in all {
             self.reaped(now, one);
         }
@@ -317,7 +384,7 @@ impl Attempt {
     fn finish(&mut self, now: Now) {
         let elapsed_ms = self.elapsed_ms(now);
         let survivors = if self.has_survivors {
-            self.process.as_mut().map(|process| process.tree.list()).unwrap_or_default()
+            self.process.as_mut().map(|process| process.tree.survivors()).unwrap_or_default()
         } else {
             Vec::new()
         };
@@ -346,6 +413,26 @@ impl Attempt {
             artifacts: Vec::new(),
             root: None,
         });
+    }
+
+    /// Whether there is a place for its outcome: a directory that was removed never comes back.
+    pub(super) fn has_directory(&self) -> bool {
+        !self.directory.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Ends it: nobody will hear of it.
+    pub(super) fn give_up(&mut self, now: Now) {
+        self.handle(now, Input::Act(Acted::CutOff));
+    }
+
+    /// Nothing of it runs any more.
+    pub(super) fn is_done(&self) -> bool {
+        self.supervisor.is_done()
+    }
+
+    /// What is left of its tree, once its outcome is written; none where nobody is.
+    pub(super) fn into_survivors(self) -> Option<Tree> {
+        self.process.filter(|_| self.has_survivors).map(|process| process.tree)
     }
 
     /// Writes the outcome if there is one. True when it is on the disk.

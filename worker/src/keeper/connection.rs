@@ -97,6 +97,7 @@ mod tests {
             log_length: 0,
             ending: false,
             started_at_ms: None,
+            held: None,
             secrets: BTreeMap::from([("KEY".to_owned(), Secret("x".repeat(2 << 20)))]),
         };
         let hello = FromKeeper::Hello { keeper: 1, pid: 1, kept: Some(kept), generation: GENERATION };

@@ -2,15 +2,13 @@
 //! keeper dies with its attempt, the tree comes to its guardian and is ended at once, whether or not the worker's daemon lives.
 
 use super::tree::Tree;
-use crate::limits::{KILL_FOR, ROUND_PAUSE_MAX};
-use crate::platform::{self, Now};
+use crate::platform;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use std::io;
-use std::thread;
 
 /// Exit code when the keeper died of a signal.
 const KEEPER_DIED: i32 = 1;
@@ -45,11 +43,6 @@ fn guard(keeper: Pid) -> i32 {
             Err(_) => break KEEPER_DIED,
         }
     };
-    let mut tree = Tree::of_orphans();
-    let until = Now::read().running + KILL_FOR;
-    while !tree.count(|_| {}).is_ok_and(|left| left == 0) && Now::read().running < until {
-        tree.kill();
-        thread::sleep(ROUND_PAUSE_MAX / 10);
-    }
+    Tree::of_orphans().kill_until_gone();
     code
 }

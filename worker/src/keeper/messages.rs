@@ -6,7 +6,7 @@ use crate::limits::KEEPER_MESSAGE_BYTES_MAX;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::duration;
 use buildpool_protocol::ids::{AttemptId, Lease};
-use buildpool_protocol::outcome::Acted;
+use buildpool_protocol::outcome::{Acted, OutputHeld};
 use buildpool_protocol::spec::OutputPolicy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -133,6 +133,9 @@ pub enum FromKeeper {
         log_length: u64,
         /// The process is being ended.
         ending: bool,
+        /// Its output waits because the disk refuses it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<OutputHeld>,
     },
     /// The outcome lies in the attempt's directory, and the keeper is free.
     Ended {
@@ -159,6 +162,9 @@ pub struct Kept {
     pub ending: bool,
     /// Milliseconds since 1970.
     pub started_at_ms: Option<i64>,
+    /// Its output waits because the disk refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<OutputHeld>,
     /// Values to mask in what files say of it.
     #[serde(default)]
     pub secrets: BTreeMap<String, Secret>,

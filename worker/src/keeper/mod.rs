@@ -6,6 +6,7 @@ mod attempt;
 mod capture;
 mod connection;
 mod guardian;
+mod holding;
 pub mod log_tail;
 pub mod mask;
 pub mod messages;
@@ -69,7 +70,6 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     let worker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
     nix::unistd::dup2_stdin(&null)?;
-    std::env::set_current_dir(&places.directory)?;
     let children = ChildSignal::install()?;
     let place = Place::take(places, number)?;
     Ok(Keeper::new(place, children, adopts, Some(worker)))

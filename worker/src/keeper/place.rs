@@ -3,6 +3,7 @@
 use crate::limits::RESERVE_BYTES;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -47,9 +48,12 @@ impl Places {
     }
 }
 
-/// A place that is taken, for as long as this lives.
+/// A place that is taken, for as long as this lives. The process is in its directory from then on, and names all that lies
+/// there from where it is: the worker's directory may be renamed while a job runs.
 pub(super) struct Place {
     places: Places,
+    /// What the directory was called when it was taken.
+    called: PathBuf,
     number: u32,
     listener: UnixListener,
     has_reserve: bool,
@@ -61,7 +65,12 @@ impl Place {
     ///
     /// # Errors
     /// When another keeper has it, or the socket can't be made.
-    pub(super) fn take(places: Places, number: u32) -> io::Result<Self> {
+    pub(super) fn take(mut places: Places, number: u32) -> io::Result<Self> {
+        std::env::set_current_dir(&places.directory)?;
+        if places.sockets == places.directory {
+            places.sockets = PathBuf::from(".");
+        }
+        let called = std::mem::replace(&mut places.directory, PathBuf::from("."));
         let lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -76,7 +85,7 @@ impl Place {
         }
         let listener = UnixListener::bind(&socket)?;
         listener.set_nonblocking(true)?;
-        let mut place = Self { places, number, listener, has_reserve: false, _lock: lock };
+        let mut place = Self { places, called, number, listener, has_reserve: false, _lock: lock };
         place.reserve();
         Ok(place)
     }
@@ -89,8 +98,9 @@ impl Place {
         &self.listener
     }
 
-    pub(super) fn directory(&self) -> &Path {
-        &self.places.directory
+    /// What its directory was called when it was taken.
+    pub(super) fn called(&self) -> &Path {
+        &self.called
     }
 
     /// Holds space back, where it is not held already and there is some.
@@ -108,6 +118,20 @@ impl Place {
         self.has_reserve = false;
         let _ = fs::remove_file(self.places.reserve(self.number));
     }
+}
+
+/// A path below the directory that `called` is in, as it is from inside `called`, where this process is: it holds when that
+/// directory is renamed. Any other path stays as it is.
+pub(super) fn from_own(called: &Path, path: &Path) -> PathBuf {
+    let beside = called.parent().and_then(|parent| path.strip_prefix(parent).ok());
+    let from_here = beside.map(|beside| Path::new("..").join(beside));
+    // `called` may be a link to elsewhere.
+    from_here.filter(|from_here| is_one(from_here, path)).unwrap_or_else(|| path.to_owned())
+}
+
+fn is_one(one: &Path, other: &Path) -> bool {
+    let id = |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    id(one).is_some_and(|one| Some(one) == id(other))
 }
 
 impl Drop for Place {

@@ -1,11 +1,14 @@
 //! Wait statuses, taken from the kernel as they are.
 
+use crate::limits::REAP_MAX;
+use crate::platform::Now;
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::report::Usage;
 use nix::libc;
 use nix::sys::signal::Signal;
 use std::io;
 use std::mem;
+use std::time::Duration;
 
 /// How a child ended and what it and its own waited-for children used.
 #[derive(Clone, PartialEq, Debug)]
@@ -17,7 +20,7 @@ pub(super) struct Reaped {
 
 /// What a look at the children gave.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Look {
+enum Look {
     /// One has ended.
     Reaped(Reaped),
     /// There are some, none has ended.
@@ -26,8 +29,44 @@ pub(super) enum Look {
     Childless,
 }
 
+/// What is left once statuses were taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Left {
+    /// No child.
+    Nobody,
+    /// Children, of which none has ended.
+    Living,
+    /// Children, of which more may have ended.
+    Unlooked,
+}
+
+/// Takes the statuses that are there, at least one, and no more from `until` on, by the running clock, nor more than
+/// [`REAP_MAX`]: others may end meanwhile for ever. The system gives that of the oldest child first (wait4(2) on Linux), which
+/// is the command's.
+pub(super) fn reap_all(until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<Left> {
+    take_all(until, reap_one, reaped)
+}
+
+fn take_all(
+    until: Duration,
+    mut look: impl FnMut() -> io::Result<Look>,
+    mut reaped: impl FnMut(Reaped),
+) -> io::Result<Left> {
+    for _ in 0..REAP_MAX {
+        match look()? {
+            Look::Reaped(one) => reaped(one),
+            Look::Alive => return Ok(Left::Living),
+            Look::Childless => return Ok(Left::Nobody),
+        }
+        if Now::read().running >= until {
+            break;
+        }
+    }
+    Ok(Left::Unlooked)
+}
+
 /// Takes the status of one child that has ended, without waiting.
-pub(super) fn reap_one() -> io::Result<Look> {
+fn reap_one() -> io::Result<Look> {
     let mut status = 0;
     // SAFETY: an all-zero value is valid for this plain C structure.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
@@ -85,8 +124,36 @@ pub(super) fn add(total: &mut Usage, part: &Usage) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ending, signal_name};
+    use super::{Left, Look, Reaped, ending, signal_name, take_all};
+    use crate::limits::REAP_MAX;
     use buildpool_protocol::outcome::Ending;
+    use buildpool_protocol::report::Usage;
+    use std::time::Duration;
+
+    #[test]
+    fn statuses_that_come_without_end_hold_nobody_up() {
+        let taken = |until: Duration, there: usize| {
+            let mut count = 0;
+            let mut left_there = there;
+            let look = || {
+                Ok(match left_there.checked_sub(1) {
+                    Some(left) => {
+                        left_there = left;
+                        let ending = Ending::Exited { code: 0 };
+                        Look::Reaped(Reaped { pid: 7, ending, usage: Usage::default() })
+                    }
+                    None => Look::Childless,
+                })
+            };
+            let left = take_all(until, look, |_| count += 1).expect("no look fails");
+            (left, count)
+        };
+        // One is taken even when the time is over: the first may be the command's own.
+        assert_eq!(taken(Duration::ZERO, usize::MAX), (Left::Unlooked, 1));
+        assert_eq!(taken(Duration::MAX, usize::MAX), (Left::Unlooked, REAP_MAX));
+        assert_eq!(taken(Duration::MAX, 3), (Left::Nobody, 3));
+        assert_eq!(taken(Duration::ZERO, 0), (Left::Nobody, 0));
+    }
 
     #[test]
     fn statuses_are_told_apart() {

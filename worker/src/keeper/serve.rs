@@ -5,7 +5,8 @@ use super::connection::Connection;
 use super::messages::{FromKeeper, GENERATION, Run, ToKeeper};
 use super::place::Place;
 use super::signals::ChildSignal;
-use crate::limits::{POLL_MAX, PROGRESS_EVERY};
+use super::tree::Tree;
+use crate::limits::{ATTEMPT_GONE_FOR, OBSERVE_EVERY, POLL_MAX, PROGRESS_EVERY};
 use crate::platform::Now;
 use crate::supervisor::Input;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -21,8 +22,14 @@ pub(super) struct Keeper {
     adopts: bool,
     connection: Option<Connection>,
     attempt: Option<Attempt>,
+    /// What is left of an attempt that has ended.
+    survivors: Option<Tree>,
     buffer: Vec<u8>,
     progress_at: Duration,
+    /// When it is looked again whether the attempt's directory is there.
+    look_at: Duration,
+    /// Since when that is gone.
+    gone_since: Option<Duration>,
 }
 
 /// What a poll found.
@@ -40,8 +47,11 @@ impl Keeper {
             adopts,
             connection: None,
             attempt: None,
+            survivors: None,
             buffer: Vec::new(),
             progress_at: Duration::ZERO,
+            look_at: Duration::ZERO,
+            gone_since: None,
         };
         if let Some(stream) = worker {
             keeper.greet(stream);
@@ -49,9 +59,10 @@ impl Keeper {
         keeper
     }
 
-    /// Serves until there is neither an attempt nor a worker.
+    /// Serves until there is neither an attempt nor a worker, or until an attempt has ended whose processes could not be: then it
+    /// takes no other, and ends when they are gone.
     pub(super) fn serve(mut self) -> io::Result<()> {
-        while self.attempt.is_some() || self.connection.is_some() {
+        while self.survivors.is_none() && (self.attempt.is_some() || self.connection.is_some()) {
             let ready = self.wait()?;
             self.children.clear();
             if ready.newcomer {
@@ -65,11 +76,17 @@ impl Keeper {
                 attempt.turn(now, &mut self.buffer);
             }
             self.conclude(now);
+            self.look_for_directory(now);
             self.tell_progress(now);
             if self.connection.as_mut().is_some_and(|connection| connection.flush().is_err()) {
                 self.connection = None;
             }
         }
+        let Some(mut survivors) = self.survivors.take() else { return Ok(()) };
+        // Its place first: a keeper that is gone but for its place would be looked for again.
+        drop(self.place);
+        drop(self.connection);
+        survivors.kill_until_gone();
         Ok(())
     }
 
@@ -117,7 +134,7 @@ impl Keeper {
         let hello = FromKeeper::Hello {
             keeper: self.place.number(),
             pid: nix::unistd::Pid::this().as_raw(),
-            kept: self.attempt.as_ref().map(Attempt::kept),
+            kept: self.attempt.as_ref().map(|attempt| attempt.kept(Now::read())),
             generation: GENERATION,
         };
         self.connection = Connection::greet(stream, &hello).ok();
@@ -175,7 +192,7 @@ impl Keeper {
             return self.say(&FromKeeper::Refused { attempt, reason });
         }
         self.place.reserve();
-        match Attempt::start(run, self.place.directory(), self.adopts, now) {
+        match Attempt::start(run, self.place.called(), self.adopts, now) {
             Ok(started) => {
                 let started_at_ms = started.started_at_ms();
                 self.attempt = Some(started);
@@ -198,23 +215,49 @@ impl Keeper {
         });
         if written.unwrap_or(false) {
             let attempt = attempt.id();
-            self.attempt = None;
-            self.say(&FromKeeper::Ended { attempt });
+            self.survivors = self.attempt.take().and_then(Attempt::into_survivors);
+            // A keeper that is free would be given the next one.
+            if self.survivors.is_none() {
+                self.say(&FromKeeper::Ended { attempt });
+            }
         }
+    }
+
+    /// An attempt whose directory was removed can be told to nobody: it is ended, and the keeper with it. A worker that is
+    /// there sees that, as it sees any keeper's death.
+    fn look_for_directory(&mut self, now: Now) {
+        let Some(attempt) = self.attempt.as_mut().filter(|_| now.running >= self.look_at) else { return };
+        self.look_at = now.running + OBSERVE_EVERY;
+        if attempt.has_directory() {
+            self.gone_since = None;
+            return;
+        }
+        if now.running < *self.gone_since.get_or_insert(now.running) + ATTEMPT_GONE_FOR {
+            return;
+        }
+        if !attempt.is_done() {
+            return attempt.give_up(now);
+        }
+        eprintln!(
+            "buildpool keeper: the directory of attempt {} was removed, nobody can hear of it",
+            attempt.id()
+        );
+        (self.attempt, self.connection) = (None, None);
     }
 
     fn tell_progress(&mut self, now: Now) {
         let Some(attempt) = &mut self.attempt else { return };
-        let Some(state) = attempt.untold() else { return };
+        let Some(progress) = attempt.untold() else { return };
         let is_quiet = self.connection.as_ref().is_some_and(|connection| !connection.wants_to_write());
         if !is_quiet || now.running < self.progress_at + PROGRESS_EVERY {
             return;
         }
-        attempt.has_told(state);
+        attempt.has_told(progress);
         self.progress_at = now.running;
-        let (log_length, ending) = state;
+        let held = attempt.output_held(now);
+        let (log_length, ending) = (progress.log_length, progress.is_ending);
         let attempt = attempt.id();
-        self.say(&FromKeeper::Progress { attempt, log_length, ending });
+        self.say(&FromKeeper::Progress { attempt, log_length, ending, held });
     }
 
     fn say(&mut self, message: &FromKeeper) {

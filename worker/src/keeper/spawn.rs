@@ -17,6 +17,7 @@ use nix::sys::signal::SigSet;
 use nix::sys::stat::Mode;
 use nix::unistd::{AccessFlags, access};
 use std::ffi::CString;
+use std::fs::File;
 use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -28,15 +29,16 @@ pub(super) struct Spawned {
     pub(super) stderr: PipeReader,
 }
 
-/// Makes the process. The keeper's own directory is `home` again afterwards.
-pub(super) fn spawn(run: &Run, home: &Path) -> Result<Spawned, StartFailure> {
+/// Makes the process. The keeper is where it was again afterwards, under whatever name that has by then.
+pub(super) fn spawn(run: &Run) -> Result<Spawned, StartFailure> {
+    let own = File::open(".").map_err(|error| resources(&error))?;
     std::env::set_current_dir(&run.directory).map_err(|error| StartFailure::Directory {
         path: run.directory.display().to_string(),
         reason: error.to_string(),
     })?;
     let spawned = spawn_here(run);
-    // Should the way back be gone, the root serves as well: the keeper uses absolute paths only.
-    let _ = std::env::set_current_dir(home).or_else(|_| std::env::set_current_dir("/"));
+    // It was open to this process, and an open directory stays so: without the way back nothing could be written down.
+    let _ = nix::unistd::fchdir(&own);
     spawned
 }
 

@@ -6,7 +6,7 @@ use crate::limits::{CONNECT_WITHIN, READ_BUFFER_BYTES};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::decode_control;
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
-use buildpool_trust::{AuthoritiesError, Trust, client_config};
+use buildpool_trust::{AuthoritiesError, Distrust, Trust, client_config};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt;
@@ -83,8 +83,10 @@ pub enum ConnectError {
     WrongRole(String),
     /// Nothing within [`CONNECT_WITHIN`].
     TooSlow,
-    /// TCP or TLS failed.
+    /// TCP failed, or what is below the agreement on TLS.
     Io(io::Error),
+    /// TLS is not agreed with what answers: see [`Distrust::of`].
+    Tls(io::Error),
     /// The host's name is none that a certificate could have.
     Name(String),
     /// The other end does not speak WebSocket.
@@ -111,6 +113,15 @@ impl fmt::Display for ConnectError {
             Self::Refused(status) => write!(f, "the coordinator answered {status}"),
             Self::TooSlow => write!(f, "no connection within {} s", CONNECT_WITHIN.as_secs()),
             Self::Io(error) => write!(f, "no connection: {error}"),
+            Self::Tls(error) => match Distrust::of(error) {
+                Distrust::NoTls => f.write_str(
+                    "what answers does not speak TLS; a coordinator that was told to do without is reached by ws://",
+                ),
+                Distrust::AnotherCertificate => f.write_str(
+                    "the coordinator has another certificate than the one whose fingerprint the token carries or the configuration names",
+                ),
+                Distrust::Unvouched => write!(f, "the coordinator is not trusted: {error}"),
+            },
             Self::Name(host) => write!(f, "`{host}` is no name that a certificate could have"),
             Self::WebSocket(error) => write!(f, "no WebSocket: {error}"),
         }
@@ -160,7 +171,7 @@ impl Dialler {
                 let name = ServerName::try_from(self.address.host.clone())
                     .map_err(|_| ConnectError::Name(self.address.host.clone()))?;
                 let stream = TlsConnector::from(Arc::clone(config)).connect(name, tcp).await;
-                Transport::Tls(Box::new(stream.map_err(ConnectError::Io)?))
+                Transport::Tls(Box::new(stream.map_err(of_handshake)?))
             }
         };
         let mut request = self.address.link_url().into_client_request().map_err(not_websocket)?;
@@ -178,6 +189,14 @@ impl Dialler {
             },
         )?;
         Ok(socket)
+    }
+}
+
+fn of_handshake(error: io::Error) -> ConnectError {
+    if error.kind() == io::ErrorKind::InvalidData {
+        ConnectError::Tls(error)
+    } else {
+        ConnectError::Io(error)
     }
 }
 

@@ -2,41 +2,43 @@
 
 use super::{ControlGroups, Process};
 use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::prctl;
+use nix::sys::signal::Signal;
 use nix::time::ClockId;
 use nix::unistd::{Gid, Uid, getgrouplist, setgroups, setresgid, setresuid};
 use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Seek, Write};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
+use std::ptr;
 
 /// Stands still in suspend (clock_gettime(2)).
 pub(super) const RUNNING_CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
 /// Counts suspend (clock_gettime(2)).
 pub(super) const CONTINUOUS_CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
-pub(super) const SPAWN_SETSID: nix::libc::c_int = nix::libc::POSIX_SPAWN_SETSID as nix::libc::c_int;
+pub(super) const SPAWN_SETSID: libc::c_int = libc::POSIX_SPAWN_SETSID as libc::c_int;
 pub(super) const RSS_UNIT_BYTES: u64 = 1024;
 pub(super) const LOGIN_PATH: &[&str] =
     &["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 pub(super) const TOOLS_ASK_TO_BE_INSTALLED: bool = false;
+pub(super) const PATH_BYTES_MAX: usize = 4096;
+pub(super) const NAMES_ARE_UTF8: bool = false;
 
 pub(super) fn control_groups() -> Option<ControlGroups> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     Some(ControlGroups { own, memory_mount: "/sys/fs/cgroup/memory", mount: "/sys/fs/cgroup" })
 }
 
-pub(super) fn processes() -> io::Result<Vec<Process>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // A process that has gone since the directory was read is no error.
-        found.extend(process(pid));
-    }
-    Ok(found)
+/// Those that appear while they are listed may be among them.
+pub(super) fn pids() -> io::Result<impl Iterator<Item = io::Result<i32>>> {
+    let pid = |entry: io::Result<fs::DirEntry>| {
+        entry.map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).transpose()
+    };
+    Ok(fs::read_dir("/proc")?.filter_map(pid))
 }
 
 pub(super) fn process(pid: i32) -> Option<Process> {
@@ -60,6 +62,38 @@ fn parse_stat(stat: &[u8]) -> Option<Process> {
         session: fields.get(3)?.parse().ok()?,
         started: fields.get(19)?.parse().ok()?,
     })
+}
+
+/// `children` of each thread (proc(5)); kernels without it have no such file.
+pub(super) fn children(pid: i32) -> Option<Vec<i32>> {
+    let mut found = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+        let listed = fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
+        found.extend(listed.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    Some(found)
+}
+
+/// A descriptor of the process that led it (pidfd_open(2)), which holds when the process is gone.
+#[derive(Debug)]
+pub(super) struct Group(OwnedFd);
+
+impl Group {
+    pub(super) fn led_by(leader: i32) -> Option<Self> {
+        // SAFETY: no memory is passed.
+        let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, leader, 0) };
+        let descriptor = RawFd::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
+        // SAFETY: the call has just made it, for this caller.
+        Some(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// Kernels before 6.9 know no flags (pidfd_send_signal(2)).
+    pub(super) fn signal(&self, signal: Signal) -> bool {
+        let (descriptor, information) = (self.0.as_raw_fd(), ptr::null::<libc::siginfo_t>());
+        let (signal, flags) = (signal as libc::c_int, libc::PIDFD_SIGNAL_PROCESS_GROUP);
+        // SAFETY: the descriptor lives, and no information is passed.
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, descriptor, signal, information, flags) == 0 }
+    }
 }
 
 pub(super) fn environment(pid: i32) -> Option<Vec<u8>> {
@@ -122,13 +156,40 @@ pub(super) fn begin_writing(file: BorrowedFd<'_>, offset: u64, length: u64) {
     let (Ok(offset), Ok(length)) = (i64::try_from(offset), i64::try_from(length)) else { return };
     // SAFETY: the descriptor is borrowed for the call and no memory is passed.
     unsafe {
-        nix::libc::sync_file_range(file.as_raw_fd(), offset, length, nix::libc::SYNC_FILE_RANGE_WRITE);
+        libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse_stat;
+    use super::{Group, parse_stat};
+    use nix::sys::signal::Signal;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_group_is_signalled_by_its_name_when_its_leader_is_gone() {
+        let run = |group: i32| {
+            let mut command = Command::new("cat");
+            command.process_group(group).stdin(Stdio::piped()).spawn().expect("it is on every system")
+        };
+        let mut leader = run(0);
+        let number = i32::try_from(leader.id()).expect("pids fit");
+        let Some(group) = Group::led_by(number) else { panic!("no descriptor of a process") };
+        let mut member = run(number);
+        drop(leader.stdin.take());
+        leader.wait().expect("it ends with its input");
+        let release = nix::sys::utsname::uname().expect("it has a name");
+        let mut numbers = release.release().to_str().expect("ASCII").split('.').map(str::parse::<u32>);
+        let has_groups =
+            [numbers.next(), numbers.next()].map(|number| number.and_then(Result::ok)) >= [Some(6), Some(9)];
+        assert_eq!(group.signal(Signal::SIGKILL), has_groups);
+        if !has_groups {
+            member.kill().expect("it waits for input");
+        }
+        assert_eq!(member.wait().expect("it was killed").signal(), Some(Signal::SIGKILL as i32));
+        assert!(!group.signal(Signal::SIGKILL), "nobody is left");
+    }
 
     #[test]
     fn a_name_with_parentheses_and_spaces_is_one_field() {

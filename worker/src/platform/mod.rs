@@ -11,9 +11,10 @@ use macos as system;
 
 mod table;
 
-pub use table::{Process, Selection, members};
+pub use table::{Process, Selection, Table, members};
 
 use nix::spawn::PosixSpawnFlags;
+use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Gid, Uid};
 use std::collections::BTreeMap;
@@ -51,12 +52,61 @@ pub const RSS_UNIT_BYTES: u64 = system::RSS_UNIT_BYTES;
 /// # Errors
 /// When the system does not give the list.
 pub fn processes() -> io::Result<Vec<Process>> {
-    system::processes()
+    processes_until(Duration::MAX).map(|table| table.processes)
+}
+
+/// As many of all processes that can be seen as are read until then, by the running clock.
+///
+/// # Errors
+/// When the system does not give the list.
+pub fn processes_until(until: Duration) -> io::Result<Table> {
+    let is_over = || Now::read().running >= until;
+    let mut table = Table { is_whole: true, processes: Vec::new() };
+    let mut listed = Vec::new();
+    // Listed before any is read, while which there are more.
+    for pid in system::pids()? {
+        if is_over() {
+            table.is_whole = false;
+            break;
+        }
+        listed.push(pid?);
+    }
+    for pid in listed {
+        if is_over() {
+            table.is_whole = false;
+            break;
+        }
+        // One that has gone since the list was made is no error.
+        table.processes.extend(process(pid));
+    }
+    Ok(table)
 }
 
 /// One process, if it is there.
 pub fn process(pid: i32) -> Option<Process> {
     system::process(pid)
+}
+
+/// The children of a process, without a look at any other process, so that even one that lives for a moment is found; none where
+/// the system does not say (macOS). Zombies may be among them. Of a process that runs, one may be missing.
+pub fn children(pid: i32) -> Option<Vec<i32>> {
+    system::children(pid)
+}
+
+/// A process group by a name that is never another's, however long ago its leader ended.
+#[derive(Debug)]
+pub struct Group(system::Group);
+
+impl Group {
+    /// That of a process whose status was not taken; none where a system has no such name.
+    pub fn led_by(leader: i32) -> Option<Self> {
+        system::Group::led_by(leader).map(Self)
+    }
+
+    /// Signals all that are in it, in one call; false when nobody is, or the system can't.
+    pub fn signal(&self, signal: Signal) -> bool {
+        self.0.signal(signal)
+    }
 }
 
 /// The values that a process was started with for these variables; none if the system does not show its environment
@@ -162,6 +212,12 @@ pub const fn login_path() -> &'static [&'static str] {
     system::LOGIN_PATH
 }
 
+/// Longest path that the system takes, in bytes (`PATH_MAX`).
+pub const PATH_BYTES_MAX: usize = system::PATH_BYTES_MAX;
+
+/// Whether the usual file system takes names in UTF-8 only.
+pub const NAMES_ARE_UTF8: bool = system::NAMES_ARE_UTF8;
+
 /// Whether stand-ins for tools that are not installed ask a person to install them, in a window.
 pub const TOOLS_ASK_TO_BE_INSTALLED: bool = system::TOOLS_ASK_TO_BE_INSTALLED;
 
@@ -194,9 +250,16 @@ pub fn disk_free_bytes(path: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Now, process, processes, variables};
+    use super::{Now, process, processes, processes_until, variables};
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    #[test]
+    fn a_look_at_the_table_ends_in_time() {
+        let table = processes_until(Duration::ZERO).expect("a process table");
+        assert_eq!((table.processes, table.is_whole), (Vec::new(), false));
+    }
 
     #[test]
     fn the_process_table_has_this_process_and_its_child() {

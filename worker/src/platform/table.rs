@@ -21,6 +21,15 @@ pub struct Process {
     pub name: String,
 }
 
+/// What was read of the system's table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Those that were read.
+    pub processes: Vec<Process>,
+    /// Nobody was left out.
+    pub is_whole: bool,
+}
+
 /// By which marks a process is in a tree.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {

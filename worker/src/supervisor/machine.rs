@@ -165,6 +165,23 @@ impl Supervisor {
         }
     }
 
+    /// Until when work that may take long goes on: then something is decided, not just looked at or tried once more.
+    pub fn gives_way_at(&self) -> Deadlines {
+        match &self.phase {
+            Phase::Starting | Phase::Running { .. } | Phase::Done => self.next_deadline(),
+            Phase::Terminating { kill_at, .. } => Deadlines { continuous: self.gone_by(), ..at(*kill_at) },
+            Phase::Killing { until, .. } => at(*until),
+            Phase::Settling { since, .. } if self.left == Some(0) => at(*since + PIPE_DRAIN),
+            Phase::Settling { since, .. } => at(self.leaked_from(*since)),
+        }
+    }
+
+    /// Whether the grace of a tree that was asked to end is over: nothing that could still be seen changes that.
+    pub fn is_kill_due(&self, now: Now) -> bool {
+        matches!(self.phase, Phase::Terminating { .. })
+            && self.gives_way_at().until(now).is_some_and(|left| left.is_zero())
+    }
+
     /// Whether the end has been reached; no more effects come after the last is taken.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
@@ -288,7 +305,7 @@ impl Supervisor {
         if passed(self.plan.cut_off_after, self.contact_at, now.continuous).is_some() {
             self.act(now, Acted::CutOff);
         } else if let Some(after) = passed(self.plan.timeout, since, now.running) {
-            self.act(now, Acted::Timeout { after });
+            self.act(now, Acted::Timeout { after, held: None });
         } else if let Some(after) =
             passed(self.plan.idle_timeout.filter(|_| !self.blocked), self.output_at, now.running)
         {

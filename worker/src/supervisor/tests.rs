@@ -85,9 +85,11 @@ fn limits_are_recorded_before_the_first_signal() {
     let idle = Plan { idle_timeout: Some(after), ..plan() };
     let total = Plan { timeout: Some(after), ..plan() };
     let cut = Plan { cut_off_after: Some(after), ..plan() };
-    for (plan, acted) in
-        [(idle, Acted::IdleTimeout { after }), (total, Acted::Timeout { after }), (cut, Acted::CutOff)]
-    {
+    for (plan, acted) in [
+        (idle, Acted::IdleTimeout { after }),
+        (total, Acted::Timeout { after, held: None }),
+        (cut, Acted::CutOff),
+    ] {
         let mut bench = Bench::running(plan);
         bench.pass(after - Duration::from_millis(1));
         assert_eq!(bench.take(), []);
@@ -139,6 +141,34 @@ fn sleep_of_the_machine_counts_for_the_lease_and_not_for_the_job() {
     let mut bench = Bench::running(Plan { cut_off_after: Some(after), ..plan() });
     bench.sleep_the_machine(after);
     assert_eq!(bench.take(), [Effect::Record(Acted::CutOff), Effect::Terminate]);
+}
+
+#[test]
+fn what_takes_long_gives_way_to_decisions_and_to_no_look() {
+    let second = Duration::from_secs(1);
+    let mut bench =
+        Bench::running(Plan { timeout: Some(second * 60), cut_off_after: Some(second * 90), ..plan() });
+    let left = |bench: &Bench| bench.supervisor.gives_way_at().until(bench.now);
+    assert_eq!(left(&bench), Some(second * 60), "the limit");
+    bench.feed(Input::Act(cancel()));
+    assert_eq!(left(&bench), Some(GRACE), "the kill");
+    assert!(bench.supervisor.next_deadline().until(bench.now) < Some(second), "a look is sooner");
+    let later = |by: Duration| Now { running: bench.now.running + by, ..bench.now };
+    assert!(
+        !bench.supervisor.is_kill_due(later(GRACE - second)) && bench.supervisor.is_kill_due(later(GRACE))
+    );
+    bench.sleep_the_machine(second * 91);
+    assert_eq!(left(&bench), Some(second * 2), "the kill, when the job may run elsewhere");
+    bench.feed(Input::Hurry);
+    assert_eq!(left(&bench), Some(KILL_FOR), "the end of killing");
+    bench.feed(Input::Exited);
+    bench.feed(Input::Tree { left: 0 });
+    assert_eq!(left(&bench), Some(PIPE_DRAIN), "the end of waiting for the pipes");
+
+    let mut bench = Bench::running(plan());
+    bench.feed(Input::PipesClosed);
+    bench.feed(Input::Exited);
+    assert_eq!(left(&bench), Some(SETTLE), "when what is left counts as leaked");
 }
 
 #[test]

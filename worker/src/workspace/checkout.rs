@@ -58,6 +58,12 @@ impl Checkout {
         self.directory.join("objects")
     }
 
+    /// Frees it after it could not be laid out, which is given back.
+    pub(super) fn release<T>(&self, error: WorkspaceError) -> Result<T, WorkspaceError> {
+        remove(&self.directory.join("lease"))?;
+        Err(error)
+    }
+
     fn index(&self) -> PathBuf {
         self.directory.join("index")
     }
@@ -121,6 +127,7 @@ impl Checkout {
             is_moved: before.tree.as_ref() != Some(&manifest.tree)
                 || before.left_behind != manifest.left_behind,
             visible_index: before.visible_index.as_ref(),
+            disk,
         };
         let visible_index = visible::write(&self.root, laid, cache, objects, manifest)?;
         let left_behind = manifest.left_behind.clone();
@@ -158,7 +165,7 @@ impl Checkout {
         if fs::read(self.excludes()).ok().as_deref() != Some(manifest.excludes.as_bytes()) {
             return Ok(false);
         }
-        remove(&self.directory.join("index.lock"))?;
+        unlock(&self.index())?;
         let place = self.place(cache);
         let git = cache.git();
         let excludes = self.excludes();
@@ -173,7 +180,7 @@ impl Checkout {
         let (Ok(Some(_)), Ok(Ok(droppings)), Ok(Ok(leftovers))) = (unchanged, droppings, leftovers) else {
             return Ok(false);
         };
-        if leftovers.had_odd_modes() || files.has_odd_files(&leftovers)? {
+        if leftovers.hid_something() || files.has_odd_files(&leftovers)? {
             return Ok(false);
         }
         self.remove_all(&droppings)?;
@@ -202,8 +209,7 @@ impl Checkout {
     /// The way that copes with whatever a job left.
     fn change(&self, cache: &ObjectCache, manifest: &Manifest, disk: Disk) -> Result<(), WorkspaceError> {
         let place = self.place(cache);
-        // A git that was ended in the middle leaves it.
-        remove(&self.directory.join("index.lock"))?;
+        unlock(&self.index())?;
         if self.index().exists() {
             self.set_modes(cache, disk)?;
             // What a job wrote without changing it shall keep its time too.
@@ -218,7 +224,7 @@ impl Checkout {
         let excludes = self.excludes();
         write_if_different(&excludes, manifest.excludes.as_bytes())?;
         let files = self.files(cache, &excludes, disk);
-        // First, because it opens directories that git could not look into.
+        // First, because it opens directories that git could not look into, and takes away what says that it shall not.
         let leftovers = files.look(&manifest.tree)?;
         self.remove_all(&self.droppings(cache)?)?;
         files.clear(leftovers)
@@ -228,13 +234,13 @@ impl Checkout {
         Files { git: cache.git(), place: self.place(cache), root: &self.root, excludes, disk }
     }
 
-    /// Gives all files the permissions that git gives them. What git takes for touched would not do: a git that compares
+    /// Gives all files the permissions that git gives them, and takes those of other users away. What git takes for touched would not do: a git that compares
     /// whole seconds overlooks what a quick job did.
     fn set_modes(&self, cache: &ObjectCache, disk: Disk) -> Result<(), WorkspaceError> {
         let all = cache.git().run(&self.place(cache)).args(["ls-files", "-z"]).output()?;
         let root = reach::directory(&self.root, false).map_err(WorkspaceError::io("opening", &self.root))?;
         for path in split_nul(&all).map(|path| Path::new(OsStr::from_bytes(path))) {
-            reach::set_mode(&root, &self.root, path, |is_executable| disk.mode(is_executable))
+            reach::set_mode(&root, &self.root, path, disk)
                 .map_err(WorkspaceError::io("opening", self.root.join(path)))?;
         }
         Ok(())
@@ -292,6 +298,13 @@ pub(super) fn link_all(from: &Path, to: &Path) -> Result<(), WorkspaceError> {
             .map_err(WorkspaceError::io("linking", &target))?;
     }
     Ok(())
+}
+
+/// Removes the lock of an index that a git left which was ended in the middle.
+pub(super) fn unlock(index: &Path) -> Result<(), WorkspaceError> {
+    let mut name = index.as_os_str().to_owned();
+    name.push(".lock");
+    remove(Path::new(&name))
 }
 
 /// Removes a file, a link or a directory with all that is in it; it may be gone already.

@@ -121,8 +121,8 @@ impl Difference {
 
     /// Checks the names that are new on this disk; those that were there were checked then.
     pub(super) fn check_names(&self, cache: &ObjectCache, disk: Disk) -> Result<(), WorkspaceError> {
-        if disk.ignores_case && self.entries.iter().any(Entry::is_added) {
-            // A new name may be an old one in other letters.
+        if (disk.ignores_case || disk.ignores_form) && self.entries.iter().any(Entry::is_added) {
+            // A new name may be an old one in other letters, or in the same ones composed otherwise.
             return check_all_names(cache, &self.after, disk);
         }
         let present = self.entries.iter().filter(|entry| entry.mode != 0);

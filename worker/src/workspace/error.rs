@@ -2,10 +2,12 @@
 
 use super::names::NameProblem;
 use buildpool_objects::{CacheError, GitError};
+use buildpool_protocol::error::chain;
 use buildpool_protocol::outcome::StartFailure;
 use buildpool_protocol::transfer::ObjectId;
+use nix::errno::Errno;
 use std::fmt;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 /// Why a workspace could not be laid out.
@@ -46,6 +48,31 @@ impl WorkspaceError {
     pub(super) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { what, path, source }
+    }
+
+    /// Whether it may come of objects that should be there and are not, or can't be read.
+    pub(super) const fn may_be_damage(&self) -> bool {
+        match self {
+            Self::Git(error) => error.may_be_damage(),
+            Self::Cache(error) => error.may_be_damage(),
+            Self::Missing(_)
+            | Self::Names(_)
+            | Self::Directory { .. }
+            | Self::Malformed { .. }
+            | Self::Io { .. } => false,
+        }
+    }
+
+    /// Whether it lies in the files that are there: with others in their place it may go well. Of a disk that takes no more, a process that
+    /// may open no more and a git that fails it does not.
+    pub(super) fn is_of_files(&self) -> bool {
+        let (Self::Io { source, .. } | Self::Git(GitError::Io { source, .. })) = self else { return false };
+        let is_elsewhere = matches!(
+            source.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
+        );
+        let is_of_process = [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM];
+        !is_elsewhere && !is_of_process.iter().any(|errno| source.raw_os_error() == Some(*errno as i32))
     }
 }
 
@@ -91,13 +118,6 @@ impl From<WorkspaceError> for StartFailure {
         if let WorkspaceError::Directory { path, reason } = error {
             return Self::Directory { path, reason };
         }
-        let mut reason = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            reason.push_str(": ");
-            reason.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Self::Workspace { reason }
+        Self::Workspace { reason: chain(&error) }
     }
 }

@@ -11,9 +11,13 @@ use buildpool_protocol::transfer::ObjectId;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+/// Files that one command names at most.
+const NAMED_FILES_MAX: usize = 500;
 
 /// The files of a checkout, and how git sees them.
 pub(super) struct Files<'a> {
@@ -35,9 +39,10 @@ pub(super) struct Leftovers {
     doubtful: Vec<PathBuf>,
     /// Directories of submodules that are not there.
     missing: Vec<PathBuf>,
-    /// Whether directories had other permissions than git gives, so that what is in them may not have been seen.
-    had_odd_modes: bool,
-    /// Files with other permissions than git gives, ignored ones among them.
+    /// Whether directories had other permissions than git gives, or ignore files that are not the tree's, so that what is in them may not
+    /// have been seen.
+    hid_something: bool,
+    /// Files with other permissions than git gives or of other users, ignored ones among them.
     odd_files: Vec<PathBuf>,
 }
 
@@ -49,11 +54,13 @@ struct Directories {
 }
 
 impl Files<'_> {
-    /// Looks for them in the directories of this tree, and gives these the permissions that they should have.
+    /// Looks for them in the directories of this tree, gives these the permissions that they should have, and removes ignore files from
+    /// them that are not the tree's.
     pub(super) fn look(&self, tree: &ObjectId) -> Result<Leftovers, WorkspaceError> {
         let directories = self.directories(tree)?;
         let mut found = Leftovers::default();
-        found.had_odd_modes |= self.set_mode(self.root)?;
+        let mut ignore_files = Vec::new();
+        found.hid_something |= self.set_mode(self.root)?;
         let mut open = vec![PathBuf::new()];
         while let Some(directory) = open.pop() {
             let path = self.root.join(&directory);
@@ -68,10 +75,10 @@ impl Files<'_> {
                         found.certain.push(below);
                     }
                 } else if kind.is_dir() && directories.of_files.contains(&below) {
-                    found.had_odd_modes |= self.set_mode(&entry.path())?;
+                    found.hid_something |= self.set_mode(&entry.path())?;
                     open.push(below);
                 } else if kind.is_dir() && directories.of_submodules.contains(&below) {
-                    found.had_odd_modes |= self.set_mode(&entry.path())?;
+                    found.hid_something |= self.set_mode(&entry.path())?;
                     let inner = fs::read_dir(entry.path()).map_err(WorkspaceError::io("listing", &path))?;
                     found.certain.extend(inner.flatten().map(|entry| below.join(entry.file_name())));
                 } else if kind.is_dir() || !(kind.is_file() || kind.is_symlink()) {
@@ -80,11 +87,18 @@ impl Files<'_> {
                     let metadata =
                         entry.metadata().map_err(WorkspaceError::io("looking at", entry.path()))?;
                     let mode = metadata.permissions().mode() & 0o7777;
-                    if mode != self.disk.mode(mode & 0o100 != 0) {
+                    if self.is(&name, ".gitignore") {
+                        ignore_files.push(below.clone());
+                    }
+                    if mode != self.disk.mode(mode & 0o100 != 0) || self.disk.is_anothers(&metadata) {
                         found.odd_files.push(below);
                     }
                 }
             }
+        }
+        for path in self.not_in(tree, ignore_files)? {
+            found.hid_something = true;
+            remove(&self.root.join(path))?;
         }
         let is_missing = |path: &&PathBuf| self.root.join(path).symlink_metadata().is_err();
         found.missing = directories.of_submodules.iter().filter(is_missing).cloned().collect();
@@ -92,7 +106,7 @@ impl Files<'_> {
         Ok(found)
     }
 
-    /// Whether files of the tree have other permissions than git gives. It does not see that itself, unless a file's time of change is
+    /// Whether files of the tree have other permissions than git gives, or another owner. It does not see that itself, unless a file's time of change is
     /// another one in whole seconds.
     pub(super) fn has_odd_files(&self, found: &Leftovers) -> Result<bool, GitError> {
         if found.odd_files.is_empty() {
@@ -120,13 +134,34 @@ impl Files<'_> {
         Ok(found)
     }
 
-    fn is_gits(&self, name: &OsStr) -> bool {
-        if self.disk.ignores_case { name.eq_ignore_ascii_case(".git") } else { name == ".git" }
+    /// Those of these files that are not the tree's.
+    fn not_in(&self, tree: &ObjectId, mut files: Vec<PathBuf>) -> Result<Vec<PathBuf>, GitError> {
+        let mut known: HashSet<PathBuf> = HashSet::new();
+        for some in files.chunks(NAMED_FILES_MAX) {
+            let question = ["--literal-pathspecs", "ls-tree", "--name-only", "-z", tree.as_str(), "--"];
+            let arguments = question.iter().map(OsStr::new).chain(some.iter().map(|path| path.as_os_str()));
+            let listed = self.git.run(&self.place).args(arguments).output()?;
+            known.extend(split_nul(&listed).map(|path| PathBuf::from(OsStr::from_bytes(path))));
+        }
+        files.retain(|path| !known.contains(path));
+        Ok(files)
     }
 
-    /// Whether it had others.
+    fn is_gits(&self, name: &OsStr) -> bool {
+        self.is(name, ".git")
+    }
+
+    fn is(&self, name: &OsStr, what: &str) -> bool {
+        if self.disk.ignores_case { name.eq_ignore_ascii_case(what) } else { name == what }
+    }
+
+    /// Whether it had others. One of another user's can't be used.
     fn set_mode(&self, directory: &Path) -> Result<bool, WorkspaceError> {
         let metadata = directory.symlink_metadata().map_err(WorkspaceError::io("looking at", directory))?;
+        if self.disk.is_anothers(&metadata) {
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user");
+            return Err(WorkspaceError::io("opening", directory)(error));
+        }
         let is_odd = metadata.permissions().mode() & 0o7777 != self.disk.directory_mode;
         if is_odd {
             let wanted = fs::Permissions::from_mode(self.disk.directory_mode);
@@ -213,7 +248,7 @@ impl Files<'_> {
 
 impl Leftovers {
     /// Whether something may lie where git could not look.
-    pub(super) const fn had_odd_modes(&self) -> bool {
-        self.had_odd_modes
+    pub(super) const fn hid_something(&self) -> bool {
+        self.hid_something
     }
 }

@@ -2,12 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use unicode_normalization::UnicodeNormalization as _;
 
 /// What the disk can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Disk {
     /// `A` and `a` are one file.
     pub(super) ignores_case: bool,
+    /// `é` in one code point and in two are one file.
+    pub(super) ignores_form: bool,
     /// Names must be UTF-8.
     pub(super) utf8_only: bool,
     /// Longest path below the workspace, in bytes.
@@ -16,6 +21,8 @@ pub(super) struct Disk {
     pub(super) file_mode: u32,
     /// Permissions that a new directory gets.
     pub(super) directory_mode: u32,
+    /// Whose files and directories are; none where jobs run as users of their own, who get them one after the other.
+    pub(super) owner: Option<u32>,
 }
 
 /// Longest name in a directory, in bytes: what Linux and APFS take.
@@ -48,9 +55,25 @@ pub enum Wrong {
 }
 
 impl Disk {
+    /// Whether it is somebody else's: a container's, in which the job cannot write.
+    pub(super) fn is_anothers(self, metadata: &Metadata) -> bool {
+        self.owner.is_some_and(|owner| metadata.uid() != owner)
+    }
+
     /// Permissions that a file gets when git lays it out.
     pub(super) const fn mode(self, is_executable: bool) -> u32 {
         if is_executable { self.directory_mode & 0o777 } else { self.file_mode }
+    }
+
+    /// What two names have in common that this disk takes for one. Letters are compared as APFS does: by full case folding (`ß` is `SS`), of
+    /// names taken apart into what they are composed of (Apple File System Reference, `j_drec_hashed_key_t`).
+    fn key(self, path: &str) -> String {
+        let apart: String = if self.ignores_form { path.nfd().collect() } else { path.to_owned() };
+        if !self.ignores_case {
+            return apart;
+        }
+        let folded = apart.to_uppercase().to_lowercase();
+        if self.ignores_form { folded.nfd().collect() } else { folded }
     }
 }
 
@@ -64,7 +87,7 @@ impl fmt::Display for NameProblem {
             Wrong::TooLong => write!(f, "`{path}` is longer than this worker's disk takes"),
             Wrong::SameAs(other) => write!(
                 f,
-                "`{path}` and `{}` are one file on this worker's disk, which ignores case; label the job for a worker whose disk does not",
+                "`{path}` and `{}` are one file on this worker's disk, which ignores case or how letters are composed; label the job for a worker whose disk does not",
                 other.escape_debug()
             ),
             Wrong::Mode(mode) => write!(f, "`{path}` has the mode {mode:o}, which no snapshot has"),
@@ -103,8 +126,8 @@ pub(super) fn check<'a>(
         if !seen.insert(path) {
             return Err(problem(Wrong::Twice));
         }
-        if disk.ignores_case {
-            let key = text.map_or_else(|_| String::from_utf8_lossy(path).to_lowercase(), str::to_lowercase);
+        if disk.ignores_case || disk.ignores_form {
+            let key = disk.key(&String::from_utf8_lossy(path));
             if let Some(other) = folded.insert(key, path) {
                 return Err(problem(Wrong::SameAs(String::from_utf8_lossy(other).into_owned())));
             }
@@ -136,12 +159,15 @@ mod tests {
 
     const LINUX: Disk = Disk {
         ignores_case: false,
+        ignores_form: false,
         utf8_only: false,
         path_bytes_max: 4000,
         file_mode: 0o644,
         directory_mode: 0o755,
+        owner: None,
     };
-    const MAC: Disk = Disk { ignores_case: true, utf8_only: true, path_bytes_max: 1000, ..LINUX };
+    const MAC: Disk =
+        Disk { ignores_case: true, ignores_form: true, utf8_only: true, path_bytes_max: 1000, ..LINUX };
 
     fn wrong(paths: &[&[u8]], disk: Disk) -> Option<Wrong> {
         check(paths.iter().map(|path| (0o100_644, *path)), disk).err().map(|problem| problem.what)
@@ -178,6 +204,15 @@ mod tests {
         assert_eq!(wrong(&[b"Readme", b"README"], LINUX), None);
         assert_eq!(wrong(&[b"Readme", b"README"], MAC), Some(Wrong::SameAs("Readme".into())));
         assert_eq!(wrong(&["Ä".as_bytes(), "ä".as_bytes()], MAC), Some(Wrong::SameAs("Ä".into())));
+        for [one, other] in [["caf\u{e9}", "cafe\u{301}"], ["stra\u{df}e", "STRASSE"], ["\u{fb01}x", "FIX"]] {
+            let paths = [one.as_bytes(), other.as_bytes()];
+            assert_eq!(wrong(&paths, LINUX), None);
+            assert_eq!(wrong(&paths, MAC), Some(Wrong::SameAs(one.into())), "{one} {other}");
+        }
+        let sensitive = Disk { ignores_case: false, ..MAC };
+        assert_eq!(wrong(&[b"Readme", b"README"], sensitive), None);
+        let composed = ["\u{e9}/a".as_bytes(), "e\u{301}/a".as_bytes()];
+        assert_eq!(wrong(&composed, sensitive), Some(Wrong::SameAs("\u{e9}/a".into())));
         assert_eq!(wrong(&[b"caf\xe9"], LINUX), None);
         assert_eq!(wrong(&[b"caf\xe9"], MAC), Some(Wrong::NotText));
         assert_eq!(wrong(&[&[b'a'; 256]], LINUX), Some(Wrong::TooLong));

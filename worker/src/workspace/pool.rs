@@ -1,32 +1,33 @@
 //! The workspaces of a worker: below `projects` one directory a project, with its objects and its checkouts. A checkout
-//! belongs to one attempt at a time; that is written down in it, so that a worker that restarts knows.
+//! belongs to one attempt at a time.
 
 use super::artifacts::{self, Collected};
-use super::checkout::{Checkout, State, link_all, now, remove};
-use super::collection::{Candidate, SpaceLimits, choose};
+use super::checkout::{Checkout, link_all, remove};
 use super::derived_data::with_derived_data;
 use super::error::WorkspaceError;
 use super::names::Disk;
+use crate::platform;
 use buildpool_objects::cache::{ObjectCache, project_key};
 use buildpool_objects::incoming::remove_stale;
-use buildpool_objects::{Git, record};
+use buildpool_objects::{CacheError, Git, record};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::spec::Source;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
-use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+mod leases;
+mod mend;
+mod space;
+
+use leases::checkouts;
+
 /// Transfers that were not finished are thrown away after this long.
 const STALE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Most checkouts of one project: jobs that run at once on one worker.
-const CHECKOUTS_MAX: u32 = 1024;
 
 /// The workspaces of a worker.
 #[derive(Clone, Debug)]
@@ -92,7 +93,7 @@ impl Workspaces {
     /// have those of everybody's jobs.
     #[must_use]
     pub fn linking_objects(self) -> Self {
-        Self { links_objects: true, ..self }
+        Self { links_objects: true, disk: Disk { owner: None, ..self.disk }, ..self }
     }
 
     fn project(&self, project: &str) -> PathBuf {
@@ -126,18 +127,6 @@ impl Workspaces {
             .map_err(|(_, error)| WorkspaceError::io("locking", path)(error.into()))
     }
 
-    /// Removes a project that nobody has or is about to have; not now when somebody is laying out files.
-    fn remove_idle(&self, project: &Path) -> Result<(), WorkspaceError> {
-        let path = self.root.join("lock");
-        match Flock::lock(lock_file(&path)?, FlockArg::LockExclusiveNonblock) {
-            Ok(_alone) if checkouts(&project.join("checkouts"), "x").next().is_none() && is_idle(project) => {
-                remove(project)
-            }
-            Ok(_) | Err((_, Errno::EWOULDBLOCK)) => Ok(()),
-            Err((_, error)) => Err(WorkspaceError::io("locking", path)(error.into())),
-        }
-    }
-
     /// What has to be fetched for this source; nothing when all is here.
     ///
     /// # Errors
@@ -148,6 +137,9 @@ impl Workspaces {
         };
         let _here = self.share()?;
         let cache = self.cache(project, &name.tree)?;
+        if !cache.looks_whole() {
+            self.mend(project, &name.tree);
+        }
         if cache.manifest(&name).is_some() {
             return Ok(None);
         }
@@ -188,6 +180,9 @@ impl Workspaces {
         let _here = self.share()?;
         let accepted = self.cache(&manifest.project, &manifest.tree)?.accept(pack, manifest, base);
         remove(pack)?;
+        if accepted.as_ref().is_err_and(CacheError::may_be_damage) {
+            self.mend(&manifest.project, &manifest.tree);
+        }
         Ok(accepted?)
     }
 
@@ -195,7 +190,8 @@ impl Workspaces {
     /// are written. The attempt keeps its checkout until [`Workspaces::release`].
     ///
     /// # Errors
-    /// When the snapshot is not here whole, the disk can't hold it, or the command's directory is not in it.
+    /// When the snapshot is not here whole, the disk can't hold it, or the command's directory is not in it. Where the objects turned out
+    /// to be damaged, [`Workspaces::lacking`] says afterwards what has to be fetched anew.
     pub fn prepare(
         &self,
         attempt: AttemptId,
@@ -223,68 +219,61 @@ impl Workspaces {
             }
             Source::Snapshot { project, directory, .. } => {
                 let name = name_of(source)?.ok_or(WorkspaceError::Malformed { what: "snapshot" })?;
-                let tree = name.tree.clone();
                 let _here = self.share()?;
-                let cache = self.cache(project, &tree)?;
-                // Tidied neither before the checkout says which tree it needs.
-                let _objects = cache.hold()?;
-                let manifest = cache.manifest(&name).ok_or_else(|| WorkspaceError::Missing(tree.clone()))?;
-                let checkout = self.take_checkout(project, &tree, attempt)?;
-                let own = cache.directory().join("objects");
-                let objects = if self.links_objects { checkout.objects() } else { own.clone() };
-                let linked = if self.links_objects { link_all(&own, &objects) } else { Ok(()) };
-                let laid_out = linked
-                    .and_then(|()| checkout.move_to(&cache, &manifest, &objects, clean, self.disk))
-                    .and_then(|()| inside(&checkout.root, directory));
-                match laid_out {
-                    Ok(directory) => Ok(Prepared {
-                        directory,
-                        derived_data: Some(checkout.derived_data()),
-                        root: checkout.root,
-                        objects: Some(objects),
-                        is_in_place: false,
-                    }),
-                    Err(error) => {
-                        remove(&checkout.directory.join("lease"))?;
-                        Err(error)
-                    }
+                let prepared = self.prepare_snapshot(attempt, project, &name, directory, clean);
+                if prepared.as_ref().is_err_and(WorkspaceError::may_be_damage) {
+                    self.mend(project, &name.tree);
                 }
+                prepared
             }
         }
     }
 
-    /// Finds a free checkout, the best one first: with this very tree, else the one used last, else a new one.
-    fn take_checkout(
+    fn prepare_snapshot(
         &self,
-        project: &str,
-        tree: &ObjectId,
         attempt: AttemptId,
-    ) -> Result<Checkout, WorkspaceError> {
-        let home = self.project(project).join("checkouts");
-        fs::create_dir_all(&home).map_err(WorkspaceError::io("creating", &home))?;
-        let name = readable_name(project);
-        let mut known: Vec<(bool, u64, Checkout)> = checkouts(&home, &name)
-            .map(|checkout| {
-                let state = checkout.state();
-                (state.tree.as_ref() == Some(tree), state.used_at, checkout)
-            })
-            .collect();
-        known.sort_by_key(|(is_same, used_at, _)| std::cmp::Reverse((*is_same, *used_at)));
-        for (_, _, checkout) in known {
-            if take_lease(&checkout.directory, &attempt.to_string())? {
-                return Ok(checkout);
+        project: &str,
+        name: &SnapshotName,
+        directory: &str,
+        clean: bool,
+    ) -> Result<Prepared, WorkspaceError> {
+        let cache = self.cache(project, &name.tree)?;
+        // Tidied neither before the checkout says which tree it needs.
+        let _objects = cache.hold()?;
+        let manifest = cache.manifest(name).ok_or_else(|| WorkspaceError::Missing(name.tree.clone()))?;
+        let checkout = self.take_checkout(project, &name.tree, attempt)?;
+        match self.lay_out(&checkout, &cache, &manifest, directory, clean) {
+            // What an earlier job left there can't be removed: a new one serves as well.
+            Err(error) if error.is_of_files() && space::put_aside(&checkout).is_ok() => {
+                tracing::warn!(directory = %checkout.directory.display(), error = &error as &dyn std::error::Error, "a workspace can't be used any more");
+                let new = self.new_checkout(project, attempt)?;
+                self.lay_out(&new, &cache, &manifest, directory, clean).or_else(|error| new.release(error))
             }
+            laid_out => laid_out.or_else(|error| checkout.release(error)),
         }
-        for number in 1..=CHECKOUTS_MAX {
-            let checkout = Checkout::new(home.join(number.to_string()), &name);
-            match fs::create_dir(&checkout.directory) {
-                Ok(()) if take_lease(&checkout.directory, &attempt.to_string())? => return Ok(checkout),
-                Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(WorkspaceError::io("creating", &checkout.directory)(error)),
-            }
+    }
+
+    fn lay_out(
+        &self,
+        checkout: &Checkout,
+        cache: &ObjectCache,
+        manifest: &Manifest,
+        directory: &str,
+        clean: bool,
+    ) -> Result<Prepared, WorkspaceError> {
+        let own = cache.directory().join("objects");
+        let objects = if self.links_objects { checkout.objects() } else { own.clone() };
+        if self.links_objects {
+            link_all(&own, &objects)?;
         }
-        Err(WorkspaceError::Malformed { what: "project, which has too many checkouts," })
+        checkout.move_to(cache, manifest, &objects, clean, self.disk)?;
+        Ok(Prepared {
+            directory: inside(&checkout.root, directory)?,
+            derived_data: Some(checkout.derived_data()),
+            root: checkout.root.clone(),
+            objects: Some(objects),
+            is_in_place: false,
+        })
     }
 
     /// Copies aside what an attempt made, before its checkout is released; the content lies in `target` by checksum.
@@ -306,35 +295,6 @@ impl Workspaces {
             bytes_max,
         };
         artifacts::collect(place, patterns)
-    }
-
-    /// The attempt is over: its checkout may go to another one. Does nothing for an attempt without one.
-    ///
-    /// # Errors
-    /// When the disk fails.
-    pub fn release(&self, attempt: AttemptId) -> Result<(), WorkspaceError> {
-        let text = attempt.to_string();
-        for checkout in self.all_checkouts() {
-            if lease_of(&checkout.directory).is_some_and(|lease| lease == text) {
-                checkout.note(&State { used_at: now(), ..checkout.state() })?;
-                remove(&checkout.directory.join("lease"))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Frees what belongs to attempts that are not held any more: for the start of a worker.
-    ///
-    /// # Errors
-    /// When the disk fails.
-    pub fn keep_only(&self, held: &[AttemptId]) -> Result<(), WorkspaceError> {
-        let held: BTreeSet<String> = held.iter().map(AttemptId::to_string).collect();
-        for checkout in self.all_checkouts() {
-            if lease_of(&checkout.directory).is_some_and(|lease| !held.contains(&lease)) {
-                remove(&checkout.directory.join("lease"))?;
-            }
-        }
-        Ok(())
     }
 
     fn projects(&self) -> impl Iterator<Item = PathBuf> + use<> {
@@ -370,113 +330,12 @@ impl Workspaces {
         warm.sort_by(|a, b| b.cmp(a));
         warm.into_iter().map(|(_, name)| name).take(BASES_MAX).collect()
     }
-
-    /// Measures checkouts, removes the least recently used ones while space is short, and tidies the objects of projects that
-    /// no job uses. Never touches a checkout that an attempt has. Walks over all files of free checkouts: not for a path
-    /// that a job waits on.
-    ///
-    /// # Errors
-    /// When the disk fails.
-    pub fn collect_space(&self, limits: &SpaceLimits) -> Result<(), WorkspaceError> {
-        let mut free_ones = Vec::new();
-        let mut total = 0;
-        for checkout in self.all_checkouts() {
-            if lease_of(&checkout.directory).is_none() {
-                checkout.note_bytes(bytes_below(&checkout.directory))?;
-                let (used_at, bytes) = (checkout.state().used_at, checkout.bytes());
-                free_ones.push(Candidate { used_at, bytes, which: checkout.clone() });
-            }
-            total += checkout.bytes();
-        }
-        for checkout in choose(free_ones, total, free_bytes(&self.root)?, now(), limits) {
-            if take_lease(&checkout.directory, "removing")? {
-                tracing::info!(directory = %checkout.directory.display(), "removing a workspace to make space");
-                // Out of the way at once: one that is half removed could be taken.
-                let project = checkout.directory.ancestors().nth(2).unwrap_or(&self.root);
-                let aside = project.join("removed");
-                remove(&aside)?;
-                fs::rename(&checkout.directory, &aside)
-                    .map_err(WorkspaceError::io("removing", &checkout.directory))?;
-                remove(&aside)?;
-            }
-        }
-        for project in self.projects() {
-            self.tidy(&project)?;
-        }
-        Ok(())
-    }
-
-    fn tidy(&self, project: &Path) -> Result<(), WorkspaceError> {
-        // Left by a worker that ended while it removed it.
-        remove(&project.join("removed"))?;
-        let own: Vec<Checkout> = checkouts(&project.join("checkouts"), "x").collect();
-        if own.is_empty() && is_idle(project) {
-            return self.remove_idle(project);
-        }
-        // Those that jobs have among them: their git reads these objects. One that is being laid out holds the cache.
-        let pinned: Vec<ObjectId> = own.iter().filter_map(|checkout| checkout.state().tree).collect();
-        for (name, format) in [("objects", ObjectFormat::Sha1), ("objects-sha256", ObjectFormat::Sha256)] {
-            if project.join(name).is_dir() {
-                let cache = ObjectCache::open_for_disk(
-                    Git::find()?,
-                    &project.join(name),
-                    format,
-                    self.disk.ignores_case,
-                )?;
-                cache.tidy(|manifest| pinned.contains(&manifest.tree), 8, false)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A project without checkouts whose objects were not used for a day.
-fn is_idle(project: &Path) -> bool {
-    let records = ["objects/snapshots", "objects-sha256/snapshots"].map(|name| project.join(name));
-    // A use of a snapshot changes its record's time.
-    let inside = records.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
-    let used = inside
-        .map(|entry| entry.path())
-        .chain(records.iter().cloned())
-        .chain([project.join("project")])
-        .filter_map(|path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok())
-        .max();
-    used.is_some_and(|used| SystemTime::now().duration_since(used).is_ok_and(|idle| idle.as_secs() > 86_400))
 }
 
 fn lock_file(path: &Path) -> Result<File, WorkspaceError> {
     let mut options = File::options();
     options.create(true).truncate(false).write(true);
     options.open(path).map_err(WorkspaceError::io("opening", path))
-}
-
-fn checkouts(home: &Path, name: &str) -> impl Iterator<Item = Checkout> + use<> {
-    let name = name.to_owned();
-    fs::read_dir(home)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
-        .map(move |path| Checkout::new(path, &name))
-}
-
-/// False when somebody else has it.
-fn take_lease(directory: &Path, holder: &str) -> Result<bool, WorkspaceError> {
-    let path = directory.join("lease");
-    match fs::File::options().write(true).create_new(true).open(&path) {
-        Ok(mut file) => {
-            file.write_all(holder.as_bytes()).map_err(WorkspaceError::io("writing", &path))?;
-            Ok(true)
-        }
-        // Gone altogether: it was removed to make space.
-        Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => Ok(false),
-        Err(error) => Err(WorkspaceError::io("writing", &path)(error)),
-    }
-}
-
-fn lease_of(directory: &Path) -> Option<String> {
-    fs::read_to_string(directory.join("lease")).ok()
 }
 
 fn name_of(source: &Source) -> Result<Option<SnapshotName>, WorkspaceError> {
@@ -491,10 +350,10 @@ fn readable_name(project: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' })
         .collect();
     let name = name.trim_start_matches('.');
-    // Names that a checkout's directory has already.
-    let is_taken =
-        ["", "lease", "index", "state.json", "excludes", "derived", "bytes", "objects"].contains(&name);
-    if is_taken || name.len() > 100 { "tree".into() } else { name.to_owned() }
+    // Names that a checkout's directory has already, or that git makes of them (`index.lock`), also on a disk that ignores case.
+    let first = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let is_taken = ["", "lease", "index", "state", "excludes", "derived", "bytes", "objects"];
+    if is_taken.contains(&first.as_str()) || name.len() > 100 { "tree".into() } else { name.to_owned() }
 }
 
 /// A directory of the snapshot, reached without leaving it.
@@ -524,6 +383,11 @@ fn probe(root: &Path) -> Result<Disk, WorkspaceError> {
     remove(&upper)?;
     fs::write(&upper, "").map_err(WorkspaceError::io("writing", &upper))?;
     let ignores_case = lower.exists();
+    let (composed, decomposed) = (root.join(".\u{e9}"), root.join(".e\u{301}"));
+    remove(&composed)?;
+    fs::write(&composed, "").map_err(WorkspaceError::io("writing", &composed))?;
+    let ignores_form = decomposed.exists();
+    remove(&composed)?;
     let mode = |path: &Path| {
         let metadata = fs::symlink_metadata(path).map_err(WorkspaceError::io("looking at", path))?;
         Ok::<_, WorkspaceError>(metadata.permissions().mode() & 0o7777)
@@ -535,34 +399,16 @@ fn probe(root: &Path) -> Result<Disk, WorkspaceError> {
     let directory_mode = mode(&directory)?;
     remove(&directory)?;
     // Below a checkout, with what build tools add.
-    let longest = if cfg!(target_os = "macos") { 1024 } else { 4096 };
+    let longest = platform::PATH_BYTES_MAX;
     Ok(Disk {
         ignores_case,
-        utf8_only: cfg!(target_os = "macos"),
+        ignores_form,
+        utf8_only: platform::NAMES_ARE_UTF8,
         path_bytes_max: longest - 120 - root.as_os_str().len().min(longest / 2),
         file_mode,
         directory_mode,
+        owner: Some(nix::unistd::Uid::effective().as_raw()),
     })
-}
-
-fn bytes_below(directory: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    walkdir::WalkDir::new(directory)
-        .follow_links(false)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.metadata().ok())
-        .map(|metadata| metadata.blocks() * 512)
-        .sum()
-}
-
-fn free_bytes(path: &Path) -> Result<u64, WorkspaceError> {
-    let found = nix::sys::statvfs::statvfs(path)
-        .map_err(|error| WorkspaceError::io("measuring", path)(error.into()))?;
-    // The types differ between platforms.
-    #[allow(clippy::unnecessary_cast, reason = "u32 on macOS")]
-    let bytes = found.blocks_available() as u64 * found.fragment_size() as u64;
-    Ok(bytes)
 }
 
 #[cfg(test)]

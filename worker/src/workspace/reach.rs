@@ -1,7 +1,9 @@
 //! Reaching what lies below a directory through no link, whatever a job has put on the way.
 
+use super::names::Disk;
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, mode_t};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -36,25 +38,24 @@ pub(super) fn file(directory: &OwnedFd, path: &Path) -> io::Result<(File, Metada
     if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("it is no regular file")) }
 }
 
-/// Gives a regular file below a directory the permissions that `wanted` says for an executable one or another; leaves alone
-/// what is none, is gone or can't be reached.
-pub(super) fn set_mode(
-    directory: &OwnedFd,
-    root: &Path,
-    path: &Path,
-    wanted: impl Fn(bool) -> u32,
-) -> io::Result<()> {
+/// Gives a regular file below a directory the permissions that files have on this disk, and removes one that is another user's; leaves
+/// alone what is none, is gone or can't be reached.
+pub(super) fn set_mode(directory: &OwnedFd, root: &Path, path: &Path, disk: Disk) -> io::Result<()> {
     let (Some(name), Ok(metadata)) = (path.file_name(), root.join(path).symlink_metadata()) else {
         return Ok(());
     };
     let mode = metadata.permissions().mode() & 0o7777;
-    let wanted = wanted(mode & 0o100 != 0);
-    if !metadata.is_file() || mode == wanted {
+    let wanted = disk.mode(mode & 0o100 != 0);
+    let is_anothers = disk.is_anothers(&metadata);
+    if !metadata.is_file() || mode == wanted && !is_anothers {
         return Ok(());
     }
     let Ok(parent) = enter(directory.try_clone()?, path.parent().unwrap_or(Path::new(""))) else {
         return Ok(());
     };
+    if is_anothers {
+        return Ok(unlinkat(&parent, name, UnlinkatFlags::NoRemoveDir)?);
+    }
     let bits = Mode::from_bits_truncate(wanted as mode_t);
     Ok(fchmodat(&parent, name, bits, FchmodatFlags::FollowSymlink)?)
 }

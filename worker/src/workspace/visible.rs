@@ -2,9 +2,10 @@
 //! diff` and `git describe` say there what they say in the user's tree. Objects are read from the project's cache, or from links to it. Our
 //! own index is elsewhere: whatever a job does to this one, the files are laid out by ours.
 
-use super::checkout::remove;
+use super::checkout::{remove, unlock};
 use super::difference::Difference;
 use super::error::WorkspaceError;
+use super::names::Disk;
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::{write_alternates, write_if_different};
 use buildpool_objects::incoming::checksum_of;
@@ -36,6 +37,8 @@ pub(super) struct Laid<'a> {
     pub(super) is_moved: bool,
     /// Of the index in `.git` as it was written for the job before.
     pub(super) visible_index: Option<&'a Checksum>,
+    /// Where it lies.
+    pub(super) disk: Disk,
 }
 
 /// Writes it, or brings it up to date; files whose content stays are not written again, because builds look at their times. Gives
@@ -48,7 +51,7 @@ pub(super) fn write(
     manifest: &Manifest,
 ) -> Result<Option<Checksum>, WorkspaceError> {
     let own = root.join(".git");
-    clear(&own)?;
+    clear(&own, laid.disk)?;
     for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
         fs::create_dir_all(own.join(part)).map_err(WorkspaceError::io("creating", own.join(part)))?;
     }
@@ -84,9 +87,10 @@ pub(super) fn write(
 }
 
 /// Removes what a job may have left, and all of it if something in it is not what it seems or can't be looked into.
-fn clear(own: &Path) -> Result<(), WorkspaceError> {
-    let is_odd =
-        |metadata: &fs::Metadata| !metadata.is_dir() || metadata.permissions().mode() & 0o700 != 0o700;
+fn clear(own: &Path, disk: Disk) -> Result<(), WorkspaceError> {
+    let is_odd = |metadata: &fs::Metadata| {
+        !metadata.is_dir() || metadata.permissions().mode() & 0o700 != 0o700 || disk.is_anothers(metadata)
+    };
     for (directory, files, directories) in KEPT {
         // A name with `/` at the end would lead through a link.
         let directory = if directory.is_empty() { own.to_owned() } else { own.join(directory) };
@@ -142,6 +146,7 @@ fn write_index(
     let target = own.join("index");
     let Some(head) = &manifest.head else { return remove(&target) };
     let beside = our_index.with_extension("visible");
+    unlock(&beside)?;
     let io = || GitError::io("copying the workspace's index");
     let modified = fs::metadata(our_index).and_then(|metadata| metadata.modified()).map_err(io())?;
     fs::copy(our_index, &beside).map_err(io())?;

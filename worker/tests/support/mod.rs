@@ -383,6 +383,36 @@ impl Worker {
     }
 }
 
+/// A daemon in a process of its own, so that it can be killed.
+pub(crate) struct Daemon(std::process::Child);
+
+impl Daemon {
+    pub(crate) fn start(coordinator: &Coordinator, data: &Path) -> Self {
+        let file = data.join("worker.toml");
+        let text = format!(
+            "coordinator = \"{}\"\nname = \"tested\"\nslots = 4\ndata_dir = \"{}\"\n",
+            coordinator.address,
+            data.display()
+        );
+        std::fs::write(&file, text).expect("a file");
+        let child = std::process::Command::new(binary()).arg(file).stdin(std::process::Stdio::null()).spawn();
+        let child = child.expect("the binary");
+        Self(child)
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.0.kill().expect("it runs");
+        self.0.wait().expect("it was ours");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A coordinator with a worker that has registered.
 pub(crate) async fn pool() -> (Coordinator, Worker, tempfile::TempDir) {
     let data = tempfile::tempdir().expect("a directory");

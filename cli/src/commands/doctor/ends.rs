@@ -8,15 +8,17 @@ use buildpool_coordinator::{Config, Protection};
 use buildpool_gateway::client::{PoolUrl, chain};
 use buildpool_objects::Git;
 use buildpool_trust::Trust;
+use buildpool_worker::environment;
 use buildpool_worker::link::connect::{ConnectError, Dialler, trust};
 use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 /// Looks through a coordinator's data directory and at what it says of itself, also while it runs.
-pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>) -> Vec<Check> {
+pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>, depth: Depth) -> Vec<Check> {
     let config = match coordinator::configuration(file, data_dir.map(Path::to_owned)) {
         Ok(config) => config,
         Err(failure) => {
@@ -25,7 +27,7 @@ pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>) ->
         }
     };
     let directory = config.data_dir.clone();
-    let remarks = store::check(&directory, Depth::Quick);
+    let remarks = store::check(&directory, depth);
     let runs = remarks.iter().any(|remark| remark.text.starts_with("a coordinator runs here"));
     let mut checks = vec![disk(&directory)];
     checks.extend(remarks.into_iter().map(|remark| {
@@ -115,9 +117,9 @@ pub(super) async fn worker(file: &Path) -> Vec<Check> {
     let with_token = config.secret_files.iter().take(usize::from(config.token.is_some()));
     checks.extend(with_token.chain(&config.hidden).map(|path| private(path)));
     checks.push(disk(&config.data_dir));
-    let tools = buildpool_worker::tools::find();
-    let listed: Vec<String> = tools.iter().map(|(name, version)| format!("{name}={version}")).collect();
-    checks.push(Check::new("tools", State::Ok, listed.join(" ")));
+    // The worker may be started from elsewhere than this shell.
+    let tools = buildpool_worker::tools::find(&environment::of_service(&config.env));
+    checks.push(found(&tools, &buildpool_worker::tools::find(&environment::of_worker(&config.env))));
     if let Err(error) = Git::find() {
         let text = format!("jobs on snapshots can't be laid out: {}", chain(&error));
         let mend = format!("install git {} or newer", buildpool_objects::git::OLDEST);
@@ -128,6 +130,20 @@ pub(super) async fn worker(file: &Path) -> Vec<Check> {
     }
     checks.extend(link(&config).await);
     checks
+}
+
+/// What a worker offers that the machine starts, and what only one would that is started from this shell.
+fn found(tools: &BTreeMap<String, String>, here: &BTreeMap<String, String>) -> Check {
+    let listed = |tools: &mut dyn Iterator<Item = (&String, &String)>| {
+        tools.map(|(name, version)| format!("{name}={version}")).collect::<Vec<_>>().join(" ")
+    };
+    let check = Check::new("tools", State::Ok, listed(&mut tools.iter()));
+    let only_here = listed(&mut here.iter().filter(|(name, version)| tools.get(*name) != Some(*version)));
+    if only_here.is_empty() {
+        return check;
+    }
+    let remedy = "set `PATH` in the table `env` of the file to offer these and let jobs find them";
+    Check { text: format!("{}; from this shell only: {only_here}", check.text), ..check }.mended_by(remedy)
 }
 
 /// Whether the coordinator can be reached, and takes the worker's token.

@@ -1,8 +1,7 @@
-//! What somebody without a progress line hears while a job waits in the queue.
+//! What somebody without a progress line hears while a job waits: in the queue, or for room on its worker's disk.
 
 use crate::terminal;
 use buildpool_protocol::client_link::Progress;
-use buildpool_protocol::report::JobState;
 use std::time::{Duration, Instant};
 
 /// A job that waits no longer than this is not spoken of: most are granted at once.
@@ -14,21 +13,21 @@ const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     since: Option<Instant>,
-    /// The reason that was said last, and when; empty when the job was out of the queue since.
+    /// The reason that was said last, and when; empty when the job did not wait since.
     said: Option<(String, Instant)>,
 }
 
 impl Waiting {
     /// Takes what the coordinator said; gives what is to be said of it: each reason once, while it stays the same.
     pub(super) fn note(&mut self, progress: &Progress, now: Instant) -> Option<String> {
-        if progress.state != JobState::Queued {
+        let Some(waiting) = &progress.waiting else {
             self.since = None;
             if let Some((reason, _)) = &mut self.said {
                 reason.clear();
             }
             return None;
-        }
-        let reason = terminal::one_line(&progress.waiting.as_ref()?.reason);
+        };
+        let reason = terminal::one_line(&waiting.reason);
         let since = *self.since.get_or_insert(now);
         let is_told = match &self.said {
             Some((said, at)) => *said == reason || now.duration_since(*at) < SAY_AGAIN_AFTER,
@@ -57,6 +56,7 @@ mod tests {
             waiting: Some(Why { reason: reason.into(), position: Some(1), ..Why::default() }),
             ..Progress::default()
         };
+        let held = Progress { state: JobState::Running, ..queued("its disk is full") };
         let running = Progress { state: JobState::Running, ..Progress::default() };
         let mut waiting = Waiting::default();
         for (millis, progress, expected) in [
@@ -70,6 +70,7 @@ mod tests {
             (91_000, running, None),
             (92_000, queued("its worker is away"), None),
             (97_000, queued("its worker is away"), Some("waiting: its worker is away")),
+            (130_000, held, Some("waiting: its disk is full")),
         ] {
             let said = waiting.note(&progress, begun + Duration::from_millis(millis));
             assert_eq!(said.as_deref(), expected, "after {millis} ms");

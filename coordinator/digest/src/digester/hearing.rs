@@ -2,10 +2,14 @@
 
 use super::{Digester, Line, SummaryLine};
 use crate::limits::SUMMARY_LINES_MAX;
-use crate::rules::{Act, Asker, Groups, Rule, Sign};
+use crate::probes;
+use crate::rules::{Act, Asker, Groups, Indicator, Rule, Sign, TestEvent};
 use crate::tally::{Counts, Family};
-use crate::text::clip_chars;
+use crate::text::{clip_chars, lossy};
 use buildpool_protocol::output::Stream;
+
+/// What a tool ran died; of what, the line may say.
+const CHILD_DIED: Sign = Sign::Crash(Indicator::ChildDied(""));
 
 /// What the rules that spoke to a line so far leave for those after them.
 struct Hearing {
@@ -58,29 +62,74 @@ impl Digester {
             }
             Act::Harmless => heard.problem_seen = true,
             Act::Alone => heard.settled = true,
+            Act::Speaks => self.logs.speaks(groups.text("t").as_deref().unwrap_or_default()),
+            Act::Logs => self.logs.says(&super::shown(line.body)),
             Act::Summary => self.summary(line.stream, line.body, line.from),
             Act::File => {
                 let task = line.text[line.front.task.clone()].to_vec();
                 let file = groups.text("f").map(|file| (task, file.into_owned()));
                 self.streams[line.stream.index()].file = file;
             }
+            Act::WorkerDied => {
+                self.sign(Sign::Crash(Indicator::TestProcessCrashed), line);
+                if let sign @ Sign::Crash(Indicator::ChildDied(signal)) = CHILD_DIED.with_signal(groups)
+                    && !signal.is_empty()
+                {
+                    self.sign(sign, line);
+                }
+            }
+            Act::RunnerSays(sign) => self.sign(sign.with_signal(groups), line),
+            Act::Within(text, act) => {
+                let open = self.streams[line.stream.index()].open.as_ref();
+                if open.is_some_and(|open| open.says(text)) {
+                    self.act(*act, rule, groups, line, heard);
+                }
+            }
             // A word of death in a test's message is the test's. So is whatever counts.
             _ if line.printed => {}
-            Act::Sign(sign) => self.sign(sign, line),
+            Act::Sign(sign) => self.sign(sign.with_signal(groups), line),
             _ => self.count(act, groups, line, heard),
         }
     }
 
     fn sign(&mut self, sign: Sign, line: &Line<'_>) {
-        self.signs.add(sign, &String::from_utf8_lossy(line.body), line.stream, line.from, self.order);
+        let sign = match sign {
+            Sign::TotalOfErrors(tool) if probes::has_own_errors(&self.finds) => Sign::Failure(tool),
+            Sign::TotalOfErrors(_) => return,
+            sign => sign,
+        };
+        let is_shown = matches!(sign, Sign::Failure(_)) && self.has_shown_error();
+        let text = lossy(line.body);
+        self.signs.add(sign, (&text, line.stream, line.from, self.order), is_shown);
+    }
+
+    /// Whether a compiler or a linter has told of an error and where it is.
+    fn has_shown_error(&self) -> bool {
+        let open = self.streams.iter().filter_map(|state| state.open.as_ref());
+        open.into_iter().any(|open| open.is_placed_error()) || self.finds.has_placed_error()
     }
 
     /// Does what a rule says about tests.
     fn count(&mut self, act: Act, groups: &Groups<'_>, line: &Line<'_>, heard: &mut Hearing) {
+        if let Some(family) = act.at_work() {
+            let nested = line.body.starts_with(b"    ");
+            let suite = self.suite.filter(|_| family == Family::Mocha && nested);
+            self.signs.at_work(family.name(), suite.unwrap_or(self.order));
+        }
         match act {
             Act::Test(family, event) => {
                 let Some(test) = groups.text("t") else { return };
-                if !self.tally.event(family, &test, event) {
+                if family == Family::Tap {
+                    self.tally.numbered(family, groups.number("k"));
+                }
+                if matches!(event, TestEvent::Passed | TestEvent::Skipped) {
+                    self.logs.take(&test);
+                }
+                let is_own = self.tally.event(family, &test, event);
+                if is_own && family.begins_each() {
+                    self.within_test(event);
+                }
+                if !is_own {
                     heard.problem_seen = true;
                 } else if family.runs_them_itself() && self.signs.survived() {
                     self.finds.take_back_words(self.signs.settled(), self.order);
@@ -92,17 +141,22 @@ impl Digester {
                 self.tally.plan(family, groups.number("n"));
                 self.total(family, self.tally.planned(family), line);
             }
+            Act::Announces(family) => {
+                let selected = groups.text("selected").and_then(|count| count.parse().ok());
+                self.tally.announce(family, selected.unwrap_or_else(|| groups.number("n")), line.standing);
+            }
             Act::Heading(family) => self.tally.heading(family, line.standing),
             Act::Counts(family, count) | Act::Partial(family, count) => {
                 let Some(counts) = count(groups) else { return };
-                self.signs.counted(counts.failed, &String::from_utf8_lossy(line.body));
+                self.signs.counted(counts.failed, &lossy(line.body));
                 let standing = self.tally.summary(family, counts, line.standing);
                 if matches!(act, Act::Counts(..)) {
                     self.total(family, standing, line);
                 }
             }
             Act::Adds(family, count) => {
-                let standing = count(groups).and_then(|counts| self.tally.adds(family, counts));
+                let standing =
+                    count(groups).and_then(|counts| self.tally.adds(family, counts, line.standing));
                 self.total(family, standing, line);
             }
             Act::Moves(family, count) => {
@@ -124,16 +178,30 @@ impl Digester {
         }
     }
 
+    /// What a test printed that passed may be no error of a build.
+    fn within_test(&mut self, event: TestEvent) {
+        let began = self.test_began.take();
+        match event {
+            TestEvent::Started => self.test_began = Some(self.order),
+            TestEvent::Passed => {
+                if let Some(began) = began {
+                    self.finds.stand_in_test(began, self.order);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// What a tool's counts say about the run, if they are its own.
     fn total(&mut self, family: Family, counts: Option<Counts>, line: &Line<'_>) {
         if let Some(counts) = counts {
-            let text = String::from_utf8_lossy(line.body);
+            let text = lossy(line.body);
             self.signs.total(family, counts, (&text, line.stream, line.from, self.order));
         }
     }
 
     fn summary(&mut self, stream: Stream, body: &[u8], from: u64) {
-        let text = clip_chars(&String::from_utf8_lossy(body), 600).trim_end().to_owned();
+        let text = clip_chars(&lossy(body), 600).trim_end().to_owned();
         if let Some(last) = self.summary.iter_mut().rev().take(8).find(|last| last.text == text) {
             last.repeated += 1;
             return;

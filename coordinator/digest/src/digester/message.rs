@@ -4,14 +4,17 @@ use super::{Digester, Line, is_blank, shown};
 use crate::found::Found;
 use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_LINES_MAX};
 use crate::noise::is_noise;
+use crate::probes::{is_of_probe, is_probing};
 use crate::rules::{Act, Draft, Groups, Kind, Level, Next, Problem, Rule, Sign, severity_of_word};
-use crate::text::{Front, front_length};
+use crate::text::{Front, front_length, lossy};
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
 
 /// How sure a message is, in percent, that points at a place.
 const SURE_WITH_PLACE: u8 = 72;
+/// How sure it is, in percent, that what fails where a configuration tries something out is the cause.
+const PROBE_SURE: u8 = 55;
 /// Most lines held back until it is known whether they belong to a message.
 const MAYBE_LINES_MAX: usize = 12;
 
@@ -33,6 +36,17 @@ impl Open {
     /// Whether another task than this one printed the message.
     pub(super) fn is_of_another(&self, task: &[u8]) -> bool {
         !self.task.is_empty() && self.task != task
+    }
+
+    /// Whether it is an error of a compiler or a linter that names a place.
+    pub(super) const fn is_placed_error(&self) -> bool {
+        self.draft.file.is_some() && matches!(self.problem.kind, Kind::Build | Kind::Lint)
+    }
+
+    /// Whether a line of it has this text.
+    pub(super) fn says(&self, text: &str) -> bool {
+        let held = self.maybe.iter().map(|(line, _)| line);
+        self.draft.lines.iter().chain(held).any(|line| line.contains(text))
     }
 }
 
@@ -64,6 +78,7 @@ impl Digester {
             spurious: false,
             kind: None,
             bare: problem.bare,
+            head: None,
             join: None,
         };
         let mut draft = draft;
@@ -74,23 +89,27 @@ impl Digester {
         state.awaiting = None;
         let mut head = 0;
         if let Some(lead) = problem.lead {
-            while let Some(line) = state.recent.pop_back() {
-                let text = shown(&line[front_length(&line)..]);
+            while let Some(line) = state.recent.last() {
+                let text = shown(&line[front_length(line)..]);
                 if !lead(&text) {
-                    state.recent.push_back(line);
                     break;
                 }
+                state.recent.drop_last();
                 draft.lines.insert(0, text);
                 head += 1;
             }
         }
-        let context = state.recent.len().saturating_sub(PRE_CONTEXT_LINES);
+        let said = draft.test.as_deref().map(|test| self.logs.take(test)).unwrap_or_default();
+        if said.first().is_some_and(|first| !draft.lines.contains(first)) {
+            draft.lines.splice(head + 1..head + 1, said);
+        }
+        // What follows another error at once is of the same command.
+        state.probing = state.recent.last().map_or(state.probing, is_probing);
         let pre = state
             .recent
-            .iter()
-            .skip(context)
+            .tail(PRE_CONTEXT_LINES)
             .filter(|line| !is_blank(line) && !is_noise(&line[front_length(line)..]))
-            .map(|line| shown(line))
+            .map(shown)
             .collect();
         let found = Found {
             remark,
@@ -106,7 +125,7 @@ impl Digester {
         };
         let bytes = draft.lines[0].len();
         let task = text[front.task.clone()].to_vec();
-        let front = String::from_utf8_lossy(&text[..front.length]).into_owned();
+        let front = lossy(&text[..front.length]).into_owned();
         state.open = Some(Open { problem, found, draft, front, task, bytes, maybe: Vec::new() });
         if problem.follow.is_none() {
             self.close(stream);
@@ -137,12 +156,18 @@ impl Digester {
             // What points at a place is no mere word.
             found.sure = found.sure.max(SURE_WITH_PLACE);
         }
+        found.head = draft.head.unwrap_or(found.head);
         found.join = draft.join;
         found.bare = draft.bare;
         found.severity = draft.severity.unwrap_or(found.severity);
         found.lines = draft.lines;
         found.test = draft.test.filter(|test| !test.is_empty());
         found.location = draft.file.map(|file| Location { file, line: draft.line, column: draft.column });
+        state.probing |= is_of_probe(&found);
+        found.probe = state.probing;
+        if found.probe {
+            found.sure = found.sure.min(PROBE_SURE);
+        }
         state.recent.clear();
         state.awaiting = self.finds.add(found).map(|slot| (slot, POST_CONTEXT_LINES as u64));
     }
@@ -173,7 +198,15 @@ impl Digester {
         let full =
             open.draft.lines.len() + open.maybe.len() >= MESSAGE_LINES_MAX || open.bytes >= MESSAGE_BYTES_MAX;
         let text = shown(own);
-        let next = follow(&open.draft.lines, &text);
+        let is_at_margin = !text.is_empty() && !text.starts_with([' ', '\t', '+', '-']);
+        let is_apart = open.problem.apart_after_blank
+            && is_at_margin
+            && open.maybe.iter().any(|(held, _)| held.trim().is_empty());
+        let next = match follow(&open.draft.lines, &text) {
+            _ if is_apart && speaks => Next::Beyond,
+            Next::Part if is_apart => Next::Maybe,
+            next => next,
+        };
         match next {
             Next::Part | Next::Last => {
                 if full {

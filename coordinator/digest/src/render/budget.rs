@@ -74,13 +74,23 @@ pub(super) const fn allowance(verbosity: Verbosity) -> Allowance {
 }
 
 /// Lines and characters that are left.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Budget {
     pub(super) lines: usize,
     pub(super) chars: usize,
 }
 
 impl Budget {
+    /// With as much more.
+    pub(super) const fn plus(self, other: Self) -> Self {
+        Self { lines: self.lines + other.lines, chars: self.chars + other.chars }
+    }
+
+    /// With as much less.
+    pub(super) const fn less(self, other: Self) -> Self {
+        Self { lines: self.lines.saturating_sub(other.lines), chars: self.chars.saturating_sub(other.chars) }
+    }
+
     pub(super) fn take(&mut self, text: &str) -> bool {
         let (lines, chars) = (text.split('\n').count(), text.chars().count() + 1);
         if lines > self.lines || chars > self.chars {

@@ -1,6 +1,7 @@
 //! What is left of a text that is too long: what matters most stays, in its order.
 
 use crate::text::clip_chars;
+use crate::view::counted;
 use std::collections::BTreeMap;
 
 /// Least characters that say what a finding is about.
@@ -68,7 +69,8 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
     if lines.len() <= lines_max && lines.iter().map(size).sum::<usize>() <= chars_max {
         return lines.join("\n");
     }
-    let mut order: Vec<usize> = (0..lines.len()).collect();
+    let says_something = |index: &usize| *index == head || !is_rule(&lines[*index]);
+    let mut order: Vec<usize> = (0..lines.len()).filter(says_something).collect();
     if lines_max < FOREIGN_FROM_LINES {
         let rejected = rejected_candidates(lines);
         order.retain(|index| {
@@ -96,17 +98,27 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
     }
     let mut out: Vec<String> = Vec::new();
     let mut next = 0;
+    let missing_of = |from: usize, to: usize| {
+        let count = lines[from..to].iter().filter(|line| !is_rule(line)).count();
+        (count > 0).then(|| missing(count))
+    };
     for (index, line) in kept {
-        if index > next {
-            out.push(format!("… {} more lines", index - next));
-        }
+        out.extend(missing_of(next, index));
         out.push(line);
         next = index + 1;
     }
-    if next < lines.len() {
-        out.push(format!("… {} more lines", lines.len() - next));
-    }
+    out.extend(missing_of(next, lines.len()));
     out.join("\n")
+}
+
+/// A line that only parts others: blank, or a rule.
+fn is_rule(line: &str) -> bool {
+    line.chars().all(|c| matches!(c, ' ' | '\t' | '-' | '=' | '_' | '*' | '─' | '━' | '═'))
+}
+
+/// That lines are missing.
+fn missing(lines: usize) -> String {
+    format!("… {}", counted(lines as u64, "more line"))
 }
 
 /// In a flood of remarks a source line and the carets under it say less than one more remark.

@@ -1,6 +1,7 @@
 //! Findings as they are shown: the likeliest causes whole, the others in a line each.
 
 use super::Page;
+use super::budget::Budget;
 use super::cut::{KEY_CHARS_MIN, brief, cut_lines, drop_excerpts};
 use crate::compress;
 use crate::rules::Kind;
@@ -42,7 +43,12 @@ const EXPANDED_MIN: usize = 3;
 const EXPANDED_CHARS_MIN: usize = 100;
 
 /// Characters that an expanded finding gets before findings that do not all fit anyway.
-const EXPANDED_CHARS_WANTED: usize = 165;
+const EXPANDED_CHARS_BEFORE: usize = 165;
+
+/// Characters that an expanded finding should have where each of the others gets a line, if its message is as long.
+const EXPANDED_CHARS_WANTED: usize = 250;
+/// Lines of the same.
+const EXPANDED_LINES_WANTED: usize = 6;
 
 impl Page<'_> {
     /// Tier 1 whole, the rest in a line each. A line for each comes first; what is left makes the likeliest longer.
@@ -54,7 +60,8 @@ impl Page<'_> {
         }
         let expanded =
             ranked.iter().take_while(|(ranked, _)| ranked.tier == 1).take(TIER_1_FINDINGS_MAX).count();
-        let mut chars = self.budget.chars * self.allowance.findings_tenths / 10;
+        let all = self.budget.plus(self.reserved).chars;
+        let mut chars = (all * self.allowance.findings_tenths / 10).min(self.budget.chars);
         let expanded = self.fitting(&ranked, expanded, chars);
         let (expanded, others) = ranked.split_at(expanded);
         let others = self.one_liners(others, expanded, &mut chars);
@@ -76,17 +83,39 @@ impl Page<'_> {
         self.into.other_findings = others;
     }
 
-    /// How many findings are expanded. In `minimal` fewer are when that leaves a line for each of the others.
+    /// How many findings are expanded. In `minimal` fewer are when that leaves a line for each of the others, and the fewest
+    /// when there are so many failed tests that not even their names fit.
     fn fitting(&self, ranked: &[(&Ranked, &Finding)], expanded: usize, chars: usize) -> usize {
         if self.verbosity != Verbosity::Minimal {
             return expanded;
         }
-        let fits = |count: &usize| {
-            let (expanded, others) = ranked.split_at(*count);
-            self.least(expanded) + others.iter().map(|(ranked, _)| self.key_chars(ranked)).sum::<usize>()
-                <= chars
+        let least = EXPANDED_MIN.min(expanded);
+        let keys = |others: &[(&Ranked, &Finding)]| -> usize {
+            others.iter().map(|(ranked, _)| self.key_chars(ranked)).sum()
         };
-        (EXPANDED_MIN.min(expanded)..=expanded).rev().find(fits).unwrap_or(expanded)
+        let well = |count: &usize| {
+            let (expanded, others) = ranked.split_at(*count);
+            let wanted = expanded.iter().map(|finding| self.wanted(finding));
+            let wanted = wanted.fold(Budget { lines: OTHER_LINES, chars: 0 }, Budget::plus);
+            wanted.chars + keys(others) <= chars && wanted.lines + others.len() <= self.budget.lines
+        };
+        let barely = |count: &usize| {
+            let (expanded, others) = ranked.split_at(*count);
+            self.least(expanded) + keys(others) <= chars
+        };
+        let is_flood = ranked.len() > TIER_1_FINDINGS_MAX;
+        let counts = || (least..=expanded).rev();
+        let fits = counts().find(|count| is_flood && well(count)).or_else(|| counts().find(barely));
+        let are_tests = is_flood && ranked.iter().all(|(ranked, _)| ranked.found.test.is_some());
+        fits.unwrap_or(if are_tests { least } else { expanded })
+    }
+
+    /// What an expanded finding should have at least where others wait for a line.
+    fn wanted(&self, (ranked, finding): &(&Ranked, &Finding)) -> Budget {
+        let lead = compress::relative(&lead(finding), self.digest.roots()).chars().count();
+        let lines = &ranked.found.lines;
+        let own: usize = lines.iter().map(|line| line.chars().count() + 3).sum();
+        Budget { lines: lines.len().min(EXPANDED_LINES_WANTED), chars: lead + own.min(EXPANDED_CHARS_WANTED) }
     }
 
     /// Characters without which expanded findings say little.
@@ -142,7 +171,7 @@ impl Page<'_> {
         let (kept, each): (Vec<usize>, Option<usize>) = if all_keys <= room && others.len() <= lines_room {
             ((0..others.len()).collect(), Some((room - all_keys) / others.len()))
         } else {
-            let room = chars.saturating_sub(least.max(expanded.len() * EXPANDED_CHARS_WANTED));
+            let room = chars.saturating_sub(least.max(expanded.len() * EXPANDED_CHARS_BEFORE));
             (ends(&natural, room, lines_room, &widths), None)
         };
         let mut out = Vec::new();

@@ -69,12 +69,14 @@ impl Digest {
             allowance: allowance(verbosity),
             verbosity,
             budget,
+            reserved: Budget::default(),
             seen: Seen::default(),
             shown: [0, 0],
             whole_end: false,
             into,
         };
         page.clear();
+        page.reserve_last_word();
         page.findings();
         page.notes();
         match template.or(self.options.template.as_ref()) {
@@ -122,6 +124,8 @@ struct Page<'a> {
     allowance: Allowance,
     verbosity: Verbosity,
     budget: Budget,
+    /// What of the budget is set aside for the last of tools' last words.
+    reserved: Budget,
     seen: Seen,
     /// Lines of each stream that are shown as such.
     shown: [u64; 2],
@@ -213,7 +217,7 @@ impl Page<'_> {
         if !digest.passed() && !digest.options.job.is_empty() {
             let job = &digest.options.job;
             if let Some(finding) = self.into.tier_1_findings.first()
-                && (finding.message.contains("… ") || finding.message.contains(" more lines"))
+                && finding.message.contains("… ")
             {
                 next.push(format!("buildpool job {job} --finding {}", finding.id));
             }

@@ -4,6 +4,7 @@ use super::Page;
 use super::budget::Budget;
 use super::cut::{clip_middle, cut_lines, folded};
 use crate::compress;
+use crate::digester::SummaryLine;
 use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
 use crate::template::{Capture, Filtered};
@@ -185,8 +186,29 @@ impl Page<'_> {
         }
     }
 
+    /// Takes the room of the very last of tools' last words, before findings take it: no limit removes that one.
+    pub(super) fn reserve_last_word(&mut self) {
+        let Some(line) = self.digest.summary.last() else { return };
+        let text = self.summary_text(line);
+        let before = self.budget;
+        if self.budget.take(&text) {
+            self.reserved = before.less(self.budget);
+        }
+    }
+
+    /// One of tools' last words as it is shown.
+    fn summary_text(&self, line: &SummaryLine) -> String {
+        let text = compress::line(&line.text, self.digest.roots());
+        let mut text = self.digest.claims.correct(&line.text, text);
+        if line.repeated > 1 {
+            text.push_str(&format!(" (×{})", line.repeated));
+        }
+        text
+    }
+
     /// Tools' last words that no finding has said.
     fn summary(&mut self) {
+        self.budget = self.budget.plus(std::mem::take(&mut self.reserved));
         let mut kept = Vec::new();
         for line in self.digest.summary.iter().rev() {
             if kept.len() == self.allowance.summary_lines {
@@ -195,11 +217,7 @@ impl Page<'_> {
             if self.seen.has(&line.text) {
                 continue;
             }
-            let text = compress::line(&line.text, self.digest.roots());
-            let mut text = self.digest.claims.correct(&line.text, text);
-            if line.repeated > 1 {
-                text.push_str(&format!(" (×{})", line.repeated));
-            }
+            let text = self.summary_text(line);
             if !self.budget.take(&text) {
                 break;
             }

@@ -208,6 +208,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Tool("xcodebuild"))],
     },
     Rule {
+        name: "xcodebuild.begins",
+        pattern: r"^Command line invocation:$",
+        acts: &[Act::Sign(Sign::Begins("xcodebuild"))],
+    },
+    Rule {
         name: "xcodebuild.command",
         pattern: r"^Command (?P<m>\S+) (?:failed with a nonzero exit code|emitted errors but did not return|failed due to signal)",
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 72))],
@@ -347,7 +352,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "swiftpm.signal",
-        pattern: r"^(?:error: )?Exited with (?:unexpected )?signal code (?P<n>\d+)",
+        pattern: r"^(?:error: )?Exited with (?:unexpected )?signal code (?P<sig>\d+)",
         acts: &[
             Act::Problem(problem(FATAL, Kind::Crash, 93)),
             Act::Sign(Sign::Crash(Indicator::ChildDied(""))),

@@ -1,7 +1,8 @@
 //! C, C++, Fortran, Ada and assembler compilers, linkers, and what drives them: make, ninja, cmake.
 
 use super::{
-    Act, ERROR, FATAL, Kind, Level, Next, Problem, Rule, Sign, WARNING, indented_or_blank, one_more, problem,
+    Act, Draft, ERROR, FATAL, Kind, Level, Next, Problem, Rule, Sign, WARNING, indented_or_blank, one_more,
+    problem,
 };
 
 /// Source excerpts under a message: `  12 |  code`, `     |  ^~~`, or clang's bare source line above a caret line;
@@ -35,6 +36,17 @@ fn excerpt(so_far: &[String], line: &str) -> Next {
     if after_note && so_far.len() < 80 { Next::Maybe } else { Next::Beyond }
 }
 
+/// A warning that ends with the name of a linter's rule, as `[SC2154]` or `[readability-else]`, is a linter's: compilers name
+/// their options there.
+fn of_linter(draft: &mut super::Draft) {
+    let first = draft.lines.iter().find(|line| line.contains("arning: ")).map_or("", |line| line.trim_end());
+    let name = first.strip_suffix(']').and_then(|rest| Some(rest.rsplit_once(" [")?.1)).unwrap_or_default();
+    let is_rule = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ',');
+    if name.len() > 2 && !name.starts_with('-') && name.chars().all(is_rule) {
+        draft.kind = Some(Kind::Lint);
+    }
+}
+
 fn is_message(line: &str) -> bool {
     [": error", ": note", ": warning", ": fatal error"].iter().any(|word| line.contains(word))
 }
@@ -54,6 +66,22 @@ const COMPILER_ERROR: Problem = problem(ERROR, Kind::Build, 92).follow(excerpt).
 const COMPILER_FATAL: Problem = problem(FATAL, Kind::Build, 95).follow(excerpt).lead(lead);
 const COMPILER_WARNING: Problem = problem(WARNING, Kind::Build, 60).follow(excerpt).lead(lead);
 
+/// `b.c:(.text+0x24): undefined reference to `g'`, with a line `b.c:7: …`: the source that asks for it.
+fn linker_place(draft: &mut Draft) {
+    for line in &draft.lines {
+        let Some((place, _)) = line.split_once(": undefined reference to ") else { continue };
+        let place = place.strip_prefix("/usr/bin/ld: ").unwrap_or(place);
+        let place = place.rsplit_once(": ").map_or(place, |(_, place)| place);
+        let mut parts = place.splitn(3, ':');
+        let file = parts.next().unwrap_or_default().rsplit(' ').next().unwrap_or_default();
+        if file.contains('.') && !file.ends_with(".o") && !file.ends_with(".a") && !file.ends_with(')') {
+            draft.file = Some(file.to_owned());
+            draft.line = parts.next().and_then(|row| row.parse().ok());
+            return;
+        }
+    }
+}
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "c.fatal",
@@ -68,7 +96,22 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "c.warning",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: [Ww]arning: (?P<m>.*)",
-        acts: &[Act::Problem(COMPILER_WARNING)],
+        acts: &[Act::Problem(COMPILER_WARNING.refine(of_linter))],
+    },
+    Rule {
+        name: "clang.total",
+        pattern: r"^(?:\d+ warnings? and )?[1-9]\d* errors? generated(?: when compiling for .*)?\.?$",
+        acts: &[Act::Sign(Sign::TotalOfErrors("clang")), Act::Summary],
+    },
+    Rule {
+        name: "errors.total",
+        pattern: r"^[1-9]\d* errors?(?: found)?\.?$",
+        acts: &[Act::Sign(Sign::TotalOfErrors("compiler"))],
+    },
+    Rule {
+        name: "linker.failed",
+        pattern: r"^(?:[\w./+-]*/)?(?:collect2(?:\.exe)?: (?:fatal )?error: ld returned |clang(?:\+\+)?(?:-[\d.]+)?: error: linker command failed|ld: symbol\(s\) not found)",
+        acts: &[Act::Sign(Sign::TotalOfErrors("linker"))],
     },
     Rule {
         name: "c.driver",
@@ -83,12 +126,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "linker.gnu",
         pattern: r"^(?:[^\s:]*/)?(?:[\w-]+-)?(?:ld|lld|ld\.lld|ld\.gold|ld64\.lld|mold|wasm-ld|rust-lld|collect2)(?:\.bfd)?: (?:[^:]*:)* ?(?:in function|undefined|error|cannot find|multiple definition|fatal|ld returned)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(linker_lines))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(linker_lines).refine(linker_place))],
     },
     Rule {
         name: "linker.undefined",
         pattern: r"^(?:[^\s:]+:)+(?:\([^)]*\):?)? undefined reference to .*",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).refine(linker_place))],
     },
     Rule {
         name: "make.ignored",

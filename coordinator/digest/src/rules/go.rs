@@ -57,10 +57,28 @@ pub(super) fn log_place(draft: &mut Draft) {
     }
 }
 
-const PANIC: Problem = problem(FATAL, Kind::Crash, 95).follow(goroutines).owning();
+const PANIC: Problem = problem(FATAL, Kind::Crash, 95).follow(goroutines).owning().refine(panic_place);
+
+/// The first frame that is in none of Go's own sources: below their `src` stand directories without a dot.
+fn panic_place(draft: &mut Draft) {
+    let frame = draft.lines.iter().find_map(|line| {
+        let (place, _) = line.trim_start().split_once(" +0x")?;
+        let package = place.rsplit_once("/src/").and_then(|(_, rest)| rest.split('/').next());
+        let is_foreign = package.is_some_and(|package| !package.contains('.'));
+        (place.contains(".go:") && !is_foreign).then(|| place.to_owned())
+    });
+    if let Some(frame) = frame {
+        let _placed = super::set_place(draft, &frame);
+    }
+}
 
 pub(super) const RULES: &[Rule] = &[
-    Rule { name: "go.run", pattern: r"^.*=== RUN\s+(?P<t>\S+)$", acts: &[Act::Test(Family::Go, Started)] },
+    Rule {
+        name: "go.run",
+        pattern: r"^.*=== RUN\s+(?P<t>\S+)$",
+        acts: &[Act::Test(Family::Go, Started), Act::Speaks],
+    },
+    Rule { name: "go.goes_on", pattern: r"^=== (?:CONT|NAME)\s+(?P<t>\S+)$", acts: &[Act::Speaks] },
     // What a test printed last may stand before the line that tells its end.
     Rule {
         name: "go.pass",
@@ -81,7 +99,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     // A test's own log; what failed of it is told by the line that says so.
-    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", acts: &[Act::Harmless] },
+    Rule { name: "go.log", pattern: r"^ {4,}\S+\.go:\d+: ", acts: &[Act::Harmless, Act::Logs] },
     Rule {
         name: "go.package_failed",
         pattern: r"^FAIL\s+\S+\s+(?:[\d.]+s|\((?:cached|[\d.]+s)\)|\[(?:build|setup) failed\])$",

@@ -1,74 +1,125 @@
 //! The groups of a rule's pattern, read from a line that it is known to match.
 
 use super::Rule;
-use super::shape::{is_any_rest, parsed, until_read};
+use super::shape::{after_anything, parsed, until_read};
+use super::split::Split;
+use crate::text::lossy;
+use memchr::memmem::Finder;
 use regex_automata::meta::Regex;
-use regex_automata::util::captures::Captures;
+use regex_automata::util::primitives::NonMaxUsize;
 use regex_automata::{Anchored, Input};
-use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
+use regex_syntax::hir::{Hir, HirKind};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::OnceLock;
 
+/// Most groups of one pattern, the whole match included; a test holds the tables to it.
+pub(super) const GROUPS_MAX: usize = 16;
+
+/// Where each group begins and ends, if it took part.
+pub(super) type Slots = [Option<NonMaxUsize>; 2 * GROUPS_MAX];
+
 /// A rule, and its pattern by itself to read its groups.
 pub(super) struct Compiled {
     pub(super) rule: &'static Rule,
-    alone: OnceLock<Regex>,
+    /// The named groups that can be read, with their numbers.
+    names: Vec<(Box<str>, usize)>,
+    alone: OnceLock<Reader>,
     after_anything: OnceLock<Option<AfterAnything>>,
 }
 
 /// What comes after the `.*` that a pattern begins with. Read by itself it takes a fraction of the time.
 struct AfterAnything {
-    /// The text that it begins with.
-    text: Vec<u8>,
-    pattern: Regex,
+    /// Finds the text that it begins with.
+    text: Finder<'static>,
+    rest: Reader,
+}
+
+/// Reads the groups of a pattern.
+struct Reader {
+    pattern: Hir,
+    split: Option<Split>,
+    general: OnceLock<Regex>,
 }
 
 impl Compiled {
-    pub(super) const fn new(rule: &'static Rule) -> Self {
-        Self { rule, alone: OnceLock::new(), after_anything: OnceLock::new() }
+    /// A rule and its pattern.
+    pub(super) fn new(rule: &'static Rule, pattern: &Hir) -> Self {
+        let mut names = Vec::new();
+        named(&until_read(pattern), &mut names);
+        Self { rule, names, alone: OnceLock::new(), after_anything: OnceLock::new() }
     }
 
-    /// The groups of a line that it matches.
-    fn groups(&self, line: &[u8]) -> Captures {
+    /// Where the groups of a line are that it matches.
+    fn slots(&self, line: &[u8]) -> Slots {
         // `.*` takes as much as it can: what comes after it is at the last place where it can be, if it is there at all.
         let after = self.after_anything.get_or_init(|| AfterAnything::of(self.rule.pattern));
-        after.as_ref().and_then(|after| after.groups(line)).unwrap_or_else(|| self.groups_of_all(line))
+        after.as_ref().and_then(|after| after.slots(line)).unwrap_or_else(|| self.slots_of_all(line))
     }
 
-    fn groups_of_all(&self, line: &[u8]) -> Captures {
-        let alone = self.alone.get_or_init(|| reader(&until_read(&parsed(self.rule.pattern))));
-        let mut captures = alone.create_captures();
-        alone.captures(Input::new(line).anchored(Anchored::Yes), &mut captures);
-        captures
+    fn slots_of_all(&self, line: &[u8]) -> Slots {
+        let alone = self.alone.get_or_init(|| Reader::new(until_read(&parsed(self.rule.pattern))));
+        alone.slots(line, 0).unwrap_or_default()
+    }
+}
+
+/// The named groups of a pattern and their numbers.
+fn named(pattern: &Hir, names: &mut Vec<(Box<str>, usize)>) {
+    match pattern.kind() {
+        HirKind::Capture(capture) => {
+            names.extend(capture.name.clone().map(|name| (name, capture.index as usize)));
+            named(&capture.sub, names);
+        }
+        HirKind::Repetition(repetition) => named(&repetition.sub, names),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().for_each(|part| named(part, names));
+        }
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => {}
     }
 }
 
 impl AfterAnything {
     fn of(pattern: &str) -> Option<Self> {
-        let pattern = until_read(&parsed(pattern));
-        let HirKind::Concat(parts) = pattern.kind() else { return None };
-        let [start, anything, rest @ ..] = parts.as_slice() else { return None };
-        let greedy = matches!(anything.kind(), HirKind::Repetition(Repetition { greedy: true, .. }));
-        let (HirKind::Look(Look::Start), HirKind::Literal(text)) = (start.kind(), rest.first()?.kind())
-        else {
-            return None;
+        let rest = after_anything(&until_read(&parsed(pattern)))?;
+        let first = match rest.kind() {
+            HirKind::Concat(parts) => parts.first()?,
+            _ => &rest,
         };
-        let is_it = greedy && is_any_rest(anything);
-        is_it.then(|| Self { text: text.0.to_vec(), pattern: reader(&Hir::concat(rest.to_vec())) })
+        let HirKind::Literal(text) = first.kind() else { return None };
+        Some(Self { text: Finder::new(&text.0).into_owned(), rest: Reader::new(rest) })
     }
 
     /// None where only the whole pattern can tell.
-    fn groups(&self, line: &[u8]) -> Option<Captures> {
-        let at = memchr::memmem::rfind(line, &self.text)?;
-        let mut captures = self.pattern.create_captures();
-        self.pattern.captures(Input::new(line).span(at..line.len()).anchored(Anchored::Yes), &mut captures);
-        captures.is_match().then_some(captures)
+    fn slots(&self, line: &[u8]) -> Option<Slots> {
+        // Forwards it is searched for many bytes at a time.
+        let next = |from: usize| self.text.find(line.get(from..)?).map(|at| from + at);
+        let at = std::iter::successors(next(0), |at| next(at + 1)).last()?;
+        self.rest.slots(line, at)
     }
 }
 
-/// Reads groups. That the pattern matches is known already, so it gets no room for an automaton that would find out once more.
-fn reader(pattern: &Hir) -> Regex {
+impl Reader {
+    fn new(pattern: Hir) -> Self {
+        Self { split: Split::of(&pattern), pattern, general: OnceLock::new() }
+    }
+
+    /// The groups of what matches from this place on; none if nothing does.
+    fn slots(&self, line: &[u8], from: usize) -> Option<Slots> {
+        match self.split.as_ref().map(|split| split.slots(line, from)) {
+            Some(Ok(slots)) => slots,
+            None | Some(Err(_)) => self.slots_in_general(line, from),
+        }
+    }
+
+    fn slots_in_general(&self, line: &[u8], from: usize) -> Option<Slots> {
+        let mut slots = Slots::default();
+        let input = Input::new(line).span(from..line.len()).anchored(Anchored::Yes);
+        self.general.get_or_init(|| general(&self.pattern)).search_slots(&input, &mut slots).map(|_| slots)
+    }
+}
+
+/// Reads any pattern. That it matches is known already, so it gets no room for an automaton that would find out once more.
+fn general(pattern: &Hir) -> Regex {
     Regex::builder()
         .configure(Regex::config().hybrid(false).utf8_empty(false))
         .build_from_hir(pattern)
@@ -80,23 +131,38 @@ fn reader(pattern: &Hir) -> Regex {
 pub(crate) struct Groups<'a> {
     line: &'a [u8],
     rule: &'a Compiled,
-    captures: OnceCell<Captures>,
+    slots: OnceCell<Slots>,
 }
 
 impl<'a> Groups<'a> {
     pub(super) const fn new(line: &'a [u8], rule: &'a Compiled) -> Self {
-        Self { line, rule, captures: OnceCell::new() }
+        Self { line, rule, slots: OnceCell::new() }
     }
 
     /// A group as text.
     pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        let captures = self.captures.get_or_init(|| self.rule.groups(self.line));
-        captures.get_group_by_name(name).map(|span| String::from_utf8_lossy(&self.line[span.range()]))
+        let (_, group) = self.rule.names.iter().find(|(known, _)| **known == *name)?;
+        let slots = self.slots.get_or_init(|| self.rule.slots(self.line));
+        let (from, to) = (slots[2 * group]?, slots[2 * group + 1]?);
+        Some(lossy(&self.line[from.get()..to.get()]))
     }
 
     /// A group as a number; 0 if it took no part.
     pub(crate) fn number(&self, name: &str) -> u64 {
-        self.text(name).and_then(|text| text.replace([',', '.'], "").parse().ok()).unwrap_or(0)
+        let Some(text) = self.text(name) else { return 0 };
+        text.parse().or_else(|_| text.replace([',', '.'], "").parse()).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+impl Compiled {
+    /// Whether splitting reads the same groups as the general matcher; none if it reads none.
+    pub(super) fn reads_alike(&self, line: &[u8]) -> Option<bool> {
+        let alone = self.alone.get_or_init(|| Reader::new(until_read(&parsed(self.rule.pattern))));
+        let split = alone.split.as_ref()?.slots(line, 0).ok()?;
+        let general = alone.slots_in_general(line, 0);
+        // The match as a whole is no group that is read.
+        Some(split.map(|slots| slots[2..].to_vec()) == general.map(|slots| slots[2..].to_vec()))
     }
 }
 
@@ -112,7 +178,8 @@ mod tests {
             .flat_map(|table| table.iter())
             .find(|rule| rule.pattern == pattern)
             .expect("the rule is there");
-        let compiled = Compiled::new(rule);
+        let compiled = Compiled::new(rule, &parsed(pattern));
+        let group = compiled.names.iter().find(|(name, _)| **name == *"t").expect("it names the test").1;
         for (line, test) in [
             ("Test Case 'a' passed (0.1 seconds)", "a"),
             ("glued Test case '-[A b]' passed on 'x'", "-[A b]"),
@@ -120,11 +187,11 @@ mod tests {
             ("Test Case 'a' passed (0.1 seconds) Test Case 'b' started", "a"),
             ("Test Case 'a' passed (0.1 seconds) Test again", "a"),
         ] {
-            let told = |captures: Captures| captures.get_group_by_name("t").map(|span| &line[span.range()]);
-            assert_eq!(told(compiled.groups(line.as_bytes())), Some(test), "{line}");
-            assert_eq!(told(compiled.groups_of_all(line.as_bytes())), Some(test), "{line}");
+            let told = |slots: Slots| Some(&line[slots[2 * group]?.get()..slots[2 * group + 1]?.get()]);
+            assert_eq!(told(compiled.slots(line.as_bytes())), Some(test), "{line}");
+            assert_eq!(told(compiled.slots_of_all(line.as_bytes())), Some(test), "{line}");
         }
         let after = compiled.after_anything.get().expect("it was asked").as_ref().expect("it begins with .*");
-        assert!(after.groups(b"Test Case 'a' passed (0.1 seconds)").is_some());
+        assert!(after.slots(b"Test Case 'a' passed (0.1 seconds)").is_some());
     }
 }

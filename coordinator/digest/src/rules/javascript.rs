@@ -1,7 +1,6 @@
-//! tsc, eslint, jest, vitest, mocha, ava, node's own runner and errors, webpack, rollup.
+//! tsc, eslint, rollup, and errors of node.
 
-use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Kind, Level, Next, Rule, Sign, problem};
-use crate::tally::{Counts, Family};
+use super::{Act, Draft, ERROR, FATAL, Indicator, Kind, Level, Next, Rule, Sign, problem};
 
 /// Lines under a message of tsc: indented, or an excerpt with its caret line.
 fn tsc_lines(so_far: &[String], line: &str) -> Next {
@@ -16,85 +15,20 @@ fn tsc_lines(so_far: &[String], line: &str) -> Next {
     if line.starts_with(' ') || excerpt { Next::Part } else { Next::Beyond }
 }
 
-/// A jest failure: from its bullet to the next one, or the suite's end.
-fn jest(_: &[String], line: &str) -> Next {
-    let trimmed = line.trim_start();
-    let end = [
-        "● ",
-        "PASS ",
-        "FAIL ",
-        "Test Suites:",
-        "Snapshot Summary",
-        "Summary of all failing",
-        "Tests: ",
-        "A worker process has failed",
-    ];
-    if end.iter().any(|end| trimmed.starts_with(end)) && !trimmed.starts_with("● Console") {
-        Next::Beyond
-    } else if trimmed.is_empty() {
-        Next::Maybe
-    } else if line.starts_with("  ") {
-        Next::Part
-    } else {
-        Next::Beyond
-    }
-}
-
-/// A vitest failure: up to the rule or the next heading.
-fn vitest(so_far: &[String], line: &str) -> Next {
-    let trimmed = line.trim_start();
-    if trimmed.starts_with("⎯⎯")
-        || trimmed.starts_with("FAIL ")
-        || trimmed.starts_with("Test Files")
-        || trimmed.starts_with("Tests:")
-        || so_far.len() > 40
-    {
-        Next::Beyond
-    } else if trimmed.is_empty() {
-        Next::Maybe
-    } else {
-        Next::Part
-    }
-}
-
-/// Numbered failures (mocha, ExUnit, RSpec): up to the next number or a line that is not indented.
-pub(super) fn numbered(so_far: &[String], line: &str) -> Next {
-    let trimmed = line.trim_start();
-    let digits = trimmed.chars().take_while(char::is_ascii_digit).count();
-    let ends = [
-        ") ",
-        " passing",
-        " pending",
-        " failing",
-        " failed",
-        " passed",
-        " skipped",
-        " flaky",
-        " did not run",
-    ];
-    if digits > 0 && ends.iter().any(|end| trimmed[digits..].starts_with(end)) {
-        Next::Beyond
-    } else if trimmed.is_empty() {
-        Next::Maybe
-    } else if line.starts_with("  ") && so_far.len() < 80 {
-        Next::Part
-    } else {
-        Next::Beyond
-    }
-}
-
 /// An uncaught error of node: message, excerpt and `at` lines.
 pub(super) fn stack(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
-    let frame = ["at ", "... ", "Caused by", "[cause]"].iter().any(|start| trimmed.starts_with(start));
+    let frame = ["at ", "... ", "Caused by", "[cause]", "❯ "].iter().any(|start| trimmed.starts_with(start));
     let deep = line.starts_with("  ") && !trimmed.is_empty() && so_far.len() < 40;
     let arrow = trimmed.starts_with("--> ") || so_far.len() > 1 && super::is_drawing(line);
     if frame || deep || arrow || trimmed == "}" { Next::Part } else { Next::Beyond }
 }
 
 fn node_lines(so_far: &[String], line: &str) -> Next {
-    if so_far.len() > 40 || line.starts_with("Node.js v") {
+    if so_far.len() > 40 {
         Next::Last
+    } else if so_far.last().is_some_and(|last| last.starts_with("Node.js v")) {
+        Next::Beyond
     } else if line.trim().is_empty() {
         Next::Maybe
     } else {
@@ -103,7 +37,7 @@ fn node_lines(so_far: &[String], line: &str) -> Next {
 }
 
 /// The first stack line outside node_modules tells the place.
-fn js_place(draft: &mut Draft) {
+pub(super) fn js_place(draft: &mut Draft) {
     for line in &draft.lines {
         let trimmed = line.trim_start();
         let Some(rest) = trimmed.strip_prefix("at ").or_else(|| trimmed.strip_prefix("❯ ")) else {
@@ -127,22 +61,6 @@ fn js_place(draft: &mut Draft) {
     super::pointed(draft);
 }
 
-const JEST: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed"),
-        skipped: groups.number("skipped") + groups.number("todo"),
-        expected: groups.number("expected"),
-    })
-};
-
-const FAILING: Count =
-    |groups| Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 });
-const PENDING: Count =
-    |groups| Some(Counts { passed: 0, failed: 0, skipped: groups.number("n"), expected: 0 });
-const PASSING: Count =
-    |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
-
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "tsc.error",
@@ -160,9 +78,36 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(tsc_lines))],
     },
     Rule {
+        name: "tsc.says",
+        // What a test prints stands behind a sign in TAP.
+        pattern: r"^(?:[^\s(#][^(]*\(\d+,\d+\): |[^\s:]+:\d+:\d+ - )?error TS\d+: ",
+        acts: &[Act::Sign(Sign::Failure("tsc"))],
+    },
+    Rule {
         name: "tsc.found",
-        pattern: r"^Found (?P<n>[1-9]\d*) errors?(?: in .*)?\.?$",
+        // mypy says behind it how many files it has checked.
+        pattern: r"^Found (?P<n>[1-9]\d*) errors?(?: in [^(]*)?\.?$",
         acts: &[Act::Sign(Sign::Failure("tsc")), Act::Summary],
+    },
+    Rule {
+        name: "tsc.clean",
+        // A compiler that watches compiles again. Most of its stamp was taken for the stamp of the line.
+        pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?Found 0 errors\.",
+        acts: &[Act::Sign(Sign::Success("tsc")), Act::Harmless],
+    },
+    Rule {
+        name: "eslint.warnings",
+        pattern: r"^\s*(?:\xe2\x9c\x96|\xe2\x9c\x98|\xc3\x97|\xe2\x9a\xa0) \d+ problems? \(0 errors?, \d+ warnings?",
+        acts: &[Act::Sign(Sign::Tool("eslint")), Act::Summary, Act::Harmless, Act::Alone],
+    },
+    Rule {
+        name: "eslint.too_many",
+        pattern: r"^ESLint found too many warnings \(maximum: \d+\)\.",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Lint, 90)),
+            Act::Sign(Sign::Failure("eslint")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "eslint.total",
@@ -170,131 +115,9 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Failure("eslint")), Act::Summary, Act::Harmless],
     },
     Rule {
-        name: "jest.file",
-        pattern: r"^ ?(?:FAIL|PASS) {1,2}(?:[^\s./]+ )?(?P<f>\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?(?: \([\d.]+ MB heap size\))?$",
-        acts: &[Act::File, Act::Harmless],
-    },
-    Rule {
-        name: "jest.bullet",
-        pattern: r"^\s*\xe2\x97\x8f (?P<t>.+)$",
-        acts: &[Act::Problem(
-            problem(ERROR, Kind::Test, 93).follow(jest).owning().in_file().refine(jest_console),
-        )],
-    },
-    Rule {
-        name: "jest.tests",
-        pattern: r"^Tests:\s+(?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo|(?P<passed>\d+) passed)(?:, )?)+(?:, )?\d+ total",
-        acts: &[Act::Counts(Family::Jest, JEST), Act::Summary],
-    },
-    Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", acts: &[Act::Heading(Family::Jest)] },
-    Rule {
-        name: "jest.bad",
-        pattern: r"^Test Suites: +[1-9]\d* failed",
-        acts: &[Act::Sign(Sign::Failure("jest"))],
-    },
-    Rule {
-        name: "vitest.heading",
-        pattern: r"^\s*FAIL  (?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(vitest).owning().refine(js_place))],
-    },
-    Rule {
-        name: "vitest.tests",
-        pattern: r"^\s*Tests  +(?:(?:(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<expected>\d+) expected fail|(?P<skipped>\d+) skipped|(?P<todo>\d+) todo)(?: \| )?)+ \(\d+\)",
-        acts: &[Act::Counts(Family::Vitest, JEST), Act::Summary],
-    },
-    Rule { name: "vitest.files", pattern: r"^\s*Test Files  +\d+ ", acts: &[Act::Heading(Family::Vitest)] },
-    Rule {
-        name: "vitest.bad",
-        pattern: r"^\s*Test Files  +[1-9]\d* failed",
-        acts: &[Act::Sign(Sign::Failure("vitest"))],
-    },
-    Rule {
-        name: "vitest.errors",
-        pattern: r"^\s*(?:Errors  +[1-9]\d* errors?|Vitest caught \d+ unhandled errors? during the test run.*)$",
-        acts: &[Act::Sign(Sign::Failure("vitest")), Act::Summary],
-    },
-    Rule {
-        name: "mocha.numbered",
-        pattern: r"^\s{1,4}(?P<n>\d+)\) (?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).follow(numbered).owning().refine(mocha_only))],
-    },
-    Rule {
-        name: "mocha.passing",
-        pattern: r"^\s+(?P<n>\d+) passing \(",
-        acts: &[Act::Counts(Family::Mocha, PASSING), Act::Summary],
-    },
-    Rule {
-        name: "mocha.pending",
-        pattern: r"^\s+(?P<n>[1-9]\d*) pending$",
-        acts: &[Act::Adds(Family::Mocha, PENDING), Act::Summary],
-    },
-    Rule {
-        name: "mocha.failing",
-        pattern: r"^\s+(?P<n>[1-9]\d*) failing$",
-        acts: &[Act::Adds(Family::Mocha, FAILING), Act::Summary],
-    },
-    Rule {
-        name: "node_test.heading",
-        pattern: r"^\xe2\x9c\x96 failing tests:$",
-        acts: &[Act::Harmless, Act::Alone],
-    },
-    Rule {
-        name: "node_test.todo",
-        pattern: r"^\s*\xe2\x9c\x96 .* \([\d.]+m?s\) # (?:TODO|SKIP|todo|skip).*",
-        acts: &[
-            Act::Problem(problem(super::INFO, Kind::Test, 50).follow(super::indented_or_blank).owning()),
-            Act::Alone,
-        ],
-    },
-    Rule {
-        name: "node_test.failed",
-        pattern: r"^\s*\xe2\x9c\x96 (?P<t>.+?) \([\d.]+m?s\)$",
-        acts: &[
-            Act::Problem(
-                problem(ERROR, Kind::Test, 93).follow(super::indented_or_blank).owning().refine(node_test),
-            ),
-            Act::Alone,
-        ],
-    },
-    Rule {
-        name: "ava.failed_line",
-        pattern: r"^\s+(?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:\[fail\]: )?(?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 84).follow(super::boxed).refine(super::pointed))],
-    },
-    Rule {
-        name: "ava.counts",
-        pattern: r"^\s+(?:(?P<failed>\d+) tests? failed|(?P<passed>\d+) tests? passed|(?P<skipped>\d+) tests? (?:skipped|todo)|(?P<expected>\d+) known failures?)$",
-        acts: &[Act::Adds(Family::Ava, JEST)],
-    },
-    Rule {
-        name: "ava.summary",
-        pattern: r"^\s+(?P<n>\d+) (?:tests?|uncaught exceptions?|known failures?|unhandled rejections?)(?: (?:failed|passed|skipped|todo|remaining))?$",
-        acts: &[Act::Summary],
-    },
-    Rule {
-        name: "node_test.tests",
-        pattern: r"^(?:# |\xe2\x84\xb9 )tests (?P<n>\d+)$",
-        acts: &[Act::Session(Family::NodeTest), Act::Summary],
-    },
-    Rule {
-        name: "node_test.pass",
-        pattern: r"^(?:# |\xe2\x84\xb9 )pass (?P<n>\d+)$",
-        acts: &[Act::Adds(Family::NodeTest, PASSING), Act::Summary],
-    },
-    Rule {
-        name: "node_test.skipped",
-        pattern: r"^(?:# |\xe2\x84\xb9 )(?:skipped|todo) (?P<n>[1-9]\d*)$",
-        acts: &[Act::Adds(Family::NodeTest, PENDING)],
-    },
-    Rule {
-        name: "node_test.fail",
-        pattern: r"^(?:# |\xe2\x84\xb9 )fail (?P<n>[1-9]\d*)$",
-        acts: &[Act::Adds(Family::NodeTest, FAILING), Act::Summary],
-    },
-    Rule {
         name: "node.uncaught",
         pattern: r"^(?:node:\S+|file://\S+|/\S+\.[cm]?[jt]sx?):\d+$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(node_lines).refine(js_place))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(node_lines).refine(uncaught_place))],
     },
     Rule {
         name: "node.uncaught_prefix",
@@ -310,69 +133,38 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "node.version",
+        pattern: r"^Node\.js v\d+\.\d+\.\d+$",
+        acts: &[Act::Within("    at ", &Act::Sign(Sign::Failure("node")))],
+    },
+    Rule {
+        name: "rollup.failed",
+        pattern: r"^\[!\] (?:\(plugin .*\) )?(?:[A-Z]\w*)?Error: ",
+        acts: &[Act::Sign(Sign::Failure("rollup"))],
+    },
+    Rule {
         name: "js.error",
         pattern: r"^(?:\[!\] )?(?:\(plugin .*\) )?(?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
         acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 82).follow(stack).refine(js_place))],
     },
     Rule {
-        name: "webpack.error",
-        pattern: r"^ERROR in (?P<f>\S+?)(?:[ :](?P<l>\d+):(?P<c>\d+).*)?$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 93).follow(super::paragraph))],
-    },
-    Rule {
-        name: "webpack.compiled",
-        pattern: r"^webpack(?: [\d.]+)? compiled with (?P<n>[1-9]\d*) errors?",
-        acts: &[Act::Sign(Sign::Failure("webpack")), Act::Summary],
-    },
-    Rule {
-        name: "webpack.compiled_ok",
-        pattern: r"^webpack(?: [\d.]+)? compiled (?:successfully|with \d+ warnings?)",
-        acts: &[Act::Sign(Sign::Success("webpack")), Act::Summary],
-    },
-    Rule {
-        name: "bundler.failed",
-        pattern: r"^error during build:$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 88).follow(super::paragraph).owning())],
-    },
-    Rule {
-        name: "bundler.error",
-        pattern: r"^(?:\xe2\x9c\x98|\xe2\x9c\x96|x|X) \[ERROR\] (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 92).follow(super::indented_or_blank))],
-    },
-    Rule {
-        name: "prettier.found",
-        pattern: r"^\[(?:warn|error)\] (?P<m>Code style issues .*|\S+: SyntaxError.*|No files matching.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88)), Act::Sign(Sign::Failure("prettier"))],
-    },
-    Rule {
-        name: "prettier.file",
-        pattern: r"^\[warn\] (?P<f>\S+\.\w+)$",
-        acts: &[Act::Problem(problem(super::WARNING, Kind::Lint, 60))],
+        name: "js.deep_error",
+        pattern: r"^  (?:[A-Z]\w*)?Error(?: \[\w+\])?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 82).follow(stack).refine(with_stack))],
     },
 ];
 
-/// A bullet that is console output or a heading of the summary is no failure.
-fn jest_console(draft: &mut Draft) {
-    let heading = draft.test.as_deref().unwrap_or_default();
-    draft.spurious =
-        heading.starts_with("Console") || heading.starts_with("Deprecation") || draft.lines.len() == 1;
-    if heading == "Test suite failed to run" {
-        draft.test = None;
+/// Where one's own frames name no place, it is the one that stands first.
+fn uncaught_place(draft: &mut Draft) {
+    js_place(draft);
+    let first = draft.lines.first().map(|line| line.trim_start_matches("file://").to_owned());
+    if let (None, Some(first)) = (&draft.file, first.filter(|first| first.starts_with('/'))) {
+        let _placed = super::set_place(draft, &first);
     }
-    js_place(draft);
 }
 
-/// A line without anything under it tells only that the test failed.
-fn node_test(draft: &mut Draft) {
-    draft.bare = draft.lines.len() == 1;
+/// An error that is printed deeper than the margin is one with its stack only.
+fn with_stack(draft: &mut Draft) {
     js_place(draft);
-}
-
-/// A numbered line without anything under it is a line of a spec report, not the failure's own block.
-fn mocha_only(draft: &mut Draft) {
-    // What RSpec says under an example that is pending begins like a comment.
-    let pending = draft.lines.iter().skip(1).find(|line| !line.trim().is_empty());
-    let pending = pending.is_some_and(|line| line.trim_start().starts_with("# "));
-    draft.spurious = draft.lines.len() == 1 || pending;
-    js_place(draft);
+    draft.spurious = !draft.lines.iter().skip(1).any(|line| line.trim_start().starts_with("at "));
 }

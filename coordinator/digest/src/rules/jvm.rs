@@ -1,5 +1,6 @@
 //! javac, kotlinc, scalac, maven, gradle, JUnit, and the JVM's own errors.
 
+use super::TestEvent::{Ended, Started};
 use super::javascript::stack;
 use super::{Act, Count, ERROR, FATAL, Indicator, Kind, Level, Next, Rule, Sign, WARNING, indented, problem};
 use crate::tally::{Counts, Family};
@@ -49,9 +50,14 @@ fn gradle_echo(draft: &mut super::Draft) {
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        name: "maven.begun",
+        pattern: r"^\[INFO\] Scanning for projects\.\.\.$",
+        acts: &[Act::Sign(Sign::Begins("maven"))],
+    },
+    Rule {
         name: "maven.success",
         pattern: r"^\[INFO\] BUILD SUCCESS$",
-        acts: &[Act::Sign(Sign::Success("maven")), Act::Summary],
+        acts: &[Act::Over(Family::Maven, true), Act::Sign(Sign::Success("maven")), Act::Summary],
     },
     Rule {
         name: "maven.failure",
@@ -72,6 +78,26 @@ pub(super) const RULES: &[Rule] = &[
         name: "maven.class",
         pattern: r"^\[ERROR\] Tests run: \d+, .*(?:<<< (?:FAILURE|ERROR)!).*",
         acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "surefire.heading",
+        pattern: r"^(?:\[INFO\] )? T E S T S$",
+        acts: &[Act::Heading(Family::Maven)],
+    },
+    Rule {
+        name: "surefire.begun",
+        pattern: r"^(?:\[INFO\] )?Running (?P<t>[\w$]+(?:\.[\w$]+)+)$",
+        acts: &[Act::Test(Family::Maven, Started)],
+    },
+    Rule {
+        name: "surefire.ended",
+        pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: .* in (?P<t>[\w$.]+)$",
+        acts: &[Act::Test(Family::Maven, Ended)],
+    },
+    Rule {
+        name: "surefire.ended_unnamed",
+        pattern: r"^(?:\[\w+\] )?Tests run: \d+, .*Time elapsed: [\d.,]+ s(?:ec)?(?: <<< (?:FAILURE|ERROR)!)?$",
+        acts: &[Act::Ends(Family::Maven)],
     },
     Rule {
         name: "maven.test",
@@ -106,7 +132,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gradle.success",
         pattern: r"^BUILD SUCCESSFUL in ",
-        acts: &[Act::Sign(Sign::Success("gradle")), Act::Summary],
+        acts: &[Act::Over(Family::Gradle, true), Act::Sign(Sign::Success("gradle")), Act::Summary],
     },
     Rule {
         name: "gradle.failed",
@@ -122,6 +148,22 @@ pub(super) const RULES: &[Rule] = &[
         name: "gradle.task",
         pattern: r"^> Task (?P<t>\S+) FAILED$",
         acts: &[Act::Sign(Sign::Failure("gradle")), Act::Summary],
+    },
+    Rule { name: "gradle.at_work", pattern: r"^> Task :\S+", acts: &[Act::AtWork(Family::Gradle)] },
+    Rule {
+        name: "gradle.test_task",
+        pattern: r"^> Task \S*:\w*[Tt]est\w*$",
+        acts: &[Act::Heading(Family::Gradle)],
+    },
+    Rule {
+        name: "gradle.begun",
+        pattern: r"^(?P<t>\S.* > .+?) STARTED$",
+        acts: &[Act::Test(Family::Gradle, Started)],
+    },
+    Rule {
+        name: "gradle.ended",
+        pattern: r"^(?P<t>\S.* > .+?) (?:PASSED|FAILED|SKIPPED)(?: \([\d.]+m?s\))?$",
+        acts: &[Act::Test(Family::Gradle, Ended)],
     },
     Rule {
         name: "gradle.test",

@@ -156,6 +156,16 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Success("linter")), Act::Summary, Act::Alone],
     },
     Rule {
+        name: "ruff.unformatted",
+        pattern: r"^unformatted: File would be reformatted$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88).follow(drawn).refine(pointed))],
+    },
+    Rule {
+        name: "jshint.remark",
+        pattern: r"^(?P<f>\S+\.\w+): line (?P<l>\d+), col (?P<c>\d+), (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 88))],
+    },
+    Rule {
         name: "ruff.found",
         pattern: r"^Found (?P<n>[1-9]\d*) (?:errors?|diagnostics?|issues?|problems?|violations?|offenses?)\b.*$",
         acts: &[Act::Sign(Sign::Failure("linter")), Act::Summary],

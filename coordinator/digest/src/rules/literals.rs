@@ -1,5 +1,6 @@
 //! What a line must contain for a pattern to match: the cheapest reason not to ask.
 
+use regex_syntax::hir::literal::{ExtractKind, Extractor, Literal};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Most texts of which one must occur; beyond it they would cost more than they save.
@@ -10,6 +11,14 @@ const UNROLLED_MAX: u32 = 3;
 /// Texts of which each match contains at least one; none if nothing is known. Never empty, and no text in it is.
 pub(super) fn required(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
     Known::of(pattern).required()
+}
+
+/// Texts of which each match begins with one; none if they are not known, or many.
+pub(super) fn beginnings(pattern: &Hir) -> Option<Vec<Vec<u8>>> {
+    let mut texts = Extractor::new().kind(ExtractKind::Prefix).extract(pattern);
+    texts.minimize_by_preference();
+    let texts = texts.literals()?.iter().map(Literal::as_bytes).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    (texts.len() <= TEXTS_MAX).then_some(texts)
 }
 
 /// What is known of the text that a part of a pattern matches.

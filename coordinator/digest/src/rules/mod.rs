@@ -2,13 +2,20 @@
 //!
 //! How all patterns of all tools are asked at once is in [`set`]. Patterns see bytes, so that invalid UTF-8 hides nothing. One file a tool family.
 
+#[macro_use]
+mod deaths;
+
 mod apple;
+mod bundlers;
 mod c;
+mod children;
 mod ci;
+mod follow;
 mod generic;
 mod go;
 mod groups;
 mod javascript;
+mod javascript_tests;
 mod jvm;
 mod languages;
 mod lint;
@@ -22,10 +29,17 @@ mod runtime;
 mod rust;
 mod set;
 mod shape;
+mod split;
+mod texts;
 
+use follow::is_drawing;
+pub(crate) use follow::{
+    boxed, drawn, indented, indented_or_blank, one_more, paragraph, place, pointed, set_place,
+};
 pub(crate) use groups::Groups;
 pub(crate) use set::{Asker, RuleSet};
 
+use crate::endings::signal_named;
 use crate::tally::{Counts, Family};
 use buildpool_protocol::report::Severity;
 
@@ -86,6 +100,8 @@ pub(crate) struct Problem {
     pub(crate) follow: Option<Follow>,
     /// Problems inside its lines are part of it and not findings of their own.
     pub(crate) owns: bool,
+    /// What stands at the margin below a blank line belongs to it only if a later line does, and not if a rule speaks to it.
+    pub(crate) apart_after_blank: bool,
     /// It says only that a test failed.
     pub(crate) bare: bool,
     /// Lines right before it that belong to it: `In function 'f':`, `required from here`.
@@ -112,17 +128,21 @@ pub(crate) struct Draft {
     pub(crate) kind: Option<Kind>,
     /// It says only that a test failed: nothing followed.
     pub(crate) bare: bool,
+    /// Which line says it in short, if not the first.
+    pub(crate) head: Option<usize>,
     /// The same failure is told in two places: once as a block, once as a line with the full name.
     pub(crate) join: Option<Join>,
 }
 
-/// Two tellings of one failure, by what they have in common.
+/// Tellings of one failure, by what they have in common.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Join {
     /// The block, which comes first.
     Block(String),
     /// The line with the full name.
     Title(String),
+    /// The line that says that it failed, before both.
+    Line(String),
 }
 
 /// What happened to a test.
@@ -133,6 +153,8 @@ pub(crate) enum TestEvent {
     Failed,
     Skipped,
     ExpectedFailure,
+    /// It ended; how is told, and counted, elsewhere.
+    Ended,
 }
 
 /// A sign about the whole run.
@@ -144,12 +166,37 @@ pub(crate) enum Sign {
     Failure(&'static str),
     /// A tool says in a mere word that it failed; it counts if the tool has said so before.
     StillFailure(&'static str),
+    /// A tool tells in a mere number that it had errors; its name. It counts if an error of a build was seen.
+    TotalOfErrors(&'static str),
     /// A tool was at work; its name. Says nothing about how it went.
     Tool(&'static str),
+    /// A run of a tool begins; its name. Whatever it ran before has ended.
+    Begins(&'static str),
     /// A test runner says that it found no tests.
     NoTests,
     /// A sign of a crash.
     Crash(Indicator),
+    /// A sign of a crash if this family's tool was at work, by its own words before or after.
+    CrashUnder(Family, Indicator),
+    /// An exception says this of the program that it ends; a trace that comes later takes it back, as the program went on.
+    Raised(Indicator),
+    /// A trace begins.
+    Trace,
+}
+
+impl Sign {
+    /// With the signal that the line names.
+    pub(crate) fn with_signal(self, groups: &Groups<'_>) -> Self {
+        let signal = || groups.text("sig").and_then(|said| signal_named(&said)).unwrap_or_default();
+        match self {
+            Self::Crash(Indicator::Died("")) => Self::Crash(Indicator::Died(signal())),
+            Self::Crash(Indicator::ChildDied("")) => Self::Crash(Indicator::ChildDied(signal())),
+            Self::CrashUnder(family, Indicator::Died("")) => {
+                Self::CrashUnder(family, Indicator::Died(signal()))
+            }
+            _ => self,
+        }
+    }
 }
 
 /// Signs of a crash, named as in the result.
@@ -172,9 +219,9 @@ pub(crate) enum Indicator {
     Panic,
     Killed,
     OutOfMemory,
-    /// A shell or make names the signal of a program that it ran.
+    /// A shell or make names the signal of a program that it ran; empty until it is read from the line's group `sig`.
     Died(&'static str),
-    /// A tool says that what it ran died, of this signal if it names one.
+    /// A tool says that what it ran died, of this signal if it names one; empty until it is read from the group `sig`.
     ChildDied(&'static str),
 }
 
@@ -210,10 +257,14 @@ pub(crate) enum Act {
     Counts(Family, Count),
     /// It is a summary of a part of the tests, or of those that ran so far: it does not say how the run went.
     Partial(Family, Count),
+    /// A program of this family is at work.
+    AtWork(Family),
     /// It announces a summary.
     Heading(Family),
     /// It says how many tests there are.
     Plan(Family),
+    /// It says how many tests (`n`, or `selected` of them) run now; a total follows when they have.
+    Announces(Family),
     /// It adds to the summary that came before: `3 failing`.
     Adds(Family, Count),
     /// It tells how many of the summary that came before did not simply pass: `FAILED (failures=3)`.
@@ -224,14 +275,39 @@ pub(crate) enum Act {
     Over(Family, bool),
     /// It names the file (`f`) that the failures after it are in.
     File,
+    /// What is logged from here on is said by the test in group `t`.
+    Speaks,
+    /// It is said by that test: its failure has it, wherever that is told.
+    Logs,
     /// It is a sign about the run.
     Sign(Sign),
+    /// A test runner says that a process in which it ran tests died, of the signal in group `sig` if it names one. It says so
+    /// within the message of a failed test, too.
+    WorkerDied,
+    /// A test runner says so of a process of its own, within the message of a failed test too. It may run the test in another
+    /// process: a later total tells.
+    RunnerSays(Sign),
+    /// It says so where it is a line of a message that has this text.
+    Within(&'static str, &'static Act),
     /// It is worth keeping as the tool's last word.
     Summary,
     /// It is no problem, whatever it looks like to rules that come later.
     Harmless,
     /// No rule that comes later is heard.
     Alone,
+}
+
+impl Act {
+    /// The family whose program is at work where something says so before its total. Of many, a session is no more than their
+    /// total's.
+    pub(crate) const fn at_work(self) -> Option<Family> {
+        match self {
+            Self::Test(family, _) | Self::AtWork(family) | Self::Announces(family) => Some(family),
+            // A total's own heading begins no run.
+            Self::Heading(family) if family.announces().is_none() => Some(family),
+            _ => None,
+        }
+    }
 }
 
 /// A pattern and what follows.
@@ -251,6 +327,7 @@ pub(crate) const fn problem(level: Level, kind: Kind, sure: u8) -> Problem {
         sure,
         follow: None,
         owns: false,
+        apart_after_blank: false,
         bare: false,
         lead: None,
         in_file: false,
@@ -266,6 +343,11 @@ impl Problem {
 
     pub(crate) const fn owning(mut self) -> Self {
         self.owns = true;
+        self
+    }
+
+    pub(crate) const fn apart_after_blank(mut self) -> Self {
+        self.apart_after_blank = true;
         self
     }
 
@@ -298,6 +380,7 @@ pub(crate) const WARNING: Level = Level::Is(Severity::Warning);
 /// Tables in order: of two rules that begin a problem on the same line the earlier one counts.
 const TABLES: &[&[Rule]] = &[
     apple::RULES,
+    children::RULES,
     rust::RULES,
     python::RULES,
     native_tests::RULES,
@@ -305,6 +388,8 @@ const TABLES: &[&[Rule]] = &[
     runners::RULES,
     ruby::RULES,
     javascript::RULES,
+    javascript_tests::RULES,
+    bundlers::RULES,
     jvm::RULES,
     languages::RULES,
     c::RULES,
@@ -331,107 +416,6 @@ pub(crate) fn severity_of_word(word: &str) -> Severity {
     }
 }
 
-/// Following lines that are indented deeper than the head; a blank line ends it.
-pub(crate) fn indented(so_far: &[String], line: &str) -> Next {
-    if !line.trim().is_empty() && indentation(line) > so_far.first().map_or(0, |head| indentation(head)) {
-        Next::Part
-    } else {
-        Next::Beyond
-    }
-}
-
-/// Following lines that are indented deeper than the head, blank lines between them included.
-pub(crate) fn indented_or_blank(so_far: &[String], line: &str) -> Next {
-    if line.trim().is_empty() { Next::Maybe } else { indented(so_far, line) }
-}
-
-fn indentation(line: &str) -> usize {
-    line.len() - line.trim_start_matches([' ', '\t']).len()
-}
-
-/// Lines that draw a box or an excerpt under a message, as rustc, miette, Elixir and many others do; and indented ones.
-pub(crate) fn drawn(so_far: &[String], line: &str) -> Next {
-    if is_drawing(line) && so_far.len() < 40 { Next::Part } else { indented(so_far, line) }
-}
-
-/// Only lines that draw a box under a message.
-pub(crate) fn boxed(so_far: &[String], line: &str) -> Next {
-    if is_drawing(line) && so_far.len() < 40 { Next::Part } else { Next::Beyond }
-}
-
-fn is_drawing(line: &str) -> bool {
-    let trimmed = line.trim_start();
-    let numbered = trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
-    trimmed.starts_with(['│', '┃', '╭', '╰', '├', '└', '┌', '·', '╵'])
-        || trimmed.starts_with("--> ")
-        || trimmed.starts_with("help: ")
-        || trimmed.len() != numbered.len() && numbered.starts_with(['|', '│'])
-        || trimmed.starts_with('|')
-}
-
-/// The place that an arrow or the corner of a box points to: `--> a.rs:3:1`, `╭─[a.js:3:1]`, `└─ lib/a.ex:12:5: …`.
-pub(crate) fn pointed(draft: &mut Draft) {
-    if draft.file.is_some() {
-        return;
-    }
-    let places: Vec<String> = draft
-        .lines
-        .iter()
-        .filter_map(|line| {
-            let trimmed = line.trim_start_matches([' ', '│', '┃', '|']);
-            let arrow =
-                ["--> ", "╭─[", "╭─[ ", "┌─ ", "└─ "].iter().find_map(|mark| trimmed.strip_prefix(mark));
-            Some(arrow?.split([' ', ']']).next().unwrap_or_default().to_owned())
-        })
-        .collect();
-    let _found = places.iter().any(|place| set_place(draft, place));
-}
-
-/// A place's file, line and column, as a draft has them.
-pub(crate) type Place = (Option<String>, Option<u32>, Option<u32>);
-
-/// Reads `file:line:column` or `file:line`; punctuation after it is ignored.
-pub(crate) fn place(text: &str) -> Option<Place> {
-    let text = text.trim().trim_end_matches([':', ',', ')', ']', '.', '(']);
-    let (rest, last) = text.rsplit_once(':')?;
-    let last: u32 = last.parse().ok()?;
-    let (file, line, column) = match rest.rsplit_once(':') {
-        Some((file, line)) if line.parse::<u32>().is_ok() => (file, line.parse().ok(), Some(last)),
-        _ => (rest, Some(last), None),
-    };
-    (!file.is_empty()).then(|| (Some(file.to_owned()), line, column))
-}
-
-/// Sets a draft's place from such a text; false if it is none.
-pub(crate) fn set_place(draft: &mut Draft, text: &str) -> bool {
-    match place(text) {
-        Some((file, line, column)) => {
-            (draft.file, draft.line, draft.column) = (file, line, column);
-            true
-        }
-        None => false,
-    }
-}
-
-/// Most lines of a paragraph.
-const PARAGRAPH_LINES_MAX: usize = 30;
-
-/// Following lines up to a blank one; once some were indented, up to one that is not.
-pub(crate) fn paragraph(so_far: &[String], line: &str) -> Next {
-    let deep = |line: &str| line.starts_with([' ', '\t', '|', '+', '-', '>', '^']);
-    let ends = so_far.len() > 2 && so_far.last().is_some_and(|last| deep(last)) && !deep(line);
-    if line.trim().is_empty() || ends || so_far.len() >= PARAGRAPH_LINES_MAX {
-        Next::Beyond
-    } else {
-        Next::Part
-    }
-}
-
-/// The next line only.
-pub(crate) fn one_more(so_far: &[String], line: &str) -> Next {
-    if so_far.len() == 1 && !line.trim().is_empty() { Next::Last } else { Next::Beyond }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -450,16 +434,27 @@ mod tests {
             );
             let regex = RegexBuilder::new(rule.pattern).unicode(false).build();
             let regex = regex.unwrap_or_else(|error| panic!("{}: {error}", rule.name));
+            assert!(regex.captures_len() <= groups::GROUPS_MAX, "{} has too many groups", rule.name);
             let groups: BTreeSet<_> = regex.capture_names().flatten().collect();
             for act in rule.acts {
                 match act {
-                    Act::Test(..) => assert!(groups.contains("t"), "{} names no test", rule.name),
+                    Act::Test(..) | Act::Speaks => {
+                        assert!(groups.contains("t"), "{} names no test", rule.name)
+                    }
                     Act::File => assert!(groups.contains("f"), "{} names no file", rule.name),
-                    Act::Plan(_) => assert!(groups.contains("n"), "{} has no number", rule.name),
+                    Act::Sign(Sign::Crash(Indicator::Died(""))) => {
+                        assert!(groups.contains("sig"), "{} names no signal", rule.name);
+                    }
+                    Act::RunnerSays(_) | Act::Within(..) => {}
+                    Act::Plan(_) | Act::Announces(_) => {
+                        assert!(groups.contains("n"), "{} has no number", rule.name)
+                    }
                     Act::Problem(Problem { level: Level::Word, .. }) => {
                         assert!(groups.contains("s"), "{} has no severity word", rule.name);
                     }
                     Act::Adds(..)
+                    | Act::Logs
+                    | Act::AtWork(_)
                     | Act::Ends(_)
                     | Act::Partial(..)
                     | Act::Heading(_)
@@ -470,6 +465,7 @@ mod tests {
                     | Act::Counts(..)
                     | Act::Session(_)
                     | Act::Sign(_)
+                    | Act::WorkerDied
                     | Act::Summary
                     | Act::Harmless => {}
                 }

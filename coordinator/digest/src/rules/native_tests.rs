@@ -1,6 +1,6 @@
 //! GoogleTest, ctest, Catch2, TAP, bats.
 
-use super::TestEvent::{ExpectedFailure, Failed, Passed, Skipped, Started};
+use super::TestEvent::{Ended, ExpectedFailure, Failed, Passed, Skipped, Started};
 use super::{Act, Count, Draft, ERROR, FATAL, INFO, Indicator, Kind, Next, Problem, Rule, Sign, problem};
 use crate::tally::{Counts, Family};
 
@@ -35,7 +35,9 @@ fn tap_lines(so_far: &[String], line: &str) -> Next {
 fn tap_place(draft: &mut Draft) {
     for line in &draft.lines {
         let Some((key, value)) = line.trim().split_once(": ") else { continue };
-        let value = value.trim_matches(['\'', '"']).to_owned();
+        let value = value.trim_matches(['\'', '"']);
+        let value =
+            value.rsplit_once(" (").map_or(value, |(_, place)| place.trim_end_matches(')')).to_owned();
         if key == "location" || key == "at" {
             let _placed = super::set_place(draft, &value);
             break;
@@ -100,7 +102,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gtest.session",
         pattern: r"^(?:\d+: )?\[==========\] Running (?P<n>\d+) tests? from ",
-        acts: &[Act::Session(Family::GoogleTest)],
+        acts: &[Act::Session(Family::GoogleTest), Act::Announces(Family::GoogleTest)],
     },
     Rule {
         name: "gtest.run",
@@ -147,6 +149,17 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:\d+: )?\[  SKIPPED \] (?P<n>\d+) tests?, listed below:$",
         acts: &[Act::Adds(Family::GoogleTest, SKIPPED)],
     },
+    Rule { name: "ctest.project", pattern: r"^Test project \S", acts: &[Act::Heading(Family::CTest)] },
+    Rule {
+        name: "ctest.begun",
+        pattern: r"^\s+Start\s+\d+: (?P<t>\S.*)$",
+        acts: &[Act::Test(Family::CTest, Started)],
+    },
+    Rule {
+        name: "ctest.ended",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*(?:Passed |\*\*\*)",
+        acts: &[Act::Test(Family::CTest, Ended)],
+    },
     Rule {
         name: "ctest.crashed",
         pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?P<m>SegFault|SEGFAULT)",
@@ -157,7 +170,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "ctest.aborted",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?:Child aborted|Subprocess aborted|Illegal|Numerical|Bus error|Other)",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*Exception: *(?:(?:Child|Subprocess) (?:aborted|killed|terminated)|Illegal|Numerical|Bus error|Other)",
         acts: &[
             Act::Problem(problem(FATAL, Kind::Crash, 93).refine(ctest_name)),
             Act::Sign(Sign::Crash(Indicator::ChildDied(""))),
@@ -209,6 +222,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
     },
     Rule {
+        name: "meson.failed",
+        pattern: r"^ *\d+/\d+ (?P<t>\S.*?) +(?:FAIL|TIMEOUT|ERROR|INTERRUPT|UNEXPECTEDPASS) +[\d.]+ ?s(?: .*)?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure("meson test"))],
+    },
+    Rule {
         name: "meson.ok",
         pattern: r"^Ok: +(?P<passed>\d+) *$",
         acts: &[Act::Session(Family::Meson), Act::Counts(Family::Meson, SORTS), Act::Summary],
@@ -230,8 +248,18 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule { name: "tap.plan", pattern: r"^1\.\.(?P<n>\d+)(?: #.*)?$", acts: &[Act::Plan(Family::Tap)] },
     Rule {
+        name: "tap.version",
+        pattern: r"^TAP version \d+$",
+        acts: &[Act::AtWork(Family::NodeTest), Act::AtWork(Family::Tap)],
+    },
+    Rule {
+        name: "tap.bail",
+        pattern: r"^\s*Bail out!(?: +(?P<m>.*))?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure("TAP"))],
+    },
+    Rule {
         name: "tap.todo",
-        pattern: r"^not ok\b(?: \d+)?(?: -)? ?(?P<t>.*?) ?# *(?i:todo)\b",
+        pattern: r"^not ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:todo)\b",
         acts: &[Act::Test(Family::Tap, ExpectedFailure), Act::Problem(TODO), Act::Alone],
     },
     Rule {
@@ -241,12 +269,12 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "tap.skip",
-        pattern: r"^ok\b(?: \d+)?(?: -)? ?(?P<t>.*?) ?# *(?i:skip)",
+        pattern: r"^ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:skip)",
         acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
     },
     Rule {
         name: "tap.not_ok",
-        pattern: r"^not ok (?:\d+(?: -)? ?)?(?P<t>.*?)(?: # .*)?$",
+        pattern: r"^not ok (?:(?P<k>\d+)(?: -)? ?)?(?P<t>.*?)(?: # .*)?$",
         acts: &[
             Act::Test(Family::Tap, Failed),
             Act::Problem(problem(ERROR, Kind::Test, 90).follow(tap_lines).refine(tap_place)),
@@ -260,7 +288,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "tap.ok",
-        pattern: r"^ok \d+(?: -)? ?(?P<t>.*?)(?: # .*)?$",
+        pattern: r"^ok (?:(?P<k>\d+)(?: -)? ?|- )(?P<t>.*?)(?: # .*)?$",
         acts: &[Act::Test(Family::Tap, Passed)],
     },
     Rule {

@@ -1,30 +1,59 @@
 //! pytest, unittest, CPython's regrtest, tracebacks, mypy and pyright's own words.
 
-use super::TestEvent::{Failed, Started};
+use super::TestEvent::{Failed, Passed, Started};
 use super::{Act, Count, Draft, ERROR, FATAL, Indicator, Join, Kind, Next, Rule, Sign, problem};
 use crate::tally::{Counts, Family};
 
+/// What a traceback begins with.
+const HEADING: &str = "Traceback (most recent call last):";
+
 fn last_place(draft: &mut Draft) {
-    for line in draft.lines.iter().rev() {
-        let trimmed = line.trim_start();
-        if let Some(rest) = trimmed.strip_prefix("File \"")
-            && let Some((file, rest)) = rest.split_once("\", line ")
-        {
-            draft.file = Some(file.to_owned());
-            draft.line = rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|row| row.parse().ok());
-            return;
-        }
-        let mut parts = trimmed.splitn(3, ':');
-        if let (Some(file), Some(row), Some(_)) = (parts.next(), parts.next(), parts.next())
-            && file.ends_with(".py")
-            && !file.contains(' ')
-            && let Ok(row) = row.parse()
-        {
-            draft.file = Some(file.to_owned());
-            draft.line = Some(row);
-            return;
-        }
+    let place = innermost(&draft.lines);
+    set(draft, place);
+}
+
+/// The last place that is in sources of one's own, if one is.
+fn innermost(lines: &[String]) -> Option<(String, Option<u32>)> {
+    let places = || lines.iter().rev().filter_map(|line| place_of(line));
+    let is_own = |place: &(String, Option<u32>)| !FOREIGN.iter().any(|part| place.0.contains(part));
+    places().find(is_own).or_else(|| places().next())
+}
+
+/// Parts of the paths of Python's own library, and of what is installed.
+const FOREIGN: &[&str] = &["/lib/python", "site-packages/", "dist-packages/", "<frozen ", "<string>"];
+
+/// The last place of the traceback that is told last; of a group of exceptions, of its first.
+fn raised_at(draft: &mut Draft) {
+    let begins = |line: &String| line.contains(HEADING) && !line.trim_start().starts_with('|');
+    let from = draft.lines.iter().rposition(begins).unwrap_or(0);
+    let second = |line: &String| line.trim_start().starts_with("+-") && line.contains("- 2 -");
+    let lines = &draft.lines[from..];
+    let until = lines.iter().position(second).unwrap_or(lines.len());
+    let place = innermost(&lines[..until]);
+    let names = |line: &String| line.starts_with(char::is_alphabetic) && !line.contains(HEADING);
+    draft.head = lines.iter().position(names).map(|at| from + at);
+    set(draft, place);
+}
+
+fn set(draft: &mut Draft, place: Option<(String, Option<u32>)>) {
+    if let Some((file, line)) = place {
+        (draft.file, draft.line) = (Some(file), line);
     }
+}
+
+/// The place that a line of a traceback names: `File "a.py", line 3`, `a.py:3: ValueError`; behind the bars of a group too.
+fn place_of(line: &str) -> Option<(String, Option<u32>)> {
+    let line = line.strip_prefix("E  ").unwrap_or(line).trim_start_matches([' ', '\t', '|']);
+    if let Some(rest) = line.strip_prefix("File \"")
+        && let Some((file, rest)) = rest.split_once("\", line ")
+    {
+        let row = rest.split(|c: char| !c.is_ascii_digit()).next().and_then(|row| row.parse().ok());
+        return Some((file.to_owned(), row));
+    }
+    let mut parts = line.splitn(3, ':');
+    let (file, row, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let row = row.parse().ok()?;
+    (file.ends_with(".py") && !file.contains(' ')).then(|| (file.to_owned(), Some(row)))
 }
 
 /// The name that a section's heading and its line in the summary have in common: `Class.test[case]` or a file.
@@ -33,8 +62,18 @@ fn common_name(test: &str) -> String {
     inner.replace("::", ".")
 }
 
+/// The test at which a worker died, of which the section names only the file.
+fn died_at(draft: &mut Draft) {
+    let test = draft.lines.iter().find_map(|line| {
+        let (worker, rest) = line.split_once(" crashed while running '")?;
+        worker.starts_with("worker '").then(|| rest.split('\'').next().map(str::to_owned)).flatten()
+    });
+    draft.test = test.or(draft.test.take());
+}
+
 fn block(draft: &mut Draft) {
     last_place(draft);
+    died_at(draft);
     draft.join = draft.test.as_deref().map(|test| Join::Block(common_name(test)));
 }
 
@@ -42,10 +81,31 @@ fn title(draft: &mut Draft) {
     draft.join = draft.test.as_deref().map(|test| Join::Title(common_name(test)));
 }
 
+fn line_title(draft: &mut Draft) {
+    draft.join = draft.test.as_deref().map(|test| Join::Line(common_name(test)));
+}
+
+/// The stacks of all threads, between two banners.
+fn stacks(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("++++") {
+        Next::Last
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else if line.starts_with("~~~~") || line.starts_with("  ") || so_far.len() < 3 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
 /// A section of pytest's failures: up to the next heading or rule.
 fn section(_: &[String], line: &str) -> Next {
     let rule = |mark: &str| line.starts_with(mark) && line.ends_with(mark);
-    if rule("====") || rule("____") && line.contains(' ') && !line.starts_with("_ _") || rule("!!!!") {
+    if rule("====")
+        || rule("____") && line.contains(' ') && !line.starts_with("_ _")
+        || rule("!!!!")
+        || rule("―――")
+    {
         Next::Beyond
     } else if line.trim().is_empty() {
         Next::Maybe
@@ -72,17 +132,36 @@ fn unittest(so_far: &[String], line: &str) -> Next {
     }
 }
 
-/// A traceback ends with the first line that is not indented, which names the exception.
+/// A traceback ends with the first line that is not indented, which names the exception; that of a group with its drawing.
 fn traceback(so_far: &[String], line: &str) -> Next {
-    let chained = ["Traceback (most recent", "During handling of", "The above exception was"];
-    if line.trim().is_empty() {
+    let chained =
+        ["Traceback (most recent", "+ Exception Group", "During handling of", "The above exception was"];
+    let own = line.trim_start();
+    if own.is_empty() {
         return Next::Maybe;
     }
-    if chained.iter().any(|start| line.trim_start().starts_with(start)) {
+    if own.starts_with(HEADING) && own.len() == line.len() && ended(so_far) {
+        // Nothing chains it to the one before.
+        return Next::Beyond;
+    }
+    if chained.iter().any(|start| own.starts_with(start)) {
         return Next::Part;
     }
-    if line.starts_with([' ', '\t']) {
-        return if ended(so_far) { Next::Beyond } else { Next::Part };
+    let is_drawn = |line: &str| {
+        let own = line.trim_start();
+        own.len() < line.len() && (own.starts_with('|') || own.starts_with("+-"))
+    };
+    let heading = so_far.iter().rev().find(|line| line.contains(HEADING) && !is_drawn(line));
+    if heading.is_some_and(|heading| heading.trim_start().starts_with('+')) {
+        let is_closed = so_far.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty());
+        let is_closed =
+            is_closed.is_some_and(|last| last.starts_with('+') && last[1..].chars().all(|c| c == '-'));
+        return match (is_drawn(line), is_closed) {
+            (true, _) => Next::Part,
+            // A message's further lines are not drawn beside the bar.
+            (false, false) => Next::Maybe,
+            (false, true) => Next::Beyond,
+        };
     }
     if ended(so_far) { Next::Beyond } else { Next::Part }
 }
@@ -97,6 +176,12 @@ fn ended(so_far: &[String]) -> bool {
                 && !line.starts_with("During handling")
                 && !line.starts_with("The above")
         })
+}
+
+/// What could not be loaded, and where the last line of the trace is.
+fn conftest(draft: &mut Draft) {
+    draft.head = draft.lines.iter().position(|line| line.starts_with("E  "));
+    last_place(draft);
 }
 
 /// A traceback inside prefixes (`| `, `E   `) belongs to others.
@@ -117,9 +202,19 @@ const UNITTEST: Count =
     |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });
 
 const UNITTEST_REST: Count = |groups| {
+    // The names of green's counts come in any order.
     Some(Counts {
         passed: 0,
         failed: groups.number("failed") + groups.number("errors") + groups.number("unexpected"),
+        skipped: groups.number("skipped"),
+        expected: groups.number("expected"),
+    })
+};
+
+const SUGAR: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed") + groups.number("errors"),
         skipped: groups.number("skipped"),
         expected: groups.number("expected"),
     })
@@ -129,11 +224,56 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "pytest.session",
         pattern: r"^=+ test session starts =+$",
+        acts: &[Act::Session(Family::Pytest), Act::Sign(Sign::Begins("pytest"))],
+    },
+    Rule {
+        // A quiet run has no head: its dots after another run's total are the next one's.
+        name: "pytest.dots",
+        pattern: r"^[.FEsxX]+ +\[ *\d+%\]$",
         acts: &[Act::Session(Family::Pytest)],
     },
     Rule {
+        name: "pytest.collected",
+        pattern: r"^(?:collecting \.\.\. )?collected (?P<n>\d+) items?(?: / .*?)?(?: / (?P<selected>\d+) selected)?$",
+        acts: &[Act::Announces(Family::Pytest)],
+    },
+    Rule {
+        name: "pytest.listed",
+        pattern: r"^(?:=* ?\d+(?:/\d+)? tests? collected\b.* in [\d.]+s ?=*|=+ \d+ \w+.* in [\d.]+ ?s(?:econds)?(?: \(.*\))? =+|Results \([\d.]+s.*\):)$",
+        acts: &[Act::Over(Family::Pytest, false)],
+    },
+    Rule {
+        name: "pytest.line_failed",
+        pattern: r"^(?P<t>\S+\.py::\S.*?) (?:FAILED|ERROR)(?: \(.*\))?(?: +\[ *\d+%\])? *$",
+        acts: &[
+            Act::Test(Family::Pytest, Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
+        ],
+    },
+    Rule {
+        name: "pytest.worker_failed",
+        pattern: r"^\[gw\d+\] \[ *\d+%\] (?:FAILED|ERROR) (?P<t>\S+\.py::\S.*?) *$",
+        acts: &[
+            Act::Test(Family::Pytest, Failed),
+            Act::Problem(problem(ERROR, Kind::Test, 90).bare().refine(line_title)),
+        ],
+    },
+    Rule {
+        name: "pytest.line_passed",
+        pattern: r"^(?P<t>\S+\.py::\S.*?) PASSED(?: +\[ *\d+%\])? *$",
+        acts: &[Act::Test(Family::Pytest, Passed)],
+    },
+    Rule {
+        name: "pytest.timeout",
+        pattern: r"^(?:\S+\.py(?:::\S+)? [.FEsxX]*)?\+{4,} Timeout \+{4,}$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 94).follow(stacks).owning().refine(last_place)),
+            Act::Sign(Sign::Failure("pytest")),
+        ],
+    },
+    Rule {
         name: "pytest.section",
-        pattern: r"^_{3,} (?:ERROR (?:collecting|at (?:setup|teardown) of) )?(?P<t>\S.*?) _{3,}$",
+        pattern: r"^(?:_{3,}|(?:\xe2\x80\x95){3,}) (?:ERROR (?:collecting|at (?:setup|teardown) of) )?(?P<t>\S.*?) (?:_{3,}|(?:\xe2\x80\x95){3,})$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(section).owning().refine(block))],
     },
     Rule {
@@ -143,8 +283,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "pytest.summary",
-        pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<xfailed>\d+) xfailed|(?P<xpassed>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|subtests passed))(?:, )?)+ in [\d.]+s(?: \(.*\))? ?=*$",
+        pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<xfailed>\d+) xfailed|(?P<xpassed>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|retried|subtests \w+))(?:, )?)+ in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
         acts: &[Act::Counts(Family::Pytest, PYTEST), Act::Summary],
+    },
+    Rule {
+        name: "pytest.none",
+        pattern: r"^=* ?(?:no tests (?:ran|collected)(?: \(.*\))?|\d+ deselected(?:, \d+ warnings?)?) in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
+        acts: &[Act::Sign(Sign::NoTests)],
     },
     Rule {
         name: "pytest.interrupted",
@@ -157,9 +302,25 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 88)), Act::Sign(Sign::Failure("pytest"))],
     },
     Rule {
+        name: "pytest.conftest",
+        pattern: r"^ImportError while loading conftest '(?P<f>[^']+)'\.$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Runtime, 92).follow(stack).refine(conftest)),
+            Act::Sign(Sign::Failure("pytest")),
+        ],
+    },
+    Rule {
+        name: "isort.unsorted",
+        pattern: r"^ERROR: (?P<f>\S+\.\w+) Imports are incorrectly sorted.*",
+        acts: &[Act::Problem(problem(ERROR, Kind::Lint, 90)), Act::Sign(Sign::Failure("formatter"))],
+    },
+    Rule {
         name: "pytest.usage",
         pattern: r"^(?:ERROR: (?:usage|not found|file or directory not found|file not found)|pytest: error:).*",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 90).follow(super::indented))],
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 90).follow(super::indented)),
+            Act::Sign(Sign::Failure("pytest")),
+        ],
     },
     Rule {
         name: "unittest.heading",
@@ -176,6 +337,12 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?P<t>\S+ \([\w.]+\))(?: \[.*\])? \.\.\. (?:FAIL|ERROR)$",
         acts: &[Act::Test(Family::Unittest, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
+    Rule {
+        // What the test prints may follow on the same line.
+        name: "unittest.at_work",
+        pattern: r"^\w+ \([\w.]+\)(?: \[.*\])? \.\.\. ",
+        acts: &[Act::AtWork(Family::Unittest)],
+    },
     Rule { name: "unittest.rule", pattern: r"^-{70}$", acts: &[Act::Heading(Family::Unittest)] },
     Rule {
         name: "unittest.ran",
@@ -184,13 +351,28 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "unittest.failed",
-        pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skipped=(?P<skipped>\d+)|expected failures=(?P<expected>\d+)|unexpected successes=(?P<unexpected>\d+))(?:, )?)+\)",
+        pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected[ _]successes=(?P<unexpected>\d+)|passes=\d+)(?:, )?)+\)",
         acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "unittest.ok",
-        pattern: r"^OK(?: \((?:(?:skipped=(?P<skipped>\d+)|expected failures=(?P<expected>\d+)|unexpected successes=\d+)(?:, )?)+\))?$",
+        pattern: r"^OK(?: \((?:(?:skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected successes=\d+|passes=\d+)(?:, )?)+\))?$",
         acts: &[Act::Moves(Family::Unittest, UNITTEST_REST)],
+    },
+    Rule {
+        name: "unittest.unexpected",
+        pattern: r"^UNEXPECTED SUCCESS: (?P<t>\S+ \(.*?\).*)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92))],
+    },
+    Rule {
+        name: "sugar.results",
+        pattern: r"^Results \([\d.:]+(?:s| ?\([\d:.]+\))?\):$",
+        acts: &[Act::Heading(Family::Pytest)],
+    },
+    Rule {
+        name: "sugar.count",
+        pattern: r"^ {7}(?:(?P<passed>\d+) (?:passed|xpassed)|(?P<failed>\d+) failed|(?P<errors>\d+) errors?|(?P<skipped>\d+) skipped|(?P<expected>\d+) xfailed)$",
+        acts: &[Act::Adds(Family::Pytest, SUGAR), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "regrtest.success",
@@ -216,12 +398,21 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "python.traceback",
-        pattern: r"^\s*Traceback \(most recent call last\):$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 88).follow(traceback).refine(last_place))],
+        pattern: r"^\s*(?:\+ Exception Group )?Traceback \(most recent call last\):$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Runtime, 88).follow(traceback).refine(raised_at)),
+            Act::Sign(Sign::Trace),
+        ],
+    },
+    Rule {
+        name: "python.oom",
+        pattern: r"^(?:[A-Za-z_]\w*\.)*_?(?:Array)?MemoryError(?:: .*)?$",
+        acts: &[Act::Within(HEADING, &Act::Sign(Sign::Raised(Indicator::OutOfMemory)))],
     },
     Rule {
         name: "python.fatal",
-        pattern: r"^Fatal Python error: (?P<m>.*)",
+        // What runs a test may have begun its line.
+        pattern: r"^(?:\S+\.py(?:::\S+)? |\w+ \([\w.]+\) \.\.\. )?[.FEsxX]*Fatal Python error: (?P<m>.*)",
         acts: &[
             Act::Problem(problem(FATAL, Kind::Crash, 96).follow(fatal_lines)),
             Act::Sign(Sign::Crash(Indicator::FatalError)),
@@ -238,6 +429,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 80).follow(syntax).refine(syntax_only))],
     },
     Rule {
+        name: "python.start",
+        pattern: r"^\S*(?:python|pypy)[\d.]*(?:\.exe)?: (?P<m>.*(?:No module named|can't |cannot |Error while|No code object|is a package).*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90))],
+    },
+    Rule {
         name: "mypy.found",
         pattern: r"^Found \d+ errors? in \d+ files?",
         acts: &[Act::Sign(Sign::Failure("mypy")), Act::Summary],
@@ -249,13 +445,24 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "pyright.found",
-        pattern: r"^(?P<n>\d+) errors?, \d+ warnings?, \d+ informations?",
-        acts: &[Act::Summary],
+        pattern: r"^[1-9]\d* errors?, \d+ warnings?, \d+ (?:informations?|notes?)",
+        acts: &[Act::Sign(Sign::Failure("pyright")), Act::Summary],
+    },
+    Rule {
+        name: "pyright.clean",
+        pattern: r"^0 errors, \d+ warnings?, \d+ (?:informations?|notes?)",
+        acts: &[Act::Sign(Sign::Success("pyright")), Act::Summary],
     },
     Rule {
         name: "pytest.running",
-        pattern: r"^(?P<t>\S+\.py::\S+) $",
+        // A death may have ended the line.
+        pattern: r"^(?P<t>\S+\.py::\S+) (?:$|Fatal Python error: )",
         acts: &[Act::Test(Family::Pytest, Started)],
+    },
+    Rule {
+        name: "unittest.running",
+        pattern: r"^(?P<t>\w+ \([\w.]+\)) \.\.\. (?:$|Fatal Python error: )",
+        acts: &[Act::Test(Family::Unittest, Started)],
     },
     Rule {
         name: "pytest.ended",

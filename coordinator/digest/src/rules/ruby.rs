@@ -1,6 +1,7 @@
 //! RSpec, minitest, ExUnit, PHPUnit, Pest, dotnet test: numbered failures and one summary line.
 
-use super::javascript::numbered;
+use super::TestEvent::{Ended, Started};
+use super::javascript_tests::numbered;
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
 use crate::tally::{Counts, Family};
 
@@ -86,7 +87,28 @@ fn phpunit_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// A failure of test-unit, up to its rule.
+fn test_unit(so_far: &[String], line: &str) -> Next {
+    if line.starts_with("=====") || so_far.len() > 40 { Next::Beyond } else { Next::Part }
+}
+
+/// `a.rb:3:in `test_a'`.
+fn test_unit_place(draft: &mut Draft) {
+    let place = draft.lines.iter().find_map(|line| Some(line.split_once(":in ")?.0.to_owned()));
+    draft.spurious = place.is_none();
+    if let Some(place) = place {
+        let _placed = super::set_place(draft, &place);
+    }
+}
+
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "test_unit.failed",
+        pattern: r"^(?:Failure|Error): (?P<t>test[\w ]*\([A-Z][\w:]*\))(?::.*)?$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 92).follow(test_unit).owning().refine(test_unit_place),
+        )],
+    },
     Rule {
         name: "exunit.numbered",
         pattern: r"^\s{2}\d+\) (?P<t>test .+ \(.+\))$",
@@ -107,6 +129,41 @@ pub(super) const RULES: &[Rule] = &[
         name: "rspec.summary",
         pattern: r"^(?P<n>\d+) examples?, (?P<failed>\d+) failures?(?:, (?P<errors>\d+) errors?\b[^,]*)?(?:, (?P<pending>\d+) pending)?(?:, (?P<outside>\d+) errors?\b.*)?$",
         acts: &[Act::Counts(Family::RSpec, EXAMPLES), Act::Summary],
+    },
+    Rule {
+        name: "minitest.running",
+        pattern: r"^(?P<t>[A-Z][\w:]*#\w+) = (?:$|.*\[BUG\] )",
+        acts: &[Act::Test(Family::Minitest, Started)],
+    },
+    Rule {
+        name: "phpunit.begun",
+        pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' started$",
+        acts: &[Act::Test(Family::PhpUnit, Started)],
+    },
+    Rule {
+        name: "phpunit.ended",
+        pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' ended$",
+        acts: &[Act::Test(Family::PhpUnit, Ended)],
+    },
+    Rule {
+        name: "phpunit.prepared",
+        pattern: r"^Test Prepared \((?P<t>[\w\\]+::.+)\)$",
+        acts: &[Act::Test(Family::PhpUnit, Started)],
+    },
+    Rule {
+        name: "phpunit.finished",
+        pattern: r"^Test Finished \((?P<t>[\w\\]+::.+)\)$",
+        acts: &[Act::Test(Family::PhpUnit, Ended)],
+    },
+    Rule {
+        name: "exunit.begun",
+        pattern: r"^  \* (?P<t>(?:test|doctest|property) .+?) \[L#\d+\]$",
+        acts: &[Act::Test(Family::Bats, Started)],
+    },
+    Rule {
+        name: "exunit.ended",
+        pattern: r"^  \* (?P<t>(?:test|doctest|property) .+?) \((?:[\d.]+ms|skipped|excluded)\)(?: \[L#\d+\])?$",
+        acts: &[Act::Test(Family::Bats, Ended)],
     },
     Rule {
         name: "minitest.summary",

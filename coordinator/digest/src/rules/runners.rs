@@ -106,10 +106,45 @@ fn text_lines(so_far: &[String], line: &str) -> Next {
     if line.trim().is_empty() || so_far.len() > 30 { Next::Beyond } else { Next::Part }
 }
 
+/// A case of a JUnit report, whose failure follows.
+fn xml_case(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with("<testcase ") && !line.ends_with("/>") && !line.ends_with("</testcase>")
+}
+
+fn xml_lines(so_far: &[String], line: &str) -> Next {
+    let closed =
+        |line: &str| line.contains("</failure>") || line.contains("</error>") || line.ends_with("/>");
+    if so_far.last().is_some_and(|last| closed(last)) || so_far.len() > 60 {
+        Next::Beyond
+    } else if closed(line) {
+        Next::Last
+    } else {
+        Next::Part
+    }
+}
+
+/// The case names the test; the place is where the stack has it.
+fn xml_failure(draft: &mut Draft) {
+    let case = draft.lines.first().cloned().unwrap_or_default();
+    let value = |key: &str| {
+        let (_, rest) = case.split_once(&format!(" {key}=\""))?;
+        let (value, _) = rest.split_once('"')?;
+        let named = [("&gt;", ">"), ("&lt;", "<"), ("&quot;", "\""), ("&#x22;", "\""), ("&amp;", "&")];
+        Some(named.iter().fold(value.to_owned(), |value, (name, sign)| value.replace(name, sign)))
+    };
+    draft.test = value("name");
+    super::javascript::js_place(draft);
+    if draft.file.is_none() {
+        draft.file = value("file");
+        draft.line = value("line").and_then(|line| line.parse().ok());
+    }
+}
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "runner.no_tests",
-        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests were (?:executed|found)|NO TESTS RAN$|No matching test cases were run|No test (?:is available in|matches the given))",
+        pattern: r"^(?:\[(?:INFO|WARNING|ERROR)\] )?(?:No tests? (?:files? )?found(?:,| related| for given|\.|$)|No tests to run|No tests (?:were )?(?:executed|found|matched)|NO TESTS RAN$|No (?:test|spec) files (?:were )?found|No matching test cases were run|No test (?:is available in|matches the given))",
         acts: &[Act::Sign(Sign::NoTests), Act::Summary],
     },
     Rule {
@@ -202,13 +237,45 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Success("flutter test")), Act::Summary],
     },
     Rule {
+        name: "ansible.recap_bad",
+        pattern: r"^\S+ +: ok=\d+ +changed=\d+ +(?:unreachable=[1-9]\d*|unreachable=0 +failed=[1-9]\d*) ",
+        acts: &[Act::Sign(Sign::Failure("ansible")), Act::Summary],
+    },
+    Rule {
+        name: "ansible.recap_good",
+        pattern: r"^\S+ +: ok=\d+ +changed=\d+ +unreachable=0 +failed=0 ",
+        acts: &[Act::Summary],
+    },
+    Rule {
+        name: "nox.failed",
+        pattern: r"^nox > Session \S+ (?:failed|aborted|raised exception .*)\.$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 60)),
+            Act::Sign(Sign::Failure("nox")),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        // A report that is printed and not written.
+        name: "junit.bad_suite",
+        pattern: r#"^\s*<testsuites? (?:[^>]* )?(?:failures|errors)="[1-9]"#,
+        acts: &[Act::Sign(Sign::Failure("JUnit")), Act::Harmless],
+    },
+    Rule {
+        name: "junit.failure",
+        pattern: r#"^\s*(?:<testcase [^>]*[^/]>)?<(?:failure|error)\b"#,
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 88).lead(xml_case).follow(xml_lines).owning().refine(xml_failure),
+        )],
+    },
+    Rule {
         name: "playwright.session",
         pattern: r"^Running (?P<n>\d+) tests? using \d+ workers?",
-        acts: &[Act::Session(Family::Playwright)],
+        acts: &[Act::Session(Family::Playwright), Act::Announces(Family::Playwright)],
     },
     Rule {
         name: "playwright.counts",
-        pattern: r"^  (?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|did not run)|(?P<passed>\d+) (?:passed \([\d.]+m?s?\)|flaky))$",
+        pattern: r"^  (?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|did not run)|(?P<passed>\d+) (?:passed \([\d.]+(?:ms|[smhd])\)|flaky))$",
         acts: &[Act::Adds(Family::Playwright, SORTS), Act::Summary],
     },
     Rule {
@@ -248,7 +315,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "behave.summary",
-        pattern: r"^(?P<passed>\d+) scenarios? passed, (?P<failed>\d+) failed, (?P<skipped>\d+) skipped",
+        pattern: r"^(?P<passed>\d+) scenarios? passed, (?P<failed>\d+) failed,(?: (?P<errors>\d+) errors?,)? (?P<skipped>\d+) skipped",
         acts: &[Act::Session(Family::Behave), Act::Counts(Family::Behave, SORTS), Act::Summary],
     },
     Rule {

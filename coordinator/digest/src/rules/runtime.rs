@@ -1,6 +1,7 @@
 //! How programs die in a terminal: shells' words, C and C++ runtimes, sanitizers, assertions.
 
 use super::{Act, ERROR, FATAL, Indicator, Kind, Next, Problem, Rule, Sign, indented_or_blank, problem};
+use crate::toolbox::MAKE_RECIPE;
 
 /// A sanitizer's report: up to its summary.
 fn sanitizer(so_far: &[String], line: &str) -> Next {
@@ -56,8 +57,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "make.died",
-        pattern: r"^g?n?make(?:\[\d+\])?: \*\*\* \[.*\] (?:Aborted|Abort trap).*",
-        acts: &[Act::Sign(Sign::Crash(Indicator::Died("SIGABRT")))],
+        pattern: concat!(r"^g?n?make(?:\[\d+\])?: \*\*\* \[.*\] (?P<sig>", shell_words!(), r")\b"),
+        acts: &[Act::Sign(Sign::Crash(Indicator::Died(""))), Act::Sign(Sign::Failure(MAKE_RECIPE))],
     },
     Rule {
         name: "shell.killed",
@@ -66,18 +67,22 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "shell.other",
-        pattern: r"^(?:.*: (?:line )?\d+: +\d+ |g?n?make(?:\[\d+\])?: \*\*\* \[.*\] )?(?:Bus error|Illegal instruction|Floating point exception|Trace/(?:BPT|breakpoint) trap|Bad system call)(?:: \d+)?(?: +\(core dumped\).*| {2,}.*)?$",
+        pattern: concat!(
+            r"^(?:.*: (?:line )?\d+: +\d+ |g?n?make(?:\[\d+\])?: \*\*\* \[.*\] )?(?:",
+            rare_shell_words!(),
+            r")(?:: \d+)?(?: +\(core dumped\).*| {2,}.*)?$"
+        ),
         acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::UnexpectedSignal))],
     },
     Rule {
         name: "rust.signal",
-        pattern: r"^.*\(signal: \d+, (?P<m>SIG[A-Z]+)(?:: .*)?\)",
+        pattern: r"^.*\(signal: \d+, (?P<sig>SIG[A-Z]+)(?:: .*)?\)",
         acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::ChildDied("")))],
     },
     Rule {
         name: "shell.told_signal",
-        pattern: r"^.*(?:terminated by|terminated with|died with|died of|killed by|crashed with|exited due to|exited with|due to) (?:signal |<Signals\.)?(?:11[ :(]*)?SIGSEGV\b",
-        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("SIGSEGV")))],
+        pattern: r"^.*(?:terminated by|terminated with|died with|died of|killed by|crashed with|exited due to|exited with|exited on|due to) (?:signal |<Signals\.)?(?:\d+[ :(]*)?(?P<sig>SIG(?:SEGV|ABRT|BUS|FPE|ILL|TRAP|SYS))\b",
+        acts: &[Act::Problem(DIED), Act::Sign(Sign::Crash(Indicator::Died("")))],
     },
     Rule {
         name: "shell.not_found",

@@ -1,7 +1,7 @@
 //! rustc, cargo, libtest, nextest.
 
-use super::TestEvent::{Failed, Passed, Skipped};
-use super::{Act, Count, Draft, ERROR, Groups, Kind, Next, Problem, Rule, Sign, WARNING, problem};
+use super::TestEvent::{Failed, Passed, Skipped, Started};
+use super::{Act, Count, Draft, ERROR, Groups, Kind, Level, Next, Problem, Rule, Sign, WARNING, problem};
 use crate::tally::{Counts, Family};
 
 /// The `--> file:line:column` line under a diagnostic.
@@ -180,6 +180,12 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        // As `--message-format short` has it.
+        name: "rust.short",
+        pattern: r"^(?P<f>[^\s:]+\.rs):(?P<l>\d+):(?P<c>\d+): (?P<s>error|warning)(?:\[\w+\])?: (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 93))],
+    },
+    Rule {
         name: "rust.error",
         pattern: r"^error(?:\[E\d{4}\])?: (?P<m>.*)",
         acts: &[Act::Problem(DIAGNOSTIC)],
@@ -195,9 +201,19 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Success("cargo build")), Act::Summary],
     },
     Rule {
-        name: "libtest.running",
+        name: "cargo.json_finished",
+        pattern: r#"^\{"reason":"build-finished","success":true\}$"#,
+        acts: &[Act::Sign(Sign::Success("cargo build"))],
+    },
+    Rule {
+        name: "cargo.json_failed",
+        pattern: r#"^\{"reason":"build-finished","success":false\}$"#,
+        acts: &[Act::Sign(Sign::Failure("cargo"))],
+    },
+    Rule {
+        name: "libtest.session",
         pattern: r"^running (?P<n>\d+) tests?$",
-        acts: &[Act::Session(Family::Cargo)],
+        acts: &[Act::Session(Family::Cargo), Act::Announces(Family::Cargo)],
     },
     Rule {
         name: "libtest.captured",
@@ -206,7 +222,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "libtest.failed",
-        pattern: r"^test (?P<t>.+?) \.\.\. FAILED$",
+        pattern: r"^test (?P<t>.+?)(?: - should panic)? \.\.\. FAILED$",
         acts: &[Act::Test(Family::Cargo, Failed), Act::Problem(problem(ERROR, Kind::Test, 90).bare())],
     },
     Rule {
@@ -218,6 +234,12 @@ pub(super) const RULES: &[Rule] = &[
         name: "libtest.ignored",
         pattern: r"^test (?P<t>.+?) \.\.\. ignored(?:, .*)?$",
         acts: &[Act::Test(Family::Cargo, Skipped)],
+    },
+    Rule {
+        name: "libtest.running",
+        // Of a test that printed the beginning of a line, or died, the rest is another's word.
+        pattern: r"^test (?P<t>\S.*?) \.\.\. (?:$|error: )",
+        acts: &[Act::Test(Family::Cargo, Started)],
     },
     Rule {
         name: "libtest.ok",
@@ -232,12 +254,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "cargo.running",
         pattern: r"^\s+(?:Running (?:unittests |tests/|benches/|`).*|Doc-tests \S+)$",
-        acts: &[Act::Over(Family::Nextest, false)],
+        acts: &[Act::Over(Family::Nextest, false), Act::Heading(Family::Cargo)],
     },
     Rule {
         name: "nextest.session",
         pattern: r"^(?: Nextest run ID |\s+Starting (?P<n>\d+) tests? across )",
-        acts: &[Act::Session(Family::Nextest)],
+        acts: &[Act::Session(Family::Nextest), Act::Announces(Family::Nextest)],
     },
     Rule {
         name: "nextest.passed",

@@ -61,6 +61,15 @@ fn without_rest(parts: &[Hir]) -> &[Hir] {
     if kept.len() == whole { parts } else { kept }
 }
 
+/// What comes after the `.*` that a pattern begins with. None if it does not, or if that may take less than it can.
+pub(super) fn after_anything(pattern: &Hir) -> Option<Hir> {
+    let HirKind::Concat(parts) = pattern.kind() else { return None };
+    let [start, anything, rest @ ..] = parts.as_slice() else { return None };
+    let greedy = matches!(anything.kind(), HirKind::Repetition(Repetition { greedy: true, .. }));
+    let is_it = *start.kind() == HirKind::Look(Look::Start) && greedy && is_any_rest(anything);
+    is_it.then(|| Hir::concat(rest.to_vec()))
+}
+
 /// Whether it matches whatever a line may contain.
 pub(super) fn is_any_rest(part: &Hir) -> bool {
     match part.kind() {
@@ -136,16 +145,4 @@ pub(super) fn narrow_before_wide(pattern: &Hir) -> Beginning {
 fn is_wide(class: &Class) -> bool {
     let Class::Bytes(class) = class else { return true };
     class.ranges().iter().map(regex_syntax::hir::ClassBytesRange::len).sum::<usize>() > NARROW_BYTES_MAX
-}
-
-/// One of the texts, after anything.
-pub(super) fn anywhere(texts: Vec<Vec<u8>>) -> Hir {
-    let anything = Hir::repetition(Repetition {
-        min: 0,
-        max: None,
-        greedy: false,
-        sub: Box::new(Hir::dot(regex_syntax::hir::Dot::AnyByte)),
-    });
-    let texts = texts.into_iter().map(Hir::literal).collect();
-    Hir::concat(vec![anything, Hir::alternation(texts)])
 }

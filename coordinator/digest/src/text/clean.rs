@@ -1,7 +1,14 @@
 //! One raw line into what a terminal would have shown: colours and cursor moves removed, overwritten progress dropped,
 //! CI prefixes cut, NUL and other controls removed. The result may still be invalid UTF-8.
 
-use memchr::{memchr, memchr2};
+use buildpool_protocol::shown::sequence_length;
+use memchr::memchr;
+
+/// What an UTF-8 file may begin with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Months as `ts` and syslog write them.
+const MONTHS: [&[u8]; 12] =
+    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
 /// Cleans lines; holds the buffer that lines with control bytes are rewritten in.
 #[derive(Debug, Default)]
@@ -90,38 +97,15 @@ fn has_text_after(mut rest: &[u8]) -> bool {
 
 /// Bytes of the escape sequence at the front, and whether it moves the cursor to column 1.
 fn escape_length(bytes: &[u8]) -> (usize, bool) {
-    match bytes.get(1) {
-        Some(b'[') => {
-            let body = &bytes[2..];
-            let end = body.iter().take(64).position(|byte| (0x40..=0x7e).contains(byte));
-            match end {
-                Some(end) => {
-                    let column_one = body[end] == b'G' && matches!(&body[..end], b"" | b"1" | b"0");
-                    (2 + end + 1, column_one)
-                }
-                None => (2, false),
-            }
-        }
-        // Strings end with BEL or ST: titles, hyperlinks, Buildkite's time stamps.
-        Some(b']' | b'_' | b'P' | b'^' | b'X') => match memchr2(0x07, 0x1b, &bytes[2..]) {
-            Some(end) if bytes[2 + end] == 0x07 => (2 + end + 1, false),
-            Some(end) if bytes.get(2 + end + 1) == Some(&b'\\') => (2 + end + 2, false),
-            Some(end) => (2 + end, false),
-            None => (2, false),
-        },
-        Some(b'(' | b')' | b'*' | b'+') => (3.min(bytes.len()), false),
-        Some(byte) if (0x20..=0x7e).contains(byte) => (2, false),
-        _ => (1, false),
-    }
+    let length = sequence_length(bytes);
+    let column_one = matches!(&bytes[..length], b"\x1b[G" | b"\x1b[1G" | b"\x1b[0G");
+    (length, column_one)
 }
 
 /// Bytes that a CI system puts before each line: a job and step name with a time stamp (`gh run view --log`), or a time
 /// stamp in UTC alone (GitHub, Azure), or Buildkite's `bk;t=` when its escape byte is lost.
 fn ci_prefix(line: &[u8]) -> usize {
-    let mut at = 0;
-    if line.starts_with(b"\xef\xbb\xbf") {
-        at = 3;
-    }
+    let at = if line.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
     if let Some(length) = utc_stamp(&line[at..]) {
         return at + length + gitlab_length(&line[at + length..]);
     }
@@ -132,9 +116,14 @@ fn ci_prefix(line: &[u8]) -> usize {
     }
     if let Some(first) = memchr(b'\t', &line[at..line.len().min(at + 120)])
         && let Some(second) = memchr(b'\t', &line[at + first + 1..line.len().min(at + first + 161)])
-        && let Some(length) = utc_stamp(&line[at + first + 1 + second + 1..])
     {
-        return at + first + 1 + second + 1 + length;
+        let stamp = at + first + 1 + second + 1;
+        // Each job's log begins with a mark of its own.
+        let stamp =
+            stamp + if line[stamp..].starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        if let Some(length) = utc_stamp(&line[stamp..]) {
+            return stamp + length;
+        }
     }
     at
 }
@@ -166,11 +155,12 @@ fn utc_stamp(line: &[u8]) -> Option<usize> {
     Some(end + 1 + usize::from(line.get(end + 1) == Some(&b' ')))
 }
 
-/// Bytes of a program's own time stamp at the front, with the blanks after it: `2024-05-21 10:00:05,123 `,
-/// `[10:00:05] `, `[10:00:05]: `, `(10:00:05) `, `10:00:05.123 `. 0 if there is none.
+/// Bytes of a time stamp at the front, with what separates it from the text: `2024-05-21 10:00:05,123 `, `[10:00:05] `,
+/// `[10:00:05]: `, `(10:00:05) `, `10:00:05.123 `, `May 21 10:00:05 `. 0 if there is none. Indentation after it stays.
 pub(crate) fn stamp_length(line: &[u8]) -> usize {
     let (mut at, bracket) = match line.first() {
         Some(b'#') => return buildkit_length(line),
+        Some(b'A'..=b'S') => return month_length(line),
         Some(b'[' | b'(') => (1, true),
         Some(byte) if byte.is_ascii_digit() => (0, false),
         _ => return 0,
@@ -211,8 +201,36 @@ pub(crate) fn stamp_length(line: &[u8]) -> usize {
         at += 1;
         at += usize::from(line.get(at) == Some(&b':'));
     }
-    let blanks = line[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-    if blanks == 0 { 0 } else { at + blanks }
+    separator_length(&line[at..], bracket).map_or(0, |blanks| at + blanks)
+}
+
+/// Blanks between a stamp and the text: one, what comes after it is the text's own indentation. A stamp without brackets may
+/// have two before a word: so do Jenkins, and loggers that pad the level. None if what stands before it is no stamp.
+fn separator_length(rest: &[u8], bracket: bool) -> Option<usize> {
+    match rest {
+        // A blank line, whose end somebody trimmed.
+        [] if bracket => Some(0),
+        [b' ', b' ', text, ..] if !bracket && (text.is_ascii_alphanumeric() || *text == b'[') => Some(2),
+        [b' ' | b'\t', ..] => Some(1),
+        _ => None,
+    }
+}
+
+/// Bytes of `May 21 10:00:05 `, as `ts` and syslog write. 0 if it is none.
+fn month_length(line: &[u8]) -> usize {
+    let Some(stamp) = line.get(..15) else { return 0 };
+    let digit = |at: usize| stamp[at].is_ascii_digit();
+    let is_time = stamp[3] == b' '
+        && (digit(4) || stamp[4] == b' ')
+        && digit(5)
+        && stamp[6] == b' '
+        && stamp[9] == b':'
+        && stamp[12] == b':'
+        && [7, 8, 10, 11, 13, 14].into_iter().all(digit);
+    if !is_time || !MONTHS.contains(&&stamp[..3]) {
+        return 0;
+    }
+    separator_length(&line[15..], false).map_or(0, |blanks| 15 + blanks)
 }
 
 /// Bytes of what BuildKit puts before a step's output: `#8 2.101 `. 0 if it is none.
@@ -228,6 +246,11 @@ fn buildkit_length(line: &[u8]) -> usize {
     }
     let end = seconds + 1 + digits(seconds + 1);
     if end > seconds + 1 && line.get(end) == Some(&b' ') { end + 1 } else { 0 }
+}
+
+/// Bytes as text; what is no UTF-8 is replaced. Almost all lines are valid, which is known sooner than what of them is not.
+pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Into::into)
 }
 
 /// At most `chars` characters: the head, a count of what is cut, and the end. Never cuts inside a character.
@@ -282,6 +305,12 @@ mod tests {
         check(b"2024-05-21T10:00:05.1234567Z error: x", "error: x");
         check(b"\xef\xbb\xbf2024-05-21T10:00:05.1234567Z x", "x");
         check(b"build (mac)\tRun tests\t2024-05-21T10:00:05.1234567Z   indented", "  indented");
+        check(b"build\tRun tests\t\xef\xbb\xbf2024-05-21T10:00:05.1234567Z x", "x");
+        check(b"2024-05-21T10:00:05.1234567Z", "");
+        check(b"2024-05-21T10:00:05.1234567Z     ^^^", "    ^^^");
+        check(b"\x1b_bk;t=1700000000000\x07    ^^^", "    ^^^");
+        check(b"2024-05-21T10:00:05.123456Z 01O     ^^^", "    ^^^");
+        check(b"2024-05-21T10:00:05.123456Z 01O", "");
         check(b"2024-05-21T10:00:05.123456Z 01O --- FAIL: A", "--- FAIL: A");
         check(b"2024-05-21T10:00:05.123456Z 00E+ more", " more");
         check(b"2024-05-21T10:00:05.123456Z 010 x", "010 x");
@@ -302,6 +331,21 @@ mod tests {
             ("2024 files", "2024 files"),
             ("[1/2] CC x", "[1/2] CC x"),
             ("10:00:05", "10:00:05"),
+            ("[2026-11-21T04:12:13Z] Traceback", "Traceback"),
+            ("[2026-11-21T04:12:13Z]   File", "  File"),
+            ("[2026-11-21T04:12:13Z] ", ""),
+            ("[2026-11-21T04:12:13Z]", ""),
+            ("[04:12:13]     ^^^", "    ^^^"),
+            ("(04:12:13)\tx", "x"),
+            ("2026-11-21 04:12:13     x", "    x"),
+            ("2026-11-21 04:12:13  INFO x", "INFO x"),
+            ("04:12:13  x", "x"),
+            ("04:12:13  --> a.rs:3:1", " --> a.rs:3:1"),
+            ("04:12:13 \tat a.B", "\tat a.B"),
+            ("Nov 21 04:12:13   File", "  File"),
+            ("Nov  1 04:12:13 x", "x"),
+            ("Nov 21 04:12:13", "Nov 21 04:12:13"),
+            ("Now 21 04:12:13 x", "Now 21 04:12:13 x"),
             ("#8 2.101 npm error", "npm error"),
             ("#8 [4/5] RUN npm ci", "#8 [4/5] RUN npm ci"),
             ("#1 0x55 in main a.c:3", "#1 0x55 in main a.c:3"),

@@ -3,9 +3,11 @@
 mod clean;
 mod front;
 mod lines;
+mod record;
 mod tail;
 
-pub(crate) use clean::{Cleaner, clip_chars, stamp_length};
+pub(crate) use clean::{Cleaner, clip_chars, lossy, stamp_length};
 pub(crate) use front::{Front, front, front_length};
 pub(crate) use lines::{Lines, RawLine};
+pub(crate) use record::carried;
 pub(crate) use tail::{Tail, TailLine};

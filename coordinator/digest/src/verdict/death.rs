@@ -1,6 +1,6 @@
 //! Signs that something died, what kind of death they speak of, and which of them says most.
 
-use super::{Case, Ruling, ruling};
+use super::{Case, Ruling, doing, ruling};
 use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -14,11 +14,12 @@ pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> O
         .filter(|seen| {
             if runner_only { is_runner_death(seen.what) } else { is_death(seen.what, case.panics_are_tests) }
         })
+        .rev()
         .max_by_key(|seen| telling(seen.what));
     if sign.is_none() && (runner_only || case.crash_report.is_none()) {
         return None;
     }
-    let doing = case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"));
+    let doing = doing(case);
     let words = last_words(case).unwrap_or_default();
     let (text, known_from) = match case.crash_report {
         Some(report) => (
@@ -108,8 +109,11 @@ const fn telling(indicator: Indicator) -> u8 {
     match indicator {
         Indicator::FatalError | Indicator::UncaughtException | Indicator::Sanitizer => 9,
         Indicator::OutOfMemory | Indicator::Panic => 8,
-        Indicator::UnexpectedSignal | Indicator::Died(_) | Indicator::ChildDied(_) => 7,
-        Indicator::TestRunnerCrashed | Indicator::TestProcessCrashed | Indicator::EarlyExit => 6,
+        Indicator::UnexpectedSignal | Indicator::Died(_) => 7,
+        Indicator::TestRunnerCrashed
+        | Indicator::TestProcessCrashed
+        | Indicator::EarlyExit
+        | Indicator::ChildDied(_) => 6,
         Indicator::RunnerError | Indicator::RunnerNotLaunched | Indicator::NeverBeganTesting => 5,
         Indicator::RestartedAfterCrash | Indicator::BundleLoadFailed | Indicator::SimulatorBootTimeout => 4,
         Indicator::Killed => 3,
@@ -117,7 +121,7 @@ const fn telling(indicator: Indicator) -> u8 {
     }
 }
 
-/// The crash sign that says most, as a line.
+/// The crash sign that says most, as a line; of several the first, which the others follow from.
 pub(super) fn last_words(case: &Case<'_>) -> Option<String> {
-    case.crashes.iter().max_by_key(|seen| telling(seen.what)).map(|seen| seen.line.trim().to_owned())
+    case.crashes.iter().rev().max_by_key(|seen| telling(seen.what)).map(|seen| seen.line.trim().to_owned())
 }

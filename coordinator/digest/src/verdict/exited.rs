@@ -1,7 +1,7 @@
 //! Commands that exited by themselves.
 
 use super::death::{death, is_death};
-use super::{Case, Ruling, failure_type, ruling, tests};
+use super::{Case, Ruling, doing, failure_type, ruling, tests, unfinished};
 use crate::rules::Indicator;
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -29,11 +29,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     if case.unfinished > 0 {
         return contradiction(
             "zero_unfinished",
-            format!(
-                "The command exited 0, but {} began and never ended{}: the run was cut short.",
-                tests(case.unfinished),
-                case.running_test.map_or(String::new(), |test| format!(" (`{test}`)"))
-            ),
+            format!("The command exited 0, but {}: the run was cut short.", unfinished(case)),
         );
     }
     if let Some(problem) = case.report_problem {
@@ -48,7 +44,10 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     if let Some((now, before)) = case.collapsed {
         return contradiction(
             "zero_collapsed",
-            format!("The command exited 0, but only {now} tests ran where the last good run had {before}."),
+            format!(
+                "The command exited 0, but only {} ran where the last good run had {before}.",
+                tests(now)
+            ),
         );
     }
     if let (Some(failure), false) = (case.failure, case.success_is_last) {
@@ -145,8 +144,9 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             CrashType::of_signal(signal),
             KnownFrom::ShellConvention,
             format!(
-                "Exit code {code} is what a shell gives when a program died of {signal} ({} + 128): a guess, since the command itself exited.",
-                code - 128
+                "Exit code {code} is what a shell gives when a program died of {signal} ({} + 128){}: a guess, since the command itself exited.",
+                code - 128,
+                doing(case)
             ),
         );
     }
@@ -156,13 +156,9 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             Some(report) => (KnownFrom::Report, format!(" ({report})")),
             None => (KnownFrom::Marker, String::new()),
         };
-        return ruling(
-            "code_tests_failed",
-            Verdict::Failed,
-            CrashType::TestFailure,
-            known_from,
-            format!("{} failed{source}; exit code {code}.", tests(case.tests_failed)),
-        );
+        let text =
+            format!("{} failed{source}; exit code {code}{}.", tests(case.tests_failed), cut_off(code, case));
+        return ruling("code_tests_failed", Verdict::Failed, CrashType::TestFailure, known_from, text);
     }
     let mut ruling = match (&case.first_error, case.failure) {
         (Some(error), _) => ruling(
@@ -204,7 +200,29 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
         let text = format!("Exit code {code}, after a linter's remarks: {remark}");
         return ruling("code_remarks", Verdict::Failed, kind, KnownFrom::Marker, text);
     }
-    let meaning = crate::endings::code_meaning(code, case.xcodebuild);
-    let text = format!("The command exited with code {code}{meaning}");
+    if let Some(warning) = case.first_warning {
+        let last = case.last_line.filter(|line| !warning.contains(*line) && !line.contains(warning));
+        let last = last.map_or(String::new(), |line| format!("; the last line is: {line}"));
+        let text = format!(
+            "Exit code {code}, with no error in the output{last}; the first of its warnings: {warning}"
+        );
+        return ruling("code_warnings", Verdict::Failed, kind, KnownFrom::Marker, text);
+    }
+    let meaning = crate::endings::code_meaning(code, case.xcodebuild).unwrap_or_default();
+    let said = match case.last_line {
+        None => "; it said nothing.".to_owned(),
+        Some(line) => format!("; no line of its output is known to say why, the last is: {line}"),
+    };
+    let text = format!("The command exited with code {code}{}{meaning}{said}", doing(case));
     ruling("code_unexplained", Verdict::Failed, kind, KnownFrom::WaitStatus, text)
+}
+
+/// The test that a run was at whose exit code speaks of a death.
+fn cut_off(code: i32, case: &Case<'_>) -> String {
+    match crate::endings::shell_signal(code) {
+        Some(signal) if case.running_test.is_some() => {
+            format!(", as a shell gives it for a death of {signal}{}: a guess", doing(case))
+        }
+        _ => String::new(),
+    }
 }

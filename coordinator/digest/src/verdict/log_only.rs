@@ -1,7 +1,7 @@
 //! A log of which nobody knows how its command ended.
 
 use super::death::death;
-use super::{Case, Ruling, failure_type, ruling, tests};
+use super::{Case, Ruling, failure_type, ruling, tests, unfinished};
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
 
@@ -36,13 +36,14 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
         ruling.line = Some(failure.line.clone());
         return ruling;
     }
-    if case.unfinished > 0 {
+    // Errors say more.
+    if case.unfinished > 0 && !case.build_errors && !case.test_errors {
         return ruling(
             "log_unfinished",
             Verdict::Inconclusive,
             CrashType::Unknown,
             KnownFrom::Marker,
-            format!("{} began and never ended; the log has no exit code.", tests(case.unfinished)),
+            format!("{}; the log has no exit code.", unfinished(case)),
         );
     }
     if let (Some(success), true) = (case.success, case.success_is_last) {
@@ -60,6 +61,25 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
                     case.first_error.as_deref().map_or(String::new(), |error| format!(": {error}"))
                 ),
             );
+        }
+        if let Some(line) = case.contradiction {
+            let text = format!(
+                "{} says that it succeeded (`{}`), but what came before did not: {}; there is no exit code to decide by.",
+                success.what,
+                success.line.trim(),
+                line.trim()
+            );
+            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
+            return ruling("log_contradiction", inconclusive, kind, marker, text);
+        }
+        if let Some(driver) = case.unended {
+            let text = format!(
+                "{} says that it succeeded (`{}`), but {driver} was at work and has not said how it ended; there is no exit code to decide by.",
+                success.what,
+                success.line.trim()
+            );
+            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
+            return ruling("log_unended", inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(unread) = case.unread {
             let text = format!(

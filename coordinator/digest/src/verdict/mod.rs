@@ -33,12 +33,16 @@ pub(crate) struct Case<'a> {
     pub(crate) failure: Option<&'a Seen<&'static str>>,
     /// The success came after the last crash sign and the last failure.
     pub(crate) success_is_last: bool,
+    /// A line that speaks of a failure or a death before that success, which only an exit code could take back.
+    pub(crate) contradiction: Option<&'a str>,
+    /// A tool that runs others and has not said how it ended.
+    pub(crate) unended: Option<&'a str>,
     pub(crate) tests_failed: u64,
     /// Each tool that counted failed tests counted none the last time.
     pub(crate) failures_are_past: bool,
     /// The failed tests are known from a report file, named here.
     pub(crate) report: Option<&'a str>,
-    /// Tests that began and never ended, in a run that prints both.
+    /// Tests that began or were announced, and never ended.
     pub(crate) unfinished: u64,
     /// The test that ran when everything stopped.
     pub(crate) running_test: Option<&'a str>,
@@ -48,6 +52,10 @@ pub(crate) struct Case<'a> {
     pub(crate) first_error: Option<String>,
     /// The first of a linter's remarks, where there is nothing else.
     pub(crate) first_remark: Option<&'a str>,
+    /// The first of the warnings, where there are no errors.
+    pub(crate) first_warning: Option<&'a str>,
+    /// The last line of the output that says something.
+    pub(crate) last_line: Option<&'a str>,
     /// That cause is known from a report file.
     pub(crate) error_in_report: bool,
     /// The likeliest of the problems outside tests that report files name, in a line.
@@ -115,8 +123,13 @@ pub(crate) fn decide(case: &Case<'_>) -> Ruling {
     }
 }
 
+/// The test that ran when everything stopped, after what stopped it.
+fn doing(case: &Case<'_>) -> String {
+    case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"))
+}
+
 fn signaled(name: &str, core_dump: bool, case: &Case<'_>) -> Ruling {
-    let doing = case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"));
+    let doing = doing(case);
     let core = if core_dump { " (a core was dumped)" } else { "" };
     if let Some(memory) = &case.out_of_memory {
         return ruling(
@@ -149,5 +162,13 @@ fn failure_type(case: &Case<'_>) -> CrashType {
 }
 
 fn tests(count: u64) -> String {
-    if count == 1 { "1 test".to_owned() } else { format!("{count} tests") }
+    crate::view::counted(count, "test")
+}
+
+/// That some tests never ended, in words.
+fn unfinished(case: &Case<'_>) -> String {
+    match case.running_test {
+        Some(test) => format!("{} began and never ended (`{test}`)", tests(case.unfinished)),
+        None => format!("{} that a runner announced never ended", tests(case.unfinished)),
+    }
 }

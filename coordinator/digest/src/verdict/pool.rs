@@ -1,14 +1,26 @@
 //! Endings that the pool brought about, and commands that never ran.
 
-use super::{Case, Ruling, ruling};
+use super::{Case, Ruling, doing, ruling};
 use buildpool_protocol::outcome::{Acted, CrashType, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
 use std::time::Duration;
 
 pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
-    let doing = case.running_test.map_or(String::new(), |test| format!(" while `{test}` ran"));
+    let doing = doing(case);
     match acted {
-        Acted::Timeout { after } => ruling(
+        Acted::Timeout { after, held: Some(held) } => ruling(
+            "acted_timeout_held",
+            Verdict::TimedOut,
+            CrashType::Timeout,
+            KnownFrom::Pool,
+            format!(
+                "The pool ended the command{doing} at its timeout of {}, for {} of which it could not go on: the worker's disk refused its output ({}). Free space there; this is the worker's failure.",
+                seconds(*after),
+                seconds(held.held_for.min(*after)),
+                held.reason
+            ),
+        ),
+        Acted::Timeout { after, held: None } => ruling(
             "acted_timeout",
             Verdict::TimedOut,
             CrashType::Timeout,

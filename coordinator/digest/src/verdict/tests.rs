@@ -1,7 +1,7 @@
 //! Each row of the table.
 
 use super::*;
-use buildpool_protocol::outcome::StartFailure;
+use buildpool_protocol::outcome::{OutputHeld, StartFailure};
 use buildpool_protocol::output::Stream;
 use std::time::Duration;
 
@@ -44,8 +44,17 @@ fn the_pool_s_reason_goes_before_the_signal() {
     let killed = died("SIGKILL");
     let rows = [
         (
-            Acted::Timeout { after: Duration::from_secs(5) },
+            Acted::Timeout { after: Duration::from_secs(5), held: None },
             "acted_timeout",
+            Verdict::TimedOut,
+            CrashType::Timeout,
+        ),
+        (
+            Acted::Timeout {
+                after: Duration::from_secs(5),
+                held: Some(OutputHeld { held_for: Duration::from_secs(4), reason: "full".into() }),
+            },
+            "acted_timeout_held",
             Verdict::TimedOut,
             CrashType::Timeout,
         ),
@@ -142,6 +151,11 @@ fn a_code_of_128_and_more_is_a_guess_unless_the_log_says_it() {
     let case = Case { ending: Some(&ending), ..Case::default() };
     let ruling = check(&case, "code_shell_signal", Verdict::Failed, CrashType::SegmentationFault);
     assert_eq!(ruling.cause.expect("there is a cause").known_from, KnownFrom::ShellConvention);
+    let case = Case { unfinished: 1, running_test: Some("A.b"), ..case };
+    for (tests_failed, rule) in [(0, "code_shell_signal"), (1, "code_tests_failed")] {
+        let cause = decide(&Case { tests_failed, ..case.clone() }).cause.expect("there is a cause").text;
+        assert!(cause.contains("SIGSEGV") && cause.contains(" while `A.b` ran"), "{rule}: {cause}");
+    }
     let crashes = [seen(Indicator::Died("SIGSEGV"), "Segmentation fault")];
     let case = Case { ending: Some(&ending), crashes: &crashes, ..Case::default() };
     check(&case, "code_death", Verdict::Crashed, CrashType::SegmentationFault);
@@ -174,6 +188,9 @@ fn other_codes_are_failures_of_what_the_log_names() {
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::Unknown);
     let case = Case { first_remark: Some("a.py:1:1: E501 line too long"), ..one.clone() };
     check(&case, "code_remarks", Verdict::Failed, CrashType::Unknown);
+    let case = Case { first_warning: Some("a.c:1: warning: unused"), ..one.clone() };
+    let ruling = check(&case, "code_warnings", Verdict::Failed, CrashType::Unknown);
+    assert!(ruling.cause.expect("there is a cause").text.contains("a.c:1: warning: unused"));
     let case = Case { no_tests: Some(("pytest output", KnownFrom::Marker)), ..one.clone() };
     check(&case, "code_no_tests", Verdict::Failed, CrashType::Unknown);
     let success = seen("xcodebuild", "** BUILD SUCCEEDED **");
@@ -263,6 +280,10 @@ fn a_log_alone_passes_on_a_last_word_only() {
     let case = Case { build_errors: true, ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::BuildFailure);
     let case = Case { report_problem: Some("the simulator did not boot"), ..good.clone() };
+    check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { unended: Some("maven"), ..good.clone() };
+    check(&case, "log_unended", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { contradiction: Some("make: *** [all] Error 2"), ..good.clone() };
     check(&case, "log_contradiction", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { unfinished: 1, ..good.clone() };
     check(&case, "log_unfinished", Verdict::Inconclusive, CrashType::Unknown);

@@ -253,6 +253,12 @@ pub(crate) const FORMS: &[Case] = &[
         tests: [2, 1, 0],
     },
     Case {
+        tool: "python, no memory",
+        log: "Traceback (most recent call last):\n  File \"/w/a.py\", line 3, in <module>\n    f()\n  File \"/w/a.py\", line 2, in f\n    return bytearray(10**15)\nMemoryError\n",
+        facts: &[("MemoryError", "/w/a.py", 2)],
+        tests: NO_TESTS,
+    },
+    Case {
         tool: "java, its own crash",
         log: "#\n# A fatal error has been detected by the Java Runtime Environment:\n#\n#  SIGSEGV (0xb) at pc=0x00007f1c, pid=12, tid=13\n#\n# JRE version: OpenJDK Runtime Environment (17.0.9+9)\n# Problematic frame:\n# C  [libfoo.so+0x1139]  f+0x9\n#\n",
         facts: &[("SIGSEGV (0xb)", NOWHERE, 0)],

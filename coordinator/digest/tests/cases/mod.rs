@@ -22,10 +22,12 @@ include!("linters.rs");
 include!("runners.rs");
 include!("machine.rs");
 include!("forms.rs");
+include!("children.rs");
 
 /// All excerpts of something that failed.
 pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
-    COMPILERS.iter().chain(LINTERS).chain(RUNNERS).chain(MACHINE).chain(FORMS)
+    let children = CHILDREN.iter().map(|(case, _)| case);
+    COMPILERS.iter().chain(LINTERS).chain(RUNNERS).chain(MACHINE).chain(FORMS).chain(children)
 }
 
 /// All excerpts of something that went well.

@@ -73,9 +73,23 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         WHOLE_MESSAGES,
         NO_CAUSES,
         REMARKS,
+        REASONS,
+        UNENDED,
+        HIDDEN,
+        HARMLESS,
+        AFTER_MARKS,
+        ALARMS,
+        AFTER_ANOTHER,
+        RECORDS,
+        OUTSIDE,
     ];
-    groups.into_iter().flatten()
+    groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
 
 include!("runners.rs");
 include!("unknown.rs");
+include!("announced.rs");
+include!("unended.rs");
+include!("alarms.rs");
+include!("records.rs");
+include!("outside.rs");

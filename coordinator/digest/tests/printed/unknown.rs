@@ -19,7 +19,7 @@ pub(crate) const UNKNOWN_TOOLS: &[Run] = &[
         what: "meson",
         log: "1/3 adds        OK              0.01s\n2/3 subs        FAIL            0.02s   exit status 1\n",
         told: &["2/3 subs        FAIL"],
-        ..CODE_ONLY
+        ..RUN_FAILED
     },
     Run {
         what: "CppUnit",
@@ -157,6 +157,24 @@ pub(crate) const WHOLE_MESSAGES: &[Run] = &[
         what: "javac",
         log: "Main.java:3: error: cannot find symbol\n    foo();\n    ^\n  symbol:   method foo()\n  location: class Main\n1 error\n",
         told: &["cannot find symbol & symbol:   method foo() & location: class Main"],
+        ..RUN_FAILED
+    },
+    Run {
+        what: "Python, groups of exceptions",
+        log: include_str!("exception-group.txt"),
+        told: &["Traceback & ZeroDivisionError & ExceptionGroup: inner (2 & ExceptionGroup: outer (2 & second line\n      + & base 10: 'x'\n      + & TypeError: t\n    +---"],
+        untold: &["worker is done"],
+        ..CODE_ONLY
+    },
+    Run {
+        what: "mocha, a difference at the margin",
+        log: "\n  math\n    1) deep\n    2) says more\n\n\n  0 passing (3ms)\n  2 failing\n\n  1) math\n       deep:\n\n      AssertionError [ERR_ASSERTION]: Expected values to be strictly deep-equal:\n+ actual - expected\n\n  {\n    a: 1,\n+   b: 2\n-   b: 3\n  }\n\n      + expected - actual\n\n       {\n         \"a\": 1\n      -  \"b\": 2\n      +  \"b\": 3\n       }\n      \n      at Context.<anonymous> (test/a.js:7:12)\n\n  2) math\n       says more:\n     Error: first\nsecond\n\nthird of it\n      at Context.<anonymous> (test/a.js:9:12)\n\nnpm error code 1\nnot a part of it\n",
+        tests: Some([0, 2, 0, 0]),
+        told: &[
+            "deep: & + actual - expected & \n+   b: 2\n-   b: 3\n & +  \"b\": 3 & test/a.js:7:12",
+            "says more: & Error: first\nsecond\n\nthird of it\n & test/a.js:9:12",
+        ],
+        untold: &["not a part of it"],
         ..RUN_FAILED
     },
     Run {

@@ -89,7 +89,8 @@ fn a_worker_that_is_away_hears_of_its_drain_when_it_is_back() {
         scene.pass(Duration::from_secs(40));
         let (session, effects) = scene.join(Register { condition: drained(), ..register(1, 1) });
         assert_eq!(drains(&effects), told, "draining {draining}");
-        assert_eq!(granted(&scene.plain(1)).is_empty(), draining);
+        assert_eq!(granted(&scene.plain(1)), [0; 0], "it has not said that it takes jobs");
+        assert_eq!(granted(&scene.report(session, Vec::new())).is_empty(), draining);
         scene.gone(session);
         let (_, effects) = scene.join(register(1, 1));
         assert_eq!(drains(&effects).is_empty(), !draining, "a resume is not told any more, a drain is");
@@ -121,6 +122,21 @@ fn a_resume_is_told_until_the_worker_takes_jobs_again_over_restarts_too() {
     scene.gone(session);
     let (_, effects) = scene.join(Register { condition: drained(), ..register(1, 1) });
     assert_eq!(drains(&effects), [], "from now on a drain is its own");
+}
+
+#[test]
+fn a_worker_that_is_about_to_end_is_not_resumed() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    let says =
+        |scene: &mut Scene| scene.step(Input::Reported { session, held: Vec::new(), condition: drained() });
+    says(&mut scene);
+    assert_eq!(drains(&scene.drain("mac-1", false, None)), [(false, None)]);
+    assert!(scene.pool.workers()[0].draining, "it has not said otherwise");
+    assert_eq!(granted(&scene.plain(1)), [0; 0]);
+    assert!(scene.reason(1).contains("draining"), "{}", scene.reason(1));
+    assert_eq!(granted(&says(&mut scene)), [0; 0]);
+    assert_eq!(granted(&scene.report(session, Vec::new())), [1]);
 }
 
 #[test]

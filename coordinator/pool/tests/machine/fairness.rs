@@ -136,6 +136,9 @@ fn the_longest_run_and_log_of_a_quota_reach_the_worker_and_nobody_can_ask_for_mo
     assert_eq!(short.timeout, Some(minute / 2), "a shorter one stays");
     let error = refusal(&scene.send(submit(3, "a", with(Some(minute * 2)))));
     assert!(error.message.contains("timeout: 120 s") && error.message.contains("is 60 s"), "{error:?}");
+    let unchosen = JobSpec { timeout_is_default: true, ..with(Some(minute * 60)) };
+    let unchosen = sent(&scene.send(submit(4, "a", unchosen))).expect("a grant");
+    assert_eq!(unchosen.timeout, Some(minute), "nobody chose that");
     assert_eq!(scene.disk.jobs[&job(1)].spec.timeout, None, "what was asked for stays as it was");
 }
 
@@ -250,7 +253,13 @@ fn units_are_kept_where_they_come_free_first_whatever_the_worker_s_name() {
         let labels = |number: u64| [("name".to_owned(), format!("w{number}"))].into();
         for number in [1, 2] {
             let resources = [("sim".to_owned(), 3)].into();
-            scene.join(Register { resources, labels: labels(number), ..crate::scene::register(number, 4) });
+            let name = format!("w{number}");
+            scene.join(Register {
+                name,
+                resources,
+                labels: labels(number),
+                ..crate::scene::register(number, 4)
+            });
         }
         let on = |number: u64, count| JobSpec {
             selectors: vec![format!("name=w{number}").parse().expect("a selector")],
@@ -394,9 +403,13 @@ fn positions_are_the_order_in_which_jobs_are_granted() {
 #[test]
 fn jobs_with_other_wishes_for_the_same_workers_count_as_well() {
     let mut scene = Scene::new();
-    let labels = |name: &str| [("name".to_owned(), name.to_owned())].into();
-    scene.join(Register { labels: labels("w1"), ..crate::scene::register(1, 2) });
-    scene.join(Register { labels: labels("w2"), ..crate::scene::register(2, 2) });
+    let named = |number: u64| {
+        let name = format!("w{number}");
+        let labels = [("name".to_owned(), name.clone())].into();
+        Register { name, labels, ..crate::scene::register(number, 2) }
+    };
+    scene.join(named(1));
+    scene.join(named(2));
     let on = |wishes: &[&str]| JobSpec {
         selectors: wishes.iter().map(|wish| wish.parse().expect("a selector")).collect(),
         ..spec()

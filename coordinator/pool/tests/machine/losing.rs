@@ -272,6 +272,28 @@ fn an_infrastructure_failure_is_tried_again_elsewhere_as_often_as_was_allowed() 
 }
 
 #[test]
+fn a_retry_waits_a_while_for_another_worker_that_is_busy() {
+    for is_freed in [true, false] {
+        let mut scene = Scene::new();
+        scene.mac(1, 1);
+        scene.mac(2, 1);
+        scene.send(submit(1, "a", JobSpec { retries: 1, ..spec() }));
+        scene.plain(2);
+        let (first, other) = (scene.lease(1), scene.lease(2));
+        assert_eq!(granted(&scene.fail_for_infrastructure(first)), [0; 0]);
+        assert!(scene.reason(1).contains("the other workers that fit are awaited"), "{}", scene.reason(1));
+        scene.plain(3);
+        assert!(scene.live(3).unwrap().waiting.is_none(), "the room is not kept from others");
+        let lease = scene.lease(3);
+        scene.pass_job(lease);
+        let effects = if is_freed { scene.pass_job(other) } else { scene.pass(crate::scene::SECOND * 61) };
+        assert_eq!(granted(&effects), [1]);
+        let attempts = scene.live(1).unwrap().attempts;
+        assert_eq!(attempts[0].worker != attempts[1].worker, is_freed);
+    }
+}
+
+#[test]
 fn without_leave_or_after_a_cancel_an_infrastructure_failure_is_the_result() {
     for (retries, cancelled) in [(0, false), (3, true)] {
         let mut scene = Scene::new();
@@ -364,6 +386,39 @@ fn an_attempt_that_had_not_begun_when_its_daemon_died_goes_back_at_once() {
     let (_, effects) = scene.join(started_again(1));
     assert_eq!(granted(&effects), [1]);
     assert_eq!(scene.lease(1).attempt.number, 2);
+    let live = scene.live(1).expect("it goes on");
+    assert_eq!(live.attempts.iter().map(|attempt| attempt.counted).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn a_job_that_its_worker_does_not_survive_laying_out_is_given_up() {
+    for on_lost in [OnLost::Rerun, OnLost::Wait, OnLost::Fail] {
+        let mut scene = Scene::new();
+        let mut session = scene.mac(1, 1);
+        scene.send(submit(1, "a", JobSpec { on_lost, ..spec() }));
+        for start in 2..=4 {
+            assert_eq!(scene.verdict(1), None, "{on_lost:?}");
+            scene.report(session, vec![held(scene.lease(1), HeldState::Preparing)]);
+            scene.gone(session);
+            let earlier = (1..start).rev().map(boot).collect();
+            session = scene.join(Register { boot: boot(start), earlier, ..register(1, 1) }).0;
+        }
+        assert_eq!(scene.verdict(1), Some(Verdict::Lost), "{on_lost:?}");
+        let cause = scene.cause(1);
+        assert!(cause.contains("3 attempts were lost") && cause.contains("laid out"), "{cause}");
+    }
+}
+
+#[test]
+fn a_grant_that_never_reached_its_worker_costs_the_job_nothing_however_often() {
+    let mut scene = Scene::new();
+    let mut session = scene.mac(1, 1);
+    scene.plain(1);
+    for start in 2..=9 {
+        scene.gone(session);
+        let earlier = (1..start).rev().map(boot).collect();
+        session = scene.join(Register { boot: boot(start), earlier, ..register(1, 1) }).0;
+    }
     assert!(scene.live(1).is_some_and(|live| live.attempts.iter().all(|attempt| !attempt.counted)));
 }
 

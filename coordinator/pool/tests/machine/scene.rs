@@ -73,7 +73,8 @@ pub(crate) fn submit(number: u64, name: &str, spec: JobSpec) -> Submit {
         attach: false,
         secrets: BTreeMap::new(),
         snapshot: None,
-        finished: None,
+        known: None,
+        refused: None,
         usual: None,
     }
 }
@@ -100,7 +101,7 @@ pub(crate) fn register(number: u64, slots: u32) -> Register {
 
 pub(crate) fn held(lease: Lease, state: HeldState) -> Held {
     let started_at_ms = (state != HeldState::Preparing).then_some(5);
-    Held { lease, state, log_length: 0, started_at_ms }
+    Held { lease, state, log_length: 0, started_at_ms, output_held: None }
 }
 
 pub(crate) fn outcome(ending: Ending, acted: Option<Acted>) -> Outcome {
@@ -170,6 +171,9 @@ impl Scene {
             }
             Change::Worker(record) => {
                 self.disk.workers.insert(record.worker, record);
+            }
+            Change::WorkerForgotten(worker) => {
+                assert!(self.disk.workers.remove(&worker).is_some(), "it was known");
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::scene::{
 };
 use buildpool_pool::{Change, Config, Effect, Input, Submit};
 use buildpool_protocol::client_link::Secret;
-use buildpool_protocol::error::ErrorCode;
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{Command, JobSpec, Source, Verbosity};
 use std::collections::BTreeMap;
@@ -247,9 +247,35 @@ fn only_an_equal_submit_is_an_earlier_job() {
 fn a_repeated_submit_of_a_finished_job_answers_with_that_job() {
     let mut scene = Scene::new();
     scene.mac(1, 1);
-    let again = Submit { finished: Some(job(9)), ..submit(9, "a", spec()) };
+    let again = Submit { known: Some(job(9)), ..submit(9, "a", spec()) };
     assert_eq!(accepted(&scene.send(again)), Some((job(9), true)));
     assert!(scene.live(9).is_none());
+}
+
+#[test]
+fn what_speaks_against_new_jobs_speaks_against_no_job_that_was_accepted() {
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    let why = || Some(LinkError::new(ErrorCode::Unavailable, "no room"));
+    let by_request = |number| Submit { client_request_id: Some("r".into()), ..submit(number, "a", spec()) };
+    let by_likeness = |number| Submit { attach: true, ..submit(number, "b", spec()) };
+    scene.send(submit(1, "a", spec()));
+    scene.send(by_request(2));
+    scene.send(by_likeness(3));
+    let fuller = |submit| Submit { refused: why(), ..submit };
+    for (again, earlier) in [(submit(1, "a", spec()), 1), (by_request(12), 2), (by_likeness(13), 3)] {
+        let effects = scene.send(fuller(again));
+        assert_eq!(accepted(&effects), Some((job(earlier), true)));
+        let is_written = effects.iter().any(|effect| matches!(effect, Effect::Persist(_)));
+        assert!(!is_written, "a repeated submit takes no room: {effects:?}");
+    }
+    let over = Submit { known: Some(job(9)), ..fuller(submit(9, "a", spec())) };
+    assert_eq!(accepted(&scene.send(over)), Some((job(9), true)));
+    let other = JobSpec { priority: 3, ..spec() };
+    let others_request = Submit { client_request_id: Some("r".into()), ..submit(5, "b", spec()) };
+    for new in [submit(4, "a", spec()), others_request, Submit { attach: true, ..submit(6, "b", other) }] {
+        assert_eq!(refused_as(&scene.send(fuller(new))), ErrorCode::Unavailable);
+    }
 }
 
 #[test]

@@ -7,8 +7,10 @@ use crate::scene::{
 use buildpool_pool::{Effect, Wish};
 use buildpool_protocol::error::ErrorCode;
 use buildpool_protocol::limits;
+use buildpool_protocol::outcome::OutputHeld;
 use buildpool_protocol::spec::{JobSpec, OnLost};
-use buildpool_protocol::worker_link::{HeldState, Register};
+use buildpool_protocol::worker_link::{Held, HeldState, Register};
+use std::time::Duration;
 
 #[test]
 fn the_newest_connection_of_a_worker_wins_and_the_old_one_is_closed() {
@@ -40,6 +42,15 @@ fn another_daemon_with_the_same_identity_is_refused_while_the_first_is_connected
     assert_eq!(wishes(&effects), []);
     let (_, effects) = scene.join(register(1, 1));
     assert_eq!(refused_as(&effects), ErrorCode::Conflict, "now the other one is in");
+}
+
+#[test]
+fn a_worker_without_slots_is_refused_with_what_is_valid() {
+    let mut scene = Scene::new();
+    let (_, effects) = scene.join(register(1, 0));
+    assert_eq!(refused_as(&effects), ErrorCode::Invalid);
+    assert!(refusal(&effects).message.contains("slots: 0 given; valid are 1 to"), "{effects:?}");
+    assert!(scene.pool.workers().is_empty());
 }
 
 #[test]
@@ -143,4 +154,29 @@ fn a_name_goes_over_from_a_lost_worker_whose_jobs_wait_for_it() {
     }
     scene.plain(2);
     assert!(scene.live(2).is_some_and(|live| live.waiting.is_none()));
+}
+
+#[test]
+fn a_job_that_its_workers_disk_holds_up_says_so_until_there_is_room() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    let full = |secs| Held {
+        output_held: Some(OutputHeld { held_for: Duration::from_secs(secs), reason: "it is full".into() }),
+        ..held(lease, HeldState::Running)
+    };
+    scene.report(session, vec![full(4)]);
+    let waiting = |scene: &Scene| scene.live(1).and_then(|live| live.waiting);
+    let first = waiting(&scene).expect("it waits");
+    assert!(first.reason.contains("worker `mac-1`") && first.reason.contains("it is full"), "{first:?}");
+    assert_eq!(first.since_ms, scene.now().wall_ms - 4_000);
+    scene.pass(Duration::from_secs(7));
+    scene.report(session, vec![full(12)]);
+    assert_eq!(waiting(&scene), Some(first), "one wait, whatever clock it is measured by");
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    assert_eq!(waiting(&scene), None);
+    scene.report(session, vec![full(1)]);
+    scene.report(session, vec![Held { state: HeldState::Ended, ..full(2) }]);
+    assert_eq!(waiting(&scene), None, "its process is gone");
 }

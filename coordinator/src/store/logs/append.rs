@@ -235,6 +235,11 @@ impl LogWriter {
         self.shared.attempt
     }
 
+    /// Whether all of it is in memory, so that neither reading nor sealing waits for a disk.
+    pub fn is_in_memory(&self) -> bool {
+        !self.shared.layout().has_files()
+    }
+
     /// Where the log stands: what the next chunk must say.
     pub fn state(&self) -> LogState {
         self.shared.appender().state

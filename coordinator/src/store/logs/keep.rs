@@ -6,6 +6,7 @@ use super::error::LogError;
 use super::layout::Raw;
 use super::pack::Growth;
 use super::registry::Logs;
+use crate::priority::{Niceness, give_way};
 use crate::store::database;
 use crate::store::limits::{INLINE_FOR, PACK_BYTES_MIN};
 use buildpool_protocol::AttemptId;
@@ -24,7 +25,6 @@ enum Task {
     Finished(Arc<Shared>, Logs),
     Warm(Vec<AttemptId>, Logs),
     Checkpoint,
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests wait for the keeper by it"))]
     Answer(Sender<()>),
     Stop,
 }
@@ -39,8 +39,10 @@ pub(super) struct Keeper {
 impl Keeper {
     pub(super) fn start(database: PathBuf) -> std::io::Result<Self> {
         let (tasks, queue) = channel();
-        let thread =
-            std::thread::Builder::new().name("store-keeper".into()).spawn(move || run(&queue, &database))?;
+        let thread = std::thread::Builder::new().name("store-keeper".into()).spawn(move || {
+            give_way(Niceness::Housekeeping);
+            run(&queue, &database);
+        })?;
         Ok(Self { tasks, thread: Arc::new(Mutex::new(Some(thread))) })
     }
 
@@ -78,12 +80,12 @@ impl Keeper {
         self.send(Task::Checkpoint);
     }
 
-    /// Waits until everything is done that was handed in before.
-    #[cfg(test)]
+    /// Waits until everything is done that was handed in before, or the store is closed.
     pub(super) fn settle(&self) {
         let (asker, answer) = channel();
         self.send(Task::Answer(asker));
-        answer.recv().expect("the keeper answers as long as the store is open");
+        // No answer comes from a keeper that was stopped: there is nothing left to wait for.
+        let _stopped = answer.recv();
     }
 
     fn send(&self, task: Task) {

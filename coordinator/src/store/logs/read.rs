@@ -99,6 +99,15 @@ impl LogReader {
         }
     }
 
+    /// Whether all of it is in memory, so that reading waits for no disk and costs less than to hand a thread's other tasks
+    /// over to another.
+    pub fn is_in_memory(&self) -> bool {
+        match &self.source {
+            Source::Live { shared, .. } => !shared.layout().has_files(),
+            Source::Whole(_) => true,
+        }
+    }
+
     /// Where the log ends at this moment.
     pub fn length(&self) -> u64 {
         self.progress().position

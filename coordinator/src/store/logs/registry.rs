@@ -132,7 +132,6 @@ impl Logs {
     }
 
     /// Waits until the keeper has done what it was asked for so far.
-    #[cfg(test)]
     pub(in crate::store) fn settle(&self) {
         self.inner.keeper.settle();
     }

@@ -58,6 +58,8 @@ impl Logs {
     /// # Errors
     /// [`LogError`], with a part of the work done.
     pub fn retain(&self, retention: &Retention, now_ms: i64) -> Result<Retained, LogError> {
+        // What the keeper still reads, as it does with the last logs after a start, would pass for a log in use.
+        self.settle();
         let mut stored = self.list()?;
         let live = self.inner.reader.live_ids()?;
         stored.retain(|(attempt, _)| !live.contains(&attempt.job));

@@ -40,6 +40,43 @@ fn a_file_becomes_a_directory_and_a_directory_a_link() {
 }
 
 #[test]
+fn no_ignore_file_of_gits_speaks_against_ours() {
+    let project = Project::new();
+    project.write(".gitignore", "*\n!*/\n!*.c\n!.*ignore\n");
+    project.write("data/.gitignore", "!big.bin\n");
+    project.write(".buildpoolignore", "private.c\n*.bin\n/:odd\n/nested/\n");
+    for path in
+        ["private.c", "deep/private.c", "public.c", "data/big.bin", "data/other.c", ":odd/a.c", "nested/b.c"]
+    {
+        project.write(path, path);
+    }
+    project.git(&["add", "-A"]);
+    project.git(&["rm", "-q", "--cached", "-r", "nested"]);
+    project.git(&["commit", "-qm", "ignored"]);
+    project.git(&["init", "-q", "nested"]);
+    let behind = ["private.c", "deep/private.c", "data/big.bin", ":odd/a.c", "nested/b.c"];
+    let expected = project.on_disk(&behind);
+    assert_eq!(project.contents(&project.take()), expected);
+    project.git(&["rm", "-q", "--cached", "-r", "."]);
+    assert!(expected.contains_key("data/other.c") && expected.contains_key("public.c"));
+    let files: Contents = project.on_disk(&[&behind[..], &["README", "src/main.rs", "src/lib.rs"]].concat());
+    assert_eq!(project.contents(&project.take()), files, "untracked");
+}
+
+#[test]
+fn our_ignore_file_asks_for_nothing_that_the_user_ignores() {
+    let project = Project::new();
+    project.write(".git/info/exclude", "mine.c\n/out/\n");
+    project.write("sub/.gitignore", "deep.c\n");
+    project.write(".buildpoolignore", "*\n!*/\n!*.c\n");
+    for path in ["mine.c", "yours.c", "out/a.c", "sub/mine.c", "sub/deep.c", "sub/other.c", "sub/other.h"] {
+        project.write(path, path);
+    }
+    let taken: Vec<String> = project.contents(&project.take()).into_keys().collect();
+    assert_eq!(taken, ["sub/other.c", "yours.c"]);
+}
+
+#[test]
 fn ignored_files_stay_whatever_says_so_and_follow_the_rules_as_they_change() {
     let project = Project::new();
     project.write(".gitignore", "*.log\n/target/\n!keep.log\n");

@@ -32,6 +32,19 @@ fn uncommitted_secrets_stay_and_are_named_committed_ones_go_as_committed() {
 }
 
 #[test]
+fn a_result_names_the_first_of_many_secrets_and_counts_them() {
+    let project = Project::new();
+    for index in 0..150 {
+        project.write(&format!("{index:03}.pem"), "key");
+    }
+    let snapshot = project.take();
+    assert_eq!(snapshot.kept_back.len(), 150);
+    let info = snapshot.info();
+    assert_eq!((info.kept_back.len(), info.kept_back[99].as_str()), (100, "099.pem"));
+    assert_eq!(info.notes, ["kept back: 150 files, of which 100 are named"]);
+}
+
+#[test]
 fn the_guard_names_the_largest_files_and_nothing_is_read_then() {
     let project = Project::new();
     project.write("small", "x");
@@ -120,4 +133,47 @@ fn files_that_git_takes_no_such_names_of_are_said_to_stay() {
         fs::remove_file(project.path(path)).unwrap();
     }
     assert_eq!(project.take().notes, [""; 0]);
+}
+
+#[test]
+fn what_may_not_be_read_is_named() {
+    if nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: root reads everything");
+        return;
+    }
+    let project = Project::new();
+    project.git(&["init", "-q", "nest"]);
+    let close =
+        |path: &str| fs::set_permissions(project.path(path), fs::Permissions::from_mode(0o000)).unwrap();
+    for path in ["data/deep/file", "nest/data/file", "nest/file", "open"] {
+        project.write(path, path);
+    }
+    let first = project.take_as_it_is();
+    for place in ["data/deep", "nest/data"] {
+        close(place);
+    }
+    let snapshot = take(&project.options()).unwrap();
+    assert!(
+        snapshot.notes[0].ends_with(
+            "into these directories: data/deep, nest/data (in .buildpoolignore nothing is said of them)"
+        ),
+        "{:?}",
+        snapshot.notes
+    );
+    project.write(".buildpoolignore", "data/\n");
+    assert!(take(&project.options()).unwrap().notes.is_empty());
+    for place in ["data/deep", "nest/data"] {
+        fs::set_permissions(project.path(place), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::remove_file(project.path(".buildpoolignore")).unwrap();
+    assert_eq!(project.take_as_it_is().id(), first.id());
+    project.write("nest/new", "x");
+    close("nest/new");
+    let text = take(&project.options()).unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "these files may not be read by this user: nest/new; allow it, or put them into .buildpoolignore"
+    );
+    project.write(".buildpoolignore", "nest/new\n");
+    assert!(project.contents(&take(&project.options()).unwrap()).contains_key("nest/file"));
 }

@@ -238,6 +238,55 @@ fn objects_that_the_repository_dropped_since_are_read_anew() {
     project.take_as_it_is();
 }
 
+/// The one store of a project.
+fn store_of(project: &Project) -> PathBuf {
+    let caches = fs::read_dir(project.root.path().join("cache")).unwrap();
+    let stores: Vec<PathBuf> = caches.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(stores.len(), 1, "{stores:?}");
+    stores[0].clone()
+}
+
+#[test]
+fn objects_of_our_own_that_went_are_made_anew_and_no_base() {
+    let project = Project::new();
+    project.write("untracked", "1");
+    let first = project.take_as_it_is();
+    first.delivered(None).unwrap();
+    let objects = store_of(&project).join("git/objects");
+    for entry in fs::read_dir(&objects).unwrap().map(Result::unwrap) {
+        if entry.file_name().len() == 2 {
+            fs::remove_dir_all(entry.path()).unwrap();
+        }
+    }
+    project.write("another", "2");
+    let second = project.take();
+    let error = second.pack(Some(first.id()), None).unwrap_err();
+    assert!(matches!(error, SnapshotError::BaseGone { .. }), "{error}");
+    assert_eq!(project.contents(&second), project.on_disk(&[]));
+}
+
+#[test]
+fn locks_that_a_killed_git_left_are_in_nobodys_way() {
+    let project = Project::new();
+    project.git(&["config", "core.autocrlf", "true"]);
+    project.write("converted", "one\r\ntwo\r\n");
+    project.commit("converted");
+    project.git(&["init", "-q", "inside"]);
+    project.write("inside/file", "x");
+    project.git(&["update-index", "--split-index"]);
+    project.take_as_it_is();
+    for store in fs::read_dir(project.root.path().join("cache")).unwrap().map(Result::unwrap) {
+        for index in ["index", "index.new", "grafted-index", "users-index"] {
+            fs::write(store.path().join(format!("{index}.lock")), "torn").unwrap();
+        }
+        // As before the first call.
+        for index in ["index", "users-index"] {
+            fs::remove_file(store.path().join(index)).ok();
+        }
+    }
+    project.take_as_it_is();
+}
+
 #[test]
 fn a_shallow_and_a_partial_clone() {
     let origin = Project::new();
@@ -321,4 +370,17 @@ fn a_damaged_index_is_called_by_its_name() {
     project.write(".git/index", "garbage");
     let error = take(&project.options()).unwrap_err();
     assert!(error.to_string().contains("project/.git/index"), "{error}");
+}
+
+#[test]
+fn a_configuration_that_git_does_not_take_is_named_with_what_is_wrong() {
+    for (configuration, reason) in [
+        ("[user\nbad", "bad config line 1 in file .git/config"),
+        ("[core]\n\tfilemode = maybe\n", "'core.filemode'"),
+    ] {
+        let project = Project::new();
+        project.write(".git/config", configuration);
+        let text = take(&project.options()).unwrap_err().to_string();
+        assert!(text.contains("git does not take its configuration") && text.contains(reason), "{text}");
+    }
 }

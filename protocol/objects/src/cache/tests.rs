@@ -6,6 +6,8 @@ use buildpool_protocol::transfer::{Head, Manifest, ObjectFormat, ObjectId, Snaps
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod damage;
+
 struct Source {
     root: tempfile::TempDir,
     git: Git,
@@ -273,6 +275,35 @@ fn tidying_keeps_what_is_used_and_pinned_and_drops_the_rest() {
     let next = source.commit(&[("c", "other".into())]);
     let pack = source.pack(&next, base.as_ref());
     cache.accept(&pack.path, &next, base.as_ref()).unwrap();
+}
+
+#[test]
+fn what_a_killed_git_left_of_a_pack_goes_when_no_git_can_be_writing_it() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = ObjectCache::open(Git::find().unwrap(), root.path(), ObjectFormat::Sha1).unwrap();
+    let packs = root.path().join("objects/pack");
+    let file = |name: &str, age: u64| {
+        let file = fs::File::create(packs.join(name)).unwrap();
+        let age = std::time::Duration::from_secs(age);
+        file.set_modified(std::time::SystemTime::now() - age).unwrap();
+    };
+    file("tmp_pack_old", 3600);
+    file("tmp_idx_old", 3600);
+    file("tmp_pack_new", 60);
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(&packs)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let taking_in = cache.hold().unwrap();
+    cache.tidy(|_| false, 8, false).unwrap();
+    assert_eq!(names(), ["tmp_idx_old", "tmp_pack_new", "tmp_pack_old"], "while somebody takes something in");
+    drop(taking_in);
+    cache.tidy(|_| false, 8, false).unwrap();
+    assert_eq!(names(), ["tmp_pack_new"]);
 }
 
 #[test]

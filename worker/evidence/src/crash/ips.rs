@@ -146,10 +146,23 @@ pub(super) fn parse(content: &str, path: &Path) -> Result<CrashFile, EvidenceErr
         return Err(malformed("there is a header and no body".to_owned()));
     }
     if !rest.trim_start().starts_with('{') {
-        return text_report::parse(rest).map_err(malformed);
+        let not_older =
+            |reason| malformed(format!("the body is neither a JSON object nor the older text: {reason}"));
+        return text_report::parse(rest).map_err(not_older);
     }
     let body: Body = serde_json::from_str(rest).map_err(|error| malformed(format!("body: {error}")))?;
+    if body.tells_nothing() {
+        return Err(malformed("the body names no process, exception, termination or thread".to_owned()));
+    }
     Ok(crash_file(header, body))
+}
+
+impl Body {
+    fn tells_nothing(&self) -> bool {
+        let has_process = self.proc_name.is_some() || self.proc_path.is_some() || self.pid.is_some();
+        let has_end = self.exception.is_some() || self.termination.is_some() || self.threads.is_some();
+        !has_process && !has_end
+    }
 }
 
 fn crash_file(header: Header, body: Body) -> CrashFile {
@@ -271,6 +284,8 @@ mod tests {
             "{",
             "{}\n{}",
             "{\n\"bug_type\":\"309\"}\n{}",
+            "{\"bug_type\":\"309\",\"name\":\"app\"}\n{}",
+            "{\"bug_type\":\"309\",\"name\":\"app\"}\n[]",
         ] {
             assert!(parsed(bad).is_err(), "{bad}");
         }

@@ -1,14 +1,22 @@
 //! libtest's JSON (`cargo test -- -Zunstable-options --format json`, nextest's `libtest-json`) and compiler messages
 //! of `cargo --message-format json` in one stream.
 
-use crate::formats::json_lines;
-use crate::limits::{ISSUES_MAX, TESTS_MAX};
+mod suites;
+
+use crate::formats::json_lines::{Unread, json_lines};
+use crate::limits::ISSUES_MAX;
 use crate::tally::{Parsed, Tally, TestRun};
 use crate::text;
 use buildpool_protocol::evidence::{ReportIssue, TestStatus};
 use buildpool_protocol::report::{Location, Severity};
 use serde::Deserialize;
-use std::collections::HashMap;
+use suites::{Binaries, Suites};
+
+/// Earlier runs of a test that are counted.
+const RUNS_MAX: u32 = 100;
+/// How an event begins.
+const OPENINGS: &[&str] = &["{\"type\":", "{ \"type\":", "{\"reason\":"];
+const EARLIER: &str = "an earlier run failed; the stream does not say how";
 
 #[derive(Deserialize)]
 struct Event {
@@ -20,6 +28,19 @@ struct Event {
     stdout: Option<String>,
     message: Option<Message>,
     reason: Option<String>,
+    success: Option<bool>,
+    failed: Option<u64>,
+    ignored: Option<u64>,
+    nextest: Option<Suite>,
+}
+
+/// Which binary a suite of nextest is.
+#[derive(Deserialize)]
+struct Suite {
+    #[serde(rename = "crate", default)]
+    package: String,
+    #[serde(default)]
+    test_binary: String,
 }
 
 /// A string for a test, an object for the compiler.
@@ -52,93 +73,117 @@ struct Span {
     is_primary: bool,
 }
 
-/// Which binary each result is of. libtest never runs a test twice, so that a name that comes again is another binary's.
+/// What a stream said so far.
 #[derive(Default)]
-struct Binaries {
-    /// Binaries that began.
-    latest: u64,
-    /// Tests that run, and in which binaries.
-    open: HashMap<String, Vec<u64>>,
-    /// The binary of each name's last result.
-    ended: HashMap<String, u64>,
-}
-
-impl Binaries {
-    fn began(&mut self, name: String) {
-        if self.open.len() < TESTS_MAX {
-            self.open.entry(name).or_default().push(self.latest);
-        }
-    }
-
-    /// The binary in which this test ended.
-    fn ended(&mut self, name: &str) -> u64 {
-        let mut binary = self.latest;
-        if let Some(running) = self.open.get_mut(name) {
-            binary = running.pop().unwrap_or(binary);
-            if running.is_empty() {
-                self.open.remove(name);
-            }
-        }
-        if self.ended.get(name) == Some(&binary) {
-            self.latest += 1;
-            binary = self.latest;
-        }
-        if self.ended.len() < TESTS_MAX {
-            self.ended.insert(name.to_owned(), binary);
-        }
-        binary
-    }
-
-    fn still_open(self) -> Vec<String> {
-        let names = self.open.into_iter().flat_map(|(name, running)| vec![name; running.len()]);
-        let mut left: Vec<String> = names.collect();
-        left.sort();
-        left
-    }
+struct Stream {
+    tally: Tally,
+    binaries: Binaries,
+    suites: Suites,
+    issues: Vec<ReportIssue>,
+    /// Something was built, as far as cargo told.
+    is_build: bool,
+    /// Whether cargo said how the build ended, and that it failed.
+    built: Option<bool>,
 }
 
 /// Parses a stream; other lines are passed over.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
-    let mut tally = Tally::default();
-    let mut binaries = Binaries::default();
-    let mut issues = Vec::new();
-    let broken = json_lines(bytes, |event: Event| {
-        if event.reason.as_deref() == Some("compiler-message") {
-            if let Some(Message::Diagnostic(diagnostic)) = event.message
-                && issues.len() < ISSUES_MAX
-                && let Some(issue) = compiler_issue(&diagnostic)
-            {
-                issues.push(issue);
+    let mut stream = Stream::default();
+    let unread = json_lines(bytes, OPENINGS, |event| stream.event(event));
+    stream.finish(&unread)
+}
+
+impl Stream {
+    fn event(&mut self, event: Event) {
+        match (event.reason.as_deref(), event.kind.as_deref()) {
+            (Some("compiler-message"), _) => self.compiler_said(event.message),
+            (Some("compiler-artifact"), _) => self.is_build = true,
+            // A later build that ended well takes nothing back.
+            (Some("build-finished"), _) => {
+                self.built = Some(event.success.unwrap_or(false) && self.built.unwrap_or(true));
             }
-            return;
+            (_, Some("suite")) => self.suite(&event),
+            (_, Some("test")) => self.test(event),
+            _ => {}
         }
-        if event.kind.as_deref() == Some("suite") && event.event.as_deref() == Some("started") {
-            binaries.latest += 1;
+    }
+
+    fn compiler_said(&mut self, message: Option<Message>) {
+        if let Some(Message::Diagnostic(diagnostic)) = message
+            && self.issues.len() < ISSUES_MAX
+        {
+            self.issues.extend(compiler_issue(&diagnostic));
         }
-        let (Some("test"), Some(name)) = (event.kind.as_deref(), event.name) else { return };
+    }
+
+    fn suite(&mut self, event: &Event) {
+        let binary = event.nextest.as_ref().map(|suite| format!("{}::{}", suite.package, suite.test_binary));
+        match event.event.as_deref() {
+            Some("started") => {
+                self.binaries.begin_binary();
+                self.suites.began();
+            }
+            Some(word @ ("ok" | "failed")) => {
+                let count = |number: Option<u64>| number.unwrap_or(0);
+                self.suites.ended(word == "failed", count(event.failed), count(event.ignored), binary);
+            }
+            _ => {}
+        }
+    }
+
+    fn test(&mut self, event: Event) {
+        let Some(name) = event.name else { return };
         let status = match event.event.as_deref() {
-            Some("started") => return binaries.began(name),
+            Some("started") => {
+                self.suites.saw(&name);
+                return self.binaries.began(name);
+            }
             Some("ok") => TestStatus::Passed,
             Some("ignored") => TestStatus::Skipped,
-            Some("failed" | "timeout") => TestStatus::Failed,
+            Some("failed") => TestStatus::Failed,
+            // `timeout` only says that a test takes long; its result follows.
             _ => return,
         };
-        let within = format!("binary {}", binaries.ended(&name)).into();
-        let text = match event.message {
-            Some(Message::Text(text)) => text,
-            Some(Message::Diagnostic(_) | Message::Other(_)) | None => String::new(),
+        let (name, runs) = self.binaries.runs_of(name);
+        self.suites.result(&name, status);
+        let within = format!("binary {}", self.binaries.ended(&name)).into();
+        let text = match (event.message, event.reason) {
+            (Some(Message::Text(text)), _) => text,
+            (_, reason) => reason.unwrap_or_default(),
         };
         let run = test_run(name, status, event.exec_time, &text, event.stdout.as_deref().unwrap_or(""));
-        tally.record(TestRun { within, ..run });
-    });
-    binaries.still_open().iter().for_each(|name| tally.unfinished(name));
-    let mut parsed = tally.finish("cargo_json");
-    if broken > 0 {
-        parsed
-            .notes
-            .push(format!("{broken} lines begin like events and are not; the stream may be cut short"));
+        let run = TestRun { within, ..run };
+        for _ in 1..runs.min(RUNS_MAX) {
+            let (status, messages) = (TestStatus::Failed, vec![EARLIER.to_owned()]);
+            let (name, within) = (run.name.clone(), run.within.clone());
+            self.tally.record(TestRun { name, within, status, messages, ..TestRun::default() });
+        }
+        self.tally.record(run);
     }
-    (parsed, issues)
+
+    fn finish(mut self, unread: &Unread) -> (Parsed, Vec<ReportIssue>) {
+        let (ignored, unfinished) = self.suites.sort_out(self.binaries.still_open());
+        for (name, binary) in ignored {
+            let within = format!("binary {binary}").into();
+            self.tally.record(TestRun { name, within, status: TestStatus::Skipped, ..TestRun::default() });
+        }
+        unfinished.iter().for_each(|name| self.tally.unfinished(name));
+        let is_told = self.issues.iter().any(|issue| issue.severity == Severity::Error);
+        if self.built == Some(false) && !is_told {
+            let text = "cargo says that the build failed, and the stream has no error of a compiler";
+            self.issues.push(problem(text));
+        }
+        let mut cut = self.suites.cut();
+        if self.is_build && self.built.is_none() {
+            cut = cut.or_else(|| Some("the stream ends before the build does".to_owned()));
+        }
+        cut = cut.or_else(|| unread.cut());
+        let mut parsed = self.tally.finish("cargo_json");
+        parsed.notes.extend(cut.clone());
+        parsed.report.cut = cut;
+        parsed.notes.extend(unread.note());
+        (parsed, self.issues)
+    }
 }
 
 fn test_run(
@@ -159,6 +204,17 @@ fn test_run(
         .then(|| messages.first().and_then(|message| text::place_in(message, None)))
         .flatten();
     TestRun { name, status, duration_secs: exec_time, messages, location, ..TestRun::default() }
+}
+
+fn problem(text: &str) -> ReportIssue {
+    ReportIssue {
+        path: String::new(),
+        severity: Severity::Error,
+        message: text.to_owned(),
+        location: None,
+        category: None,
+        advice: None,
+    }
 }
 
 fn compiler_issue(diagnostic: &Diagnostic) -> Option<ReportIssue> {
@@ -187,62 +243,4 @@ fn compiler_issue(diagnostic: &Diagnostic) -> Option<ReportIssue> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STREAM: &str = r#"{ "type": "suite", "event": "started", "test_count": 4 }
-{ "type": "test", "event": "started", "name": "a::good" }
-{ "type": "test", "name": "a::good", "event": "ok", "exec_time": 0.25 }
-{ "type": "test", "event": "started", "name": "a::bad" }
-{ "type": "test", "name": "a::bad", "event": "failed", "stdout": "thread 'a::bad' panicked at src/a.rs:7:9:\nleft 1\n" }
-{ "type": "test", "name": "a::off", "event": "ignored", "message": "needs a network" }
-{ "type": "test", "event": "started", "name": "a::dies" }
-{"reason":"compiler-message","message":{"level":"error","message":"no x","rendered":"error: no x\n","spans":[{"file_name":"src/b.rs","line_start":2,"column_start":3,"is_primary":true}]}}
-{"reason":"compiler-artifact","package_id":"x","target":{"name":"x"}}
-"#;
-
-    #[test]
-    fn tests_of_two_binaries_that_share_a_name_are_two() {
-        // `cargo test --no-fail-fast -- -Z unstable-options --format json` in a workspace of two crates.
-        let binary = |result: &str| {
-            format!(
-                "{{ \"type\": \"suite\", \"event\": \"started\", \"test_count\": 1 }}\n{{ \"type\": \"test\", \"event\": \"started\", \"name\": \"tests::it_works\" }}\n{{ \"type\": \"test\", \"name\": \"tests::it_works\", {result} }}\n"
-            )
-        };
-        let (bad, good) = (
-            binary(
-                r#""event": "failed", "stdout": "thread 'tests::it_works' panicked at a/src/lib.rs:6:9:\nno\n""#,
-            ),
-            binary(r#""event": "ok""#),
-        );
-        let (parsed, _) = parse(format!("{bad}{good}").as_bytes());
-        assert_eq!((parsed.report.passed, parsed.report.failed, parsed.report.flaky), (1, 1, 0));
-        assert_eq!(parsed.report.cases[0].name, "tests::it_works (binary 1)");
-        assert!(parsed.report.cases[0].messages[0].ends_with("no"));
-        // A stream in which nothing tells the binaries apart.
-        let results = |text: &str| {
-            text.lines()
-                .filter(|line| line.contains("\"test\"") && !line.contains("started"))
-                .map(|line| format!("{line}\n"))
-                .collect::<String>()
-        };
-        let (parsed, _) = parse(format!("{}{}", results(&bad), results(&good)).as_bytes());
-        assert_eq!((parsed.report.passed, parsed.report.failed), (1, 1));
-        // A binary that died with a test open, before another one ran a test of that name.
-        let died: String = bad.lines().take(2).map(|line| format!("{line}\n")).collect();
-        let (parsed, _) = parse(format!("{died}{good}").as_bytes());
-        assert_eq!(parsed.report.unfinished, ["tests::it_works"]);
-    }
-
-    #[test]
-    fn tests_and_compiler_messages_come_from_one_stream() {
-        let (parsed, issues) = parse(STREAM.as_bytes());
-        let report = parsed.report;
-        assert_eq!((report.passed, report.failed, report.skipped), (1, 1, 1));
-        assert_eq!(report.unfinished, ["a::dies"]);
-        let place = report.cases[0].location.clone().unwrap_or_default();
-        assert_eq!((place.file.as_str(), place.line, place.column), ("src/a.rs", Some(7), Some(9)));
-        assert_eq!(report.cases[1].messages, ["needs a network"]);
-        assert_eq!(issues[0].location.as_ref().and_then(|place| place.line), Some(2));
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
-//! `go test -json`: one event a line. Package-level failures without a failing test are build failures or panics.
+//! `go test -json`: one event a line. A package that fails has failed by its tests, by its build, or by a cause of its own:
+//! `TestMain`, an exit, a panic, a time limit.
 
-use crate::formats::json_lines;
-use crate::limits::{MESSAGE_BYTES_MAX, MESSAGES_MAX, TESTS_MAX};
+use crate::formats::json_lines::{Unread, json_lines};
+use crate::limits::{MESSAGE_BYTES_MAX, TESTS_MAX};
 use crate::tally::{Parsed, Tally, TestRun};
 use crate::text;
 use buildpool_protocol::evidence::{ReportIssue, TestStatus};
@@ -27,79 +28,318 @@ struct Event {
     failed_build: Option<String>,
 }
 
+impl Event {
+    /// Whether Go 1.20 or later wrote it: packages that start, a line that only its tests print; 1.24, what builds say; 1.25, what
+    /// tests say of themselves.
+    fn is_of_newer_go(&self) -> bool {
+        match self.action.as_str() {
+            "start" | "build-output" | "build-fail" | "attr" => true,
+            "output" => self.output.as_deref().is_some_and(|output| output.starts_with("=== NAME  ")),
+            _ => false,
+        }
+    }
+}
+
+/// What was printed, bounded: its end, where Go says why a test failed, or from a panic on.
+#[derive(Clone, Default)]
+struct Printed {
+    text: String,
+    has_panic: bool,
+}
+
 #[derive(Default)]
 struct Open {
-    output: String,
+    output: Printed,
     running: bool,
 }
 
+/// A package of which events came.
+#[derive(Default)]
+struct Package {
+    has_start: bool,
+    has_test: bool,
+    /// It failed, and nothing came of it since.
+    has_failed: bool,
+    /// Results of each test in this run of the package: `-count` runs a test several times.
+    results: HashMap<String, u64>,
+    /// What it printed outside its tests before their verdict.
+    before: Printed,
+    /// What it printed after `PASS` or `FAIL`, when all tests are over.
+    after: Printed,
+    is_over: bool,
+    /// `build failed`, from its last line.
+    reason: Option<String>,
+    has_failed_test: bool,
+    /// A failed test tells of the panic that ended the package.
+    is_panic_told: bool,
+    /// A panic that no failed test tells of: Go attributes it to a test that passed or never ended.
+    panic: Option<String>,
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Stream {
+    tally: Tally,
+    open: HashMap<(String, String), Open>,
+    packages: HashMap<String, Package>,
+    /// What compilers printed, by import path; nothing once it was told.
+    builds: HashMap<String, Option<Printed>>,
+    issues: Vec<ReportIssue>,
+    notes: Vec<String>,
+    /// Go says of each package that it began: 1.20 and later do.
+    has_starts: bool,
+    /// The first package that passed without having begun.
+    unstarted: Option<String>,
+    /// The first test with a result that did not run before, or package that passed without having begun and without a test.
+    begun: Option<String>,
+}
+
+/// How an event begins.
+const OPENINGS: &[&str] = &["{\"Time\":", "{\"Action\":", "{\"ImportPath\":"];
+
 /// Parses a stream; anything that is not an event is passed over and counted.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
-    let mut tally = Tally::default();
-    let mut open: HashMap<(String, Option<String>), Open> = HashMap::new();
-    let mut failed_in: HashMap<String, bool> = HashMap::new();
-    let mut issues = Vec::new();
-    let broken = json_lines(bytes, |event: Event| {
-        let package = event.package.or(event.import_path).unwrap_or_default();
-        let key = (package.clone(), event.test.clone());
-        if open.len() >= TESTS_MAX && !open.contains_key(&key) {
+    let mut stream = Stream::default();
+    let unread = json_lines(bytes, OPENINGS, |event| stream.event(event));
+    stream.finish(&unread)
+}
+
+impl Stream {
+    fn event(&mut self, event: Event) {
+        self.has_starts |= event.is_of_newer_go();
+        if let (None, Some(path)) = (&event.package, &event.import_path) {
+            return self.build(&event, path);
+        }
+        let name = event.package.as_deref().unwrap_or_default();
+        if self.packages.len() >= TESTS_MAX && !self.packages.contains_key(name) {
             return;
         }
-        match (event.action.as_str(), event.test) {
-            ("run", Some(_)) => open.entry(key).or_default().running = true,
-            ("output" | "build-output", _) => {
-                keep(&mut open.entry(key).or_default().output, event.output.as_deref().unwrap_or(""));
+        let package = self.packages.entry(name.to_owned()).or_default();
+        match (event.action.as_str(), event.test.as_deref()) {
+            ("start", None) => {
+                *package = Package { has_start: true, ..Package::default() };
             }
-            ("pass" | "fail" | "skip", Some(test)) => {
-                let seen = open.remove(&key).unwrap_or_default();
-                if event.action == "fail" {
-                    failed_in.insert(package.clone(), true);
+            ("output", None) => package.printed(event.output.as_deref().unwrap_or_default()),
+            (action @ ("pass" | "skip"), None) => {
+                package.ended = true;
+                if action == "pass" && !package.has_start {
+                    let bare = if package.has_test { &mut self.unstarted } else { &mut self.begun };
+                    bare.get_or_insert_with(|| package_name(name).to_owned());
                 }
-                tally.record(test_run(&package, &test, &event.action, event.elapsed, &seen.output));
             }
-            ("fail" | "build-fail", None) if !failed_in.get(&package).copied().unwrap_or(false) => {
-                let seen = open.remove(&key).unwrap_or_default();
-                let why =
-                    event.failed_build.map_or_else(String::new, |build| format!(" ({build} did not build)"));
-                issues.push(package_issue(&package, &why, &seen.output));
-                failed_in.insert(package, true);
+            ("fail", None) if package.is_told() => {}
+            ("fail", None) => self.package_failed(name, event.failed_build.as_deref()),
+            (_, Some(test)) => self.test(&event, name, test),
+            _ => {}
+        }
+    }
+
+    fn build(&mut self, event: &Event, path: &str) {
+        if self.builds.len() >= TESTS_MAX && !self.builds.contains_key(path) {
+            return;
+        }
+        match event.action.as_str() {
+            "build-output" => {
+                let printed = self.builds.entry(path.to_owned()).or_insert_with(|| Some(Printed::default()));
+                if let Some(printed) = printed {
+                    printed.keep(event.output.as_deref().unwrap_or_default());
+                }
+            }
+            "build-fail" => {
+                let printed = self.builds.insert(path.to_owned(), None).flatten().unwrap_or_default();
+                self.issues.push(issue(path, " (build failed)", &printed.text));
             }
             _ => {}
         }
-    });
-    let mut left: Vec<_> = open.into_iter().filter(|(_, open)| open.running).map(|(key, _)| key).collect();
-    left.sort();
-    for (package, test) in left {
-        tally.unfinished(&full_name(&package, test.as_deref().unwrap_or_default()));
     }
-    let mut parsed = tally.finish("go_json");
-    if broken > 0 {
-        parsed
-            .notes
-            .push(format!("{broken} lines begin like events and are not; the stream may be cut short"));
+
+    fn test(&mut self, event: &Event, package: &str, test: &str) {
+        let key = (package.to_owned(), test.to_owned());
+        if self.open.len() >= TESTS_MAX && !self.open.contains_key(&key) {
+            return;
+        }
+        match event.action.as_str() {
+            "run" => {
+                self.open.entry(key).or_default().running = true;
+                // Tests of a package that ended are run again by some tools.
+                if let Some(package) = self.packages.get_mut(package) {
+                    if package.ended {
+                        package.results.clear();
+                    }
+                    (package.ended, package.is_over, package.has_test) = (false, false, true);
+                }
+            }
+            "output" => {
+                self.open.entry(key).or_default().output.keep(event.output.as_deref().unwrap_or_default());
+            }
+            "pass" | "fail" | "skip" => {
+                let seen = self.open.remove(&key).unwrap_or_default();
+                let mut place = 0;
+                if let Some(package) = self.packages.get_mut(package) {
+                    // What passes when it runs once more has failed all the same; a run of its own takes that back.
+                    place = package.nth(test);
+                    package.test_ended(event.action == "fail", &seen.output);
+                    if !seen.running && !package.has_start {
+                        self.begun.get_or_insert_with(|| test.to_owned());
+                    }
+                }
+                let run = test_run(package, test, &event.action, event.elapsed, &seen.output.text);
+                self.tally.record(TestRun { place, ..run });
+            }
+            _ => {}
+        }
     }
-    (parsed, issues)
+
+    fn package_failed(&mut self, name: &str, failed_build: Option<&str>) {
+        let mut package = self.packages.remove(name).unwrap_or_default();
+        let running = self.open.iter().filter(|((of, _), open)| of == name && open.running);
+        let panic = running.map(|(_, open)| &open.output).find(|output| output.has_panic);
+        package.panic = package.panic.or(panic.map(|output| output.text.clone()));
+        let is_told = failed_build.is_some_and(|build| self.builds.get(build).is_some_and(Option::is_none));
+        if let (true, Some(build)) = (is_told, failed_build) {
+            // `m/a [m/a.test]` is the package itself, built for its tests.
+            if build.split(' ').next() != Some(name) {
+                self.notes.push(format!("package {name} failed: {build} did not build"));
+            }
+        } else if let Some(said) = package.own_cause() {
+            let reason = match (failed_build, &package.reason) {
+                (Some(build), _) => format!(" ({build} did not build)"),
+                (None, Some(reason)) => format!(" ({reason})"),
+                (None, None) => String::new(),
+            };
+            self.issues.push(issue(name, &reason, &said));
+        }
+        let told = Package { ended: true, has_failed: true, ..Package::default() };
+        self.packages.insert(name.to_owned(), told);
+    }
+
+    fn finish(self, unread: &Unread) -> (Parsed, Vec<ReportIssue>) {
+        let mut tally = self.tally;
+        let mut left: Vec<_> =
+            self.open.into_iter().filter(|(_, open)| open.running).map(|(key, _)| key).collect();
+        left.sort();
+        left.iter().for_each(|(package, test)| tally.unfinished(&full_name(package, test)));
+        let mut parsed = tally.finish("go_json");
+        parsed.notes.extend(self.notes);
+        parsed.notes.extend(unread.note());
+        let mut open: Vec<String> =
+            self.packages.into_iter().filter(|(_, package)| !package.ended).map(|(name, _)| name).collect();
+        open.sort();
+        let ends = open.first().map(|first| {
+            let more = if open.len() > 1 { format!(" and {} more", open.len() - 1) } else { String::new() };
+            format!("the stream ends before {}{more}", package_name(first))
+        });
+        let begun = self.begun.or(self.unstarted.filter(|_| self.has_starts));
+        let begins = begun.map(|what| format!("the stream begins after {what}"));
+        let cut = ends.or(begins).or_else(|| unread.cut());
+        parsed.notes.extend(cut.clone());
+        parsed.report.cut = cut;
+        (parsed, self.issues)
+    }
+}
+
+impl Package {
+    fn printed(&mut self, output: &str) {
+        if is_verdict(output) {
+            self.is_over = true;
+        } else if let Some(line) = output.strip_prefix("FAIL\t") {
+            let bracket = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once('['));
+            self.reason = bracket.map(|(_, reason)| reason.to_owned()).or(self.reason.take());
+        } else {
+            if self.is_over { &mut self.after } else { &mut self.before }.keep(output);
+        }
+    }
+
+    fn test_ended(&mut self, failed: bool, output: &Printed) {
+        self.has_failed_test |= failed;
+        self.is_panic_told |= failed && output.has_panic;
+        if output.has_panic && !failed {
+            self.panic.get_or_insert_with(|| output.text.clone());
+        }
+    }
+
+    /// Whether it failed already and has said nothing since.
+    fn is_told(&self) -> bool {
+        self.ended && self.has_failed && self.before.text.is_empty() && self.after.text.is_empty()
+    }
+
+    /// Which result of the test this is, in this run of the package.
+    fn nth(&mut self, test: &str) -> u64 {
+        if let Some(count) = self.results.get_mut(test) {
+            *count += 1;
+            return *count;
+        }
+        if self.results.len() < TESTS_MAX {
+            self.results.insert(test.to_owned(), 0);
+        }
+        0
+    }
+
+    /// What a package that failed says of a cause beside its failed tests, which alone make it fail with code 1.
+    fn own_cause(&self) -> Option<String> {
+        let Self { before, after, .. } = self;
+        if !self.has_failed_test || self.reason.is_some() {
+            let panic = self.panic.as_deref().filter(|_| !before.has_panic && !after.has_panic);
+            return Some(format!("{}{}{}", panic.unwrap_or_default(), before.text, after.text));
+        }
+        let last: Vec<&str> = after.text.lines().filter(|line| !is_usual(line)).collect();
+        if !last.is_empty() {
+            return Some(last.join("\n"));
+        }
+        let ended = |line: &str| line.starts_with("signal: ") || line.starts_with("*** Test killed");
+        let exited = |line: &str| line.starts_with("exit status ") && line != "exit status 1";
+        let tells = |line: &str| ended(line) || (exited(line) && !self.is_panic_told);
+        if before.has_panic || before.text.lines().any(tells) {
+            return Some(before.text.clone());
+        }
+        self.panic.clone()
+    }
+}
+
+impl Printed {
+    fn keep(&mut self, more: &str) {
+        let framing =
+            ["=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- ", "PASS\n", "FAIL\n", "ok  \t", "FAIL\t"];
+        if framing.iter().any(|prefix| more.trim_start_matches(' ').starts_with(prefix)) {
+            return;
+        }
+        if !self.has_panic && (more.starts_with("panic: ") || more.starts_with("fatal error: ")) {
+            self.has_panic = true;
+            // What came before says less than what ended the process.
+            self.cut_to(MESSAGE_BYTES_MAX / 4);
+        }
+        if self.text.len() <= 2 * MESSAGE_BYTES_MAX {
+            self.text.push_str(more);
+        }
+        if !self.has_panic && self.text.len() > 2 * MESSAGE_BYTES_MAX {
+            self.cut_to(MESSAGE_BYTES_MAX);
+        }
+    }
+
+    /// Keeps the end.
+    fn cut_to(&mut self, bytes: usize) {
+        let from = self.text.ceil_char_boundary(self.text.len().saturating_sub(bytes));
+        self.text.drain(..from);
+    }
+}
+
+/// The test binary's own last word on its tests.
+fn is_verdict(output: &str) -> bool {
+    matches!(output.trim_end(), "PASS" | "FAIL")
+}
+
+/// What a package prints after its tests without anything being wrong beside them.
+fn is_usual(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line == "exit status 1" || line.starts_with("coverage:")
+}
+
+fn package_name(name: &str) -> &str {
+    if name.is_empty() { "the package" } else { name }
 }
 
 fn full_name(package: &str, test: &str) -> String {
     if package.is_empty() { test.to_owned() } else { format!("{package}.{test}") }
-}
-
-/// The end of the output is kept: Go prints the reason of a failure before the verdict line.
-fn keep(kept: &mut String, more: &str) {
-    let framing =
-        ["=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- ", "PASS\n", "FAIL\n", "ok  \t", "FAIL\t"];
-    if framing.iter().any(|prefix| more.trim_start_matches(' ').starts_with(prefix)) {
-        return;
-    }
-    kept.push_str(more);
-    if kept.len() > 2 * MESSAGE_BYTES_MAX {
-        let mut from = kept.len() - MESSAGE_BYTES_MAX;
-        while !kept.is_char_boundary(from) {
-            from += 1;
-        }
-        kept.drain(..from);
-    }
 }
 
 fn test_run(package: &str, test: &str, action: &str, elapsed: Option<f64>, output: &str) -> TestRun {
@@ -116,19 +356,23 @@ fn test_run(package: &str, test: &str, action: &str, elapsed: Option<f64>, outpu
         name: full_name(package, test),
         status,
         duration_secs: elapsed,
-        messages: messages.into_iter().take(MESSAGES_MAX).collect(),
+        messages,
         location,
         ..TestRun::default()
     }
 }
 
-fn package_issue(package: &str, why: &str, output: &str) -> ReportIssue {
+fn issue(package: &str, why: &str, output: &str) -> ReportIssue {
     let output = output.trim_end();
-    let text = if output.is_empty() { "no output".to_owned() } else { output.to_owned() };
+    let text = if output.is_empty() { "no output" } else { output };
+    let which = match package {
+        "" => package_name(package).to_owned(),
+        _ => format!("package {package}"),
+    };
     ReportIssue {
         path: String::new(),
         severity: Severity::Error,
-        message: text::message(&format!("package {package} failed{why}: {text}")),
+        message: text::message(&format!("{which} failed{why}: {text}")),
         location: text::place_in(output, None),
         category: None,
         advice: None,
@@ -136,40 +380,4 @@ fn package_issue(package: &str, why: &str, output: &str) -> ReportIssue {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const STREAM: &str = r#"{"Action":"start","Package":"m/a"}
-{"Action":"run","Package":"m/a","Test":"TestGood"}
-{"Action":"output","Package":"m/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
-{"Action":"pass","Package":"m/a","Test":"TestGood","Elapsed":0.5}
-{"Action":"run","Package":"m/a","Test":"TestBad"}
-{"Action":"run","Package":"m/a","Test":"TestBad/sub"}
-{"Action":"output","Package":"m/a","Test":"TestBad/sub","Output":"    a_test.go:14: got 1, want 2\n"}
-{"Action":"output","Package":"m/a","Test":"TestBad/sub","Output":"    --- FAIL: TestBad/sub (0.00s)\n"}
-{"Action":"fail","Package":"m/a","Test":"TestBad/sub","Elapsed":0}
-{"Action":"fail","Package":"m/a","Test":"TestBad","Elapsed":0}
-{"Action":"run","Package":"m/a","Test":"TestSkip"}
-{"Action":"output","Package":"m/a","Test":"TestSkip","Output":"    a_test.go:20: no network\n"}
-{"Action":"skip","Package":"m/a","Test":"TestSkip","Elapsed":0}
-{"Action":"run","Package":"m/a","Test":"TestHang"}
-{"Action":"fail","Package":"m/a","Elapsed":1}
-{"ImportPath":"m/b","Action":"build-output","Output":"b/b.go:3:5: undefined: x\n"}
-{"ImportPath":"m/b","Action":"build-fail"}
-{"Action":"out
-"#;
-
-    #[test]
-    fn a_stream_is_counted_with_places_and_what_never_ended() {
-        let (parsed, issues) = parse(STREAM.as_bytes());
-        let report = parsed.report;
-        assert_eq!((report.passed, report.failed, report.skipped), (1, 2, 1));
-        assert_eq!(report.unfinished, ["m/a.TestHang"]);
-        assert_eq!(report.cases[0].name, "m/a.TestBad/sub");
-        assert_eq!(report.cases[0].messages, ["    a_test.go:14: got 1, want 2"]);
-        assert_eq!(report.cases[0].location.as_ref().and_then(|place| place.line), Some(14));
-        assert_eq!(issues.len(), 1, "package a fails by its tests, b by its build: {issues:?}");
-        assert!(issues[0].message.contains("undefined: x"));
-        assert_eq!(parsed.notes.len(), 1);
-    }
-}
+mod tests;

@@ -1,17 +1,23 @@
 //! JUnit XML in the dialects of surefire, gradle, pytest, jest, gtest, nextest, Swift and fastlane. No entity but XML's
 //! own five and characters by number is expanded; a document type is passed over.
 
-use crate::limits::{ISSUES_MAX, MESSAGE_BYTES_MAX, MESSAGES_MAX, NOTES_MAX, XML_DEPTH_MAX};
+mod repeats;
+mod suite;
+mod xml;
+
+use crate::formats::runner_problem;
+use crate::limits::{ISSUES_MAX, MESSAGE_BYTES_MAX, MESSAGES_MAX, NOTES_MAX, SUITE_CASES_MAX, XML_DEPTH_MAX};
 use crate::tally::{Parsed, Tally, TestRun};
 use crate::text;
 use buildpool_protocol::evidence::{ReportIssue, TestStatus};
-use buildpool_protocol::report::{Location, Severity};
+use buildpool_protocol::report::Location;
 use quick_xml::Reader;
-use quick_xml::escape::{resolve_xml_entity, unescape};
-use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::events::{BytesStart, Event};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use suite::{Suite, declared};
+use xml::{attribute, is_suite, number, resolved, rest};
 
 /// Parses a report.
 ///
@@ -30,6 +36,10 @@ pub(crate) fn parse(bytes: &[u8], root: Option<&Path>) -> Result<(Parsed, Vec<Re
                 if let Err(reason) = walk.event(&event) {
                     return Err(format!("{reason} (byte {})", reader.buffer_position()));
                 }
+            }
+            // What follows the report is none of it, unless another report does.
+            Err(_) if walk.is_over() && !rest(&content, reader.error_position()).contains("<testsuite") => {
+                break;
             }
             Err(error) => {
                 cut_short = Some(format!("{error} (byte {})", reader.error_position()));
@@ -67,26 +77,19 @@ struct Walk<'a> {
     seen_root: bool,
     declared: Option<u64>,
     counted: u64,
+    /// The open ones, the root's `<testsuites>` with them.
     suites: Vec<Suite>,
+    /// Cases that wait for the end of their suite.
+    held: usize,
     /// Suites of one path so far.
     suites_named: HashMap<String, u32>,
     notes: Vec<String>,
+    /// Failures by the comments at the end.
+    failures_counted: u64,
     /// Why not all is here.
     cut: Option<String>,
     case: Option<Case>,
     problem: Option<(Problem, String, String)>,
-}
-
-/// An open `<testsuite>`.
-#[derive(Default)]
-struct Suite {
-    name: String,
-    /// The names of those around it and its own, and its file: what tells its tests from others of their name.
-    path: Arc<str>,
-    /// Failures and errors that it says it has.
-    declared: Option<u64>,
-    /// Failures and errors that it lists, with those of the suites inside.
-    listed: u64,
 }
 
 #[derive(Default)]
@@ -95,6 +98,10 @@ struct Case {
     class: String,
     earlier: Vec<String>,
     is_todo: bool,
+    /// It says that it is one of several runs of a test.
+    is_repetition: bool,
+    /// File and line of the test, where the case has them.
+    place: String,
     /// Failures and errors that it lists; some tools count each for its suite.
     failures: u64,
 }
@@ -102,6 +109,12 @@ struct Case {
 impl Walk<'_> {
     fn event(&mut self, event: &Event<'_>) -> Result<(), String> {
         match event {
+            Event::Start(start) if self.is_over() && !is_suite(start) => {
+                if start.contains("<testsuite") {
+                    self.cut.get_or_insert_with(|| "a second report cannot be read".to_owned());
+                }
+                Ok(())
+            }
             Event::Start(start) => {
                 self.depth += 1;
                 if self.depth > XML_DEPTH_MAX {
@@ -114,6 +127,7 @@ impl Walk<'_> {
                 self.close(start.local_name().as_ref());
                 Ok(())
             }
+            Event::End(_) if self.is_over() => Ok(()),
             Event::End(end) => {
                 self.depth = self.depth.saturating_sub(1);
                 self.close(end.local_name().as_ref());
@@ -122,14 +136,23 @@ impl Walk<'_> {
             Event::Text(found) => self.add_text(found),
             Event::CData(found) => self.add_text(found),
             Event::GeneralRef(reference) => self.add_text(&resolved(reference)),
-            Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) | Event::Eof => Ok(()),
+            Event::Comment(comment) => {
+                self.summary(comment);
+                Ok(())
+            }
+            Event::Decl(_) | Event::PI(_) | Event::DocType(_) | Event::Eof => Ok(()),
         }
+    }
+
+    /// Whether the root has ended. Some reports are several, one after the other.
+    fn is_over(&self) -> bool {
+        self.seen_root && self.depth == 0
     }
 
     fn open(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
         let local = start.local_name();
         if !self.seen_root {
-            if !matches!(local.as_ref(), "testsuite" | "testsuites") {
+            if !is_suite(start) {
                 return Err(format!(
                     "the first element is <{}>, not <testsuite>",
                     text::name(local.as_ref())
@@ -139,6 +162,7 @@ impl Walk<'_> {
             self.declared = number(start, "tests");
         }
         match local.as_ref() {
+            "testsuites" => self.suites.push(Suite { is_root: true, ..declared(start) }),
             "testsuite" => self.open_suite(start),
             "testcase" => {
                 self.counted += 1;
@@ -173,25 +197,36 @@ impl Walk<'_> {
         let times = self.suites_named.entry(path.clone()).or_default();
         *times += 1;
         let path = if *times == 1 { path } else { format!("{path} #{times}").trim_start().to_owned() };
-        let declared = match (number(start, "failures"), number(start, "errors")) {
-            (None, None) => None,
-            (failures, errors) => Some(failures.unwrap_or(0).saturating_add(errors.unwrap_or(0))),
-        };
-        self.suites.push(Suite { name, path: path.into(), declared, listed: 0 });
+        self.suites.push(Suite { name, path: path.into(), ..declared(start) });
     }
 
-    fn close_suite(&mut self) {
-        let Some(suite) = self.suites.pop() else { return };
-        if let Some(declared) = suite.declared.filter(|declared| *declared > suite.listed)
-            && self.notes.len() < NOTES_MAX
-        {
-            let (name, listed) = (text::name(&suite.name), suite.listed);
-            let note = format!("suite {name} declares {declared} failures and errors and lists {listed}");
+    /// Ends the innermost suite; one that breaks off has not said all that it would.
+    fn close_suite(&mut self, is_whole: bool) {
+        let Some(mut suite) = self.suites.pop() else { return };
+        let mut cases = std::mem::take(&mut suite.cases);
+        self.held = self.held.saturating_sub(cases.len());
+        let (own, remark) = repeats::tell_apart(&mut cases, &suite);
+        self.note(remark);
+        cases.into_iter().for_each(|case| self.record(case));
+        let left_out = if is_whole { suite.left_out() } else { None };
+        if let Some(note) = left_out {
             self.cut.get_or_insert_with(|| note.clone());
-            self.notes.push(note);
+            self.note(Some(note));
         }
         if let Some(around) = self.suites.last_mut() {
-            around.listed += suite.listed;
+            around.cases_listed += suite.cases_listed;
+            // What the suite itself does not count as failed makes up for nothing that the one around it declares.
+            let last_runs = suite.listed.saturating_sub(own.taken_back);
+            let listed = suite.declared.map_or(suite.listed, |declared| declared.max(last_runs));
+            around.listed += listed.min(suite.listed);
+            around.inner.tests += own.tests + suite.inner.tests;
+            around.inner.failed += own.failed + suite.inner.failed;
+        }
+    }
+
+    fn note(&mut self, note: Option<String>) {
+        if self.notes.len() < NOTES_MAX {
+            self.notes.extend(note);
         }
     }
 
@@ -226,13 +261,17 @@ impl Walk<'_> {
             location,
             ..TestRun::default()
         };
-        Case { run, class, ..Case::default() }
+        let word = |key| attribute(start, key).unwrap_or_default();
+        let place = format!("{}:{}", word("file"), word("line"));
+        Case { run, class, place, ..Case::default() }
     }
 
-    /// fastlane writes a parametrised test as one case a set of arguments, with name and arguments as properties.
+    /// fastlane writes a parametrised test as one case a set of arguments, with name and arguments as properties, and each run
+    /// of a test as a case that says which it is.
     fn property(&mut self, start: &BytesStart<'_>) {
         let Some(case) = &mut self.case else { return };
         match attribute(start, "name").as_deref() {
+            Some("repetition") => case.is_repetition = true,
             Some("argument") => case.run.arguments = attribute(start, "value"),
             Some("testname") => {
                 if let Some(name) = attribute(start, "value") {
@@ -240,6 +279,14 @@ impl Walk<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Node counts failures in comments, with those of tests that it does not list: a test with subtests.
+    fn summary(&mut self, comment: &str) {
+        let count = |word: &str| comment.trim().strip_prefix(word)?.trim().parse::<u64>().ok();
+        if let (Some(count), None) = (count("fail ").or_else(|| count("cancelled ")), &self.case) {
+            self.failures_counted = self.failures_counted.saturating_add(count);
         }
     }
 
@@ -263,10 +310,10 @@ impl Walk<'_> {
             }
             "testcase" => {
                 if let Some(case) = self.case.take() {
-                    self.record(case);
+                    self.hold(case);
                 }
             }
-            "testsuite" => self.close_suite(),
+            "testsuite" | "testsuites" => self.close_suite(true),
             _ => {}
         }
     }
@@ -283,14 +330,9 @@ impl Walk<'_> {
                     }
                     None => "",
                 };
-                self.issues.push(ReportIssue {
-                    path: String::new(),
-                    severity: Severity::Error,
-                    message: text::message(&format!("suite {}: {whole}", text::name(suite))),
-                    location: text::place_in(&whole, self.root),
-                    category: None,
-                    advice: None,
-                });
+                let which = format!("suite {}", text::name(suite));
+                self.issues
+                    .push(runner_problem(&format!("{which}: {}", text::cause_first(&whole)), self.root));
             }
             return;
         };
@@ -322,6 +364,24 @@ impl Walk<'_> {
         }
     }
 
+    /// Keeps a case until its suite ends. Of too many, each is a test of its own.
+    fn hold(&mut self, mut case: Case) {
+        let Some(suite) = self.suites.last_mut() else { return self.record(case) };
+        suite.listed += case.listed();
+        suite.cases_listed += 1;
+        if let Some(last) = suite.cases.last_mut().filter(|last| case.is_teardown_of(last)) {
+            last.failures += case.failures;
+            let room = MESSAGES_MAX.saturating_sub(last.run.messages.len());
+            return last.run.messages.extend(case.run.messages.into_iter().take(room));
+        }
+        if self.held < SUITE_CASES_MAX {
+            self.held += 1;
+            return suite.cases.push(case);
+        }
+        case.run.within = repeats::apart_within(&suite.path, self.counted);
+        self.record(case);
+    }
+
     fn record(&mut self, case: Case) {
         for message in case.earlier.into_iter().take(MESSAGES_MAX) {
             self.tally.record(TestRun {
@@ -333,9 +393,6 @@ impl Walk<'_> {
                 ..TestRun::default()
             });
         }
-        if let Some(suite) = self.suites.last_mut() {
-            suite.listed += case.failures.max(u64::from(case.run.status == TestStatus::Failed));
-        }
         self.tally.record(case.run);
     }
 
@@ -345,11 +402,21 @@ impl Walk<'_> {
             self.settle(kind, &message, &body);
         }
         match self.case.take() {
-            Some(case) if case.run.status == TestStatus::Failed => self.record(case),
+            Some(case) if case.run.status == TestStatus::Failed => self.hold(case),
             Some(case) => self.tally.unfinished(&case.run.name),
             None => {}
         }
+        while !self.suites.is_empty() {
+            self.close_suite(false);
+        }
         let mut parsed = self.tally.finish("junit");
+        if self.failures_counted > parsed.report.failed {
+            let (counted, listed) = (self.failures_counted, parsed.report.failed);
+            let counted = text::counted(counted, "failure", "failures");
+            let note = format!("the report counts {counted} and lists {listed}");
+            self.cut.get_or_insert_with(|| note.clone());
+            self.notes.push(note);
+        }
         parsed.notes.append(&mut self.notes);
         if let Some(reason) = cut_short {
             let note = format!("the report breaks off: {reason}; what came before is counted");
@@ -357,7 +424,8 @@ impl Walk<'_> {
             self.cut = Some(note);
         }
         if let Some(declared) = self.declared.filter(|declared| *declared > self.counted) {
-            parsed.notes.push(format!("the report declares {declared} tests and lists {}", self.counted));
+            let declared = text::counted(declared, "test", "tests");
+            parsed.notes.push(format!("the report declares {declared} and lists {}", self.counted));
         }
         parsed.report.cut = self.cut;
         (parsed, self.issues)
@@ -380,34 +448,21 @@ fn problem(start: &BytesStart<'_>, kind: Problem) -> (Problem, String, String) {
     (kind, message, String::new())
 }
 
-/// The message attribute often repeats the beginning of the body.
+/// The message attribute, unless the body begins with it: what a test says first is what it is known by.
 fn joined(message: &str, body: &str) -> String {
     let (message, body) = (message.trim_end(), body.trim_matches('\n').trim_end());
-    if body.is_empty() {
-        message.to_owned()
-    } else if message.is_empty() || body.contains(message) {
-        body.to_owned()
-    } else {
-        format!("{message}\n{body}")
+    // Of a file that cannot be imported, pytest says why in the body alone.
+    let message =
+        if message == "collection failure" { text::pytest_cause(body).unwrap_or(message) } else { message };
+    let told = message.lines().next().unwrap_or_default();
+    let begins_alike =
+        // pytest begins with the code.
+        body.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| !line.starts_with('>') && line.contains(told));
+    match (body, begins_alike && body.contains(message)) {
+        ("", _) => message.to_owned(),
+        (_, true) => body.to_owned(),
+        (_, false) => format!("{message}\n{body}"),
     }
-}
-
-fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
-    let found =
-        start.attributes().with_checks(false).flatten().find(|attribute| attribute.key.as_ref() == name)?;
-    // Line breaks stay, although XML would make spaces of them: in messages they carry meaning.
-    Some(unescape(&found.value).map_or_else(|_| found.value.to_string(), std::borrow::Cow::into_owned))
-}
-
-fn number(start: &BytesStart<'_>, name: &str) -> Option<u64> {
-    attribute(start, name)?.trim().parse().ok()
-}
-
-fn resolved(reference: &BytesRef<'_>) -> String {
-    if let Ok(Some(character)) = reference.resolve_char_ref() {
-        return character.to_string();
-    }
-    resolve_xml_entity(reference).map_or_else(|| format!("&{};", &**reference), str::to_owned)
 }
 
 #[cfg(test)]

@@ -2,28 +2,29 @@
 
 pub(crate) mod cargo_json;
 pub(crate) mod go_json;
+mod json_lines;
 pub(crate) mod junit;
 pub(crate) mod tap;
 
-use crate::limits::LINE_BYTES_MAX;
-use serde::de::DeserializeOwned;
+use crate::text;
+use buildpool_protocol::evidence::ReportIssue;
+use buildpool_protocol::report::Severity;
+use std::path::Path;
 
-/// Lines of a JSON stream that hold an object, and how many that begin like one could not be read.
-fn json_lines<T: DeserializeOwned>(bytes: &[u8], mut each: impl FnMut(T)) -> u64 {
-    let mut broken = 0;
-    for line in bytes.split(|byte| *byte == b'\n') {
-        let line = line.trim_ascii();
-        if !line.starts_with(b"{") {
-            continue;
-        }
-        if line.len() > LINE_BYTES_MAX {
-            broken += 1;
-            continue;
-        }
-        match serde_json::from_slice(line) {
-            Ok(event) => each(event),
-            Err(_) => broken += 1,
-        }
+/// Words by which a problem of tests is one of the build: they are searched for in small letters.
+const OF_BUILDS: &[&str] =
+    &["compil", "build failed", "cannot find symbol", "syntaxerror", "undefined reference", "linker command"];
+
+/// A problem that a test runner names outside its tests: what was to run did not, or not as a whole.
+fn runner_problem(message: &str, root: Option<&Path>) -> ReportIssue {
+    let words = message.to_ascii_lowercase();
+    let is_of_build = OF_BUILDS.iter().any(|word| words.contains(word));
+    ReportIssue {
+        path: String::new(),
+        severity: Severity::Error,
+        message: text::message(message),
+        location: text::place_in(message, root),
+        category: (!is_of_build).then(|| "tests".to_owned()),
+        advice: None,
     }
-    broken
 }

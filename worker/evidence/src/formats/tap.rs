@@ -1,16 +1,21 @@
-//! TAP 12 to 14: `ok`/`not ok`, `# SKIP`, `# TODO`, plans, `Bail out!`, YAML blocks. Subtests are indented; the line that
-//! sums one up stands for it.
+//! TAP 12 to 14: `ok`/`not ok`, `# SKIP`, `# TODO`, plans, `Bail out!`, YAML blocks. Subtests are indented; their points are
+//! the tests, and the point that sums them up is one only where it says something of its own.
 
-use crate::limits::{LINE_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::tally::{Parsed, Tally, TestRun};
+mod point;
+
+use crate::formats::runner_problem;
+use crate::limits::{
+    ISSUES_MAX, LINE_BYTES_MAX, MESSAGE_BYTES_MAX, NOTES_MAX, SUBTESTS_DEPTH_MAX, SUBTESTS_HELD_MAX,
+};
+use crate::tally::{Parsed, Tally};
 use crate::text;
 use buildpool_protocol::evidence::{ReportIssue, TestStatus};
-use buildpool_protocol::report::Severity;
+use point::{Point, Subtest, leaf, point_in};
 use std::collections::HashSet;
 
 /// Parses a report.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
-    let mut reader = Reader::default();
+    let mut reader = Reader { levels: vec![Level::default()], ..Reader::default() };
     for line in text::lossy(bytes).lines() {
         let end = line.floor_char_boundary(LINE_BYTES_MAX);
         reader.line(&line[..end]);
@@ -22,184 +27,341 @@ pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
 struct Reader {
     tally: Tally,
     issues: Vec<ReportIssue>,
-    last: Option<TestRun>,
-    in_yaml: bool,
-    detail: String,
+    notes: Vec<String>,
+    /// The stream's own level, and those of the subtests that are open; never empty.
+    levels: Vec<Level>,
+    stream: Stream,
+    /// Indentation of the point whose block is open.
+    in_yaml: Option<usize>,
+    /// Tests of subtests that wait for the point that sums them up.
+    held: usize,
+    /// Points of all levels.
+    points: u64,
+    /// Failures by the summary at the end, as Node and tape write it.
+    counted_failures: u64,
+    bailed: bool,
+}
+
+/// One of several streams that stand one after the other, as of the files of `prove`.
+#[derive(Default)]
+struct Stream {
+    /// What it planned, and whether it did so before its points.
+    planned: Option<(u64, bool)>,
+    seen: u64,
+    /// Its number 1 is there: points may come in any order.
+    has_first: bool,
+    /// Tests of the streams so far that were planned before their points and have no result.
+    missing: u64,
+}
+
+impl Stream {
+    fn plan(&mut self, planned: u64) {
+        if self.planned.is_some() {
+            self.end();
+        }
+        self.planned = Some((planned, self.seen == 0));
+    }
+
+    fn point(&mut self, number: Option<&str>) {
+        if number == Some("1") && self.has_first {
+            self.end();
+        }
+        self.has_first |= number == Some("1") || (number.is_none() && self.seen == 0);
+        self.seen += 1;
+    }
+
+    fn end(&mut self) {
+        if let Some((planned, true)) = self.planned {
+            self.missing = self.missing.saturating_add(planned.saturating_sub(self.seen));
+        }
+        (self.planned, self.seen, self.has_first) = (None, 0, false);
+    }
+
+    fn is_whole(&self) -> bool {
+        self.planned.is_some_and(|(planned, _)| planned == self.seen)
+    }
+}
+
+/// Points of one indentation.
+#[derive(Default)]
+struct Level {
+    indent: usize,
     planned: Option<u64>,
     seen: u64,
     numbers: HashSet<String>,
-    bailed: bool,
+    /// The last point, whose details may follow.
+    last: Option<Point>,
+    /// A subtest that ended and waits for the point that sums it up.
+    subtest: Option<Subtest>,
+    /// Tests of this level, when it is a subtest's.
+    tests: Subtest,
 }
 
 impl Reader {
     fn line(&mut self, line: &str) {
         let trimmed = line.trim();
-        if self.in_yaml {
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        if let Some(of_point) = self.in_yaml {
             // A block is indented; one that was not closed ends with the first line that is not.
-            self.in_yaml = trimmed != "..." && (trimmed.is_empty() || line.starts_with([' ', '\t']));
-            if self.in_yaml && self.detail.len() < MESSAGE_BYTES_MAX {
-                self.detail.push_str(line.strip_prefix("  ").unwrap_or(line));
-                self.detail.push('\n');
+            let is_inside =
+                trimmed != "..." && (trimmed.is_empty() || line.starts_with('\t') || indent > of_point);
+            if is_inside {
+                return self.detail(line.get(of_point + 2..).unwrap_or(trimmed));
             }
-            if self.in_yaml || trimmed == "..." {
+            self.in_yaml = None;
+            if trimmed == "..." {
                 return;
             }
         }
-        if trimmed == "---" && line.starts_with(' ') && self.last.is_some() {
-            self.in_yaml = true;
+        if trimmed == "---" && indent > self.level().indent && self.level().last.is_some() {
+            self.in_yaml = Some(self.level().indent);
         } else if let Some(reason) = line.strip_prefix("Bail out!") {
             self.bailed = true;
             self.issue(format!("Bail out!{reason}"));
-        } else if let Some(rest) = line.strip_prefix("not ok") {
-            self.result(false, rest);
-        } else if let Some(rest) = line.strip_prefix("ok") {
-            self.result(true, rest);
-        } else if let Some(plan) = line.strip_prefix("1..") {
-            let digits = plan.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("");
-            self.planned = digits.parse().ok();
-        } else if let Some(diagnostic) = trimmed.strip_prefix('#')
-            && self.last.as_ref().is_some_and(|run| run.status == TestStatus::Failed)
-            && self.detail.len() < MESSAGE_BYTES_MAX
+        } else if let Some(point) = point_in(line, indent) {
+            self.point(indent, point);
+        } else if let Some(plan) = line.get(indent..).and_then(|rest| rest.strip_prefix("1..")) {
+            self.plan(indent, plan);
+        } else if trimmed == "}" {
+            self.close_opened(indent);
+        } else if let Some(diagnostic) = trimmed.strip_prefix('#') {
+            self.diagnostic(diagnostic);
+        } else if indent > self.level().indent && self.has_failed_point() {
+            // mocha's words on a failure are indented and no block.
+            let from = self.level().indent + 2;
+            self.detail(line.get(from..).unwrap_or(trimmed));
+        }
+    }
+
+    fn has_failed_point(&mut self) -> bool {
+        self.level().last.as_ref().is_some_and(|point| point.status == TestStatus::Failed)
+    }
+
+    fn level(&mut self) -> &mut Level {
+        if self.levels.is_empty() {
+            self.levels.push(Level::default());
+        }
+        let last = self.levels.len() - 1;
+        &mut self.levels[last]
+    }
+
+    fn detail(&mut self, line: &str) {
+        if let Some(point) = &mut self.level().last
+            && point.detail.len() < MESSAGE_BYTES_MAX
         {
-            self.detail.push_str(diagnostic.strip_prefix(' ').unwrap_or(diagnostic));
-            self.detail.push('\n');
+            point.detail.push_str(line);
+            point.detail.push('\n');
         }
     }
 
-    fn result(&mut self, ok: bool, rest: &str) {
-        if !rest.is_empty() && !rest.starts_with(' ') {
-            return;
+    fn diagnostic(&mut self, text: &str) {
+        let text = text.strip_prefix(' ').unwrap_or(text);
+        let count =
+            text.split_once(' ').and_then(|(word, count)| Some((word, count.trim().parse::<f64>().ok()?)));
+        match count {
+            Some(("fail", _)) if self.levels.len() == 1 => {
+                let count = text.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
+                self.counted_failures = self.counted_failures.saturating_add(count.unwrap_or(0));
+            }
+            // The rest of the summary.
+            Some(_) if self.levels.len() == 1 => {}
+            _ if text.starts_with("Subtest: ") => {}
+            _ if self.has_failed_point() => self.detail(text),
+            _ => {}
         }
-        self.close();
-        self.seen += 1;
-        let rest = rest.trim_start();
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number = rest
-            .get(..digits)
-            .filter(|number| !number.is_empty())
-            .map_or(self.seen.to_string(), str::to_owned);
-        let (description, directive) = split_directive(rest.get(digits..).unwrap_or("").trim_start());
-        let description = description.trim_start_matches("- ").trim();
-        let upper = directive.to_ascii_uppercase();
-        let (status, reason) = if upper.starts_with("SKIP") {
-            let word = directive.split_whitespace().next().unwrap_or("");
-            (TestStatus::Skipped, directive.get(word.len()..).unwrap_or("").trim())
-        } else if upper.starts_with("TODO") && !ok {
-            (TestStatus::ExpectedFailure, directive.get(4..).unwrap_or("").trim())
-        } else if ok {
-            (TestStatus::Passed, "")
-        } else {
-            (TestStatus::Failed, "")
-        };
-        let name = if description.is_empty() { format!("test {number}") } else { description.to_owned() };
-        let messages = if reason.is_empty() { vec![] } else { vec![reason.to_owned()] };
+    }
+
+    fn plan(&mut self, indent: usize, plan: &str) {
+        let digits = plan.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("");
+        let Ok(planned) = digits.parse::<u64>() else { return };
+        // A plan may come before the first point of its subtest.
+        self.go_to(indent);
+        if self.levels.len() == 1 {
+            self.stream.plan(planned);
+        }
+        let level = self.level();
+        // Two streams, one after the other, have a plan each.
+        level.planned = Some(level.planned.unwrap_or(0).saturating_add(planned));
+    }
+
+    fn point(&mut self, indent: usize, mut point: Point) {
+        self.go_to(indent);
+        let points = self.points;
+        if self.levels.len() == 1 {
+            // `prove -v` ends each file with a word of its own, when all that was planned is there.
+            if point.is_bare && self.stream.is_whole() {
+                return;
+            }
+            self.stream.point(point.number.as_deref());
+        }
+        let level = self.level();
+        let subtest = level.subtest.take();
+        self.settle_last();
+        let level = self.level();
+        level.seen += 1;
+        let number = point.number.take().unwrap_or_else(|| level.seen.to_string());
         // TAP has no reruns: each point is a test of its own, whatever its description.
-        let within = match self.numbers.insert(number.clone()) {
+        point.id = match level.numbers.insert(number.clone()) {
             true => format!("test {number}"),
-            false => format!("point {}", self.seen),
+            false => format!("point {}", points + 1),
         };
-        self.last = Some(TestRun { name, within: within.into(), status, messages, ..TestRun::default() });
+        if point.name.is_empty() {
+            point.name = format!("test {number}");
+        }
+        point.subtest = subtest;
+        level.last = Some(point);
+        self.points += 1;
     }
 
-    fn close(&mut self) {
-        self.in_yaml = false;
-        let detail = std::mem::take(&mut self.detail);
-        let Some(mut run) = self.last.take() else { return };
-        let detail = detail.trim_end();
-        if run.status == TestStatus::Failed && !detail.is_empty() {
-            run.location = text::place_in(detail, None);
-            run.messages.push(detail.to_owned());
+    /// Makes the level of this indentation the innermost one.
+    fn go_to(&mut self, indent: usize) {
+        self.close_above(indent);
+        if self.level().indent < indent && self.levels.len() < SUBTESTS_DEPTH_MAX {
+            self.levels.push(Level { indent, ..Level::default() });
         }
-        self.tally.record(run);
+    }
+
+    /// Ends subtests that stand deeper.
+    fn close_above(&mut self, indent: usize) {
+        while self.levels.len() > 1 && self.level().indent > indent {
+            self.close_level();
+        }
+    }
+
+    /// Ends what a point with `{` at its end opened.
+    fn close_opened(&mut self, indent: usize) {
+        let opened =
+            |level: &Level| level.indent == indent && level.last.as_ref().is_some_and(|point| point.opens);
+        if self.levels.iter().any(opened) {
+            self.close_above(indent);
+        }
+    }
+
+    fn close_level(&mut self) {
+        self.settle_last();
+        let Some(level) = self.levels.pop() else { return };
+        let mut tests = level.tests;
+        if let Some(left) = level.subtest {
+            tests.add(left);
+        }
+        tests.contradiction = tests.contradiction.take().or(contradiction(level.planned, level.seen));
+        let around = self.level();
+        match &mut around.last {
+            // `ok 1 - name {` stands before what it sums up.
+            Some(point) if point.opens => point.subtest.get_or_insert_default().add(tests),
+            _ => around.subtest.get_or_insert_default().add(tests),
+        }
+    }
+
+    /// Counts the last point of the innermost level, now that all that belongs to it is known.
+    fn settle_last(&mut self) {
+        let Some(mut point) = self.level().last.take() else { return };
+        let mut tests = Subtest::default();
+        let mut is_test = !point.is_empty_suite();
+        if let Some(subtest) = point.subtest.take() {
+            self.compare(&point, &subtest);
+            is_test = point.is_test_beside(&subtest);
+            tests = subtest.under(&point);
+        }
+        match (is_test, self.levels.len()) {
+            (false, 2..) => {}
+            (true, 2..) if self.held < SUBTESTS_HELD_MAX => {
+                self.held += 1;
+                tests.push(leaf(point));
+            }
+            (true, 2..) => {
+                let run = leaf(point);
+                tests.told(&run);
+                self.tally.record(run);
+            }
+            (_, _) => {
+                let own = is_test.then(|| leaf(point));
+                self.record(tests);
+                own.into_iter().for_each(|run| self.tally.record(run));
+                return;
+            }
+        }
+        self.level().tests.add(tests);
+    }
+
+    /// What a point and the subtest that it sums up say against each other.
+    fn compare(&mut self, point: &Point, subtest: &Subtest) {
+        if let Some(contradiction) = subtest.contradiction.as_deref() {
+            self.issue(format!("subtest {}: {contradiction}", point.name));
+        }
+        if let Some(cause) = point.own_cause(subtest) {
+            self.issue(format!("{}: {cause}", point.name));
+        }
+        if point.status == TestStatus::Passed && subtest.has_failed() && self.notes.len() < NOTES_MAX {
+            self.notes.push(format!("{} is ok, and a test in it failed", text::name(&point.name)));
+        }
+    }
+
+    fn record(&mut self, tests: Subtest) {
+        self.held = self.held.saturating_sub(tests.runs.len());
+        tests.runs.into_iter().for_each(|run| self.tally.record(run));
     }
 
     fn issue(&mut self, message: String) {
-        self.issues.push(ReportIssue {
-            path: String::new(),
-            severity: Severity::Error,
-            message: text::message(&message),
-            location: None,
-            category: None,
-            advice: None,
-        });
+        if self.issues.len() >= ISSUES_MAX {
+            return;
+        }
+        self.issues.push(runner_problem(&message, None));
     }
 
     fn finish(mut self) -> (Parsed, Vec<ReportIssue>) {
-        self.close();
-        if let Some(planned) = self.planned
-            && planned > self.seen
-        {
-            let missing = planned - self.seen;
-            self.issue(format!("{planned} tests were planned, {missing} of them have no result"));
-            for number in self.seen.saturating_add(1)..=planned.min(self.seen.saturating_add(200)) {
+        self.close_above(0);
+        self.settle_last();
+        let level = self.levels.pop().unwrap_or_default();
+        let mut cut = None;
+        if let Some(left) = level.subtest {
+            cut = Some("a subtest has no point that sums it up; the report may be cut short".to_owned());
+            self.record(left);
+        }
+        self.stream.end();
+        if let Some(contradiction) = contradiction(level.planned, level.seen) {
+            self.issue(contradiction);
+            let planned = level.planned.unwrap_or(0);
+            for number in level.seen.saturating_add(1)..=planned.min(level.seen.saturating_add(200)) {
                 self.tally.unfinished(&format!("test {number}"));
             }
         }
-        let mut parsed = self.tally.finish("tap");
-        if self.planned.is_none() && !self.bailed {
-            parsed.notes.push("there is no plan; the report may be cut short".to_owned());
+        if contradiction(level.planned, level.seen).is_none() && self.stream.missing > 0 {
+            // Another stream has as many points more than it planned.
+            let tests = text::counted(self.stream.missing, "test has", "tests have");
+            self.issue(format!("of several streams, one breaks off: {tests} no result"));
         }
+        if level.planned.is_none() && !self.bailed {
+            cut = cut.or_else(|| Some("there is no plan; the report may be cut short".to_owned()));
+        }
+        let mut parsed = self.tally.finish("tap");
+        // AVA counts what is still to do among the failures.
+        let listed = parsed.report.failed + parsed.report.expected_failures;
+        if self.counted_failures > listed {
+            let counted = self.counted_failures;
+            let counted = text::counted(counted, "failure", "failures");
+            cut = cut.or_else(|| Some(format!("the report counts {counted} and lists {listed}")));
+        }
+        parsed.notes.append(&mut self.notes);
+        parsed.notes.extend(cut.clone());
+        parsed.report.cut = cut;
         (parsed, self.issues)
     }
 }
 
-/// Description and directive; an escaped `\#` belongs to the description.
-fn split_directive(text: &str) -> (&str, &str) {
-    let mut from = 0;
-    while let Some(found) = text.get(from..).and_then(|rest| rest.find('#')) {
-        let at = from + found;
-        let escaped = text.get(..at).is_some_and(|before| before.ends_with('\\'));
-        let directive = text.get(at + 1..).unwrap_or("").trim_start();
-        let upper = directive.get(..4).unwrap_or("").to_ascii_uppercase();
-        if !escaped && (upper == "SKIP" || upper == "TODO") {
-            return (text.get(..at).unwrap_or(""), directive);
-        }
-        from = at + 1;
-    }
-    (text, "")
+/// Why a plan and what came do not agree.
+fn contradiction(planned: Option<u64>, seen: u64) -> Option<String> {
+    let planned = planned.filter(|planned| *planned != seen)?;
+    let tests = text::counted(planned, "test was", "tests were");
+    Some(if planned > seen {
+        format!(
+            "{tests} planned, {}",
+            text::counted(planned - seen, "of them has no result", "of them have no result")
+        )
+    } else {
+        format!("{tests} planned, and {}", text::counted(seen, "has a result", "have a result"))
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const REPORT: &str = "TAP version 13\n1..6\nok 1 - good\nnot ok 2 - bad # not a directive\n  ---\n  message: boom\n  at: t/a.js:3:4\n  ...\nok 3 - other # SKIP no network\nnot ok 4 later # TODO not done\n    ok 1 - inner\n    not ok 2 - inner bad\nok 5 - outer \\# SKIP\n";
-
-    #[test]
-    fn results_directives_and_the_plan_are_read() {
-        let (parsed, issues) = parse(REPORT.as_bytes());
-        let report = parsed.report;
-        assert_eq!((report.passed, report.failed, report.skipped, report.expected_failures), (2, 1, 1, 1));
-        assert_eq!(report.unfinished, ["test 6"]);
-        assert_eq!(report.cases[0].name, "bad # not a directive");
-        assert_eq!(report.cases[0].messages, ["message: boom\nat: t/a.js:3:4"]);
-        assert_eq!(report.cases[0].location.as_ref().and_then(|place| place.line), Some(3));
-        assert!(issues[0].message.contains("1 of them"));
-    }
-
-    #[test]
-    fn points_of_one_description_are_tests_of_their_own() {
-        // As tape writes it: the description is the assertion's.
-        let tape = "TAP version 13\n# adds\nok 1 should be strictly equal\nnot ok 2 should be strictly equal\n  ---\n    operator: equal\n    expected: 4\n    actual:   5\n    at: Test.<anonymous> (/w/a.js:6:7)\n  ...\nok 3 should be strictly equal\n\n1..3\n# tests 3\n# pass  2\n# fail  1\n";
-        let (parsed, _) = parse(tape.as_bytes());
-        let report = parsed.report;
-        assert_eq!((report.passed, report.failed, report.flaky), (2, 1, 0));
-        assert_eq!(report.cases[0].name, "should be strictly equal (test 2)");
-        assert!(report.cases[0].messages[0].contains("actual:   5"));
-        // Two streams, one after the other.
-        let (parsed, _) = parse(b"1..1\nnot ok 1 - a\n1..1\nok 1 - a\n");
-        assert_eq!((parsed.report.passed, parsed.report.failed), (1, 1));
-    }
-
-    #[test]
-    fn a_block_that_is_not_closed_ends_with_its_indentation() {
-        let (parsed, _) = parse(b"ok 1\n  ---\n  x: 1\n\n  y: 2\nnot ok 2\nnot ok 3\n1..3\n");
-        assert_eq!((parsed.report.passed, parsed.report.failed), (1, 2));
-    }
-
-    #[test]
-    fn a_bail_out_is_an_issue() {
-        let (_, issues) = parse(b"1..2\nok 1\nBail out! no database\n");
-        assert_eq!(issues[0].message, "Bail out! no database");
-    }
-}
+mod tests;

@@ -29,9 +29,11 @@ pub fn read(database: &Path) -> Result<Bundle, EvidenceError> {
     let loose = attach_failures(&tables, &mut runs)?;
     attach_arguments(&tables, &mut runs)?;
     attach_files(&tables, &mut runs)?;
-    bundle.tests = tests(&tables, runs, &mut bundle.notes)?;
+    let (tests, orphans) = tests(&tables, runs)?;
+    bundle.tests = tests;
     bundle.issues = build_issues(&tables)?;
     bundle.issues.extend(loose);
+    bundle.cut = missing(&tables, &bundle, orphans)?;
     Ok(bundle)
 }
 
@@ -289,7 +291,38 @@ fn attach_files(tables: &Tables, runs: &mut Map<RawRun>) -> Result<(), EvidenceE
     })
 }
 
-fn tests(tables: &Tables, runs: Map<RawRun>, notes: &mut Vec<String>) -> Result<Vec<Test>, EvidenceError> {
+/// What a bundle that was emptied or cut gives away: runs and results of tests that it does not name, suites that ran without
+/// a test, an action that tests and neither has one nor says why.
+fn missing(tables: &Tables, bundle: &Bundle, orphans: u64) -> Result<Option<String>, EvidenceError> {
+    if orphans > 0 {
+        return Ok(Some(format!("{orphans} runs and results belong to tests that the bundle does not name")));
+    }
+    let mut suites = 0_u64;
+    for table in ["TestSuiteRuns", "TestableRuns", "TestPlanRuns"] {
+        tables.each(table, &["name"], |_| suites += 1)?;
+    }
+    if bundle.tests.iter().any(|test| !test.runs.is_empty() || test.result.is_some()) {
+        return Ok(None);
+    }
+    let (mut actions, mut is_test) = (0_u64, false);
+    tables.each("Actions", &["name"], |mut row| {
+        actions += 1;
+        is_test |= row.text(0).is_some_and(|name| name.starts_with("Test"));
+    })?;
+    let says_why = bundle.issues.iter().any(|issue| issue.error);
+    Ok(if suites > 0 {
+        Some("the bundle has runs of suites and no run of a test".to_owned())
+    } else if is_test && !says_why {
+        Some("the bundle is of an action that tests, and has no test".to_owned())
+    } else if actions == 0 && !says_why && tables.has("Actions") {
+        Some("the bundle tells of no action: it is empty".to_owned())
+    } else {
+        None
+    })
+}
+
+/// Every test with its runs, and how many runs and results are of none of them.
+fn tests(tables: &Tables, runs: Map<RawRun>) -> Result<(Vec<Test>, u64), EvidenceError> {
     let bundles = bundle_of_suite(tables)?;
     let mut tests: Map<Test> = Map::new();
     let mut order = Vec::new();
@@ -314,25 +347,24 @@ fn tests(tables: &Tables, runs: Map<RawRun>, notes: &mut Vec<String>) -> Result<
     })?;
     // Three rows a test: per destination and configuration, per destination, and over all. The last is the one meant.
     let columns = ["testCase_fk", "result", "destination_fk", "configuration_fk"];
+    let mut orphans = 0_u64;
     tables.each("TestCaseResultsByDestinationAndConfiguration", &columns, |mut row| {
         let over_all = row.integer(2).is_none() && row.integer(3).is_none();
-        if let (true, Some(test)) = (over_all, row.integer(0).and_then(|test| tests.get_mut(&test))) {
-            test.result = row.text(1).as_deref().and_then(TestResult::from_apple);
+        match row.integer(0).and_then(|test| tests.get_mut(&test)) {
+            Some(test) if over_all => test.result = row.text(1).as_deref().and_then(TestResult::from_apple),
+            Some(_) => {}
+            None => orphans += 1,
         }
     })?;
     let mut raw: Vec<RawRun> = runs.into_values().collect();
     raw.sort_by_key(|raw| raw.order);
-    let mut orphans = 0_u64;
     for raw in raw {
         match tests.get_mut(&raw.test) {
             Some(test) => test.runs.push(raw.run),
             None => orphans += 1,
         }
     }
-    if orphans > 0 {
-        notes.push(format!("{orphans} runs belong to no test"));
-    }
-    Ok(order.into_iter().filter_map(|id| tests.remove(&id)).collect())
+    Ok((order.into_iter().filter_map(|id| tests.remove(&id)).collect(), orphans))
 }
 
 fn bundle_of_suite(tables: &Tables) -> Result<Map<String>, EvidenceError> {

@@ -19,6 +19,8 @@ pub struct Bundle {
     pub destinations: Vec<Destination>,
     /// Oddities met while reading.
     pub notes: Vec<String>,
+    /// Why it does not tell of all tests that ran.
+    pub cut: Option<String>,
 }
 
 /// One test of one test bundle.

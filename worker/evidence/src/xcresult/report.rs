@@ -44,6 +44,8 @@ pub(crate) fn to_parsed(bundle: Bundle, root: Option<&Path>) -> (Parsed, Vec<Rep
     parsed.report.destinations =
         bundle.destinations.iter().map(|place| text::name(&place.to_string())).collect();
     parsed.notes.extend(bundle.notes);
+    parsed.notes.extend(bundle.cut.clone());
+    parsed.report.cut = bundle.cut;
     let issues = bundle
         .issues
         .into_iter()

@@ -31,6 +31,57 @@ fn pytest() {
 }
 
 #[test]
+fn a_suite_that_leaves_out_tests_is_whole_only_where_it_counts_no_failure() {
+    let cut = |counts: &str| {
+        let xml = format!("<testsuite name='s' {counts}><testcase name='a'/></testsuite>");
+        parse(xml.as_bytes(), None).expect("it is JUnit XML").0.report.cut
+    };
+    assert_eq!(
+        cut("tests='2'").as_deref(),
+        Some("suite s declares 2 tests without counting failures and lists 1")
+    );
+    assert_eq!(cut("tests='2' failures='0'"), None, "disabled ones are counted and not listed");
+    assert!(cut("tests='1,200' failures='1,000'").is_some_and(|cut| cut.contains("declares 1000 failures")));
+    assert_eq!(cut("tests='1'"), None);
+}
+
+#[test]
+fn a_message_begins_with_what_is_wrong() {
+    let first = |failure: &str| {
+        let xml = format!("<testsuite><testcase name='a'>{failure}</testcase></testsuite>");
+        let (parsed, _) = parse(xml.as_bytes(), None).expect("it is JUnit XML");
+        parsed.report.cases[0].messages[0].clone()
+    };
+    assert_eq!(
+        first("<failure message='assert 0'>x = 1\n>  assert 0\nE  assert 0</failure>").lines().next(),
+        Some("assert 0")
+    );
+    assert_eq!(
+        first("<failure message='no'>\nError: no\n  at a.js:1:2</failure>"),
+        "Error: no\n  at a.js:1:2"
+    );
+    let import =
+        "<error message='collection failure'>ImportError while importing\nE   ModuleNotFoundError: x</error>";
+    assert_eq!(first(import).lines().next(), Some("ModuleNotFoundError: x"));
+}
+
+#[test]
+fn a_test_of_pytest_that_fails_twice_is_one() {
+    let case =
+        |name: &str, inside: &str| format!("<testcase classname='t' name='{name}'>{inside}</testcase>");
+    let teardown =
+        "<error message='failed on teardown with &quot;ValueError: x&quot;'>E   ValueError: x</error>";
+    let bad = case("a", "<failure message='assert 0'/>");
+    let suite = |cases: &str| {
+        format!("<testsuite name='pytest' errors='1' failures='1' tests='1'>{cases}</testsuite>")
+    };
+    let (parsed, _) = parse(suite(&format!("{bad}{}", case("a", teardown))).as_bytes(), None).expect("JUnit");
+    assert_eq!((parsed.report.failed, &parsed.report.cut, &parsed.notes), (1, &None, &vec![]));
+    assert_eq!(parsed.report.cases[0].messages.len(), 2, "{:?}", parsed.report.cases);
+    assert_eq!(counts(&suite(&format!("{bad}{}", case("b", teardown)))), (0, 2, 0, 0));
+}
+
+#[test]
 fn what_node_has_still_to_do_has_not_failed() {
     let todo = "<testsuite name='s' failures='1'><testcase name='a'><skipped type='todo' message='later'/><failure message='no'/></testcase></testsuite>\
                 <testcase name='b'><failure message='no'/><skipped type='todo'/></testcase><testcase name='c'><skipped type='todo'/></testcase>";
@@ -91,9 +142,98 @@ at Object.toBe (/w/a/App.test.js:3:13)</failure></testcase></testsuite><testsuit
     let nameless =
         "<testsuite><testcase><failure/></testcase><testcase/><testcase><failure/></testcase></testsuite>";
     assert_eq!(counts(nameless), (1, 2, 0, 0));
-    // Within one suite it is the same test, run again.
-    let gradle = r#"<testsuite name="T" tests="2" failures="1"><testcase name="t()" classname="T"><failure message="m"/></testcase><testcase name="t()" classname="T"/></testsuite>"#;
-    assert_eq!(counts(gradle), (1, 0, 0, 0));
+}
+
+const TWICE: &str = r#"<testcase name="t()" classname="T"><failure message="m"/></testcase><testcase name="t()" classname="T"/>"#;
+
+#[test]
+fn a_suite_that_counts_tests_of_one_name_each_has_several() {
+    // Two sets of arguments under one name look like this, and so do the attempts of a tool that counts each.
+    let gradle = format!(r#"<testsuite name="T" tests="2" failures="1">{TWICE}</testsuite>"#);
+    let (parsed, _) = parse(gradle.as_bytes(), None).expect("it is JUnit XML");
+    assert_eq!((parsed.report.passed, parsed.report.failed, parsed.report.flaky), (1, 1, 0));
+    assert_eq!(parsed.report.cases[0].name, "T.t() (T, test 1)");
+    assert_eq!(parsed.notes.len(), 1, "{:?}", parsed.notes);
+    assert!(parsed.notes[0].contains("T.t() (1 of 2 failed)"), "{:?}", parsed.notes);
+    // More failures than remain when only the last run counts.
+    let failures = format!(r#"<testsuite name="T" tests="1" failures="1">{TWICE}</testsuite>"#);
+    assert_eq!(counts(&failures), (1, 1, 0, 0));
+    let inside = format!(
+        r#"<testsuite name="A" tests="3" failures="1"><testsuite name="B" tests="1"><testcase name="b"/></testsuite>{TWICE}</testsuite>"#
+    );
+    assert_eq!(counts(&inside), (2, 1, 0, 0));
+    for silent in ["<testsuite name='T'>", "<testsuites>", "<testsuites tests='2'>"] {
+        let end = if silent.contains("suites") { "</testsuites>" } else { "</testsuite>" };
+        assert_eq!(counts(&format!("{silent}{TWICE}{end}")), (1, 1, 0, 0), "{silent}");
+    }
+    assert_eq!(
+        counts(&format!("<testsuite name='T' tests='1' failures='0'>{TWICE}")),
+        (1, 0, 0, 0),
+        "no end"
+    );
+    for unsaid in ["tests='1'", "tests='0' failures='0'", "failures='0'"] {
+        assert_eq!(counts(&format!("<testsuite {unsaid}>{TWICE}</testsuite>")), (1, 1, 0, 0), "{unsaid}");
+    }
+    let places = r#"<testsuite tests="1"><testcase name="t" file="a.c" line="1"><failure/></testcase><testcase name="t" file="a.c" line="9"/></testsuite>"#;
+    assert_eq!(counts(places), (1, 1, 0, 0), "two places are two tests");
+}
+
+#[test]
+fn a_suite_that_counts_each_name_once_has_attempts() {
+    // As pytest-rerunfailures writes it: a case an attempt, and the counts are those of the tests.
+    let rerun = format!(r#"<testsuite name="pytest" tests="1" failures="0" errors="0">{TWICE}</testsuite>"#);
+    let (parsed, _) = parse(rerun.as_bytes(), None).expect("it is JUnit XML");
+    assert_eq!((parsed.report.passed, parsed.report.failed, parsed.report.flaky), (1, 0, 1));
+    assert!(parsed.notes.is_empty(), "{:?}", parsed.notes);
+    // A failure that was taken back is none that the report around it declares.
+    let hidden = format!(
+        r#"<testsuites failures="1">{rerun}<testsuite name="b" tests="9" failures="0"/></testsuites>"#
+    );
+    let (parsed, _) = parse(hidden.as_bytes(), None).expect("it is JUnit XML");
+    assert_eq!(parsed.report.cut.as_deref(), Some("the report declares 1 failure or error and lists 0"));
+    // fastlane says of each case which run it is, whatever the suite counts.
+    let property = "<properties><property name='repetition' value='First Run'/></properties>";
+    let fastlane = format!(
+        "<testsuite name='S' tests='2' failures='1'><testcase name='t'><failure message='m'/>{property}</testcase><testcase name='t'>{property}</testcase></testsuite>"
+    );
+    assert_eq!(counts(&fastlane), (1, 0, 0, 0));
+}
+
+#[test]
+fn node_names_tests_at_the_root_and_counts_none_of_them() {
+    let node = r#"<?xml version="1.0" encoding="utf-8"?>
+<testsuites>
+	<testcase name="same" time="0.015107" classname="test" failure="1 !== 2"><failure type="testCodeFailure" message="1 !== 2">at TestContext.&lt;anonymous> (/w/a.test.js:3:29)</failure></testcase>
+	<testcase name="same" time="0.000374" classname="test"/>
+	<testsuite name="group" time="0.032443" disabled="0" errors="0" tests="3" failures="1" skipped="0" hostname="vm">
+		<testcase name="inner" time="0.028262" classname="test"><failure type="testCodeFailure" message="no"/></testcase>
+		<testcase name="inner" time="0.000301" classname="test"/>
+		<testcase name="ok" time="0.000275" classname="test"/>
+	</testsuite>
+	<!-- tests 5 -->
+	<!-- fail 2 -->
+	<!-- cancelled 0 -->
+</testsuites>"#;
+    let report = |xml: &str| parse(xml.as_bytes(), None).expect("it is JUnit XML").0.report;
+    assert_eq!((report(node).passed, report(node).failed, report(node).cut), (3, 2, None));
+    // A test that failed for a cause of its own, beside subtests that passed, is not in the list.
+    let own = node.replace("fail 2", "fail 3");
+    assert_eq!(report(&own).cut.as_deref(), Some("the report counts 3 failures and lists 2"));
+}
+
+#[test]
+fn failures_that_only_the_root_declares_are_noted() {
+    let of = |xml: &str| parse(xml.as_bytes(), None).expect("it is JUnit XML").0.report.cut;
+    let root = |attributes: &str| {
+        format!("<testsuites {attributes}><testsuite name='s'><testcase name='a'/></testsuite></testsuites>")
+    };
+    assert_eq!(
+        of(&root("tests='2' failures='1' errors='1'")).as_deref(),
+        Some("the report declares 2 failures and errors and lists 0")
+    );
+    assert_eq!(of(&root("tests='1' failures='0'")), None);
+    let listed = "<testsuites failures='1' errors='1'><testsuite name='s'><testcase name='a'><failure/></testcase><error message='m'/></testsuite></testsuites>";
+    assert_eq!(of(listed), None);
 }
 
 #[test]
@@ -130,6 +270,21 @@ fn hostile_or_broken_input_does_no_harm() {
     assert!(parsed.notes.iter().any(|note| note.contains("breaks off")), "{:?}", parsed.notes);
     assert_eq!(parsed.report.passed, 1);
     assert!(parse(b"<html></html>", None).is_err());
+}
+
+#[test]
+fn what_follows_a_report_is_none_of_it() {
+    let report = "<testsuite name='s'><testcase name='a'/></testsuite>";
+    for after in ["", "\nDone in 3 s, a < b & c\n", "\n<done>\n", "</oops>", "<br/>"] {
+        let (parsed, _) = parse(format!("{report}{after}").as_bytes(), None).expect("it is JUnit XML");
+        assert_eq!((parsed.report.passed, parsed.report.cut), (1, None), "{after}");
+    }
+    let two = format!(
+        "{report}<?xml version='1.0'?>\n<testsuite name='t'><testcase name='b'><failure/></testcase></testsuite>"
+    );
+    assert_eq!(counts(&two), (1, 1, 0, 0));
+    let (parsed, _) = parse(format!("{report}\na < b\n{report}").as_bytes(), None).expect("it is JUnit XML");
+    assert!(parsed.report.cut.is_some(), "the second one is not read");
 }
 
 #[test]

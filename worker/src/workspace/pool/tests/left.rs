@@ -201,3 +201,194 @@ fn nothing_that_a_job_did_to_its_repository_reaches_the_next_one() {
         assert_eq!(fs::read_dir(root.join(".git/objects")).unwrap().count(), 2, "what was added is gone too");
     }
 }
+
+#[test]
+fn a_checkout_that_can_not_be_laid_out_again_makes_place_for_a_new_one() {
+    let bench = Bench::new();
+    bench.write("file", "content");
+    bench.commit();
+    let root = bench.run(1);
+    fs::write(root.join("untracked"), "x").unwrap();
+    let directory = root.parent().unwrap();
+    // As an unremovable file would: nobody can write it down.
+    fs::remove_file(directory.join("state.json")).unwrap();
+    fs::create_dir_all(directory.join("state.json/full")).unwrap();
+    for (number, clean) in [(2, false), (3, true)] {
+        let source = bench.deliver();
+        let prepared = bench.workspaces.prepare(attempt(number), &source, clean, bench.root.path()).unwrap();
+        assert_eq!(fs::read_dir(&prepared.root).unwrap().count(), 2, "the file and `.git`");
+        assert_eq!(prepared.root, root);
+        bench.workspaces.release(attempt(number)).unwrap();
+        fs::remove_file(directory.join("state.json")).unwrap();
+        fs::create_dir(directory.join("state.json")).unwrap();
+    }
+    let left = fs::read_dir(directory.ancestors().nth(2).unwrap()).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(!left.iter().any(|name| name.starts_with("removed")), "what can be removed is: {left:?}");
+}
+
+#[test]
+fn what_keeps_one_checkout_from_being_measured_keeps_no_other_from_being_removed() {
+    let bench = Bench::new();
+    bench.write("file", "content");
+    bench.commit();
+    let roots: Vec<PathBuf> = ["one", "two"]
+        .iter()
+        .zip(1..)
+        .map(|(project, number)| {
+            let root = bench.prepare(number, &bench.deliver_as(project)).root;
+            bench.workspaces.release(attempt(number)).unwrap();
+            root
+        })
+        .collect();
+    for root in &roots {
+        fs::create_dir(root.parent().unwrap().join("bytes")).unwrap();
+    }
+    let none =
+        SpaceLimits { bytes_max: None, free_min_bytes: u64::MAX, idle_max: Duration::from_secs(u64::MAX) };
+    bench.workspaces.collect_space(&none).unwrap();
+    assert!(roots.iter().all(|root| !root.exists()), "{roots:?}");
+}
+
+#[test]
+fn locks_that_a_killed_git_left_are_in_no_jobs_way() {
+    let bench = Bench::new();
+    bench.write("file", "content");
+    bench.commit();
+    // So that all indexes are written.
+    bench.write("file", "changed");
+    let root = bench.run(1);
+    for (number, content) in [(2, "again"), (3, "and again")] {
+        for index in ["index", "index.visible"] {
+            fs::write(root.parent().unwrap().join(format!("{index}.lock")), "torn").unwrap();
+        }
+        fs::write(root.join(".git/index.lock"), "torn").unwrap();
+        bench.write("file", content);
+        assert_eq!(bench.run(number), root);
+        assert_eq!(fs::read_to_string(root.join("file")).unwrap(), content);
+        assert_eq!(git(&root, &["status", "--porcelain"]), " M file");
+    }
+}
+
+#[test]
+fn no_projects_name_is_in_the_way_of_the_checkouts_own_files() {
+    let bench = Bench::new();
+    bench.write("file", "content");
+    bench.commit();
+    let names = [
+        "Index",
+        "objects",
+        "index.lock",
+        "index.visible",
+        "Derived",
+        "state.json",
+        "BYTES",
+        "Lease",
+        "Excludes",
+    ];
+    for (name, number) in names.iter().zip(1..) {
+        let source = bench.deliver_as(&format!("example.org/team/{name}"));
+        let prepared = bench.prepare(number, &source);
+        assert_eq!(prepared.root.file_name().unwrap(), "tree", "{name}");
+    }
+    let prepared = bench.prepare(100, &bench.deliver_as("example.org/team/indexer.js"));
+    assert_eq!(prepared.root.file_name().unwrap(), "indexer.js");
+}
+
+#[test]
+fn what_is_another_users_is_taken_away_though_nothing_else_of_it_changed() {
+    let me = nix::unistd::Uid::effective();
+    if !me.is_root() {
+        eprintln!("SKIPPED: only root can give files away");
+        return;
+    }
+    let bench = Bench::new();
+    bench.write(".gitignore", "*.o\n");
+    for file in ["src/a", "src/b", "c"] {
+        bench.write(file, file);
+    }
+    bench.commit();
+    let root = bench.run(1);
+    let owner = |path: &str| fs::symlink_metadata(root.join(path)).unwrap().uid();
+    let give_away = |path: &str| std::os::unix::fs::chown(root.join(path), Some(60_902), None).unwrap();
+    let time = |path: &str| fs::metadata(root.join(path)).unwrap().modified().unwrap();
+    fs::write(root.join("x.o"), "").unwrap();
+    let before = time("src/b");
+    give_away("src/a");
+    give_away("x.o");
+    assert_eq!(bench.run(2), root);
+    assert_eq!((owner("src/a"), owner("x.o")), (me.as_raw(), 60_902), "what is ignored is the jobs'");
+    assert_eq!(time("src/b"), before);
+    for (place, number) in [("src", 3), ("", 4), (".git", 5), (".git/info", 6)] {
+        give_away(place);
+        assert_eq!(bench.run(number), root);
+        assert_eq!(owner(place), me.as_raw(), "{place}");
+        assert_eq!(contents(&root), contents(&bench.home()));
+    }
+    let lent = bench.workspaces.clone().linking_objects();
+    give_away("src/a");
+    lent.prepare(attempt(7), &bench.deliver(), false, bench.root.path()).unwrap();
+    assert_eq!(owner("src/a"), 60_902, "the one whom a job ran as");
+}
+
+#[test]
+fn a_checkout_that_is_closed_to_us_is_passed_over() {
+    if cfg!(not(target_os = "linux")) && nix::unistd::Uid::effective().is_root() {
+        eprintln!("SKIPPED: root gets in everywhere");
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let closed = place.path().join("1");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
+    let taken = std::thread::scope(|scope| {
+        let taking = || {
+            // This thread alone; root would get in.
+            #[cfg(target_os = "linux")]
+            if nix::unistd::Uid::effective().is_root() {
+                nix::unistd::setfsuid(nix::unistd::Uid::from_raw(60_902));
+            }
+            crate::workspace::pool::leases::take_lease(&closed, "somebody")
+        };
+        scope.spawn(taking).join().unwrap()
+    });
+    assert!(matches!(taken, Ok(false)), "{taken:?}");
+}
+
+#[test]
+fn an_ignore_file_that_a_job_made_hides_nothing_from_the_next_one() {
+    let bench = Bench::new();
+    bench.write(".gitignore", "/target\n");
+    bench.write("odd/.gitignore", "*.o\n");
+    bench.write("src/deep/a", "a");
+    bench.commit();
+    let root = bench.run(1);
+    for number in 2..4 {
+        for (place, patterns) in
+            [("src", "*\n"), ("src/deep", "/hollow\n/pipe\nx\n"), ("target/cache", "*\n")]
+        {
+            fs::create_dir_all(root.join(place).join("hollow")).unwrap();
+            fs::write(root.join(place).join(".gitignore"), patterns).unwrap();
+            fs::write(root.join(place).join("x"), "x").unwrap();
+        }
+        nix::unistd::mkfifo(&root.join("src/deep/pipe"), Mode::S_IRWXU).unwrap();
+        fs::write(root.join("odd/kept.o"), "x").unwrap();
+        bench.write("src/deep/a", &number.to_string());
+        assert_eq!(bench.run(number), root);
+        for gone in [
+            "src/.gitignore",
+            "src/x",
+            "src/hollow",
+            "src/deep/.gitignore",
+            "src/deep/x",
+            "src/deep/hollow",
+            "src/deep/pipe",
+        ] {
+            assert!(fs::symlink_metadata(root.join(gone)).is_err(), "{gone} in round {number}");
+        }
+        for kept in ["target/cache/.gitignore", "target/cache/x", "odd/kept.o", "odd/.gitignore"] {
+            assert!(root.join(kept).exists(), "{kept} in round {number}");
+        }
+    }
+}

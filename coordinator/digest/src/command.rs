@@ -1,0 +1,173 @@
+//! What a command says of the tools that it runs, as far as a line of a shell can be read without one.
+
+/// Programs that run the program that comes after them.
+const CARRIERS: &[&str] = &[
+    "env", "npx", "bunx", "exec", "run", "time", "nice", "command", "pnpm", "yarn", "poetry", "uv", "pipenv",
+    "hatch", "pdm", "dlx", "timeout", "nohup", "stdbuf",
+];
+/// Commands after `||` that say that a failure does not count.
+const PARDONS: &[&str] = &["true", ":", "echo"];
+/// Options by which a shell takes its text from its arguments.
+const SHELL_OPTIONS: &[&str] = &["-c", "-lc", "-ec", "-euc", "-xc", "-exc", "-ic"];
+/// Most bytes of a command that are read.
+const BYTES_MAX: usize = 16 << 10;
+
+/// A simple command: its words, and the operator after it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Simple {
+    words: Vec<String>,
+    operator: String,
+}
+
+/// A command line in its parts.
+#[derive(Debug, Default)]
+pub(crate) struct Command(Vec<Simple>);
+
+impl Command {
+    /// Reads the line, and the text of the shell that it runs.
+    pub(crate) fn new(line: &str) -> Self {
+        let line = if line.len() > BYTES_MAX { "" } else { line };
+        let parts = parsed(line);
+        if let [Simple { words, .. }] = parts.as_slice()
+            && let [shell, option, text, ..] = words.as_slice()
+            && is_shell(shell)
+            && SHELL_OPTIONS.contains(&option.as_str())
+        {
+            return Self(parsed(text));
+        }
+        Self(parts)
+    }
+
+    /// Whether it says that it does not mind this tool's failure, wherever it runs it: `tsc || true`.
+    pub(crate) fn forgives(&self, tool: &str) -> bool {
+        let is_pardon = |after: &Simple| {
+            after.words.first().is_some_and(|word| PARDONS.contains(&word.as_str()))
+                || after.words == ["exit", "0"]
+        };
+        let mut runs = self.0.iter().enumerate().filter(|(_, part)| part.is_of(tool)).peekable();
+        runs.peek().is_some()
+            && runs.all(|(at, part)| part.operator == "||" && self.0.get(at + 1).is_some_and(is_pardon))
+    }
+
+    /// Whether it runs this tool and no other.
+    pub(crate) fn runs_only(&self, tool: &str) -> bool {
+        let mut others = self.0.iter().filter(|part| part.words.first().is_none_or(|word| word != "cd"));
+        others.next().is_some_and(|part| part.is_of(tool)) && others.next().is_none()
+    }
+}
+
+impl Simple {
+    /// Whether it runs this tool, whose name may have a word after the program's: `node --test`.
+    fn is_of(&self, tool: &str) -> bool {
+        let is_set = |word: &String| word.contains('=') && !word.starts_with('-');
+        let is_carrier = |word: &String| CARRIERS.contains(&word.as_str());
+        let mut words = self.words.iter().skip_while(|word| is_set(word) || is_carrier(word));
+        let Some(program) = words.next() else { return false };
+        let name = program.rsplit('/').next().unwrap_or_default();
+        let rest: Vec<&str> = words.map(String::as_str).collect();
+        let mut parts = tool.split(' ');
+        let (first, second) = (parts.next().unwrap_or_default(), parts.next());
+        let is_named = name == first && second.is_none_or(|second| rest.contains(&second));
+        let is_module = name.starts_with("python") && rest.windows(2).any(|pair| pair == ["-m", tool]);
+        is_named || is_module || name == "py.test" && tool == "pytest"
+    }
+}
+
+fn is_shell(word: &str) -> bool {
+    ["sh", "bash", "zsh", "dash", "ksh"].contains(&word.rsplit('/').next().unwrap_or_default())
+}
+
+/// The simple commands of a line, in order.
+fn parsed(line: &str) -> Vec<Simple> {
+    let mut parts = Vec::new();
+    let mut part = Simple::default();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => word.get_or_insert_default().extend(chars.next()),
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, ' ' | '\t') => part.words.extend(word.take()),
+            // `2>&1` and `&>log` say where its output goes.
+            (None, '&')
+                if chars.peek() == Some(&'>') || word.as_ref().is_some_and(|word| word.ends_with('>')) =>
+            {
+                word.get_or_insert_default().push(c);
+            }
+            (None, ';' | '&' | '|' | '\n') => {
+                part.words.extend(word.take());
+                part.operator.push(c);
+                if matches!(c, '&' | '|') && chars.peek() == Some(&c) {
+                    part.operator.extend(chars.next());
+                }
+                if !part.words.is_empty() {
+                    parts.push(std::mem::take(&mut part));
+                }
+                part.operator.clear();
+            }
+            (None, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    part.words.extend(word);
+    if !part.words.is_empty() {
+        parts.push(part);
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_the_command_does_not_mind_is_forgiven() {
+        for (line, tool) in [
+            ("tsc || true; pytest -q", "tsc"),
+            ("npx tsc -p . || :; pytest", "tsc"),
+            ("sh -c 'eslint \"a b\" || echo no; pytest -q'", "eslint"),
+            ("python3 -m mypy . || exit 0", "mypy"),
+            ("tsc >log 2>&1 || true; pytest", "tsc"),
+            ("tsc &>log || true; tsc -p b || :", "tsc"),
+            ("node --test || true\npytest", "node --test"),
+        ] {
+            assert!(Command::new(line).forgives(tool), "{line}");
+        }
+        for (line, tool) in [
+            ("tsc; pytest -q", "tsc"),
+            ("tsc && pytest || true", "tsc"),
+            ("tsc || exit 1; pytest", "tsc"),
+            ("echo 'tsc || true'", "tsc"),
+            ("tsc | true", "tsc"),
+            ("tsc || true; tsc -p core; pytest", "tsc"),
+            ("cargo clippy || true; cargo build | tee log", "cargo"),
+            ("", "tsc"),
+        ] {
+            assert!(!Command::new(line).forgives(tool), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_runs_one_tool_is_known() {
+        for (line, tool) in [
+            ("pytest -q", "pytest"),
+            ("cd a && CI=1 python -m pytest", "pytest"),
+            ("bash -lc 'npx mocha -R dot'", "mocha"),
+            ("./node_modules/.bin/mocha", "mocha"),
+            ("node --test a.mjs", "node --test"),
+            ("python3 -m unittest discover", "unittest"),
+        ] {
+            assert!(Command::new(line).runs_only(tool), "{line}");
+        }
+        for (line, tool) in
+            [("tsc; pytest", "pytest"), ("make test", "pytest"), ("node a.js", "node --test"), ("", "pytest")]
+        {
+            assert!(!Command::new(line).runs_only(tool), "{line}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What a verdict is found from: gathered from all that is known of an attempt.
+
+use crate::facts::Facts;
+use crate::found::{Finds, Found};
+use crate::reports;
+use crate::rules::{Indicator, Kind};
+use crate::signs::{Seen, Signs};
+use crate::tally::Tally;
+use crate::tier::{self, Ranked};
+use crate::verdict::Case;
+use buildpool_protocol::report::{KnownFrom, Severity, TestCounts};
+
+/// What a case borrows from.
+pub(super) struct OwnedCase {
+    pub(super) out_of_memory: Option<String>,
+    success_is_last: bool,
+    contradiction: Option<String>,
+    pub(super) crashes: Vec<Seen<Indicator>>,
+    failures_are_past: bool,
+    tests_failed: u64,
+    report: Option<String>,
+    unfinished: u64,
+    running_test: Option<String>,
+    pub(super) collapsed: Option<(u64, u64)>,
+    first_error: Option<String>,
+    first_remark: Option<String>,
+    first_warning: Option<String>,
+    last_line: Option<String>,
+    error_in_report: bool,
+    pub(super) no_tests: Option<(String, KnownFrom)>,
+    report_problem: Option<(String, bool)>,
+    build_errors: bool,
+    test_errors: bool,
+    infrastructure: bool,
+    panics_are_tests: bool,
+    xcodebuild: bool,
+}
+
+pub(super) struct CaseParts<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) tally: &'a Tally,
+    pub(super) finds: &'a Finds,
+    pub(super) ranked: &'a [Ranked],
+    pub(super) signs: &'a Signs,
+    pub(super) tests: Option<&'a TestCounts>,
+    pub(super) report: Option<&'a str>,
+    pub(super) unfinished: u64,
+    pub(super) running_test: Option<String>,
+    pub(super) collapsed: Option<(u64, u64)>,
+    pub(super) failures_are_past: bool,
+    pub(super) last_line: Option<String>,
+}
+
+/// The word of failure that stands, or the last one.
+pub(super) fn failure_of(signs: &Signs) -> Option<&Seen<&'static str>> {
+    signs.standing_failure().or(signs.failure.as_ref())
+}
+
+pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
+    let signs = parts.signs;
+    let success = signs.success.as_ref().map_or(0, |seen| seen.order);
+    let stands = success > 0 && signs.standing_failure().is_none();
+    let crashes = signs.standing_crashes();
+    let is =
+        |found: &Found, kind: Kind| found.kind == kind && !found.remark && found.severity <= Severity::Error;
+    let first = parts
+        .ranked
+        .first()
+        .filter(|ranked| ranked.found.severity <= Severity::Error && !ranked.found.remark);
+    let is_warning = |ranked: &&Ranked| ranked.found.severity == Severity::Warning;
+    let is_remark = |ranked: &&Ranked| ranked.found.remark || ranked.found.kind == Kind::Lint;
+    OwnedCase {
+        out_of_memory: parts
+            .facts
+            .evidence
+            .memory
+            .as_ref()
+            .filter(|memory| memory.oom_killed)
+            .map(reports::memory_words),
+        success_is_last: stands && crashes.iter().all(|seen| success > seen.last),
+        crashes,
+        contradiction: signs.contradiction().map(str::to_owned),
+        failures_are_past: parts.failures_are_past,
+        tests_failed: parts.tests.map_or(0, |tests| tests.failed),
+        report: parts.report.map(str::to_owned),
+        unfinished: parts.unfinished,
+        running_test: if parts.unfinished > 0 { parts.running_test.clone() } else { None },
+        collapsed: parts.collapsed,
+        first_error: first.map(|ranked| ranked.headline()),
+        first_remark: parts.ranked.first().filter(is_remark).map(|ranked| ranked.headline()),
+        first_warning: parts.ranked.first().filter(is_warning).map(Ranked::headline),
+        last_line: parts.last_line.clone(),
+        error_in_report: first.is_some_and(|ranked| ranked.found.report.is_some()),
+        no_tests: reports::no_tests(parts.tally, parts.facts, signs),
+        report_problem: parts
+            .ranked
+            .iter()
+            .find(|ranked| {
+                ranked.found.rule == tier::REPORT_ISSUE && ranked.found.severity <= Severity::Error
+            })
+            .map(|ranked| (ranked.headline(), ranked.found.kind == Kind::Infrastructure)),
+        build_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Build) && !found.probe),
+        test_errors: parts.finds.errors.iter().any(|found| is(found, Kind::Test)),
+        infrastructure: first.is_some_and(|ranked| ranked.found.kind == Kind::Infrastructure),
+        panics_are_tests: reports::panics_are_tests(parts.tally, parts.facts),
+        xcodebuild: signs.tools.contains("xcodebuild"),
+    }
+}
+
+impl OwnedCase {
+    pub(super) fn as_case<'a>(&'a self, facts: &'a Facts, signs: &'a Signs) -> Case<'a> {
+        Case {
+            ending: facts.ending.as_ref(),
+            acted: facts.acted.as_ref(),
+            out_of_memory: self.out_of_memory.clone(),
+            crash_report: facts.evidence.crash_reports.first(),
+            crashes: &self.crashes,
+            success: signs.success.as_ref(),
+            failure: failure_of(signs),
+            contradiction: self.contradiction.as_deref(),
+            unended: signs.unended(),
+            success_is_last: self.success_is_last,
+            failures_are_past: self.failures_are_past,
+            tests_failed: self.tests_failed,
+            report: self.report.as_deref(),
+            unfinished: self.unfinished,
+            running_test: self.running_test.as_deref(),
+            collapsed: self.collapsed,
+            first_error: self.first_error.clone(),
+            first_remark: self.first_remark.as_deref(),
+            first_warning: self.first_warning.as_deref(),
+            last_line: self.last_line.as_deref(),
+            error_in_report: self.error_in_report,
+            no_tests: self.no_tests.as_ref().map(|(source, from)| (source.as_str(), *from)),
+            unread: reports::unread(facts),
+            report_problem: self.report_problem.as_ref().map(|(problem, _)| problem.as_str()),
+            problem_is_machines: self.report_problem.as_ref().is_some_and(|(_, machines)| *machines),
+            build_errors: self.build_errors,
+            test_errors: self.test_errors,
+            infrastructure: self.infrastructure,
+            panics_are_tests: self.panics_are_tests,
+            xcodebuild: self.xcodebuild,
+        }
+    }
+}

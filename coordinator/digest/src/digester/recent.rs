@@ -1,0 +1,64 @@
+//! The last lines, which may belong to what comes after them.
+
+use std::collections::VecDeque;
+
+/// Lines that are kept. The last of them are a finding's context.
+const LINES_MAX: usize = 24;
+
+/// The last lines of a stream since the last finding. Their buffers are used again.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    lines: VecDeque<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Recent {
+    pub(super) fn push(&mut self, line: &[u8]) {
+        let full = self.lines.len() == LINES_MAX;
+        let buffer = if full { self.lines.pop_front() } else { self.spare.pop() };
+        let mut buffer = buffer.unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(line);
+        self.lines.push_back(buffer);
+    }
+
+    /// Forgets all lines.
+    pub(super) fn clear(&mut self) {
+        self.spare.extend(self.lines.drain(..));
+    }
+
+    pub(super) fn last(&self) -> Option<&[u8]> {
+        self.lines.back().map(Vec::as_slice)
+    }
+
+    /// Forgets the last line.
+    pub(super) fn drop_last(&mut self) {
+        self.spare.extend(self.lines.pop_back());
+    }
+
+    /// The last lines in order, at most so many.
+    pub(super) fn tail(&self, most: usize) -> impl Iterator<Item = &[u8]> {
+        self.lines.iter().skip(self.lines.len().saturating_sub(most)).map(Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_stay_in_order() {
+        let mut recent = Recent::default();
+        for number in 0..100 {
+            recent.push(format!("line {number}").as_bytes());
+        }
+        assert_eq!(recent.tail(usize::MAX).count(), LINES_MAX);
+        recent.drop_last();
+        assert_eq!(recent.tail(2).collect::<Vec<_>>(), [b"line 97", b"line 98"]);
+        recent.clear();
+        assert_eq!(recent.last(), None);
+        recent.push(b"x");
+        assert_eq!(recent.tail(9).collect::<Vec<_>>(), [b"x"]);
+        assert_eq!(recent.lines.len() + recent.spare.len(), LINES_MAX);
+    }
+}

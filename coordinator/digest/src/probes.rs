@@ -1,0 +1,63 @@
+//! Errors of compilers that a configuration asks to try something out: that it does not compile is an answer.
+
+use crate::found::{Finds, Found};
+use crate::machine::is_echo_of_linker;
+use crate::rules::Kind;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+use std::sync::LazyLock;
+
+/// What autoconf calls what it tries out; pytest has a file of nearly this name.
+const CONFTEST: &str = "conftest";
+/// Names of what autoconf, distutils, CMake and Meson try out. None begins within another.
+const PROBES: &[&str] = &[CONFTEST, "_configtest", "cmTC_", "CMakeTmp", "CMakeScratch", "meson-private"];
+/// Options of a compiler's command.
+const OPTIONS: &[&str] = &[" -o ", " -c ", " -E "];
+/// How the names of autoconf's files end.
+const CONFTEST_ENDS: &[&[u8]] = &[
+    b"c", b"cc", b"cpp", b"cxx", b"C", b"m", b"mm", b"f", b"f90", b"F", b"o", b"obj", b"exe", b"s", b"err",
+    b"er1",
+];
+
+/// Whether some error of a build is of no probe, and no mere word that the linker failed.
+pub(crate) fn has_own_errors(finds: &Finds) -> bool {
+    finds.errors.iter().any(|found| found.kind == Kind::Build && !found.probe && !is_echo_of_linker(found))
+}
+
+/// Whether an error names a probe.
+pub(crate) fn is_of_probe(found: &Found) -> bool {
+    let place = found.location.iter().map(|place| &place.file);
+    found.lines.iter().chain(place).any(|line| names_probe(line.as_bytes()))
+}
+
+/// Finds the texts, many bytes at a time: it does so only where the leftmost is asked for.
+fn finder(texts: &[&str]) -> AhoCorasick {
+    let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(texts);
+    finder.expect("the texts are few; a test uses them")
+}
+
+static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| finder(PROBES));
+static OPTIONS_FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| finder(OPTIONS));
+
+/// Whether a line, such as a compiler's command, names a probe.
+pub(crate) fn names_probe(line: &[u8]) -> bool {
+    FINDER.find_iter(line).any(|found| {
+        PROBES[found.pattern().as_usize()] != CONFTEST
+            || is_conftest(&line[..found.start()], &line[found.end()..])
+    })
+}
+
+/// `conftest.c`, and the program that is made of it: `-o conftest `.
+fn is_conftest(before: &[u8], after: &[u8]) -> bool {
+    let end = |text: &[u8]| text.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(text.len());
+    match after.first() {
+        Some(b'.') => CONFTEST_ENDS.contains(&&after[1..1 + end(&after[1..])]),
+        None | Some(b' ' | b'$') => before.ends_with(b"-o "),
+        _ => false,
+    }
+}
+
+/// Whether a line is a compiler's command for a probe.
+pub(crate) fn is_probing(line: &[u8]) -> bool {
+    names_probe(line) && OPTIONS_FINDER.is_match(line)
+}

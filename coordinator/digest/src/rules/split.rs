@@ -1,0 +1,247 @@
+//! Reads the groups of a simple pattern by splitting the line: at texts, and where runs of bytes of a class end.
+//!
+//! Nearly all patterns of the tables are texts, runs, and choices between such. A general matcher keeps note of all that it has
+//! tried; to try the same things in the same order on a line of which it is known that it matches takes a tenth of the time.
+//! What would take many steps is left to the general matcher.
+
+use super::groups::Slots;
+use super::shape::is_any_rest;
+use memchr::memchr;
+use regex_automata::util::primitives::NonMaxUsize;
+use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
+
+/// Steps that any line may take, and for each byte of it.
+const STEPS_MIN: usize = 256;
+const STEPS_A_BYTE: usize = 8;
+/// So many bytes of a run are looked at in about the time of a step.
+const BYTES_A_STEP: usize = 8;
+
+/// A pattern as steps to take.
+#[derive(Debug, Default)]
+pub(super) struct Split {
+    steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+enum Step {
+    Text(Box<[u8]>),
+    Run(Run),
+    /// Notes where a group begins or ends.
+    Note(usize),
+    /// The steps that follow, or else those from there on.
+    Or(usize),
+    Goto(usize),
+    End,
+    WordBorder,
+}
+
+/// Bytes of a class.
+#[derive(Debug)]
+struct Run {
+    class: Box<[bool; 256]>,
+    /// Any byte that a line may have is of the class.
+    any: bool,
+    min: usize,
+    max: usize,
+    greedy: bool,
+    /// The byte that must follow it, where there is only one.
+    then: Option<u8>,
+}
+
+/// What is still to be tried.
+enum Left {
+    /// To go on with this step at this place.
+    Step(usize, usize),
+    /// To end the run of this step at one of these places.
+    Ends(usize, usize, usize),
+    /// Nothing; what was noted before is to be noted again.
+    Noted(usize, Option<NonMaxUsize>),
+}
+
+/// It would take too many steps.
+#[derive(Debug)]
+pub(super) struct TooLong;
+
+impl Split {
+    /// None if the pattern has more than that in it.
+    pub(super) fn of(pattern: &Hir) -> Option<Self> {
+        let mut split = Self::default();
+        split.add(pattern)?;
+        for at in 0..split.steps.len() {
+            let then = split.steps[at + 1..].iter().find(|step| !matches!(step, Step::Note(_)));
+            let then =
+                then.and_then(|step| if let Step::Text(text) = step { text.first().copied() } else { None });
+            if let Step::Run(run) = &mut split.steps[at] {
+                run.then = then;
+            }
+        }
+        Some(split)
+    }
+
+    fn add(&mut self, pattern: &Hir) -> Option<()> {
+        match pattern.kind() {
+            HirKind::Empty => {}
+            // Every pattern begins there.
+            HirKind::Look(Look::Start) if self.steps.is_empty() => {}
+            HirKind::Look(Look::End) => self.steps.push(Step::End),
+            HirKind::Look(Look::WordAscii) => self.steps.push(Step::WordBorder),
+            HirKind::Literal(literal) => self.steps.push(Step::Text(literal.0.clone())),
+            HirKind::Class(_) => self.run(pattern, 1, Some(1), true)?,
+            HirKind::Capture(capture) => {
+                let slot = 2 * capture.index as usize;
+                self.steps.push(Step::Note(slot));
+                self.add(&capture.sub)?;
+                self.steps.push(Step::Note(slot + 1));
+            }
+            HirKind::Repetition(Repetition { min, max, greedy, sub }) => {
+                if self.run(sub, *min, *max, *greedy).is_none() {
+                    if (*min, *max, *greedy) != (0, Some(1), true) {
+                        return None;
+                    }
+                    let or = self.steps.len();
+                    self.steps.push(Step::Goto(0));
+                    self.add(sub)?;
+                    self.steps[or] = Step::Or(self.steps.len());
+                }
+            }
+            HirKind::Concat(parts) => parts.iter().try_for_each(|part| self.add(part))?,
+            HirKind::Alternation(parts) => {
+                let mut gotos = Vec::new();
+                let (last, before) = parts.split_last()?;
+                for part in before {
+                    let or = self.steps.len();
+                    self.steps.push(Step::Goto(0));
+                    self.add(part)?;
+                    gotos.push(self.steps.len());
+                    self.steps.push(Step::Goto(0));
+                    self.steps[or] = Step::Or(self.steps.len());
+                }
+                self.add(last)?;
+                let end = self.steps.len();
+                gotos.into_iter().for_each(|goto| self.steps[goto] = Step::Goto(end));
+            }
+            HirKind::Look(_) => return None,
+        }
+        Some(())
+    }
+
+    /// A run of bytes; none if the part is more than a byte.
+    fn run(&mut self, part: &Hir, min: u32, max: Option<u32>, greedy: bool) -> Option<()> {
+        let mut class = Box::new([false; 256]);
+        match part.kind() {
+            HirKind::Class(Class::Bytes(bytes)) => {
+                for range in bytes.ranges() {
+                    class[usize::from(range.start())..=usize::from(range.end())].fill(true);
+                }
+            }
+            HirKind::Literal(literal) if literal.0.len() == 1 => class[usize::from(literal.0[0])] = true,
+            _ => return None,
+        }
+        let any = is_any_rest(&Hir::repetition(Repetition {
+            min: 0,
+            max: None,
+            greedy,
+            sub: Box::new(part.clone()),
+        }));
+        let max = max.map_or(usize::MAX, |max| max as usize);
+        self.steps.push(Step::Run(Run { class, any, min: min as usize, max, greedy, then: None }));
+        Some(())
+    }
+
+    /// Where the groups are of what matches from this place on; none if nothing does.
+    pub(super) fn slots(&self, line: &[u8], from: usize) -> Result<Option<Slots>, TooLong> {
+        let mut slots = Slots::default();
+        let mut left = Vec::new();
+        let (mut step, mut at) = (0, from);
+        let mut room = STEPS_MIN + STEPS_A_BYTE * line.len();
+        loop {
+            let Some(now) = self.steps.get(step) else { return Ok(Some(slots)) };
+            let next = match now {
+                Step::Text(text) => line[at..].starts_with(text).then(|| (step + 1, at + text.len())),
+                Step::Run(run) => {
+                    let most = run.most(&line[at..]);
+                    room = room.saturating_sub(most / BYTES_A_STEP);
+                    (most >= run.min).then(|| (at + run.min, at + most)).and_then(|(first, last)| {
+                        let end = run.end(line, first, last)?;
+                        run.leave(step, first, last, end, &mut left);
+                        Some((step + 1, end))
+                    })
+                }
+                Step::Note(slot) => {
+                    if !left.is_empty() {
+                        left.push(Left::Noted(*slot, slots[*slot]));
+                    }
+                    slots[*slot] = NonMaxUsize::new(at);
+                    Some((step + 1, at))
+                }
+                Step::Or(other) => {
+                    left.push(Left::Step(*other, at));
+                    Some((step + 1, at))
+                }
+                Step::Goto(other) => Some((*other, at)),
+                Step::End => (at == line.len()).then_some((step + 1, at)),
+                Step::WordBorder => is_border(line, at).then_some((step + 1, at)),
+            };
+            let next = next.or_else(|| self.back(line, &mut slots, &mut left));
+            let Some(next) = next else { return Ok(None) };
+            (step, at) = next;
+            room = room.checked_sub(1).ok_or(TooLong)?;
+        }
+    }
+
+    /// What is to be tried next, and where.
+    fn back(&self, line: &[u8], slots: &mut Slots, left: &mut Vec<Left>) -> Option<(usize, usize)> {
+        loop {
+            match left.pop()? {
+                Left::Step(step, at) => return Some((step, at)),
+                Left::Noted(slot, noted) => slots[slot] = noted,
+                Left::Ends(step, first, last) => {
+                    if let Step::Run(run) = &self.steps[step]
+                        && let Some(end) = run.end(line, first, last)
+                    {
+                        run.leave(step, first, last, end, left);
+                        return Some((step + 1, end));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Run {
+    /// How long it can be.
+    fn most(&self, line: &[u8]) -> usize {
+        let line = &line[..line.len().min(self.max)];
+        let end = if self.any {
+            memchr(b'\n', line)
+        } else {
+            line.iter().position(|byte| !self.class[usize::from(*byte)])
+        };
+        end.unwrap_or(line.len())
+    }
+
+    /// Where it ends that is to be tried first of these places.
+    fn end(&self, line: &[u8], first: usize, last: usize) -> Option<usize> {
+        match (self.then, self.greedy) {
+            (None, true) => Some(last),
+            (None, false) => Some(first),
+            (Some(byte), true) => (first..=last).rev().find(|at| line.get(*at) == Some(&byte)),
+            (Some(byte), false) => memchr(byte, &line[first..line.len().min(last + 1)]).map(|at| first + at),
+        }
+    }
+
+    /// Leaves the other places to be tried.
+    fn leave(&self, step: usize, first: usize, last: usize, end: usize, left: &mut Vec<Left>) {
+        if self.greedy && end > first {
+            left.push(Left::Ends(step, first, end - 1));
+        } else if !self.greedy && end < last {
+            left.push(Left::Ends(step, end + 1, last));
+        }
+    }
+}
+
+/// Whether a word begins or ends at this place.
+fn is_border(line: &[u8], at: usize) -> bool {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    is_word(at.checked_sub(1).and_then(|before| line.get(before))) != is_word(line.get(at))
+}

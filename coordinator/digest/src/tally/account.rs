@@ -1,0 +1,158 @@
+//! What one family's tools said of their tests: results by test, and their own totals.
+
+use super::Family;
+use crate::rules::TestEvent;
+
+/// Counts of one summary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+    pub(crate) expected: u64,
+}
+
+impl Counts {
+    pub(crate) const fn total(&self) -> u64 {
+        self.passed.saturating_add(self.failed).saturating_add(self.skipped).saturating_add(self.expected)
+    }
+
+    /// Whether some test ended as it should, and none as it should not.
+    pub(crate) const fn is_good(&self) -> bool {
+        self.failed == 0 && self.passed.saturating_add(self.expected) > 0
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.passed = self.passed.saturating_add(other.passed);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.skipped = self.skipped.saturating_add(other.skipped);
+        self.expected = self.expected.saturating_add(other.expected);
+    }
+
+    pub(super) fn slot(&mut self, event: TestEvent) -> Option<&mut u64> {
+        match event {
+            TestEvent::Started | TestEvent::Ended => None,
+            TestEvent::Passed => Some(&mut self.passed),
+            TestEvent::Failed => Some(&mut self.failed),
+            TestEvent::Skipped => Some(&mut self.skipped),
+            TestEvent::ExpectedFailure => Some(&mut self.expected),
+        }
+    }
+}
+
+/// Summaries, added up.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    /// Those of closed sessions.
+    pub(super) closed: Counts,
+    /// The latest of the open session.
+    pub(super) open: Option<Counts>,
+    /// The latest of all, whatever session it is of.
+    pub(super) latest: Counts,
+    pub(super) summaries: u64,
+}
+
+impl Ledger {
+    pub(super) fn close(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.closed.add(&open);
+        }
+    }
+
+    pub(super) fn sum(&self) -> Counts {
+        let mut sum = self.closed;
+        if let Some(open) = &self.open {
+            sum.add(open);
+        }
+        sum
+    }
+}
+
+/// What one family's tools told.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// Results by test.
+    pub(super) by_test: Counts,
+    /// The tool's own totals.
+    pub(super) own: Ledger,
+    /// Totals that nothing announced, of a tool that announces its own: counted when there are no others.
+    pub(super) loose: Ledger,
+    /// The number of the line that announced a total.
+    pub(super) heading: Option<u64>,
+    /// Something was said that only the tool itself says: what may be anybody's words are its own too.
+    pub(super) known: bool,
+    /// Tests that the tool says it will run: the last plan, with those before it that were not complete.
+    pub(super) planned: u64,
+    /// Results of the plans before, which were complete.
+    pub(super) settled: u64,
+    /// The highest number of a test whose end was told of this plan.
+    pub(super) numbered: u64,
+    /// When a total was announced first, and when something of this family was told last: see [`Tally::clock`].
+    pub(super) heading_at: Option<u64>,
+    pub(super) told_at: u64,
+    /// Tests that were announced since the last total.
+    pub(super) announced: u64,
+    /// Tests that ended since the last total.
+    pub(super) ended: u64,
+    /// The program under way prints the beginning of each test.
+    pub(super) begins: bool,
+    /// The latest total is a loose one.
+    pub(super) at_loose: bool,
+}
+
+impl Account {
+    pub(super) const fn ledger(&self) -> &Ledger {
+        if self.own.summaries > 0 { &self.own } else { &self.loose }
+    }
+
+    pub(super) const fn at(&mut self) -> &mut Ledger {
+        if self.at_loose { &mut self.loose } else { &mut self.own }
+    }
+
+    pub(super) const fn summaries(&self) -> u64 {
+        self.own.summaries + self.loose.summaries
+    }
+
+    /// The open total, if it is the tool's own.
+    pub(super) fn standing(&self) -> Option<Counts> {
+        self.own.open.filter(|_| !self.at_loose)
+    }
+
+    /// In brief GoogleTest names the tests that failed, no others, and counts those that passed.
+    pub(super) fn with_failures_told(&self, family: Family, counts: Counts) -> Counts {
+        if family != Family::GoogleTest || self.begins {
+            return counts;
+        }
+        let told = self.by_test.failed.saturating_sub(self.own.closed.failed);
+        Counts { failed: counts.failed.max(told), ..counts }
+    }
+
+    /// A total tells of all that was announced before it.
+    pub(super) const fn told(&mut self) {
+        (self.announced, self.ended) = (0, 0);
+    }
+
+    /// Tests that were announced, or planned, of which no end was told and no total since.
+    pub(super) fn left(&self) -> u64 {
+        // A plan that stands alone may be anybody's range of numbers.
+        let results = self.by_test.total();
+        let done = results.saturating_sub(self.settled).max(self.numbered);
+        let planned = if results > 0 { self.planned.saturating_sub(done) } else { 0 };
+        planned.max(self.announced.saturating_sub(self.ended))
+    }
+
+    /// The counts of this family that are believed.
+    pub(super) fn believed(&self, family: Family) -> Counts {
+        let summed = self.ledger().sum();
+        if family == Family::SwiftTesting && self.summaries() > 0 {
+            // The run's last line has the total only; the tests' own lines tell the rest. Issues are no tests.
+            let by_test = &self.by_test;
+            let other = by_test.failed + by_test.skipped + by_test.expected;
+            Counts { passed: summed.total().saturating_sub(other), ..*by_test }
+        } else if self.summaries() == 0 || family.by_test() && self.by_test.total() >= summed.total() {
+            self.by_test
+        } else {
+            summed
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Tools that say how they fared: what is peculiar to each, in one table.
+
+/// What make ran died.
+pub(crate) const MAKE_RECIPE: &str = "make, of what it ran,";
+
+/// How much of a tool's failure another tool's success leaves, unless that was at work already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Apart {
+    /// All: it is a command of its own, and fails only where something is wrong.
+    Always,
+    /// What is to be said where the exit code is not known: it may be run again and says nothing when it succeeds.
+    WithoutCode,
+    /// Nothing.
+    Never,
+}
+
+/// What is peculiar to a tool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tool {
+    name: &'static str,
+    /// What its failure is worth beside another tool's success.
+    pub(crate) apart: Apart,
+    /// It runs other tools and answers for them.
+    pub(crate) drives: bool,
+    /// It builds.
+    pub(crate) builds: bool,
+    /// It runs tests, and may print nothing before the first output of these.
+    pub(crate) begins_in_silence: bool,
+}
+
+impl Tool {
+    const fn driving(mut self) -> Self {
+        self.drives = true;
+        self
+    }
+
+    const fn building(mut self) -> Self {
+        self.builds = true;
+        self
+    }
+
+    const fn silent(mut self) -> Self {
+        self.begins_in_silence = true;
+        self
+    }
+}
+
+const fn tool(name: &'static str, apart: Apart) -> Tool {
+    Tool { name, apart, drives: false, builds: false, begins_in_silence: false }
+}
+
+use Apart::{Always, Never, WithoutCode};
+
+const TOOLS: &[Tool] = &[
+    tool("tsc", Always),
+    tool("eslint", Always),
+    tool("mypy", Always),
+    tool("pyright", Always),
+    tool("prettier", Always),
+    tool("formatter", Always),
+    tool("rubocop", Always),
+    tool("lintrunner", Always),
+    tool("linter", Always),
+    tool("pre-commit", Always),
+    tool("webpack", Always).building(),
+    tool("bundler", Always).building(),
+    tool("rollup", WithoutCode).building(),
+    tool("cargo", Always).building(),
+    tool("maven", Always).building().driving(),
+    tool("gradle", Always).building().driving(),
+    tool("make", WithoutCode).building(),
+    tool(MAKE_RECIPE, Always),
+    tool("ninja", WithoutCode).building(),
+    tool("sbt", Never).driving(),
+    tool("bazel", Never).driving(),
+    tool("xcodebuild", Never).driving(),
+    tool("dotnet", Never).driving(),
+    tool("dotnet test", Never).driving(),
+    tool("prove", Never).driving(),
+    tool("regrtest", Never).driving(),
+    tool("ctest", Never).driving(),
+    tool("go test", Always),
+    tool("jest", Always),
+    tool("vitest", Always),
+    tool("PHPUnit", Always),
+    tool("pytest", Always).silent(),
+    tool("unittest", Never).silent(),
+    tool("node --test", Never).silent(),
+    tool("mocha", Never).silent(),
+    tool("CI step", WithoutCode),
+    tool("node", WithoutCode),
+];
+
+/// What is known of a tool.
+pub(crate) fn of(name: &str) -> Tool {
+    TOOLS.iter().find(|tool| tool.name == name).copied().unwrap_or(tool("", Never))
+}

@@ -1,0 +1,123 @@
+//! Names of workers: whose they are, how they are freed, and an operator's word on who bears them.
+
+use crate::effect::{Change, Effect};
+use crate::input::{ClientRef, Now};
+use crate::pool::Pool;
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::WorkerId;
+use buildpool_protocol::worker_link::Register;
+use std::collections::BTreeMap;
+
+/// Names of workers that a refusal shows.
+const NAMES_SHOWN_MAX: usize = 20;
+/// The label that is a worker's name.
+const NAME_LABEL: &str = "name";
+
+impl Pool {
+    /// Whether a worker may have the name that it comes with. A name belongs to the token of who has it, away or not: jobs that ask for
+    /// it, and an operator who approves it, mean that worker.
+    pub(crate) fn admit_name(&self, now: Now, register: &Register, token: &str) -> Result<(), LinkError> {
+        let holder = self.roster.by_name(&register.name).filter(|holder| *holder != register.worker);
+        let Some(holder) = holder.and_then(|holder| self.roster.get(holder)) else { return Ok(()) };
+        let name = &register.name;
+        if let Some(owner) = holder.record.token.as_deref().filter(|owner| *owner != token) {
+            return Err(LinkError::new(
+                ErrorCode::Forbidden,
+                format!(
+                    "the name `{name}` belongs to a worker of the token `{owner}`, and this is `{token}`; give this one another --name, or have an admin free it when that worker is gone for good: `buildpool workers forget {name}`"
+                ),
+            ));
+        }
+        if self.needs_name(now, holder.record.worker) {
+            return Err(LinkError::new(
+                ErrorCode::Conflict,
+                format!("another worker is named `{name}`; give this one another --name"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// A name goes over to a new identity of the same token when its old holder is away and has nothing, or is lost.
+    fn needs_name(&self, now: Now, holder: WorkerId) -> bool {
+        self.roster.get(holder).is_some_and(|worker| {
+            worker.session().is_some() || !(worker.jobs.is_empty() || self.is_lost(now, holder))
+        })
+    }
+
+    /// The holder of a name makes way for another (see [`Pool::needs_name`]).
+    pub(crate) fn take_name(&mut self, name: &str, by: WorkerId) {
+        if let Some(holder) = self.roster.by_name(name).filter(|holder| *holder != by) {
+            self.free_name(holder);
+        }
+    }
+
+    /// A worker whose jobs wait for it goes on under a name that no worker can have; any other is not known any more.
+    fn free_name(&mut self, holder: WorkerId) {
+        let Some(worker) = self.roster.get_mut(holder) else { return };
+        if worker.jobs.is_empty() {
+            self.roster.remove(holder);
+            return self.emit(Effect::Persist(Change::WorkerForgotten(holder)));
+        }
+        worker.record.name = nameless(&worker.record.name, holder);
+        let record = worker.record.clone();
+        self.emit(Effect::Persist(Change::Worker(record)));
+    }
+
+    /// The worker of this id, or of this name.
+    pub(crate) fn named(&self, text: &str) -> Option<WorkerId> {
+        let by_id = text.parse().ok().filter(|id| self.roster.get(*id).is_some());
+        by_id.or_else(|| self.roster.by_name(text))
+    }
+
+    pub(crate) fn refuse_unknown_worker(&mut self, client: ClientRef, name: &str) {
+        let names = self.roster.iter().map(|(_, worker)| worker.record.name.as_str());
+        let names: Vec<_> = names.take(NAMES_SHOWN_MAX).collect();
+        let error = LinkError::new(
+            ErrorCode::NotFound,
+            format!("no worker is named `{}`; there are: {}", name.escape_debug(), names.join(", ")),
+        );
+        self.emit(Effect::Refused { client, error });
+    }
+
+    /// An operator's word: a worker that is new may take jobs.
+    pub(crate) fn approve(&mut self, client: ClientRef, name: &str) {
+        let Some(worker) = self.named(name).and_then(|id| self.roster.get_mut(id)) else {
+            return self.refuse_unknown_worker(client, name);
+        };
+        worker.record.approved = true;
+        let record = worker.record.clone();
+        self.emit(Effect::Persist(Change::Worker(record)));
+        self.emit(Effect::Acknowledged { client, job: None });
+    }
+
+    /// An operator's word: a worker that is away does not come back, and its name is free.
+    pub(crate) fn forget(&mut self, now: Now, client: ClientRef, name: &str) {
+        let Some(id) = self.named(name) else { return self.refuse_unknown_worker(client, name) };
+        if self.needs_name(now, id) {
+            let error = LinkError::new(
+                ErrorCode::Conflict,
+                format!(
+                    "worker `{}` is connected, or may come back to jobs that it runs; only one that is away and has none is forgotten: stop it, or revoke its token, and cancel its jobs or wait until they count as lost",
+                    name.escape_debug()
+                ),
+            );
+            return self.emit(Effect::Refused { client, error });
+        }
+        self.free_name(id);
+        self.emit(Effect::Acknowledged { client, job: None });
+    }
+}
+
+/// What a worker offers, and under its own name only.
+pub(crate) fn labels_of(register: &Register) -> BTreeMap<String, String> {
+    let mut labels = register.labels.clone();
+    if let Some(name) = labels.get_mut(NAME_LABEL) {
+        name.clone_from(&register.name);
+    }
+    labels
+}
+
+/// What stands for a worker that has lost its name: no worker can register as this.
+pub(crate) fn nameless(name: &str, worker: WorkerId) -> String {
+    format!("{name} ({worker})")
+}

@@ -1,0 +1,77 @@
+//! The digest of a running attempt, which follows its log at its own pace.
+
+use crate::priority::{Niceness, give_way};
+use crate::store::{LogError, LogReader};
+use buildpool_digest::{Digester, Live};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+/// Log bytes that the digester takes at a time.
+const STEP_BYTES: usize = 256 << 10;
+/// A log of more bytes than this gets a thread that gives way: whoever reads it, and all other jobs, come first.
+const SHORT_BYTES_MAX: u64 = 4 << 20;
+/// Feeds a log to a digester until nothing will follow.
+pub(crate) struct Follower {
+    reader: LogReader,
+    digester: Digester,
+    live: Arc<Mutex<Live>>,
+    position: u64,
+}
+
+impl Follower {
+    pub(crate) const fn new(reader: LogReader, digester: Digester, live: Arc<Mutex<Live>>) -> Self {
+        Self { reader, digester, live, position: 0 }
+    }
+
+    /// The digester, when it has seen all of a sealed log.
+    pub(crate) async fn follow(mut self) -> Result<Digester, LogError> {
+        while self.position <= SHORT_BYTES_MAX {
+            let ended = self.reader.grown(self.position).await.ended;
+            let is_at_hand = self.reader.is_in_memory();
+            let taken = if is_at_hand { self.step() } else { tokio::task::block_in_place(|| self.step()) }?;
+            if taken == 0 && ended {
+                return Ok(self.digester);
+            }
+        }
+        let (mut digested, result) = oneshot::channel();
+        let runtime = Handle::current();
+        let rest = move || {
+            give_way(Niceness::Digest);
+            runtime.block_on(async {
+                // Nobody waits for a digest of what is sent again from the beginning, or of what has no worker any more.
+                let end = tokio::select! {
+                    end = self.take_rest() => end,
+                    () = digested.closed() => return,
+                };
+                // The same: who waited has gone.
+                let _ = digested.send(end.map(|()| self.digester));
+            });
+        };
+        let thread = std::thread::Builder::new().name("digest".into()).spawn(rest);
+        if let Err(error) = thread {
+            tracing::warn!(%error, "no thread for a long log's digest");
+        }
+        result.await.unwrap_or(Err(LogError::Broken))
+    }
+
+    async fn take_rest(&mut self) -> Result<(), LogError> {
+        loop {
+            let ended = self.reader.grown(self.position).await.ended;
+            if self.step()? == 0 && ended {
+                return Ok(());
+            }
+            // A place to end at: a log that is long already takes many steps without waiting.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Takes what is there, up to a bound; how many bytes. Blocks.
+    fn step(&mut self) -> Result<usize, LogError> {
+        let chunks = self.reader.read(self.position, STEP_BYTES)?;
+        super::push(&mut self.digester, &chunks);
+        self.position += chunks.len() as u64;
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = self.digester.live();
+        Ok(chunks.len())
+    }
+}

@@ -1,0 +1,109 @@
+//! Which submits are accepted: a job that was accepted once always, a new one while there is room for its records.
+
+use super::client_conn::{Back, Submitted};
+use super::requests::submitter;
+use crate::shared::{Shared, internal};
+use crate::store::limits::JOBS_ROOM_BYTES;
+use crate::store::{HistoryKey, Lookup};
+use buildpool_pool::{ClientRef, Input, Submit};
+use buildpool_protocol::client_link::{SubmitMessage, View};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::JobId;
+use buildpool_protocol::spec::Source;
+use buildpool_protocol::transfer::SnapshotName;
+use std::sync::Arc;
+
+impl Shared {
+    /// Why no new job is accepted now. Who asks whether the coordinator is ready hears the same.
+    pub(crate) fn refuses_jobs(&self) -> Option<LinkError> {
+        if let Some(why) = self.hub.degraded() {
+            return Some(without_records(&why));
+        }
+        let free = self.logs.free_bytes().filter(|free| *free < JOBS_ROOM_BYTES)?;
+        let text = format!(
+            "nothing new is accepted while the coordinator's disk has {free} bytes of room; {JOBS_ROOM_BYTES} are kept for what runs"
+        );
+        Some(LinkError::new(ErrorCode::Unavailable, text))
+    }
+}
+
+/// Why no new job is accepted while records can't be written.
+pub(crate) fn without_records(why: &str) -> LinkError {
+    let text =
+        format!("nothing new is accepted while the coordinator can't write its records ({why}); try again");
+    LinkError::new(ErrorCode::Unavailable, text)
+}
+
+/// Hands a submit to the pool, with all that speaks against a new job: only the pool knows whether it is one. The watch begins
+/// before, so that no end is missed.
+pub(crate) async fn submit(
+    back: &Back,
+    request: u32,
+    message: SubmitMessage,
+) -> Result<Submitted, LinkError> {
+    let shared = &back.shared;
+    let known = known(back, &message)?;
+    let refused = match shared.refuses_jobs() {
+        None if known.is_none() => has_its_snapshot(shared, &message).await.err(),
+        refused => refused,
+    };
+    let usual = shared.reader.usual_duration(HistoryKey::of(&message.spec)).map_err(internal)?;
+    let submitted = Submitted {
+        job: message.job,
+        reattached: false,
+        wait: message.wait,
+        follow: message.follow,
+        progress: message.progress,
+        view: View::default(),
+        watch: shared.hub.watch(message.job),
+    };
+    let submit = Submit {
+        job: message.job,
+        spec: Arc::new(message.spec),
+        submitter: submitter(back),
+        client_request_id: message.client_request_id,
+        attach: message.attach,
+        secrets: message.secrets,
+        snapshot: message.snapshot,
+        known,
+        refused,
+        usual,
+    };
+    let client = ClientRef { connection: back.connection, request };
+    shared.runtime.input(Input::Submit { client, submit: Box::new(submit) }).await;
+    Ok(submitted)
+}
+
+/// A job waits for workers, not for files: they are here before it is accepted.
+async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Result<(), LinkError> {
+    let Source::Snapshot { id, project, .. } = &message.spec.source else { return Ok(()) };
+    let invalid =
+        |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));
+    let Some(name) = SnapshotName::of(&message.spec.source).map_err(invalid)? else { return Ok(()) };
+    let (store, project) = (shared.transfers.clone(), project.clone());
+    let has = tokio::task::spawn_blocking(move || store.has(&project, &name)).await;
+    if has.unwrap_or(false) {
+        return Ok(());
+    }
+    let text = format!("source: the snapshot {id} is not here; send it first");
+    Err(LinkError::new(ErrorCode::NotFound, text))
+}
+
+/// A job on record that this submit repeats, over or not.
+fn known(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, LinkError> {
+    let reader = &back.shared.reader;
+    if let Lookup::Found(record) = reader.job(message.job).map_err(internal)? {
+        if record.principal != back.principal.name {
+            return Err(LinkError::new(ErrorCode::Conflict, format!("job id {} is in use", message.job)));
+        }
+        return Ok(Some(message.job));
+    }
+    let Some(text) = &message.client_request_id else { return Ok(None) };
+    let Some(job) = reader.by_client_request(&back.principal.name, text).map_err(internal)? else {
+        return Ok(None);
+    };
+    match reader.job(job).map_err(internal)? {
+        Lookup::Found(_) => Ok(Some(job)),
+        Lookup::Evicted | Lookup::Unknown => Ok(None),
+    }
+}

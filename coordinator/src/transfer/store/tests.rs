@@ -1,0 +1,90 @@
+use super::{Fetch, IDLE_AFTER, TransferStore};
+use buildpool_objects::record;
+use buildpool_protocol::transfer::{Manifest, ObjectFormat};
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+fn age(path: &Path, by: Duration) {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            age(&entry.unwrap().path(), by);
+        }
+    }
+    File::open(path).unwrap().set_modified(SystemTime::now() - by).unwrap();
+}
+
+#[test]
+fn a_project_in_its_first_upload_stays_and_an_idle_one_goes_when_nobody_has_it() {
+    let root = tempfile::tempdir().unwrap();
+    let store = TransferStore::new(root.path());
+    let tidy = || store.tidy(&[], |_| true);
+    let cache = store.cache("example.org/app", ObjectFormat::Sha1).unwrap();
+    tidy();
+    assert!(cache.directory().exists(), "nothing is recorded yet");
+    let taking_in = cache.hold().unwrap();
+    age(cache.directory(), IDLE_AFTER + Duration::from_secs(3600));
+    tidy();
+    assert!(cache.directory().exists(), "somebody takes something in");
+    drop(taking_in);
+    age(cache.directory(), IDLE_AFTER - Duration::from_secs(3600));
+    tidy();
+    assert!(cache.directory().exists(), "not for long");
+    age(cache.directory(), IDLE_AFTER + Duration::from_secs(3600));
+    tidy();
+    assert!(!cache.directory().exists());
+}
+
+#[test]
+fn what_lies_here_is_for_this_user_only_after_an_upgrade_too() {
+    let data = tempfile::tempdir().expect("a directory");
+    let open = data.path().join("transfer/incoming");
+    fs::create_dir_all(&open).expect("a disk");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("it is its owner's");
+    let store = TransferStore::new(data.path());
+    for directory in [store.root.clone(), open, store.outgoing(), store.root.join("projects")] {
+        let mode = fs::metadata(&directory).expect("it is made").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{}", directory.display());
+    }
+}
+
+#[test]
+fn a_snapshot_whose_objects_are_gone_is_not_said_to_be_here() {
+    let root = tempfile::tempdir().expect("a directory");
+    let store = TransferStore::new(root.path());
+    let place = ("example.org/app", ObjectFormat::Sha1);
+    let keep = || {
+        let cache = store.cache(place.0, place.1).expect("git");
+        let write = |arguments: &[&str], input: String| {
+            let call = cache.git().run(&cache.place()).args(arguments).input(input.into_bytes());
+            call.text().expect("an object")
+        };
+        let blob = write(&["hash-object", "-w", "--stdin"], "text".into());
+        let tree = write(&["mktree"], format!("100644 blob {blob}\ta\n"));
+        let manifest = Manifest {
+            project: place.0.into(),
+            tree: tree.parse().expect("an id"),
+            head: None,
+            excludes: String::new(),
+            left_behind: vec![],
+            files: 1,
+            bytes: 4,
+        };
+        cache.adopt(&manifest).expect("all of it is here");
+        record::name(&manifest)
+    };
+    let objects = store.cache(place.0, place.1).expect("git").directory().join("objects");
+    let name = keep();
+    store.looked_at(place.0, place.1).expect("git");
+    assert!(store.has(place.0, &name), "it is whole");
+    fs::remove_dir_all(&objects).expect("a disk");
+    store.looked_at(place.0, place.1).expect("git");
+    assert!(!store.has(place.0, &name), "found at a look");
+
+    assert_eq!(keep(), name, "it is taken anew");
+    fs::remove_dir_all(&objects).expect("a disk");
+    let fetch = Fetch { project: place.0.into(), name: name.clone(), trees: vec![], known: vec![] };
+    store.after(store.pack(&fetch), place).expect_err("nothing to make a pack of");
+    assert!(!store.has(place.0, &name), "found by the failure");
+}

@@ -1,0 +1,97 @@
+//! What holds for every answer.
+
+use super::super::Answer;
+use serde_json::{Value, json};
+
+/// Each value of the structured content, by its path.
+pub(super) fn leaves(value: &Value, path: String, into: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Object(map) => {
+            map.iter().for_each(|(key, value)| leaves(value, format!("{path}.{key}"), into))
+        }
+        Value::Array(items) => items.iter().for_each(|value| leaves(value, path.clone(), into)),
+        leaf => into.push((path, leaf.clone())),
+    }
+}
+
+/// Whether the text says the leaf; values of flags are said by their names.
+pub(super) fn says(text: &str, path: &str, leaf: &Value) -> bool {
+    let lower = text.to_lowercase();
+    let name = path.rsplit('.').next().unwrap_or_default();
+    match leaf {
+        Value::Null => true,
+        Value::Bool(true) => text.contains(name),
+        Value::Bool(false) => text.contains(&format!("{name}: false")),
+        Value::Number(number) => {
+            let short = number.as_f64().map(|number| number.to_string());
+            text.contains(&number.to_string()) || short.is_some_and(|number| text.contains(&number))
+        }
+        Value::String(words) => words.lines().all(|line| lower.contains(&line.trim().to_lowercase())),
+        Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+pub(crate) fn assert_same_facts(answer: &Answer) {
+    let mut all = Vec::new();
+    leaves(&answer.structured, String::new(), &mut all);
+    for (path, leaf) in all {
+        assert!(says(&answer.text, &path, &leaf), "{path} = {leaf} is not in\n{}", answer.text);
+    }
+}
+
+/// Lines that are ours begin in one of few ways; the job's text has no other way in than behind a bar.
+pub(super) fn assert_unforged(answer: &Answer) {
+    for line in answer.text.lines() {
+        let is_ours = !line.starts_with('|') && !line.starts_with("BUILD") && !line.contains(": ");
+        let forged = line.starts_with("- cancel_job {}")
+            || line.starts_with("VERDICT")
+            || (is_ours && line.contains("cancel_job {}"));
+        assert!(!forged, "{line:?} is forged in\n{}", answer.text);
+        assert!(!line.contains(['\u{1b}', '\0', '\u{2028}', '\u{202e}', '\r']), "{line:?}");
+    }
+    assert!(!answer.structured.to_string().contains("\\u001b"));
+}
+
+/// JSON whose objects name nothing twice; a reader that keeps the last one does not see that.
+pub(super) struct Strict(pub(super) Value);
+
+impl<'de> serde::Deserialize<'de> for Strict {
+    fn deserialize<D: serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> serde::de::Visitor<'de> for Reader {
+            type Value = Value;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("JSON")
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(json!(value))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(json!(value))
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(json!(value))
+            }
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(Strict(item)) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(Value::Array(all))
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+                let mut all = serde_json::Map::new();
+                while let Some((name, Strict(value))) = members.next_entry::<String, Strict>()? {
+                    if all.insert(name.clone(), value).is_some() {
+                        return Err(serde::de::Error::custom(format!("`{name}` is there twice")));
+                    }
+                }
+                Ok(Value::Object(all))
+            }
+        }
+        reader.deserialize_any(Reader).map(Strict)
+    }
+}

@@ -1,0 +1,83 @@
+//! What `.buildpoolignore` keeps from travelling: of the repository itself and of those around it, tracked files and whole repositories
+//! inside among it. git is asked about each path with these patterns alone, in a directory without files, so that no `.gitignore` speaks
+//! against them.
+
+use super::error::SnapshotError;
+use super::repository::Repository;
+use super::store::Store;
+use buildpool_objects::Git;
+use buildpool_objects::git::split_nul;
+use buildpool_objects::incoming::checksum;
+use buildpool_protocol::transfer::Checksum;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::PathBuf;
+
+/// The ignore file at the top of a repository.
+const IGNORE_FILE: &str = ".buildpoolignore";
+
+/// An ignore file that counts for a repository.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct IgnoreFile {
+    path: PathBuf,
+    /// What a path begins with in the outermost repository that is relative to this file, in bytes of it.
+    begin: usize,
+}
+
+impl IgnoreFile {
+    /// That of a repository whose paths begin with `prefix` in the outermost one, if it has one.
+    pub(super) fn of(repository: &Repository, prefix: &[u8]) -> Option<Self> {
+        let path = ignore_file(repository)?;
+        Some(Self { path, begin: prefix.len() })
+    }
+}
+
+/// Our own ignore file, if there is one.
+pub(super) fn ignore_file(repository: &Repository) -> Option<PathBuf> {
+    Some(repository.top.join(IGNORE_FILE)).filter(|path| path.is_file())
+}
+
+/// Over all that they say.
+pub(super) fn checksum_of(files: &[IgnoreFile]) -> Checksum {
+    let mut hasher = blake3::Hasher::new();
+    for file in files {
+        let patterns = fs::read(&file.path).unwrap_or_default();
+        hasher.update(format!("{} {}\n", file.begin, patterns.len()).as_bytes()).update(&patterns);
+    }
+    checksum(&hasher.finalize())
+}
+
+/// Those of these files and directories that the ignore files name. git takes for a directory what is one where it looks, so these are
+/// there: with `/` at its end a name would be that of something without a name inside of it, for which other patterns count.
+pub(super) fn ignored(
+    git: &Git,
+    store: &Store,
+    repository: &Repository,
+    ignores: &[IgnoreFile],
+    prefix: &[u8],
+    (files, directories): (&[&[u8]], &[Vec<u8>]),
+) -> Result<HashSet<Vec<u8>>, SnapshotError> {
+    let mut found = HashSet::new();
+    for file in ignores {
+        // Between the file's repository and this one.
+        let between = prefix.get(file.begin..).unwrap_or_default();
+        let place = store.patterns_place(repository, between, directories)?;
+        // Behind `./` nothing in a name means anything to git; it answers in the same form.
+        let begin = [b"./", between].concat();
+        let paths = files.iter().copied().chain(directories.iter().map(Vec::as_slice));
+        let list: Vec<u8> = paths.flat_map(|path| [begin.as_slice(), path, b"\0"].concat()).collect();
+        if list.is_empty() {
+            return Ok(found);
+        }
+        let mut patterns = OsString::from("core.excludesFile=");
+        patterns.push(&file.path);
+        let question = ["check-ignore", "--no-index", "-z", "--stdin"].map(OsStr::new);
+        let call = git.run(&place).args([OsStr::new("-c"), &patterns]).args(question).input(list);
+        let answer = call.output_or_none()?.unwrap_or_default();
+        found.extend(
+            split_nul(&answer).filter_map(|path| Some(path.strip_prefix(begin.as_slice())?.to_vec())),
+        );
+    }
+    Ok(found)
+}

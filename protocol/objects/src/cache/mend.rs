@@ -1,0 +1,142 @@
+//! A cache that was damaged: found by a cheap look or by a git that failed, and brought back to what is whole in it. What is missing
+//! then is taken anew, as of any snapshot that is not here.
+
+use super::{CacheError, ObjectCache, SNAPSHOTS};
+use crate::git::GitError;
+use crate::{directory, pack, record};
+use buildpool_protocol::transfer::{Manifest, ObjectFormat};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+impl CacheError {
+    /// Whether it may come of objects that should be there and are not, or can't be read.
+    pub const fn may_be_damage(&self) -> bool {
+        match self {
+            Self::Git(error) => error.may_be_damage(),
+            Self::NoBase(_) | Self::Incomplete { .. } => true,
+            Self::TooLarge { .. } | Self::Unknown(_) => false,
+        }
+    }
+}
+
+impl GitError {
+    /// Whether it may come of objects that should be there and are not, or can't be read.
+    pub const fn may_be_damage(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Unexpected { .. })
+    }
+}
+
+impl ObjectCache {
+    /// A look without git: whether each pack is as long as its index says that it is and ends as it should, and whether there is one
+    /// where there are snapshots. What it does not see a failing git does.
+    pub fn looks_whole(&self) -> bool {
+        let (Ok(packs), Ok(indexes)) = (self.packs("pack"), self.packs("idx")) else { return false };
+        let (packs, indexes) = (BTreeSet::from_iter(packs), BTreeSet::from_iter(indexes));
+        if packs.is_empty() && !record::all(&self.directory.join(SNAPSHOTS)).is_empty() {
+            return false;
+        }
+        packs == indexes && packs.iter().all(|stem| self.ends_agree(stem).unwrap_or(false))
+    }
+
+    /// Whether a pack ends with the checksum that its index has of it.
+    fn ends_agree(&self, stem: &str) -> io::Result<bool> {
+        let packs = self.directory.join("objects/pack");
+        let length = match self.format {
+            ObjectFormat::Sha1 => 20,
+            ObjectFormat::Sha256 => 32,
+        };
+        let of_pack = ending(&packs.join(format!("{stem}.pack")), length)?;
+        let of_both = ending(&packs.join(format!("{stem}.idx")), 2 * length)?;
+        Ok(of_both.starts_with(&of_pack))
+    }
+
+    /// Looks at everything, and removes packs that can't be read, and the records of snapshots that are not whole without them. Of a
+    /// cache in which nothing is whole everything goes. True when something was wrong. Waits for nobody: while the cache is in use, or
+    /// is not free once it is ours, it stays as it is.
+    ///
+    /// # Errors
+    /// When git can't be run, or the disk fails.
+    pub fn mend(&self, is_free: impl FnOnce() -> bool) -> Result<bool, CacheError> {
+        let Some(_alone) = self.hold_alone()? else { return Ok(false) };
+        if !is_free() {
+            return Ok(false);
+        }
+        let stems: BTreeSet<String> = self.packs("pack")?.into_iter().chain(self.packs("idx")?).collect();
+        let mut damaged = false;
+        for stem in stems {
+            if !self.is_readable(&stem)? {
+                damaged = true;
+                self.remove_pack(&stem);
+            }
+        }
+        let (mut whole, mut kept) = (BTreeSet::new(), Vec::new());
+        for (path, manifest) in self.records() {
+            if self.is_whole(&manifest)? {
+                whole.extend([path, self.mark(&manifest.tree)]);
+                whole.extend(manifest.head.iter().map(|head| self.mark(&head.tree)));
+                kept.push(manifest);
+            } else {
+                damaged = true;
+            }
+        }
+        if damaged {
+            self.forget_all_but(&whole)?;
+            if kept.is_empty() {
+                self.begin_anew()?;
+            }
+        }
+        Ok(damaged)
+    }
+
+    fn is_readable(&self, stem: &str) -> Result<bool, CacheError> {
+        let path = |extension: &str| self.directory.join(format!("objects/pack/{stem}.{extension}"));
+        if !path("pack").is_file() || !path("idx").is_file() {
+            return Ok(false);
+        }
+        // Named in full: a name that begins with a dash would be an option.
+        let call = self.git.run(&self.place()).args(["verify-pack".as_ref(), path("idx").as_os_str()]);
+        is_fine(call.output().map(drop).map_err(CacheError::Git))
+    }
+
+    fn is_whole(&self, manifest: &Manifest) -> Result<bool, CacheError> {
+        let parts = pack::lacking(&self.git, &self.place(), manifest, None, &|_| true);
+        is_fine(parts.map_err(CacheError::Git).and_then(|parts| self.check_parts(&parts, manifest)))
+    }
+
+    /// Removes all but the lock, which is ours, and the records, which are gone already.
+    fn begin_anew(&self) -> Result<(), CacheError> {
+        let failed = |path: &Path| GitError::io(format!("removing {}", path.display()));
+        for entry in fs::read_dir(&self.directory).map_err(failed(&self.directory))?.flatten() {
+            let (name, path) = (entry.file_name(), entry.path());
+            // The settings stay: whoever opened it before counts on them.
+            if ["lock", SNAPSHOTS, "config"].iter().any(|kept| name == *kept) {
+                continue;
+            }
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let removed = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(failed(&path))?;
+        }
+        Ok(directory::lay_out(&self.directory)?)
+    }
+}
+
+/// Whether something went well; a failure that is no damage is one.
+fn is_fine(result: Result<(), CacheError>) -> Result<bool, CacheError> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.may_be_damage() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The last bytes of a file.
+fn ending(path: &Path, length: usize) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let offset = i64::try_from(length).map_err(io::Error::other)?;
+    file.seek(SeekFrom::End(-offset))?;
+    let mut bytes = vec![0; length];
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}

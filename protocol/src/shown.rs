@@ -1,0 +1,129 @@
+//! Text of a job as it is shown to whoever does not own it: what can't pretend to be something else. Who searches in it
+//! searches in what is shown.
+
+/// The text with only printable characters, tabs and plain line ends: no terminal sequences, no line ends of other kinds, no
+/// marks that turn the reading direction.
+pub fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let mut length = character.len_utf8();
+        match character {
+            '\u{1b}' => length = sequence_length(rest.as_bytes()),
+            '\r' if rest[length..].starts_with('\n') => {}
+            '\n' | '\t' => out.push(character),
+            // Vertical tab, form feed, next line, line and paragraph separators end a line for some readers.
+            '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
+            c if c.is_control() || is_invisible(c) => {}
+            c => out.push(c),
+        }
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// The same on one line.
+pub fn one_line(text: &str) -> String {
+    printable(text).trim().replace('\n', " ⏎ ")
+}
+
+/// Whether [`printable`] leaves these bytes as they are, as far as that is told without reading characters.
+pub fn is_plain(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b'\t' | b'\n' | 0x20..=0x7e))
+}
+
+/// Marks of direction, tags and zero-width characters.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Bytes of the terminal sequence that begins with the first byte, an ESC. It ends before the line does, and between two
+/// characters: of one that is cut off only the beginning is left out, what comes after it may be text.
+pub fn sequence_length(bytes: &[u8]) -> usize {
+    match bytes.get(1) {
+        Some(b'[') => {
+            let inner = bytes[2..].iter().take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
+            2 + inner + usize::from(matches!(bytes.get(2 + inner), Some(0x40..=0x7e)))
+        }
+        // Texts for the terminal: titles, hyperlinks, pictures, time stamps.
+        Some(b']' | b'P' | b'_' | b'^' | b'X') => 2 + string_length(&bytes[2..]),
+        // A choice of characters.
+        Some(b'(' | b')' | b'*' | b'+') => 2 + usize::from(matches!(bytes.get(2), Some(0x30..=0x7e))),
+        Some(0x20..=0x7e) => 2,
+        _ => 1,
+    }
+}
+
+/// Bytes of a text for the terminal, with what ends it: BEL, the string terminator in either form, or an ESC, which begins
+/// something else. One without an end is none.
+fn string_length(bytes: &[u8]) -> usize {
+    let is_end = |byte: &u8| matches!(byte, 0x7 | b'\n' | b'\r' | 0x1b | 0xc2);
+    let mut at = 0;
+    while let Some(found) = bytes[at..].iter().position(is_end) {
+        at += found;
+        match (bytes[at], bytes.get(at + 1)) {
+            (0x7, _) => return at + 1,
+            (0x1b, Some(b'\\')) | (0xc2, Some(0x9c)) => return at + 2,
+            (0x1b, _) => return at,
+            (0xc2, _) => at += 1,
+            _ => return 0,
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_plain, one_line, printable};
+    use proptest::prelude::*;
+
+    #[test]
+    fn only_plain_text_is_left() {
+        for (text, expected) in [
+            ("plain\ttext\n", "plain\ttext\n"),
+            ("\u{1b}[1;31merror\u{1b}[0m: x", "error: x"),
+            ("\u{1b}[38;5;1merror\u{1b}[K\u{1b}[?25l: x", "error: x"),
+            ("a\u{1b}]8;;http://x\u{7}link\u{1b}(B", "alink"),
+            ("a\r\nb\rc\u{2028}d", "a\nb\nc\nd"),
+            ("zero\u{200b}width \u{202e}turned\0", "zerowidth turned"),
+            ("\u{1b}", ""),
+            ("\u{1b}[31", ""),
+            ("\u{1b}[31\u{e4}", "\u{e4}"),
+            ("\u{1b}(\u{e4}", "\u{e4}"),
+        ] {
+            assert_eq!(printable(text), expected, "{text:?}");
+        }
+        assert_eq!(one_line(" a\nb\u{85}c "), "a ⏎ b ⏎ c");
+    }
+
+    #[test]
+    fn what_stands_behind_a_text_for_the_terminal_stays() {
+        for kind in [']', 'P', '_', '^', 'X'] {
+            for end in ["\u{7}", "\u{9c}", "\u{1b}\\"] {
+                let text = format!(
+                    "before \u{1b}{kind}8;;http://ä/\u{b5}{end}LINK\u{1b}{kind}8;;{end} after\nnext\n"
+                );
+                assert_eq!(printable(&text), "before LINK after\nnext\n", "{text:?}");
+            }
+            // It has no end: what it hides is no text for the terminal.
+            for cut in ["\n", "\r\n", ""] {
+                let text = format!("a\u{1b}{kind}b{cut}");
+                assert_eq!(printable(&text), format!("ab{}", cut.trim_start_matches('\r')), "{text:?}");
+            }
+            assert_eq!(printable(&format!("a\u{1b}{kind}b\u{1b}[0mc\nd")), "ac\nd");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_can_pretend_is_left_and_no_line_end_is_lost(
+            text in "([a-c\u{e4}\u{b5}\n\r\t\u{1b}\\[\\]P_X(0;m\\\\\u{7}\u{9c}\u{85}\u{202e}\0]){0,40}"
+        ) {
+            let shown = printable(&text);
+            prop_assert!(shown.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')), "{shown:?}");
+            prop_assert!(shown.matches('\n').count() >= text.matches('\n').count(), "{text:?}: {shown:?}");
+            prop_assert_eq!(&printable(&shown), &shown);
+            prop_assert!(!is_plain(text.as_bytes()) || shown == text);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Test cases of one suite that share a name: attempts at one test, or tests of their own.
+
+use super::{Case, Suite};
+use crate::text;
+use buildpool_protocol::evidence::TestStatus;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Tests that a remark names.
+const NAMES_SHOWN: usize = 5;
+
+/// What tells test cases of one suite apart: name, arguments, and where the test stands.
+type Key = (String, Option<String>, String);
+
+/// How many tests a suite has, and how many of them failed in their last run.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) tests: u64,
+    pub(super) failed: u64,
+    /// Failures and errors that runs list after which the test ran again.
+    pub(super) taken_back: u64,
+}
+
+/// Cases that share a key, as indexes in the order of the report.
+struct Group {
+    cases: Vec<usize>,
+    /// Each says itself that it is one of several runs.
+    is_explicit: bool,
+}
+
+/// Marks in `within` which cases are tests of their own, and counts tests. A remark names those that could also be taken for
+/// attempts of which a later one passed.
+pub(super) fn tell_apart(cases: &mut [Case], suite: &Suite) -> (Counts, Option<String>) {
+    let groups = groups(cases);
+    let (attempts, apart) = (counts(cases, &groups, true), counts(cases, &groups, false));
+    let are_attempts = attempts.tests == apart.tests || counts_attempts(suite, attempts, apart);
+    let doubtful = if are_attempts { Vec::new() } else { doubtful(cases, &groups) };
+    number(cases, &groups, are_attempts, suite);
+    (if are_attempts { attempts } else { apart }, remark(&doubtful, suite))
+}
+
+/// Gives tests that share name and arguments numbers.
+fn number(cases: &mut [Case], groups: &[Group], are_attempts: bool, suite: &Suite) {
+    let mut tests: HashMap<(String, Option<String>), Vec<&[usize]>> = HashMap::new();
+    for group in groups {
+        let Some(first) = group.cases.first() else { continue };
+        let run = &cases[*first].run;
+        let of_name = tests.entry((run.name.clone(), run.arguments.clone())).or_default();
+        match are_attempts || group.is_explicit {
+            true => of_name.push(&group.cases),
+            false => of_name.extend(group.cases.chunks(1)),
+        }
+    }
+    for of_name in tests.into_values().filter(|of_name| of_name.len() > 1) {
+        for (test, number) in of_name.into_iter().zip(1..) {
+            test.iter().for_each(|at| cases[*at].run.within = apart_within(&suite.path, number));
+        }
+    }
+}
+
+/// Names of which some cases failed and some did not.
+fn doubtful(cases: &[Case], groups: &[Group]) -> Vec<String> {
+    let shared = groups.iter().filter(|group| !group.is_explicit && group.cases.len() > 1);
+    let told = shared.filter_map(|group| {
+        let failed = group.cases.iter().filter(|at| cases[**at].has_failed()).count();
+        let name = &cases[*group.cases.first()?].run.name;
+        (failed > 0 && failed < group.cases.len())
+            .then(|| format!("{name} ({failed} of {} failed)", group.cases.len()))
+    });
+    told.collect()
+}
+
+/// What holds one of several tests of one name.
+pub(super) fn apart_within(path: &str, number: u64) -> Arc<str> {
+    let path = if path.is_empty() { String::new() } else { format!("{path}, ") };
+    format!("{path}test {number}").into()
+}
+
+/// The suite's own counts decide. A suite that counts as many tests as there are names, and no more failures than remain when
+/// the last run of each counts, has attempts; all else could hide a failed test.
+fn counts_attempts(suite: &Suite, attempts: Counts, apart: Counts) -> bool {
+    let (Some(tests), Some(failures)) = (suite.declared_tests, suite.declared) else { return false };
+    let names = attempts.tests.saturating_add(suite.inner.tests);
+    let failed = attempts.failed.saturating_add(suite.inner.failed);
+    tests == names && tests != apart.tests && failures <= failed
+}
+
+fn groups(cases: &[Case]) -> Vec<Group> {
+    let mut index: HashMap<Key, usize> = HashMap::with_capacity(cases.len());
+    let mut groups: Vec<Group> = Vec::with_capacity(cases.len());
+    for (at, case) in cases.iter().enumerate() {
+        let key = (case.run.name.clone(), case.run.arguments.clone(), case.place.clone());
+        let group = *index.entry(key).or_insert(groups.len());
+        match groups.get_mut(group) {
+            Some(known) => {
+                known.cases.push(at);
+                known.is_explicit &= case.is_repetition;
+            }
+            None => groups.push(Group { cases: vec![at], is_explicit: case.is_repetition }),
+        }
+    }
+    groups
+}
+
+fn counts(cases: &[Case], groups: &[Group], attempts: bool) -> Counts {
+    let mut counts = Counts::default();
+    for group in groups {
+        let from = if attempts || group.is_explicit { group.cases.len().saturating_sub(1) } else { 0 };
+        let counted = group.cases.get(from..).unwrap_or_default();
+        let earlier = group.cases.get(..from).unwrap_or_default();
+        counts.taken_back += earlier.iter().map(|at| cases[*at].listed()).sum::<u64>();
+        counts.tests += counted.len() as u64;
+        counts.failed += counted.iter().filter(|at| cases[**at].has_failed()).count() as u64;
+    }
+    counts
+}
+
+fn remark(doubtful: &[String], suite: &Suite) -> Option<String> {
+    let shown = doubtful.get(..NAMES_SHOWN.min(doubtful.len()))?.join(", ");
+    let more = match doubtful.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let which =
+        if suite.name.is_empty() { String::new() } else { format!("suite {}: ", text::name(&suite.name)) };
+    (!doubtful.is_empty()).then(|| {
+        format!("{which}tests that share a name are counted each, since nothing says that they are attempts at one: {shown}{more}")
+    })
+}
+
+impl Case {
+    /// Failures and errors that it lists.
+    pub(super) fn listed(&self) -> u64 {
+        self.failures.max(u64::from(self.run.status == TestStatus::Failed))
+    }
+
+    /// pytest writes a teardown that fails after its test did as a case of its own.
+    pub(super) fn is_teardown_of(&self, test: &Self) -> bool {
+        let is_teardown =
+            self.run.messages.first().is_some_and(|message| message.starts_with("failed on teardown with "));
+        let is_same = self.run.name == test.run.name && self.place == test.place;
+        is_teardown && is_same && test.failures > 0
+    }
+
+    /// As its suite counts it: Node counts what is still to do as well.
+    fn has_failed(&self) -> bool {
+        self.failures > 0 || self.run.status == TestStatus::Failed
+    }
+}

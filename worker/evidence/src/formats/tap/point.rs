@@ -1,0 +1,251 @@
+//! Points and what they sum up.
+
+use crate::tally::TestRun;
+use crate::text;
+use buildpool_protocol::evidence::TestStatus;
+
+/// A test point.
+#[derive(Default)]
+pub(super) struct Point {
+    /// As the report has it.
+    pub(super) number: Option<String>,
+    /// What tells it from the others of its level: `test 3`.
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) status: TestStatus,
+    /// Still to do, whatever came of it.
+    is_todo: bool,
+    /// Why it is skipped or still to do.
+    pub(super) reason: String,
+    duration_secs: Option<f64>,
+    /// Its YAML block, or the remarks after it.
+    pub(super) detail: String,
+    /// The subtest that it sums up.
+    pub(super) subtest: Option<Subtest>,
+    /// `{` at its end: what it sums up follows.
+    pub(super) opens: bool,
+    /// Nothing but `ok`.
+    pub(super) is_bare: bool,
+}
+
+/// Tests of a subtest, named within it.
+#[derive(Default)]
+pub(super) struct Subtest {
+    pub(super) runs: Vec<TestRun>,
+    /// Why plan and points do not agree.
+    pub(super) contradiction: Option<String>,
+    /// Of too many, tests were counted before their subtest ended; and whether one of them failed.
+    is_told: bool,
+    has_told_failure: bool,
+}
+
+/// Longest number of a point, in digits.
+const NUMBER_DIGITS_MAX: usize = 20;
+
+/// The point of a line, if it is one. What is indented is a program's own output more easily, so that it needs a number or a dash.
+pub(super) fn point_in(line: &str, indent: usize) -> Option<Point> {
+    let line = line.get(indent..)?.trim_end();
+    let (ok, rest) = match line.strip_prefix("not ok") {
+        Some(rest) => (false, rest),
+        None => (true, line.strip_prefix("ok")?),
+    };
+    if !rest.is_empty() && !rest.starts_with(' ') {
+        return None;
+    }
+    let rest = rest.trim_start();
+    if indent > 0 && !rest.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        return None;
+    }
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number = rest.get(..digits).filter(|number| (1..=NUMBER_DIGITS_MAX).contains(&number.len()));
+    let number = number.map(str::to_owned);
+    let after = rest.get(digits..).unwrap_or("").trim_start();
+    let opened = after.strip_suffix('{').filter(|before| before.is_empty() || before.ends_with(' '));
+    let (after, duration_secs) = split_time(opened.unwrap_or(after));
+    let (description, directive) = split_directive(after);
+    let name = text::name(description.trim_start_matches("- ").trim());
+    let upper = directive.to_ascii_uppercase();
+    let is_todo = upper.starts_with("TODO");
+    let (status, reason) = if upper.starts_with("SKIP") {
+        let word = directive.split_whitespace().next().unwrap_or("");
+        (TestStatus::Skipped, directive.get(word.len()..).unwrap_or("").trim())
+    } else if is_todo && !ok {
+        (TestStatus::ExpectedFailure, directive.get(4..).unwrap_or("").trim())
+    } else if ok {
+        (TestStatus::Passed, "")
+    } else {
+        (TestStatus::Failed, "")
+    };
+    let (opens, is_bare) = (opened.is_some(), ok && rest.is_empty());
+    // mocha writes a dash where there is no reason.
+    let reason = if reason == "-" { String::new() } else { reason.to_owned() };
+    Some(Point { number, name, status, is_todo, reason, duration_secs, opens, is_bare, ..Point::default() })
+}
+
+/// A point as a test.
+pub(super) fn leaf(point: Point) -> TestRun {
+    let detail = point.detail.trim_end();
+    let mut messages = if point.reason.is_empty() { vec![] } else { vec![point.reason.clone()] };
+    let mut location = None;
+    if point.status == TestStatus::Failed && !detail.is_empty() {
+        let block = Block::of(detail);
+        // Node's `location` is where the test begins, and its stack leads to where it failed.
+        let stack = block.as_ref().and_then(|block| text::place_in(&block.stack, None));
+        location = stack.or_else(|| text::place_in(detail, None));
+        messages.push(block.map_or_else(|| detail.to_owned(), |block| block.message));
+    }
+    let told_ms = point.field("duration_ms").and_then(|ms| ms.parse::<f64>().ok());
+    let duration_secs = point.duration_secs.or(told_ms.map(|ms| ms / 1_000.0));
+    TestRun {
+        name: point.name,
+        within: point.id.into(),
+        status: point.status,
+        duration_secs,
+        messages,
+        location,
+        ..TestRun::default()
+    }
+}
+
+/// A failure as Node writes it: what it says first, and where it came from.
+struct Block {
+    message: String,
+    stack: String,
+}
+
+impl Block {
+    fn of(detail: &str) -> Option<Self> {
+        let mut fields: Vec<(&str, Vec<&str>)> = Vec::new();
+        let indent = detail.len() - detail.trim_start_matches(' ').len();
+        for line in detail.lines().map(|line| line.get(indent..).unwrap_or_default()) {
+            match (line.split_once(':').filter(|_| !line.starts_with(' ')), fields.last_mut()) {
+                (Some((name, value)), _) => fields.push((name, vec![value.trim()])),
+                (None, Some((_, lines))) => lines.push(line.strip_prefix("  ").unwrap_or(line)),
+                (None, None) => {}
+            }
+        }
+        let text = |name: &str| {
+            let (_, lines) = fields.iter().find(|(field, _)| *field == name)?;
+            let (first, rest) = lines.split_first()?;
+            let is_block = first.starts_with('|') && !rest.is_empty();
+            let text = if is_block { rest.join("\n") } else { first.trim_matches(['\'', '"']).to_owned() };
+            Some(text.trim_end().to_owned())
+        };
+        // vitest nests what it says.
+        let said =
+            fields.iter().find(|(field, _)| *field == "error").into_iter().flat_map(|(_, lines)| lines);
+        let nested = said.filter_map(|line| line.trim_start().strip_prefix("message: ")).next();
+        if let Some(said) = nested {
+            let message = format!("{}\n{}", said.trim_matches(['\'', '"']), detail.trim_end());
+            return Some(Self { message, stack: text("at").unwrap_or_default() });
+        }
+        let (Some(error), Some(_)) = (text("error"), text("duration_ms")) else { return None };
+        let is_new = |name: &&str| !["error", "duration_ms", "type", "stack"].contains(name);
+        let others = fields.iter().map(|(name, _)| *name).filter(is_new);
+        let others: Vec<String> =
+            others.filter_map(|name| Some(format!("{name}: {}", text(name)?))).collect();
+        let stack = text("stack").unwrap_or_default();
+        let parts = [error, others.join("\n"), stack.clone()];
+        let message: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        Some(Self { message: message.join("\n"), stack })
+    }
+}
+
+impl Point {
+    /// A field at the top of its block, as Node writes them.
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut values = self.detail.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        values.next().map(|value| value.trim_matches(['\'', '"']))
+    }
+
+    fn is_suite(&self) -> bool {
+        self.field("type") == Some("suite")
+    }
+
+    /// A suite of Node that says nothing is none of its tests.
+    pub(super) fn is_empty_suite(&self) -> bool {
+        self.is_suite() && self.status != TestStatus::Failed
+    }
+
+    /// Whether the point that sums a subtest up is a test as well: a test of Node that has subtests, and what failed although
+    /// nothing in it did.
+    pub(super) fn is_test_beside(&self, subtest: &Subtest) -> bool {
+        let is_node_test = self.field("duration_ms").is_some() && !self.is_suite();
+        let is_unexplained = self.status == TestStatus::Failed && !subtest.has_failed();
+        subtest.is_empty() || is_node_test || is_unexplained
+    }
+
+    /// What a suite of Node says of its own failure beside those of its tests: a hook.
+    pub(super) fn own_cause(&self, subtest: &Subtest) -> Option<&str> {
+        let kind = self.field("failureType").filter(|kind| *kind != "subtestsFailed")?;
+        let is_told = self.is_test_beside(subtest) || self.status != TestStatus::Failed;
+        (!is_told).then(|| self.field("error").unwrap_or(kind))
+    }
+}
+
+impl Subtest {
+    pub(super) fn push(&mut self, run: TestRun) {
+        self.runs.push(run);
+    }
+
+    pub(super) fn add(&mut self, mut other: Self) {
+        self.runs.append(&mut other.runs);
+        self.contradiction = self.contradiction.take().or(other.contradiction);
+        self.is_told |= other.is_told;
+        self.has_told_failure |= other.has_told_failure;
+    }
+
+    /// A test of it was counted already.
+    pub(super) fn told(&mut self, run: &TestRun) {
+        self.is_told = true;
+        self.has_told_failure |= run.status == TestStatus::Failed;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.runs.is_empty() && !self.is_told
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_told_failure || self.runs.iter().any(|run| run.status == TestStatus::Failed)
+    }
+
+    /// The tests as part of the point that sums them up. What is still to do as a whole fails as expected, but for Node, which
+    /// counts the failures inside.
+    pub(super) fn under(mut self, point: &Point) -> Self {
+        let is_todo = point.is_todo && point.field("duration_ms").is_none();
+        for run in &mut self.runs {
+            run.name = text::name(&format!("{} > {}", point.name, run.name));
+            let inner = run.within.strip_prefix("test ").unwrap_or(&run.within);
+            run.within = format!("{}.{inner}", point.id).into();
+            if is_todo && run.status == TestStatus::Failed {
+                run.status = TestStatus::ExpectedFailure;
+            }
+        }
+        self
+    }
+}
+
+/// What stands before `# time=1.5ms`, which is no part of a name, and the time in seconds.
+fn split_time(text: &str) -> (&str, Option<f64>) {
+    let found = text.rsplit_once("# time=").and_then(|(before, time)| {
+        let ms = time.trim().strip_suffix("ms")?.parse::<f64>().ok()?;
+        Some((before.trim_end(), Some(ms / 1_000.0)))
+    });
+    found.unwrap_or((text, None))
+}
+
+/// Description and directive; an escaped `\#` belongs to the description.
+fn split_directive(text: &str) -> (&str, &str) {
+    let mut from = 0;
+    while let Some(found) = text.get(from..).and_then(|rest| rest.find('#')) {
+        let at = from + found;
+        let escaped = text.get(..at).is_some_and(|before| before.ends_with('\\'));
+        let directive = text.get(at + 1..).unwrap_or("").trim_start();
+        let upper = directive.get(..4).unwrap_or("").to_ascii_uppercase();
+        if !escaped && (upper == "SKIP" || upper == "TODO") {
+            return (text.get(..at).unwrap_or(""), directive);
+        }
+        from = at + 1;
+    }
+    (text, "")
+}

@@ -1,0 +1,82 @@
+//! How long the disk has kept a command waiting at its pipes.
+
+use buildpool_protocol::outcome::OutputHeld;
+use std::time::Duration;
+
+/// A timeout is put down to the disk, too, when output was held for this part of it, though it is not held any more.
+const PART_THAT_COUNTS: u32 = 10;
+
+/// Times are of the running clock.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    /// Since when, at this moment.
+    since: Option<Duration>,
+    /// How long before that.
+    before: Duration,
+    /// The system's word, the last one.
+    reason: String,
+}
+
+impl Holding {
+    /// Takes why output is held now, if it is.
+    pub(super) fn note(&mut self, now: Duration, refusal: Option<&std::io::Error>) {
+        match (refusal, self.since) {
+            (Some(error), None) => {
+                self.since = Some(now);
+                self.reason = error.to_string();
+            }
+            (None, Some(since)) => {
+                self.before += now.saturating_sub(since);
+                self.since = None;
+            }
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
+    /// Whether output is held now.
+    pub(super) fn holds(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// What is told while it goes on.
+    pub(super) fn present(&self, now: Duration) -> Option<OutputHeld> {
+        let held_for = now.saturating_sub(self.since?);
+        Some(OutputHeld { held_for, reason: self.reason.clone() })
+    }
+
+    /// What is told of a command that ran longer than `limit`: its output is held now, or was for a good part of that.
+    pub(super) fn of_timeout(&self, now: Duration, limit: Duration) -> Option<OutputHeld> {
+        let held_for = self.before + self.since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        let counts = self.holds() || !held_for.is_zero() && held_for * PART_THAT_COUNTS >= limit;
+        counts.then(|| OutputHeld { held_for, reason: self.reason.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Holding;
+    use std::io;
+    use std::time::Duration;
+
+    fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    #[test]
+    fn a_timeout_is_put_down_to_the_disk_while_it_holds_output_and_when_it_did_so_for_long() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let mut holding = Holding::default();
+        assert_eq!(holding.of_timeout(secs(5), secs(5)), None);
+        holding.note(secs(10), Some(&full));
+        holding.note(secs(11), Some(&full));
+        assert_eq!(holding.present(secs(13)).map(|held| held.held_for), Some(secs(3)));
+        let held = holding.of_timeout(secs(14), secs(1_000)).expect("it is held now");
+        assert_eq!((held.held_for, held.reason), (secs(4), full.to_string()));
+        holding.note(secs(15), None);
+        assert_eq!((holding.holds(), holding.present(secs(16))), (false, None));
+        assert_eq!(holding.of_timeout(secs(60), secs(60)), None, "5 of 60 s");
+        holding.note(secs(50), Some(&full));
+        holding.note(secs(52), None);
+        assert_eq!(holding.of_timeout(secs(60), secs(60)).map(|held| held.held_for), Some(secs(7)));
+    }
+}

@@ -1,0 +1,167 @@
+//! Space on the worker's disk: which checkouts and projects go, and how.
+
+use super::leases::{checkouts, lease_of, take_lease};
+use super::{Workspaces, lock_file};
+use crate::workspace::checkout::{Checkout, now, remove};
+use crate::workspace::collection::{Candidate, SpaceLimits, choose};
+use crate::workspace::error::WorkspaceError;
+use buildpool_objects::Git;
+use buildpool_objects::cache::ObjectCache;
+use buildpool_protocol::transfer::{ObjectFormat, ObjectId};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// What the names of checkouts begin with that are out of everybody's way and about to be removed.
+const REMOVED: &str = "removed";
+
+impl Workspaces {
+    /// Removes a project that nobody has or is about to have; not now when somebody is laying out files.
+    fn remove_idle(&self, project: &Path) -> Result<(), WorkspaceError> {
+        let path = self.root.join("lock");
+        match Flock::lock(lock_file(&path)?, FlockArg::LockExclusiveNonblock) {
+            Ok(_alone) if checkouts(&project.join("checkouts"), "x").next().is_none() && is_idle(project) => {
+                remove(project)
+            }
+            Ok(_) | Err((_, Errno::EWOULDBLOCK)) => Ok(()),
+            Err((_, error)) => Err(WorkspaceError::io("locking", path)(error.into())),
+        }
+    }
+
+    /// Measures checkouts, removes the least recently used ones while space is short, and tidies the objects of projects that
+    /// no job uses. Never touches a checkout that an attempt has. Walks over all files of free checkouts: not for a path
+    /// that a job waits on.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn collect_space(&self, limits: &SpaceLimits) -> Result<(), WorkspaceError> {
+        let mut free_ones = Vec::new();
+        let mut total = 0;
+        for checkout in self.all_checkouts() {
+            if lease_of(&checkout.directory).is_none() {
+                // A full disk takes no note, and must be made room on all the more.
+                log_failure(&checkout.directory, checkout.note_bytes(bytes_below(&checkout.directory)));
+                let (used_at, bytes) = (checkout.state().used_at, checkout.bytes());
+                free_ones.push(Candidate { used_at, bytes, which: checkout.clone() });
+            }
+            total += checkout.bytes();
+        }
+        for checkout in choose(free_ones, total, free_bytes(&self.root)?, now(), limits) {
+            // Without a word in it: a full disk takes none.
+            if take_lease(&checkout.directory, "")? {
+                tracing::info!(directory = %checkout.directory.display(), "removing a workspace to make space");
+                if let Err(error) = put_aside(&checkout) {
+                    remove(&checkout.directory.join("lease"))?;
+                    log_failure(&checkout.directory, Err(error));
+                }
+            }
+        }
+        for project in self.projects() {
+            // One that can't be tidied keeps no other from it.
+            log_failure(&project, self.tidy(&project));
+        }
+        Ok(())
+    }
+
+    fn tidy(&self, project: &Path) -> Result<(), WorkspaceError> {
+        clear_aside(project);
+        let own: Vec<Checkout> = checkouts(&project.join("checkouts"), "x").collect();
+        if own.is_empty() && is_idle(project) {
+            return self.remove_idle(project);
+        }
+        // Those that jobs have among them: their git reads these objects. One that is being laid out holds the cache.
+        let pinned: Vec<ObjectId> = own.iter().filter_map(|checkout| checkout.state().tree).collect();
+        for (name, format) in [("objects", ObjectFormat::Sha1), ("objects-sha256", ObjectFormat::Sha256)] {
+            if project.join(name).is_dir() {
+                let cache = ObjectCache::open_for_disk(
+                    Git::find()?,
+                    &project.join(name),
+                    format,
+                    self.disk.ignores_case,
+                )?;
+                cache.tidy(|manifest| pinned.contains(&manifest.tree), 8, false)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a checkout that somebody has a lease of out of everybody's way, and removes what can be of it: one that is half removed could be
+/// taken.
+///
+/// # Errors
+/// When it can't be moved; it is where it was then.
+pub(super) fn put_aside(checkout: &Checkout) -> Result<(), WorkspaceError> {
+    let project = checkout.directory.ancestors().nth(2).unwrap_or(&checkout.directory);
+    let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let number = checkout.directory.file_name().unwrap_or_default().to_string_lossy();
+    fs::rename(&checkout.directory, project.join(format!("{REMOVED}-{number}-{stamp}")))
+        .map_err(WorkspaceError::io("removing", &checkout.directory))?;
+    clear_aside(project);
+    Ok(())
+}
+
+/// Removes what was put aside, as far as it can be: another user's files (a container's) stay.
+fn clear_aside(project: &Path) {
+    for entry in fs::read_dir(project).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(REMOVED) {
+            continue;
+        }
+        let result = remove(&entry.path());
+        if result.is_err() {
+            let all = walkdir::WalkDir::new(entry.path()).follow_links(false).contents_first(true);
+            for inside in all.into_iter().flatten() {
+                // Each for itself: which ones can't is said by the result.
+                if inside.file_type().is_dir() {
+                    fs::remove_dir(inside.path()).ok();
+                } else {
+                    fs::remove_file(inside.path()).ok();
+                }
+            }
+        }
+        log_failure(&entry.path(), result);
+    }
+}
+
+fn log_failure(path: &Path, result: Result<(), WorkspaceError>) {
+    if let Err(error) = result {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(path = %path.display(), error, "space could not be collected");
+    }
+}
+
+/// A project without checkouts whose objects were not used for a day.
+fn is_idle(project: &Path) -> bool {
+    let records = ["objects/snapshots", "objects-sha256/snapshots"].map(|name| project.join(name));
+    // A use of a snapshot changes its record's time.
+    let inside = records.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
+    let used = inside
+        .map(|entry| entry.path())
+        .chain(records.iter().cloned())
+        .chain([project.join("project")])
+        .filter_map(|path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok())
+        .max();
+    used.is_some_and(|used| SystemTime::now().duration_since(used).is_ok_and(|idle| idle.as_secs() > 86_400))
+}
+
+fn bytes_below(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    walkdir::WalkDir::new(directory)
+        .follow_links(false)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|metadata| metadata.blocks() * 512)
+        .sum()
+}
+
+fn free_bytes(path: &Path) -> Result<u64, WorkspaceError> {
+    let found = nix::sys::statvfs::statvfs(path)
+        .map_err(|error| WorkspaceError::io("measuring", path)(error.into()))?;
+    // The types differ between platforms.
+    #[allow(clippy::unnecessary_cast, reason = "u32 on macOS")]
+    let bytes = found.blocks_available() as u64 * found.fragment_size() as u64;
+    Ok(bytes)
+}
