@@ -1,5 +1,6 @@
 //! Disks that can be filled.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,9 +34,21 @@ impl SmallDisk {
         }
     }
 
+    /// Leaves no more room than this on it, in bytes, and not much less.
+    pub fn fill_but(&self, room: u64) {
+        let mut file = self.open_ballast();
+        let free = || {
+            let statistics = nix::sys::statvfs::statvfs(&self.path).unwrap();
+            u64::from(statistics.blocks_available()) * statistics.fragment_size()
+        };
+        while free() > room {
+            file.write_all(&[b'x'; 64 << 10]).unwrap();
+        }
+    }
+
     /// Leaves no room on it.
     pub fn fill(&self) {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(self.ballast()).unwrap();
+        let mut file = self.open_ballast();
         for size in [64 << 10, 4 << 10, 1] {
             while file.write_all(&vec![b'x'; size]).is_ok() {}
         }
@@ -44,6 +57,10 @@ impl SmallDisk {
     /// Gives the room back.
     pub fn empty(&self) {
         std::fs::remove_file(self.ballast()).unwrap();
+    }
+
+    fn open_ballast(&self) -> File {
+        OpenOptions::new().create(true).append(true).open(self.ballast()).unwrap()
     }
 
     fn ballast(&self) -> PathBuf {

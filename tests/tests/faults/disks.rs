@@ -128,20 +128,20 @@ async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_c
     }
 }
 
-/// Lets newcomers register until there is not even room for records; they stay connected. Each is a record; there is room for some
-/// in what the log of the database has already.
+/// Lets newcomers register until there is not even room for records; they stay connected, at least one. Each is a record; there is
+/// room for some in what the log of the database has already.
 async fn use_up_what_is_kept(pool: &Pool) -> Vec<Peer> {
     let (mut newcomers, mut client) = (Vec::new(), client(pool).await);
     loop {
+        let mut peer = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
+        peer.say_json(&register(&uuid::Uuid::now_v7().to_string(), &format!("odd-{}", newcomers.len())))
+            .await;
+        newcomers.push(peer);
         client.say_json(&json!({"type": "submit", "request": 1, "submit": submit("true")})).await;
         let answer = client.hear().await.unwrap();
         if answer["error"]["message"].as_str().unwrap().contains("can't write its records") {
             return newcomers;
         }
-        let mut peer = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
-        peer.say_json(&register(&uuid::Uuid::now_v7().to_string(), &format!("odd-{}", newcomers.len())))
-            .await;
-        newcomers.push(peer);
         assert!(newcomers.len() < 2_000, "records are still written");
     }
 }
@@ -189,7 +189,8 @@ async fn whoever_comes_back_while_the_disk_is_full_finds_the_job_and_whoever_can
     }
     assert_eq!((ready().1.as_str(), series().as_str()), ("ready\n", "buildpool_ready 1"));
 
-    pool.disk().unwrap().fill();
+    // What runs has room for its records.
+    pool.disk().unwrap().fill_but(2 << 20);
     let again = async |refusal: &str| {
         for (submit, job) in [(&over, &over), (&long, &long), (&named, &named), (&by_name, &named)] {
             let answer = submit_anew(&pool, submit).await;
@@ -203,6 +204,7 @@ async fn whoever_comes_back_while_the_disk_is_full_finds_the_job_and_whoever_can
         assert_eq!(series(), "buildpool_ready 0");
     };
     again("bytes of room").await;
+    pool.disk().unwrap().fill();
     let newcomers = use_up_what_is_kept(&pool).await;
     again("can't write its records").await;
     assert_eq!(pool.job(&id(&over))["verdict"], "passed", "what is over can be asked for");
