@@ -1,5 +1,6 @@
 //! Disks that can be filled.
 
+use buildpool_worker::platform::disk_free_bytes;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -37,11 +38,7 @@ impl SmallDisk {
     /// Leaves no more room than this on it, in bytes, and not much less.
     pub fn fill_but(&self, room: u64) {
         let mut file = self.open_ballast();
-        let free = || {
-            let statistics = nix::sys::statvfs::statvfs(&self.path).unwrap();
-            u64::from(statistics.blocks_available()) * statistics.fragment_size()
-        };
-        while free() > room {
+        while disk_free_bytes(&self.path).unwrap() > room {
             file.write_all(&[b'x'; 64 << 10]).unwrap();
         }
     }
