@@ -248,7 +248,7 @@ impl Digester {
         }
         if raw.tail.is_empty() {
             let line = cleaner.clean(raw.bytes);
-            let at = if line.ends_with(b"}") { front_length(line) } else { 0 };
+            let at = if line.ends_with(b"}") || line.ends_with(b"]") { front_length(line) } else { 0 };
             if let Some(text) = carried(&line[at..]) {
                 let front = line[..at].to_vec();
                 self.taken(stream, line);

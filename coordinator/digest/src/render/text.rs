@@ -8,10 +8,11 @@ use crate::digester::SummaryLine;
 use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
 use crate::template::{Capture, Filtered};
-use crate::text::clip_chars;
+use crate::text::{TailLine, clip_chars, document};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
+use std::borrow::Cow;
 
 /// A log this short is shown whole when it did not pass: lines and characters.
 const SHORT_LOG: (usize, usize) = (80, 3_400);
@@ -137,8 +138,8 @@ impl Page<'_> {
         }
         let mut out = Vec::new();
         for stream in [Stream::Stderr, Stream::Stdout] {
-            let lines: Vec<&str> =
-                self.digest.tails[stream.index()].iter().map(|line| line.text.as_str()).collect();
+            let lines = unfolded(&self.digest.tails[stream.index()]);
+            let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
             for (line, shown) in lines.iter().zip(compress::each(&lines, self.digest.roots())) {
                 if !line.trim().is_empty() && self.seen.lacks(line) {
                     out.push(self.digest.claims.correct(line, shown));
@@ -262,7 +263,12 @@ impl Page<'_> {
         let lines = &self.digest.tails[stream.index()];
         let from = lines.len().saturating_sub(most);
         let roots = self.digest.roots();
-        let all: Vec<&str> = lines[from..].iter().map(|line| line.text.as_str()).collect();
+        let told = if everything { Vec::new() } else { unfolded(&lines[from..]) };
+        let all: Vec<&str> = if everything {
+            lines[from..].iter().map(|line| line.text.as_str()).collect()
+        } else {
+            told.iter().map(AsRef::as_ref).collect()
+        };
         let compressed = if everything { Vec::new() } else { compress::each(&all, roots) };
         // A few lines that all look like a tool's chatter may be all that the command had to say.
         let is_chatter = |line: &str| is_noise(line.as_bytes());
@@ -292,4 +298,16 @@ impl Page<'_> {
         self.shown[stream.index()] += kept.len() as u64;
         kept.join("\n").trim_matches('\n').to_owned()
     }
+}
+
+/// Lines of a stream; for one that is a whole document, what the document tells.
+fn unfolded(lines: &[TailLine]) -> Vec<Cow<'_, str>> {
+    let mut all = Vec::new();
+    for line in lines {
+        match document(line.text.as_bytes()) {
+            Some(told) => all.extend(told.lines().map(|line| Cow::Owned(line.to_owned()))),
+            None => all.push(Cow::Borrowed(line.text.as_str())),
+        }
+    }
+    all
 }

@@ -1,12 +1,14 @@
 //! Text as it really is: bytes into lines, lines into what a terminal would have shown.
 
 mod clean;
+mod document;
 mod front;
 mod lines;
 mod record;
 mod tail;
 
 pub(crate) use clean::{Cleaner, clip_chars, lossy, stamp_length};
+pub(crate) use document::told as document;
 pub(crate) use front::{Front, front, front_length};
 pub(crate) use lines::{Lines, RawLine};
 pub(crate) use record::carried;

@@ -1,5 +1,6 @@
 //! Tools that print JSON, a record a line: what they would have printed without it.
 
+use super::document::told;
 use serde::Deserialize;
 
 /// Bytes with which such records begin.
@@ -56,11 +57,11 @@ struct Message {
     rendered: Option<String>,
 }
 
-/// The text that a record stands for, which has no lines where it tells only what other records tell as well; none if the line
-/// is no such record.
+/// The text that a record or a document stands for, which has no lines where it tells only what other records tell as well; none
+/// if the line is neither.
 pub(crate) fn carried(line: &[u8]) -> Option<String> {
     if !line.ends_with(b"}") || !BEGINNINGS.iter().any(|beginning| line.starts_with(beginning)) {
-        return None;
+        return told(line);
     }
     let record: Record = serde_json::from_slice(line).ok()?;
     match (&record.action, &record.reason, record.sort.as_deref()) {
