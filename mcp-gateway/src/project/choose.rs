@@ -97,8 +97,9 @@ impl fmt::Display for ChooseError {
 
 impl std::error::Error for ChooseError {}
 
-/// Chooses: the configuration's command, else that of the tool whose files are nearest. Nothing above `top` counts, which is
-/// the directory or above it: that belongs to something or somebody else.
+/// Chooses: the configuration's command, else that of the tool whose files are nearest; where no tool shows, files that pytest
+/// would collect do. Nothing above `top` counts, which is the directory or above it: that belongs to something or somebody
+/// else.
 ///
 /// # Errors
 /// When there is none, or it can't do what is wanted; each says what to write where.
@@ -134,6 +135,12 @@ pub fn choose(
                 Err(reason) => unfit.push(format!("{}: {reason}", tool.marker)),
             }
         }
+    }
+    if let Some(tool) = detect::loose_tests(directory)
+        && let Ok(command) = tool.command(goal)
+    {
+        let because = because(&tool, &[], directory, directory);
+        return Ok(Chosen { command, directory: directory.to_owned(), because, reports: tool.reports(goal) });
     }
     Err(ChooseError::Nothing { directory: directory.to_owned(), goal: goal.name(), unfit })
 }
@@ -327,6 +334,14 @@ mod tests {
         let by_path = chosen(&pytest, Goal::Test { filter: Some("tests/test_a.py::test_x") }).unwrap();
         assert_eq!(by_path.command, "python3 -m pytest tests/test_a.py::test_x");
         assert!(chosen(&pytest, BUILD).unwrap_err().to_string().contains("commands: {build:"));
+        for name in ["test_a.py", "a_test.py"] {
+            let loose = chosen(&[(name, "")], TEST).unwrap();
+            assert_eq!(loose.command, "python3 -m pytest");
+            assert!(loose.because.contains(name), "{loose:?}");
+            let make = ("Makefile", "test:\n\ttrue\n");
+            assert_eq!(chosen(&[(name, ""), make], TEST).unwrap().command, "make test");
+        }
+        assert!(chosen(&[("test_a.py", "")], BUILD).is_err());
 
         let make = [("Makefile", "all: x\n\ncheck: all\n\t./run\n.PHONY: check\n")];
         assert_eq!(chosen(&make, TEST).unwrap().command, "make check");

@@ -93,13 +93,24 @@ fn pytest_marker(directory: &Path) -> Option<String> {
             return Some(file.to_owned());
         }
     }
-    let tests = fs::read_dir(directory.join("tests")).ok()?;
-    tests
+    test_file(&directory.join("tests")).map(|name| format!("tests/{name}"))
+}
+
+/// What shows pytest where nothing shows a tool: a file that it would collect.
+pub(super) fn loose_tests(directory: &Path) -> Option<Detected> {
+    test_file(directory).map(|marker| Detected { tool: Tool::Pytest, marker })
+}
+
+/// The first file of a directory that pytest collects by its name.
+fn test_file(directory: &Path) -> Option<String> {
+    fs::read_dir(directory)
+        .ok()?
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.starts_with("test_") && name.ends_with(".py"))
+        .filter(|name| {
+            name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test_") || stem.ends_with("_test"))
+        })
         .min()
-        .map(|name| format!("tests/{name}"))
 }
 
 /// The plain targets of a makefile, in its order.
