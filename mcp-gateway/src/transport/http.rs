@@ -3,7 +3,7 @@
 
 use super::access::{self, Access};
 use super::doors::{self, Doors};
-use super::{ServeError, asked_to_end, message};
+use super::{ServeError, asked_to_end, message, rest};
 use crate::config::{GatewayConfig, HttpAuth, HttpConfig, WaitBudgets};
 use crate::gateway::{Project, Shared};
 use crate::handler::Handler;
@@ -120,7 +120,7 @@ fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Route
         }
     };
     // The last one is the first that a request comes to.
-    router.layer(middleware::from_fn_with_state(doors, doors::check))
+    router.layer(middleware::from_fn_with_state(doors, doors::check)).layer(middleware::from_fn(rest::read))
 }
 
 /// A body that is no message is answered as JSON-RPC says, before anything asks what method it might be.

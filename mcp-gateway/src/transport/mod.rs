@@ -5,6 +5,7 @@ mod doors;
 mod http;
 mod lines;
 mod message;
+mod rest;
 mod stdio;
 
 pub use http::{HttpServer, serve_http};

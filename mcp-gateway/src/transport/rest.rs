@@ -1,0 +1,56 @@
+//! The rest of a request that was answered before it was read: who was refused sends it all the same, and asks again on the same
+//! connection.
+
+use axum::body::{Body, BodyDataStream, HttpBody as _};
+use axum::extract::Request;
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::stream::{self, Stream as _, StreamExt as _};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Most of it that is read, in bytes.
+const REST_BYTES_MAX: usize = 1 << 20;
+/// For how long it is waited for.
+const REST_WAIT: Duration = Duration::from_secs(1);
+
+/// Reads what nobody else has read before the answer is sent. Otherwise the connection would be closed behind the answer, and
+/// what its client asks next be lost: where the rest is too much, or too late, the answer says so.
+pub(super) async fn read(request: Request, next: Next) -> Response {
+    if request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let rest = Arc::new(Mutex::new(body.into_data_stream()));
+    let shared = Arc::clone(&rest);
+    let body = Body::from_stream(stream::poll_fn(move |cx| {
+        Pin::new(&mut *shared.lock().unwrap_or_else(PoisonError::into_inner)).poll_next(cx)
+    }));
+    let mut response = next.run(Request::from_parts(head, body)).await;
+    // Whoever still holds the body reads on.
+    if let Some(rest) = Arc::into_inner(rest) {
+        let rest = rest.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !ends(rest).await {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
+    response
+}
+
+/// Reads to the end, if that comes soon.
+async fn ends(mut rest: BodyDataStream) -> bool {
+    let mut read = 0;
+    let reading = async {
+        while let Some(chunk) = rest.next().await {
+            let Ok(chunk) = chunk else { return false };
+            read += chunk.len();
+            if read > REST_BYTES_MAX {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(REST_WAIT, reading).await.unwrap_or(false)
+}
