@@ -30,6 +30,32 @@ pub(super) struct Open {
     task: Vec<u8>,
     bytes: usize,
     maybe: Vec<(String, u64)>,
+    after: After,
+}
+
+/// The lines since the last one of an open problem: its context, if none that follows is of it.
+#[derive(Debug, Default)]
+struct After {
+    /// How many there were.
+    passed: usize,
+    /// How many of them may be its context.
+    waited: usize,
+    post: Vec<String>,
+}
+
+impl After {
+    fn pass(&mut self, line: &[u8], own: &[u8], speaks: bool) {
+        if line.is_empty() {
+            return;
+        }
+        self.passed += 1;
+        if !speaks && self.waited < POST_CONTEXT_LINES {
+            self.waited += 1;
+            if !is_noise(own) {
+                self.post.push(shown(line));
+            }
+        }
+    }
 }
 
 impl Open {
@@ -126,7 +152,16 @@ impl Digester {
         let bytes = draft.lines[0].len();
         let task = text[front.task.clone()].to_vec();
         let front = lossy(&text[..front.length]).into_owned();
-        state.open = Some(Open { problem, found, draft, front, task, bytes, maybe: Vec::new() });
+        state.open = Some(Open {
+            problem,
+            found,
+            draft,
+            front,
+            task,
+            bytes,
+            maybe: Vec::new(),
+            after: After::default(),
+        });
         if problem.follow.is_none() {
             self.close(stream);
         }
@@ -135,7 +170,9 @@ impl Digester {
     /// Completes the open problem of a stream, if there is one.
     pub(super) fn close(&mut self, stream: Stream) {
         let state = &mut self.streams[stream.index()];
-        let Some(Open { mut found, mut draft, problem, front, task, .. }) = state.open.take() else { return };
+        let Some(Open { mut found, mut draft, problem, front, task, after, .. }) = state.open.take() else {
+            return;
+        };
         if let Some(refine) = problem.refine {
             refine(&mut draft);
         }
@@ -168,8 +205,10 @@ impl Digester {
         if found.probe {
             found.sure = found.sure.min(PROBE_SURE);
         }
-        state.recent.clear();
-        state.awaiting = self.finds.add(found).map(|slot| (slot, POST_CONTEXT_LINES as u64));
+        state.recent.keep_last(after.passed);
+        found.post = after.post;
+        let left = POST_CONTEXT_LINES - after.waited;
+        state.awaiting = self.finds.add(found).filter(|_| left > 0).map(|slot| (slot, left as u64));
     }
 
     /// Whether the line belongs to the open problem; closes it if it does not.
@@ -184,6 +223,7 @@ impl Digester {
         let Some(open) = &mut self.streams[stream.index()].open else { return false };
         let (task, own) = (&line[front.task.clone()], &line[front.length..]);
         if open.is_of_another(task) {
+            open.after.pass(line, own, speaks);
             return false;
         }
         let own = match (open.task.is_empty(), task.is_empty()) {
@@ -223,6 +263,7 @@ impl Digester {
                     open.bytes += held.len();
                     open.draft.lines.push(held);
                 }
+                open.after = After::default();
                 open.bytes += text.len();
                 open.draft.lines.push(text);
                 open.found.to = to;
@@ -233,6 +274,7 @@ impl Digester {
             }
             Next::Maybe if open.maybe.len() < MAYBE_LINES_MAX && (open.problem.owns || !speaks) => {
                 open.maybe.push((text, to));
+                open.after.pass(line, own, speaks);
                 false
             }
             Next::Maybe | Next::Beyond => {

@@ -22,9 +22,10 @@ impl Recent {
         self.lines.push_back(buffer);
     }
 
-    /// Forgets all lines.
-    pub(super) fn clear(&mut self) {
-        self.spare.extend(self.lines.drain(..));
+    /// Forgets all lines but the last, so many.
+    pub(super) fn keep_last(&mut self, kept: usize) {
+        let excess = self.lines.len().saturating_sub(kept);
+        self.spare.extend(self.lines.drain(..excess));
     }
 
     pub(super) fn last(&self) -> Option<&[u8]> {
@@ -55,7 +56,9 @@ mod tests {
         assert_eq!(recent.tail(usize::MAX).count(), LINES_MAX);
         recent.drop_last();
         assert_eq!(recent.tail(2).collect::<Vec<_>>(), [b"line 97", b"line 98"]);
-        recent.clear();
+        recent.keep_last(1);
+        assert_eq!(recent.tail(2).collect::<Vec<_>>(), [b"line 98"]);
+        recent.keep_last(0);
         assert_eq!(recent.last(), None);
         recent.push(b"x");
         assert_eq!(recent.tail(9).collect::<Vec<_>>(), [b"x"]);
