@@ -158,6 +158,42 @@ fn messages_stay_whole_and_know_their_place() {
 }
 
 #[test]
+fn the_lines_around_a_message_are_those_that_stand_there() {
+    let lines = |word: &str, count: u32| -> String { (0..count).map(|n| format!("{word} {n}\n")).collect() };
+    let log = format!(
+        "{}a.c:3:2: error: broken\n{}b.c:3:2: error: other\n{}",
+        lines("before", 30),
+        lines("between", 4),
+        lines("after", 30)
+    );
+    // Cut anywhere, too: the lines that follow may still turn out to be of the message.
+    for end in [log.len(), log.find("after 3\n").expect("it is there")] {
+        let digest = digest(&log[..end], 1);
+        let [first, second] = &digest.findings[..] else { panic!("{:#?}", digest.findings) };
+        assert_eq!(first.pre_context.join(" "), lines("before", 30)[240..].trim_end().replace('\n', " "));
+        assert_eq!(first.post_context, ["between 0", "between 1", "between 2", "between 3"]);
+        assert_eq!(second.pre_context, first.post_context);
+        let after: Vec<_> = second.post_context.iter().map(String::as_str).collect();
+        let all = lines("after", if end == log.len() { 10 } else { 3 });
+        assert_eq!(after, all.lines().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_simulator_that_timed_out_is_an_indicator_of_its_own() {
+    for (log, is_it) in [
+        ("Simulator timed out\n", true),
+        ("xcodebuild: error: Simulator boot timed out\n", true),
+        ("Simulator iPhone 15 timed out waiting for the device\n", true),
+        ("SimulatorTests.testTimeout: the request timed out\n", false),
+    ] {
+        let mut result = JobResult::default();
+        digest(log, 65).render(Verbosity::Minimal, None, None, &mut result);
+        assert_eq!(result.crash_indicators.simulator_boot_timeout, is_it, "{log}");
+    }
+}
+
+#[test]
 fn what_passing_runs_have_too_is_no_cause() {
     let log = "a.c:1:1: error: always here\nb.c:2:1: error: new\n";
     let before = digest("a.c:17:1: error: always here\n", 0);

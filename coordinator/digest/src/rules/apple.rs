@@ -255,7 +255,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "simulator.boot",
-        pattern: r"^.*(?:Failed to boot simulator|Simulator (?:device )?failed to boot|Simulator .{0,60}timed out (?:waiting|booting|while)|Unable to boot (?:the )?[Ss]imulator)",
+        pattern: r"^.*(?:Failed to boot simulator|Simulator (?:device )?failed to boot|\bSimulator(?: .{0,60})? timed out\b|Unable to boot (?:the )?[Ss]imulator)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Infrastructure, 85)),
             Act::Sign(Sign::Crash(Indicator::SimulatorBootTimeout)),

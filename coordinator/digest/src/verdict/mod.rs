@@ -154,11 +154,17 @@ fn signaled(name: &str, core_dump: bool, case: &Case<'_>) -> Ruling {
 fn failure_type(case: &Case<'_>) -> CrashType {
     if case.tests_failed > 0 || case.test_errors && !case.build_errors {
         CrashType::TestFailure
-    } else if case.build_errors {
+    } else if case.build_errors || case.failure.is_some_and(is_of_build) {
         CrashType::BuildFailure
     } else {
         CrashType::Unknown
     }
+}
+
+/// Whether a last word tells that it was a build that failed. `TEST FAILED` stands behind a failed build as well.
+fn is_of_build(failure: &Seen<&'static str>) -> bool {
+    let marks = ["** BUILD FAILED", "** TEST BUILD FAILED", "** ARCHIVE FAILED"];
+    failure.what == "xcodebuild" && marks.iter().any(|mark| failure.line.contains(mark))
 }
 
 fn tests(count: u64) -> String {

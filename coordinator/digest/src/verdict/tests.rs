@@ -185,6 +185,9 @@ fn other_codes_are_failures_of_what_the_log_names() {
     check(&case, "code_infrastructure", Verdict::Failed, CrashType::Unknown);
     let failure = seen("xcodebuild", "** BUILD FAILED **");
     let case = Case { failure: Some(&failure), ..one.clone() };
+    check(&case, "code_failure_marker", Verdict::Failed, CrashType::BuildFailure);
+    let failure = seen("xcodebuild", "** TEST FAILED **");
+    let case = Case { failure: Some(&failure), ..one.clone() };
     check(&case, "code_failure_marker", Verdict::Failed, CrashType::Unknown);
     let case = Case { first_remark: Some("a.py:1:1: E501 line too long"), ..one.clone() };
     check(&case, "code_remarks", Verdict::Failed, CrashType::Unknown);
