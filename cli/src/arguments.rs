@@ -101,6 +101,9 @@ pub(crate) struct PoolOptions {
     /// Certificates (PEM) of whoever vouches for it
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+    /// Send the token to a ws:// coordinator beyond this machine although it travels unencrypted
+    #[arg(long)]
+    pub(crate) insecure_plain_text: bool,
 }
 
 /// How the answer is printed.

@@ -72,6 +72,7 @@ impl Failure {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let code = match &error {
+            ClientError::PlainBeyondLoopback { .. } => USAGE,
             ClientError::Refused(error) if !error.code.is_worth_a_retry() => REFUSED,
             ClientError::Refused(_)
             | ClientError::Unreachable { .. }

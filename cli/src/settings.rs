@@ -26,6 +26,7 @@ pub(crate) struct Settings {
     coordinator: Option<String>,
     token: Option<String>,
     ca_file: Option<PathBuf>,
+    insecure_plain_text: bool,
 }
 
 /// Connects to the pool that the options, the environment and the configuration name.
@@ -41,12 +42,12 @@ pub(crate) async fn connect(options: &PoolOptions) -> Result<Client, Failure> {
 /// # Errors
 /// What is wrong with them.
 pub(crate) fn target(options: &PoolOptions) -> Result<Target, Failure> {
-    let Some(Named { url, ca_file, token }) = named(options)? else {
+    let Some(Named { url, ca_file, token, allow_plain }) = named(options)? else {
         return local().map(Target::Local);
     };
     let token = token.ok_or_else(|| no_token(&format!("for the coordinator at {url}"), file().as_deref()))?;
     let token = token.check()?.parse().map_err(|error| Failure::of(USAGE, &error))?;
-    Ok(Target::Named(Endpoint { url, token: Some(token), ca_file, certificate: None }))
+    Ok(Target::Named(Endpoint { url, token: Some(token), ca_file, certificate: None, allow_plain }))
 }
 
 /// As [`target`], for a gateway: whoever asks it may bring a token of their own, and it says itself what is wrong.
@@ -54,12 +55,12 @@ pub(crate) fn target(options: &PoolOptions) -> Result<Target, Failure> {
 /// # Errors
 /// What is wrong with them.
 pub(crate) fn target_of_gateway(options: &PoolOptions) -> Result<Target, Failure> {
-    let Some(Named { url, ca_file, token }) = named(options)? else {
+    let Some(Named { url, ca_file, token, allow_plain }) = named(options)? else {
         return local().map(Target::Local);
     };
     let token = token.map(|given| given.token.parse::<AccessToken>()).transpose();
     let token = token.map_err(|error| Failure::of(USAGE, &error))?;
-    Ok(Target::Named(Endpoint { url, token, ca_file, certificate: None }))
+    Ok(Target::Named(Endpoint { url, token, ca_file, certificate: None, allow_plain }))
 }
 
 /// A coordinator that was named.
@@ -67,13 +68,15 @@ struct Named {
     url: PoolUrl,
     ca_file: Option<PathBuf>,
     token: Option<Given>,
+    allow_plain: bool,
 }
 
 fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
     let settings = Settings::read()?;
     let url = options.coordinator.clone().or_else(|| variable("BUILDPOOL_URL"));
-    // A token in the file belongs to the coordinator in the file, not to another one.
-    let own_token = if url.is_none() || url == settings.coordinator { settings.token } else { None };
+    // What the file says of a coordinator's token is of the coordinator in the file, not of another one.
+    let is_own = url.is_none() || url == settings.coordinator;
+    let own_token = settings.token.filter(|_| is_own);
     let url = url.or(settings.coordinator);
     let Some(url) = url.filter(|url| url != LOCAL) else { return Ok(None) };
     let given = options.token.clone().map(|token| Given::new(token, "--token"));
@@ -83,6 +86,7 @@ fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
         url: url.parse().map_err(|error| Failure::of(USAGE, &error))?,
         ca_file: options.ca_file.clone().or(settings.ca_file),
         token: given,
+        allow_plain: options.insecure_plain_text || (is_own && settings.insecure_plain_text),
     }))
 }
 
@@ -198,11 +202,12 @@ mod tests {
     #[test]
     fn the_file_is_read_whole_and_an_unknown_key_is_named() {
         let path = Path::new("/home/u/.config/buildpool/config.toml");
-        let text = "coordinator = \"wss://pool:1\"\ntoken = \"t\"\nca_file = \"ca.pem\"\n";
+        let text = "coordinator = \"wss://pool:1\"\ntoken = \"t\"\nca_file = \"ca.pem\"\ninsecure_plain_text = true\n";
         let expected = Settings {
             coordinator: Some("wss://pool:1".into()),
             token: Some("t".into()),
             ca_file: Some("/home/u/.config/buildpool/ca.pem".into()),
+            insecure_plain_text: true,
         };
         assert_eq!(Settings::parse(text, path), Ok(expected));
         assert_eq!(Settings::parse("", path), Ok(Settings::default()));

@@ -389,7 +389,8 @@ async fn what_can_not_be_connected_to_says_why() {
     for token in [Some("bp_1_wrong".parse().unwrap()), None] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let endpoint = Endpoint { url, token: token.clone(), ca_file: None, certificate: None };
+        let endpoint =
+            Endpoint { url, token: token.clone(), ca_file: None, certificate: None, allow_plain: false };
         let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
             let (stream, _) = listener.accept().await.unwrap();
             let refuse = |_: &Request, _: Response| {
@@ -420,7 +421,7 @@ async fn what_can_not_be_connected_to_says_why() {
     // Something else.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let endpoint = Endpoint { url, token: None, ca_file: None, certificate: None };
+    let endpoint = Endpoint { url, token: None, ca_file: None, certificate: None, allow_plain: false };
     let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let (mut stream, _) = listener.accept().await.unwrap();

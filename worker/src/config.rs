@@ -43,6 +43,8 @@ pub struct Config {
     pub ca_file: Option<PathBuf>,
     /// BLAKE3 of the coordinator's own certificate in hexadecimal, where the token does not carry it.
     pub fingerprint: Option<String>,
+    /// Whether the token may travel unencrypted beyond this machine: said in as many words.
+    pub insecure_plain_text: bool,
     /// Variables of every job that does not run in place.
     pub env: BTreeMap<String, String>,
     /// Where crash files are looked for, besides the system's own places.
@@ -97,6 +99,7 @@ struct File {
     token_file: Option<PathBuf>,
     ca_file: Option<PathBuf>,
     fingerprint: Option<String>,
+    insecure_plain_text: bool,
     env: BTreeMap<String, String>,
     crash_directories: Vec<PathBuf>,
     core_bytes_max: Option<u64>,
@@ -119,6 +122,7 @@ impl Default for File {
             token_file: None,
             ca_file: None,
             fingerprint: None,
+            insecure_plain_text: false,
             env: BTreeMap::new(),
             crash_directories: Vec::new(),
             core_bytes_max: None,
@@ -144,6 +148,7 @@ impl Config {
             token: None,
             ca_file: None,
             fingerprint: None,
+            insecure_plain_text: false,
             env: BTreeMap::new(),
             crash_directories: Vec::new(),
             core_bytes_max: None,
@@ -221,6 +226,7 @@ impl Config {
             token,
             ca_file: file.ca_file.map(|path| directory.join(path)),
             fingerprint: file.fingerprint,
+            insecure_plain_text: file.insecure_plain_text,
             env: file.env,
             crash_directories: file.crash_directories.iter().map(|path| directory.join(path)).collect(),
             core_bytes_max: file.core_bytes_max,

@@ -57,6 +57,9 @@ pub(crate) struct TrustOptions {
     /// BLAKE3 of the coordinator's own certificate, as `token create` says it
     #[arg(long, value_name = "HEX", conflicts_with = "ca_file")]
     pub(crate) fingerprint: Option<String>,
+    /// Send the token to a ws:// coordinator beyond this machine although it travels unencrypted
+    #[arg(long)]
+    pub(crate) insecure_plain_text: bool,
 }
 
 impl TrustOptions {
@@ -65,6 +68,7 @@ impl TrustOptions {
         if self.ca_file.is_some() || self.fingerprint.is_some() {
             (config.ca_file, config.fingerprint) = (self.ca_file.clone(), self.fingerprint.clone());
         }
+        config.insecure_plain_text |= self.insecure_plain_text;
     }
 }
 

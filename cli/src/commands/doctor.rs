@@ -83,6 +83,10 @@ async fn client(arguments: &DoctorArguments) -> Vec<Check> {
     checks.extend([git(), project()]);
     match settings::target(&arguments.pool) {
         Ok(Target::Named(endpoint)) => {
+            if let Err(error) = endpoint.check() {
+                checks.push(Check::new("reach", State::Failed, chain(&error)));
+                return checks;
+            }
             let (found, is_there) = reach::checks(&endpoint.url, &endpoint.trust()).await;
             checks.extend(found);
             if is_there {

@@ -147,7 +147,7 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
 fn check_join(join: &Join, given: &TrustOptions, of_file: TrustOptions) -> Result<(), Failure> {
     let mut config = buildpool_worker::Config::new(join.url.clone(), PathBuf::new());
     config.token = Some(join.token.clone());
-    (config.ca_file, config.fingerprint) = (of_file.ca_file, of_file.fingerprint);
+    of_file.apply(&mut config);
     given.apply(&mut config);
     let dialler = Dialler::new(&config).map_err(|error| Failure::of(USAGE, &error))?;
     super::block_on(async {

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::{Spanned, Table, Value};
 
+/// The key that lets a token travel unencrypted.
+const PLAIN: &str = "insecure_plain_text";
+
 /// What will be written.
 pub(super) struct Joined {
     /// The whole configuration.
@@ -25,6 +28,7 @@ struct Known {
     token_file: Option<Spanned<PathBuf>>,
     ca_file: Option<Spanned<PathBuf>>,
     fingerprint: Option<Spanned<String>>,
+    insecure_plain_text: Option<Spanned<bool>>,
     data_dir: Option<PathBuf>,
 }
 
@@ -52,12 +56,13 @@ impl Present {
         self.known.data_dir.as_ref().map(|named| beside(path, named))
     }
 
-    /// By what the coordinator is known, where neither the token nor the command line says it.
+    /// By what the coordinator is known, where neither the token nor the command line says it, and whether it need not be.
     pub(super) fn trust(&self, path: &Path) -> TrustOptions {
         let ca_file = self.known.ca_file.as_ref().map(|named| beside(path, named.get_ref()));
         TrustOptions {
             ca_file,
             fingerprint: self.known.fingerprint.as_ref().map(|text| text.get_ref().clone()),
+            insecure_plain_text: self.known.insecure_plain_text.as_ref().is_some_and(|said| *said.get_ref()),
         }
     }
 }
@@ -70,11 +75,11 @@ fn beside(config: &Path, named: &Path) -> PathBuf {
 /// A configuration that says only how to join.
 pub(super) fn new(join: &Join, trust: &TrustOptions, config: &Path, data_dir: &Path) -> Joined {
     let token_file = config.with_extension("token");
-    let mut lines = vec![("coordinator", join.url.clone()), ("token_file", token_file.display().to_string())];
+    let mut lines =
+        vec![("coordinator", quoted(&join.url)), ("token_file", quoted(&token_file.display().to_string()))];
     lines.extend(trust_lines(trust));
-    lines.push(("data_dir", data_dir.display().to_string()));
-    let lines: String =
-        lines.into_iter().map(|(key, value)| format!("{key} = {}\n", quoted(&value))).collect();
+    lines.push(("data_dir", quoted(&data_dir.display().to_string())));
+    let lines: String = lines.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     Joined {
         config: format!("# Written by `buildpool install worker`.\n{lines}slots = 1\n"),
         token_file: Some(token_file),
@@ -94,29 +99,30 @@ pub(super) fn changed(
 ) -> Result<Joined, Failure> {
     let known = &present.known;
     let (mut edits, mut missing) = (Edits::default(), Vec::new());
-    let mut set = |key, span: Option<std::ops::Range<usize>>, value: &str| match span {
-        Some(span) => edits.replace(key, span, quoted(value)),
-        None => missing.push((key, value.to_owned())),
+    let mut set = |key, span: Option<std::ops::Range<usize>>, value: String| match span {
+        Some(span) => edits.replace(key, span, value),
+        None => missing.push((key, value)),
     };
-    set("coordinator", known.coordinator.as_ref().map(Spanned::span), &join.url);
+    set("coordinator", known.coordinator.as_ref().map(Spanned::span), quoted(&join.url));
     let token_file = match (&known.token, &known.token_file) {
         (Some(token), _) => {
-            set("token", Some(token.span()), &join.token);
+            set("token", Some(token.span()), quoted(&join.token));
             None
         }
         (None, Some(named)) => Some(beside(config, named.get_ref())),
         (None, None) => {
             let file = config.with_extension("token");
-            set("token_file", None, &file.display().to_string());
+            set("token_file", None, quoted(&file.display().to_string()));
             Some(file)
         }
     };
     for (key, value) in trust_lines(trust) {
         let span = match key {
             "ca_file" => known.ca_file.as_ref().map(Spanned::span),
+            PLAIN => known.insecure_plain_text.as_ref().map(Spanned::span),
             _ => known.fingerprint.as_ref().map(Spanned::span),
         };
-        set(key, span, &value);
+        set(key, span, value);
     }
     // One of the two counts, so the other one must go.
     if trust.ca_file.is_some()
@@ -126,7 +132,7 @@ pub(super) fn changed(
     }
     if !missing.is_empty() {
         // Before all tables.
-        edits.front = missing.iter().map(|(key, value)| format!("{key} = {}\n", quoted(value))).collect();
+        edits.front = missing.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         edits.changed.extend(missing.iter().map(|(key, _)| *key));
     }
     let text = edits.apply(&present.text);
@@ -184,10 +190,11 @@ fn others(text: &str, keys: &[&str]) -> Option<Table> {
 fn trust_lines(trust: &TrustOptions) -> Vec<(&'static str, String)> {
     let ca_file = trust.ca_file.as_ref().map(|file| {
         let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-        ("ca_file", file.display().to_string())
+        ("ca_file", quoted(&file.display().to_string()))
     });
-    let fingerprint = trust.fingerprint.clone().map(|text| ("fingerprint", text));
-    ca_file.into_iter().chain(fingerprint).collect()
+    let fingerprint = trust.fingerprint.as_ref().map(|text| ("fingerprint", quoted(text)));
+    let plain = trust.insecure_plain_text.then(|| (PLAIN, "true".to_owned()));
+    ca_file.into_iter().chain(fingerprint).chain(plain).collect()
 }
 
 fn quoted(text: &str) -> String {
@@ -222,13 +229,19 @@ mod tests {
 
     #[test]
     fn what_is_missing_goes_before_all_tables_and_one_trust_takes_the_place_of_the_other() {
-        let trust = TrustOptions { ca_file: Some("/ca.pem".into()), fingerprint: None };
+        let trust = TrustOptions { ca_file: Some("/ca.pem".into()), ..TrustOptions::default() };
         let joined = rejoin("fingerprint = \"ab\"\n[labels]\na = \"b\"\n", &trust);
         assert_eq!(
             joined.config,
             "coordinator = \"wss://new:1\"\ntoken_file = \"/etc/bp/worker.token\"\nca_file = \"/ca.pem\"\n# fingerprint = \"ab\"\n[labels]\na = \"b\"\n"
         );
         assert!(Present::new("slots = ".into(), Path::new(PATH)).is_err());
+        let plain = TrustOptions { insecure_plain_text: true, ..TrustOptions::default() };
+        let joined = rejoin("insecure_plain_text = false\ntoken = \"bp_old\"\n", &plain);
+        assert_eq!(
+            joined.config,
+            "coordinator = \"wss://new:1\"\ninsecure_plain_text = true\ntoken = \"bp_new\"\n"
+        );
         // A value of several lines can't be made a comment: then nothing is done.
         let odd = Present::new("fingerprint = \"\"\"\nab\"\"\"\n".into(), Path::new(PATH)).unwrap();
         let join = Join { url: "wss://new:1".into(), token: "bp_new".into() };

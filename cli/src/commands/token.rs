@@ -10,8 +10,10 @@ use crate::terminal::table::Table;
 use buildpool_coordinator::auth::{TOKENS_FILE, Tokens};
 use buildpool_coordinator::tls::{Tls, TlsSource};
 use buildpool_coordinator::{Config, Protection};
+use buildpool_gateway::client::PoolUrl;
 use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
 use buildpool_protocol::token;
+use buildpool_trust::is_loopback;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -77,6 +79,13 @@ fn show_joining(token: &str, url: &str, certificate: &Certificate) {
         "to join{hint}: buildpool install worker --write{option} --join '{url}#{token}'"
     ));
     note.into_iter().for_each(terminal::warn);
+    let is_plain = url.parse::<PoolUrl>().is_ok_and(|url| !url.is_secure() && !is_loopback(url.host()));
+    if is_plain {
+        terminal::warn(
+            "this coordinator speaks no TLS: put the wss:// URL of the proxy before it into the line; \
+             where the network itself is encrypted, add `--insecure-plain-text`",
+        );
+    }
 }
 
 /// The files that were named; none when a pool is to be asked.

@@ -51,8 +51,9 @@ pub struct PoolInfo {
 /// Opens a connection and registers.
 ///
 /// # Errors
-/// Each step's own: unreachable, untrusted, no pool, unauthorized, no version in common.
+/// Each step's own: a token in the clear, unreachable, untrusted, no pool, unauthorized, no version in common.
 pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
+    endpoint.check()?;
     let late = || unreachable(&endpoint.url, io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
     tokio::time::timeout(DIAL_WITHIN, dial_patiently(endpoint, client)).await.unwrap_or_else(|_| Err(late()))
 }

@@ -1,6 +1,7 @@
 //! Where a coordinator is, and with what one comes.
 
-use buildpool_trust::Trust;
+use super::error::ClientError;
+use buildpool_trust::{Trust, is_loopback};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -17,12 +18,26 @@ pub struct Endpoint {
     pub ca_file: Option<PathBuf>,
     /// BLAKE3 of the coordinator's leaf certificate (DER), where it is known from elsewhere. Goes before the token's.
     pub certificate: Option<[u8; 32]>,
+    /// Whether the token may travel unencrypted beyond this machine: said in as many words.
+    pub allow_plain: bool,
 }
 
 impl Endpoint {
     /// An endpoint that nothing but its token vouches for.
     pub fn new(url: PoolUrl, token: Option<AccessToken>) -> Self {
-        Self { url, token, ca_file: None, certificate: None }
+        Self { url, token, ca_file: None, certificate: None, allow_plain: false }
+    }
+
+    /// Whether its token is safe on the way there.
+    ///
+    /// # Errors
+    /// When it would leave this machine unencrypted, and nobody has said that it may.
+    pub fn check(&self) -> Result<(), ClientError> {
+        let is_safe = self.url.is_secure() || self.token.is_none() || is_loopback(self.url.host());
+        if is_safe || self.allow_plain {
+            return Ok(());
+        }
+        Err(ClientError::PlainBeyondLoopback { url: self.url.clone() })
     }
 
     /// The certificate that the coordinator has to show, if any one does.
@@ -209,7 +224,27 @@ impl std::error::Error for TokenError {}
 
 #[cfg(test)]
 mod tests {
-    use super::{AccessToken, PoolUrl};
+    use super::{AccessToken, Endpoint, PoolUrl};
+    use crate::client::ClientError;
+
+    #[test]
+    fn a_token_leaves_this_machine_unencrypted_only_where_that_was_said() {
+        let endpoint = |url: &str, token: Option<&str>| {
+            Endpoint::new(url.parse().unwrap(), token.map(|token| token.parse().unwrap()))
+        };
+        for url in ["ws://127.0.0.1:1", "ws://localhost:1", "ws://[::1]:1", "wss://192.0.2.2:1", "wss://pool"]
+        {
+            assert!(endpoint(url, Some("bp_1_secret")).check().is_ok(), "{url}");
+        }
+        for url in ["ws://192.0.2.2:1", "ws://pool.example", "ws://[fe80::1]:1"] {
+            let clear = endpoint(url, Some("bp_1_secret"));
+            let error = clear.check().unwrap_err();
+            assert!(matches!(error, ClientError::PlainBeyondLoopback { .. }), "{error:?}");
+            assert!(error.to_string().contains("wss:// in place of ws://"), "{error}");
+            assert!(Endpoint { allow_plain: true, ..clear }.check().is_ok(), "{url}");
+            assert!(endpoint(url, None).check().is_ok(), "there is nothing to give away at {url}");
+        }
+    }
 
     #[test]
     fn urls_are_read_and_written_whole() {

@@ -20,6 +20,11 @@ pub enum ClientError {
         /// What the system says.
         source: Arc<io::Error>,
     },
+    /// The token would leave this machine unencrypted.
+    PlainBeyondLoopback {
+        /// For where.
+        url: PoolUrl,
+    },
     /// Something answers and TLS can't be agreed with it.
     Untrusted {
         /// Where.
@@ -104,7 +109,8 @@ impl ClientError {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Busy { .. } => true,
             Self::Refused(error) => error.code.is_worth_a_retry(),
-            Self::Untrusted { .. }
+            Self::PlainBeyondLoopback { .. }
+            | Self::Untrusted { .. }
             | Self::Authorities { .. }
             | Self::NotAPool { .. }
             | Self::Unauthorized { .. }
@@ -122,6 +128,7 @@ impl ClientError {
             Self::Unauthorized { .. } => Some(ErrorCode::Unauthorized),
             Self::VersionMismatch { .. } => Some(ErrorCode::VersionMismatch),
             Self::Unreachable { .. }
+            | Self::PlainBeyondLoopback { .. }
             | Self::Untrusted { .. }
             | Self::Authorities { .. }
             | Self::NotAPool { .. }
@@ -138,6 +145,11 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable { url, .. } => write!(f, "the coordinator at {url} can't be reached"),
+            Self::PlainBeyondLoopback { url } => write!(
+                f,
+                "the token would go to {url} unencrypted; give wss:// in place of ws://, or, where the network itself is \
+                 encrypted, say `--insecure-plain-text` (`insecure_plain_text = true` in config.toml)"
+            ),
             Self::Untrusted { url, source } => match Distrust::of(source) {
                 Distrust::NoTls => write!(
                     f,
@@ -197,7 +209,8 @@ impl Error for ClientError {
             | Self::Untrusted { source, .. }
             | Self::Authorities { source, .. } => Some(source.as_ref()),
             Self::Local(error) => error.source(),
-            Self::NotAPool { .. }
+            Self::PlainBeyondLoopback { .. }
+            | Self::NotAPool { .. }
             | Self::Unauthorized { .. }
             | Self::VersionMismatch { .. }
             | Self::Refused(_)

@@ -273,6 +273,7 @@ fn is_final(error: &ClientError) -> bool {
     match error {
         ClientError::Unauthorized { .. }
         | ClientError::VersionMismatch { .. }
+        | ClientError::PlainBeyondLoopback { .. }
         | ClientError::Untrusted { .. }
         | ClientError::Authorities { .. }
         | ClientError::Local(_)

@@ -1,5 +1,5 @@
 //! Which certificate of a coordinator is believed: the one whose fingerprint came with the token, or one that an authority
-//! signed. Both who submits and who works dial with this.
+//! signed; and where none is needed. Both who submits and who works dial with this.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -8,6 +8,7 @@ use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,21 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/cert.pem",
     "/etc/ssl/ca-bundle.pem",
 ];
+
+/// Whether what is sent to this host, a name or an address without brackets, stays on this machine. Names other than those kept for it
+/// (RFC 6761) do not count, wherever they lead now: they may lead elsewhere tomorrow.
+pub fn is_loopback(host: &str) -> bool {
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => address.is_loopback(),
+        Ok(IpAddr::V6(address)) => {
+            address == Ipv6Addr::LOCALHOST || address.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback())
+        }
+        Err(_) => {
+            let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+            name == "localhost" || name.ends_with(".localhost")
+        }
+    }
+}
 
 /// How a coordinator proves that it is the one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -180,7 +196,7 @@ impl ServerCertVerifier for Pin {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pin, Trust, authorities};
+    use super::{Pin, Trust, authorities, is_loopback};
     use rustls::client::danger::ServerCertVerifier;
     use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
     use std::sync::Arc;
@@ -197,6 +213,28 @@ mod tests {
         };
         assert!(verdict(blake3::hash(&certificate)));
         assert!(!verdict(blake3::hash(b"another")));
+    }
+
+    #[test]
+    fn what_stays_on_this_machine_is_told_by_the_host_alone() {
+        for host in
+            ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1", "localhost", "LocalHost.", "a.localhost"]
+        {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in [
+            "192.0.2.2",
+            "0.0.0.0",
+            "::",
+            "fe80::1",
+            "::ffff:192.0.2.2",
+            "pool",
+            "localhost.example",
+            "notlocalhost",
+            "",
+        ] {
+            assert!(!is_loopback(host), "{host}");
+        }
     }
 
     #[test]

@@ -191,6 +191,46 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
 }
 
 #[test]
+fn no_token_leaves_this_machine_unencrypted_unless_that_was_said_in_as_many_words() {
+    let pool = Pool::start(0);
+    // Both systems take this for one of their own addresses, and no text says so.
+    let beyond = pool.url().replace("127.0.0.1", "0.0.0.0");
+    let expected = format!("the token would go to {beyond} unencrypted; give wss://");
+    for (words, code) in [(&["jobs"][..], 2), (&["run", "--coordinator", &beyond, "--", "true"], 125)] {
+        let output = pool.command(words).env("BUILDPOOL_URL", &beyond).output().unwrap();
+        let refused = buildpool_tests::Finished::from(output).expect(code);
+        assert!(refused.err().contains(&expected), "{refused}");
+    }
+    let doctor = pool.buildpool(&["doctor", "--coordinator", &beyond]).expect(1);
+    assert!(doctor.out().contains(&expected), "{doctor}");
+    pool.buildpool(&["jobs", "--coordinator", &beyond, "--insecure-plain-text"]).expect(0);
+    // The same for a worker, which is let in by a line of its configuration.
+    let created = pool.buildpool(&["token", "create", "--role", "worker", "--name", "w"]).expect(0);
+    let token = created.out().trim().to_owned();
+    let join = format!("{beyond}#{token}");
+    for words in [&["worker", "--data-dir", "w"][..], &["install", "worker", "--write"]] {
+        let refused = pool.buildpool(&[words, &["--join", &join]].concat()).expect(2);
+        assert!(refused.err().contains(&expected), "{refused}");
+    }
+    let file = pool.place().file("worker.toml");
+    let text = format!("coordinator = \"{beyond}\"\ntoken = \"{token}\"\ndata_dir = \"w\"\n");
+    std::fs::write(&file, &text).unwrap();
+    let doctor = pool.buildpool(&["doctor", "--worker", file.to_str().unwrap()]).expect(1);
+    assert!(doctor.out().contains(&expected), "{doctor}");
+    std::fs::write(&file, format!("insecure_plain_text = true\n{text}")).unwrap();
+    let doctor = pool.buildpool(&["doctor", "--worker", file.to_str().unwrap()]).expect(0);
+    assert!(doctor.out().contains("the coordinator takes it"), "{doctor}");
+    // Of the user's file it counts for the coordinator that the file names.
+    let directory = pool.place().home().join("config/buildpool");
+    std::fs::create_dir_all(&directory).unwrap();
+    let settings = |url: &str| format!("coordinator = \"{url}\"\ninsecure_plain_text = true\n");
+    for (url, code) in [(beyond.as_str(), 0), ("wss://pool.example", 2)] {
+        std::fs::write(directory.join("config.toml"), settings(url)).unwrap();
+        pool.buildpool(&["jobs", "--coordinator", &beyond]).expect(code);
+    }
+}
+
+#[test]
 fn one_call_runs_a_build_on_several_labels_and_gives_one_manifest() {
     let pool = PoolBuilder::default()
         .worker(&["--label", "os=mac", "--label", "fast"])

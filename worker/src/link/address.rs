@@ -51,9 +51,15 @@ impl Address {
 
     /// The URL of the worker link.
     pub fn link_url(&self) -> String {
+        format!("{self}{}", buildpool_protocol::worker_link::PATH)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "wss" } else { "ws" };
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        format!("{scheme}://{host}:{}{}{}", self.port, self.base, buildpool_protocol::worker_link::PATH)
+        write!(f, "{scheme}://{host}:{}{}", self.port, self.base)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::limits::{CONNECT_WITHIN, READ_BUFFER_BYTES};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::decode_control;
 use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
-use buildpool_trust::{AuthoritiesError, Distrust, Trust, client_config};
+use buildpool_trust::{AuthoritiesError, Distrust, Trust, client_config, is_loopback};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::fmt;
@@ -37,6 +37,8 @@ pub struct Dialler {
 pub enum DiallerError {
     /// The URL is none.
     Address(AddressError),
+    /// The token would leave this machine unencrypted.
+    PlainBeyondLoopback(Address),
     /// Neither a fingerprint nor a file of authorities is known.
     NobodyTrusted,
     /// A fingerprint that is not 64 hexadecimal digits.
@@ -51,6 +53,11 @@ impl fmt::Display for DiallerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(error) => error.fmt(f),
+            Self::PlainBeyondLoopback(address) => write!(
+                f,
+                "the token would go to {address} unencrypted; give wss:// in place of ws://, or, where the network itself is \
+                 encrypted, say `--insecure-plain-text` (`insecure_plain_text = true` in the worker's configuration)"
+            ),
             Self::NobodyTrusted => f.write_str(
                 "a wss:// coordinator needs a token that carries its fingerprint, or `ca_file`, or `fingerprint`",
             ),
@@ -66,7 +73,11 @@ impl fmt::Display for DiallerError {
 impl std::error::Error for DiallerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Address(_) | Self::NobodyTrusted | Self::Fingerprint(_) | Self::Token => None,
+            Self::Address(_)
+            | Self::PlainBeyondLoopback(_)
+            | Self::NobodyTrusted
+            | Self::Fingerprint(_)
+            | Self::Token => None,
             Self::Authorities(error) => error.source(),
         }
     }
@@ -140,6 +151,10 @@ impl Dialler {
     /// See [`DiallerError`].
     pub fn new(config: &Config) -> Result<Self, DiallerError> {
         let address = Address::parse(&config.coordinator).map_err(DiallerError::Address)?;
+        let is_safe = address.is_tls || config.token.is_none() || is_loopback(&address.host);
+        if !is_safe && !config.insecure_plain_text {
+            return Err(DiallerError::PlainBeyondLoopback(address));
+        }
         let said = config.token.as_deref().map(|token| split_token(token).0);
         let tls = if address.is_tls {
             Some(Arc::new(client_config(&trust(config)?).map_err(DiallerError::Authorities)?))
@@ -273,6 +288,26 @@ impl AsyncWrite for Transport {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Config, Dialler, DiallerError};
+
+    #[test]
+    fn a_token_leaves_this_machine_unencrypted_only_where_that_was_said() {
+        let mut config = Config::new("ws://192.0.2.2:1", "/nowhere");
+        config.token = Some("bp_1_secret".to_owned());
+        let error = Dialler::new(&config).err().expect("the token would be seen");
+        assert!(matches!(error, DiallerError::PlainBeyondLoopback(_)), "{error:?}");
+        assert!(error.to_string().contains("ws://192.0.2.2:1 unencrypted; give wss://"), "{error}");
+        config.insecure_plain_text = true;
+        assert!(Dialler::new(&config).is_ok());
+        for url in ["ws://127.0.0.1:1", "ws://localhost:1", "ws://[::1]:1"] {
+            config = Config { coordinator: url.to_owned(), insecure_plain_text: false, ..config };
+            assert!(Dialler::new(&config).is_ok(), "{url}");
         }
     }
 }

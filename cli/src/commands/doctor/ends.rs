@@ -9,7 +9,7 @@ use buildpool_gateway::client::{PoolUrl, chain};
 use buildpool_objects::Git;
 use buildpool_trust::Trust;
 use buildpool_worker::environment;
-use buildpool_worker::link::connect::{ConnectError, Dialler, trust};
+use buildpool_worker::link::connect::{ConnectError, Dialler, DiallerError, trust};
 use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -156,6 +156,9 @@ async fn link(config: &buildpool_worker::Config) -> Vec<Check> {
             ];
         }
     };
+    if let Err(error @ DiallerError::PlainBeyondLoopback(_)) = Dialler::new(config) {
+        return vec![Check::new("reach", State::Failed, chain(&error))];
+    }
     let trust = if url.is_secure() { trust(config).map(Some) } else { Ok(None) };
     let trust = match trust {
         Ok(trust) => trust.unwrap_or_else(Trust::of_system),
