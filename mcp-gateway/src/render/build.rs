@@ -78,6 +78,8 @@ impl BuildAnswer {
 struct Ranked {
     tier_1: Vec<Finding>,
     others: Vec<FindingSummary>,
+    /// Ids of those that passing jobs have too.
+    passing: BTreeSet<String>,
 }
 
 /// As far as a manifest is shown.
@@ -85,6 +87,8 @@ struct Shown {
     ranked: Ranked,
     /// Findings that were left out.
     findings_left: usize,
+    /// Warnings that the jobs left out.
+    warnings_left: usize,
     /// Lines of context of those that are there.
     context_left: usize,
     /// Bytes of their messages, places and names.
@@ -104,7 +108,8 @@ struct Shown {
 pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> Answer {
     let mut shown = Shown {
         ranked: rank(&answer.jobs),
-        findings_left: 0,
+        findings_left: left_by_jobs(&answer.jobs, &["tier_1_findings", "other_findings"]),
+        warnings_left: left_by_jobs(&answer.jobs, &["warnings"]),
         context_left: 0,
         bytes_left: 0,
         extras_left: 0,
@@ -122,10 +127,21 @@ pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> A
     }
 }
 
+/// What the jobs left out of their own answers, before anything is cut here. What several of them left out counts once for each: nobody
+/// here has seen whether it was the same.
+fn left_by_jobs(jobs: &[JobResult], what: &[&str]) -> usize {
+    let cuts = jobs.iter().flat_map(|job| &job.omitted).filter(|cut| what.contains(&cut.what.as_str()));
+    cuts.map(|cut| usize::try_from(cut.lines).unwrap_or(usize::MAX)).fold(0, usize::saturating_add)
+}
+
 /// How a manifest lists a finding.
 pub(crate) struct Listed {
     /// The job that it names.
     pub(crate) job: String,
+    /// Among all jobs' findings.
+    pub(crate) tier: u8,
+    /// Likewise.
+    pub(crate) confidence: f64,
     /// Over all jobs; none for a summary, which does not say it.
     pub(crate) recurrence: Option<u64>,
     /// Whether passing jobs of the build have it too.
@@ -134,20 +150,32 @@ pub(crate) struct Listed {
 
 /// The finding of this id as the manifest lists it, before anything is cut.
 pub(crate) fn listed(answer: &BuildAnswer, id: &str) -> Option<Listed> {
-    let ranked = rank(&answer.jobs);
-    let tier_1 = ranked.tier_1.into_iter().find(|finding| finding.id == id).map(|finding| Listed {
+    let Ranked { tier_1, others, passing } = rank(&answer.jobs);
+    let also_in_passing_jobs = passing.contains(id);
+    let tier_1 = tier_1.into_iter().find(|finding| finding.id == id).map(|finding| Listed {
         job: finding.job,
+        tier: finding.tier,
+        confidence: finding.confidence,
         recurrence: Some(finding.recurrence),
         also_in_passing_jobs: finding.also_in_passing_jobs,
     });
     tier_1.or_else(|| {
-        let other = ranked.others.into_iter().find(|finding| finding.id == id)?;
-        Some(Listed { job: other.job, recurrence: None, also_in_passing_jobs: false })
+        let FindingSummary { job, tier, confidence, .. } =
+            others.into_iter().find(|finding| finding.id == id)?;
+        Some(Listed { job, tier, confidence, recurrence: None, also_in_passing_jobs })
     })
 }
 
-/// One finding a message and place; how often it was seen is counted over the jobs.
+/// How much less sure a finding is that passing jobs have too, as where passing runs had it.
+const PASSING_PENALTY: f64 = 0.4;
+/// The least that any finding has.
+const CONFIDENCE_MIN: f64 = 0.05;
+
+/// One finding a message and place; how often it was seen is counted over the jobs. What a passing job has too is no likely cause.
+/// An id is made of what a finding says and where, so it is the same in each job.
 fn rank(jobs: &[JobResult]) -> Ranked {
+    let (passed, rest): (Vec<&JobResult>, Vec<&JobResult>) = jobs.iter().partition(|job| job.success);
+    let passing: BTreeSet<String> = passed.iter().flat_map(|job| ids(job)).collect();
     let mut tier_1: Vec<Finding> = Vec::new();
     for finding in jobs.iter().flat_map(|job| &job.tier_1_findings) {
         let mut finding = finding.clone();
@@ -157,23 +185,55 @@ fn rank(jobs: &[JobResult]) -> Ranked {
             None => tier_1.push(finding),
         }
     }
-    let passing: Vec<&Finding> =
-        jobs.iter().filter(|job| job.success).flat_map(|job| &job.tier_1_findings).collect();
-    for finding in &mut tier_1 {
-        finding.also_in_passing_jobs |= passing.iter().any(|other| is_same(other, finding));
-    }
+    let (also_passing, mut tier_1): (Vec<Finding>, Vec<Finding>) =
+        tier_1.into_iter().partition(|finding| passing.contains(&finding.id));
     tier_1.sort_by_key(|finding| {
         (finding.tier, finding.also_in_passing_jobs, finding.severity, Reverse(finding.recurrence))
     });
-    let mut others: Vec<FindingSummary> = Vec::new();
-    for finding in jobs.iter().flat_map(|job| &job.other_findings) {
+    let mut others: Vec<FindingSummary> = also_passing.iter().map(summary).map(less_likely).collect();
+    let failed: BTreeSet<String> = rest.iter().flat_map(|job| ids(job)).collect();
+    let of_rest = rest.iter().flat_map(|job| &job.other_findings).map(|finding| {
         let finding = FindingSummary { message: one_line(&finding.message), ..finding.clone() };
+        if passing.contains(&finding.id) { less_likely(finding) } else { finding }
+    });
+    // What another job has as well is listed as that one's.
+    let of_passed = passed.iter().flat_map(|job| &job.other_findings);
+    let of_passed = of_passed
+        .filter(|finding| !failed.contains(&finding.id))
+        .map(|finding| FindingSummary { message: one_line(&finding.message), ..finding.clone() });
+    for finding in of_rest.chain(of_passed) {
         if !others.iter().any(|known| known.message == finding.message && known.tier == finding.tier) {
             others.push(finding);
         }
     }
     others.sort_by_key(|finding| (finding.tier, finding.severity));
-    Ranked { tier_1, others }
+    Ranked { tier_1, others, passing }
+}
+
+fn ids(job: &JobResult) -> impl Iterator<Item = String> {
+    let tier_1 = job.tier_1_findings.iter().map(|finding| finding.id.clone());
+    tier_1.chain(job.other_findings.iter().map(|finding| finding.id.clone()))
+}
+
+/// A finding as its first line.
+fn summary(finding: &Finding) -> FindingSummary {
+    FindingSummary {
+        id: finding.id.clone(),
+        tier: finding.tier,
+        message: one_line(finding.message.lines().next().unwrap_or_default()),
+        severity: finding.severity,
+        confidence: finding.confidence,
+        job: finding.job.clone(),
+    }
+}
+
+/// As what passing runs have too. What was that already has lost its confidence there.
+fn less_likely(finding: FindingSummary) -> FindingSummary {
+    if finding.tier >= 3 {
+        return finding;
+    }
+    let confidence = (finding.confidence - PASSING_PENALTY).max(CONFIDENCE_MIN);
+    FindingSummary { tier: 3, confidence: (confidence * 100.0).round() / 100.0, ..finding }
 }
 
 fn is_same(one: &Finding, other: &Finding) -> bool {
@@ -416,6 +476,7 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
     );
     [
         ("findings", shown.findings_left, 0, &findings),
+        ("warnings", shown.warnings_left, 0, &findings),
         ("jobs", answer.jobs.len() - shown.jobs.len(), 0, &jobs),
         ("labels and workers of jobs", details, 0, &findings),
         ("context of findings", shown.context_left, 0, &whole),

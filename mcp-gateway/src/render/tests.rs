@@ -193,6 +193,102 @@ fn a_finding_of_a_build_is_told_as_its_manifest_lists_it() {
     assert_eq!((&same["job"], &same["recurrence"]), (&json!("a"), &json!(3)));
 }
 
+#[test]
+fn what_a_passing_job_of_a_build_has_too_is_no_likely_cause_of_the_others_failure() {
+    let other = |id: &str, tier, job: &str| FindingSummary {
+        id: id.into(),
+        tier,
+        message: format!("{id} happened"),
+        severity: Severity::Error,
+        confidence: 0.65,
+        job: job.into(),
+    };
+    let cause = |id: &str| Finding {
+        id: id.into(),
+        tier: 1,
+        job: "bad".into(),
+        message: format!("{id} happened"),
+        severity: Severity::Error,
+        confidence: 0.95,
+        also_in_passing_jobs: false,
+        ..finding().new_tree(&mut TestRunner::deterministic()).unwrap().current()
+    };
+    let bad = JobResult {
+        job_id: "bad".into(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Failed),
+        tier_1_findings: vec![cause("f-both"), cause("f-own")],
+        other_findings: vec![other("f-noise", 2, "bad"), other("f-known", 3, "bad")],
+        ..JobResult::default()
+    };
+    let good = JobResult {
+        job_id: "good".into(),
+        state: JobState::Done,
+        verdict: Some(Verdict::Passed),
+        success: true,
+        other_findings: ["f-both", "f-noise", "f-known", "f-alone"].map(|id| other(id, 2, "good")).into(),
+        ..JobResult::default()
+    };
+    let manifest =
+        BuildAnswer { request_id: Some("build-1".into()), timestamp: String::new(), jobs: vec![good, bad] };
+    let shown = build(&manifest, &Extras::default(), &Budget::of(Verbosity::Normal, "x"));
+    let told = |list: &str| -> Vec<(String, u64, String, f64)> {
+        let all = shown.structured[list].as_array().unwrap().iter();
+        let text = |finding: &serde_json::Value, name: &str| finding[name].as_str().unwrap().to_owned();
+        all.map(|finding| {
+            let (id, job) = (text(finding, "id"), text(finding, "job"));
+            (id, finding["tier"].as_u64().unwrap(), job, finding["confidence"].as_f64().unwrap())
+        })
+        .collect()
+    };
+    assert_eq!(told("tier_1_findings"), [("f-own".into(), 1, "bad".into(), 0.95)]);
+    assert_eq!(
+        told("other_findings"),
+        [
+            ("f-alone".into(), 2, "good".into(), 0.65),
+            ("f-both".into(), 3, "bad".into(), 0.55),
+            ("f-noise".into(), 3, "bad".into(), 0.25),
+            ("f-known".into(), 3, "bad".into(), 0.65),
+        ]
+    );
+    for (id, expected) in [("f-both", true), ("f-noise", true), ("f-own", false)] {
+        assert_eq!(listed(&manifest, id).unwrap().also_in_passing_jobs, expected, "{id}");
+    }
+    assert_same_facts(&shown);
+}
+
+#[test]
+fn what_the_jobs_of_a_build_left_out_themselves_is_counted_with_what_the_manifest_leaves_out() {
+    let mut job = failed_with(15);
+    let other = |n: usize| FindingSummary {
+        id: format!("o{n}"),
+        tier: 2,
+        message: format!("other {n}"),
+        severity: Severity::Error,
+        confidence: 0.5,
+        job: "j".into(),
+    };
+    job.other_findings = (0..6).map(other).collect();
+    let cut =
+        |what: &str, lines| Omission { what: what.into(), lines, bytes: 0, get: "buildpool job".into() };
+    job.omitted = vec![cut("other_findings", 40), cut("warnings", 3), cut("stdout", 900)];
+    let manifest =
+        BuildAnswer { request_id: Some("build-1".into()), timestamp: String::new(), jobs: vec![job; 2] };
+    for (verbosity, client) in BUDGETS {
+        let answer = build(&manifest, &Extras::default(), &Budget::of(verbosity, client));
+        let shown = ["tier_1_findings", "other_findings"]
+            .map(|list| answer.structured[list].as_array().unwrap().len() as u64);
+        let left = |what: &str| {
+            let all = answer.structured["omitted"].as_array().unwrap();
+            all.iter().find(|cut| cut["what"] == what).map(|cut| cut["lines"].as_u64().unwrap())
+        };
+        // What both jobs say is one finding; what they left out nobody has compared.
+        assert_eq!(shown.iter().sum::<u64>() + left("findings").unwrap(), 15 + 6 + 2 * 40, "{answer:?}");
+        assert_eq!(left("warnings"), Some(6));
+        assert_same_facts(&answer);
+    }
+}
+
 /// A list fits, says the same twice, and says what it left out.
 fn assert_list(answer: &Answer, client: &str, name: &str, count: usize) {
     assert_eq!(Budget::of_lists(client).excess(answer), 0);

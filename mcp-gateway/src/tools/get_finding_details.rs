@@ -53,10 +53,9 @@ pub(crate) async fn of_build(client: &Client, build: BuildId, finding: &str) -> 
     let manifest = manifest_of(client, build, &View::default()).await?;
     if let Some(listed) = render::listed(&manifest, finding) {
         let mut whole = client.finding(&listed.job, finding).await?;
-        if let Some(recurrence) = listed.recurrence {
-            whole.recurrence = recurrence;
-            whole.also_in_passing_jobs = listed.also_in_passing_jobs;
-        }
+        (whole.tier, whole.confidence) = (listed.tier, listed.confidence);
+        whole.also_in_passing_jobs |= listed.also_in_passing_jobs;
+        whole.recurrence = listed.recurrence.unwrap_or(whole.recurrence);
         return Ok(whole);
     }
     let mut missing = None;

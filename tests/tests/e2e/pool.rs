@@ -267,6 +267,29 @@ fn one_call_runs_a_build_on_several_labels_and_gives_one_manifest() {
 }
 
 #[test]
+fn what_a_passing_job_of_a_build_says_too_is_told_apart_from_what_failed() {
+    let pool = Pool::start(1);
+    let text =
+        "echo 'src/q.c:1:2: error: boom'; [ $1 = good ] || { echo 'src/r.c:3:4: error: bang'; exit 1; }";
+    let words = ["run", "--no-snapshot", "--several", "--output", "json", "--"];
+    let job = |word: &'static str| ["sh", "-c", text, "sh", word];
+    let all = [&words[..], &job("bad"), &[":::"], &job("good")].concat();
+    let made = pool.buildpool(&all).expect(1).json();
+    let messages = |list: &str| -> Vec<(String, u64)> {
+        let told = |finding: &serde_json::Value| {
+            (finding["message"].as_str().unwrap().to_owned(), finding["tier"].as_u64().unwrap())
+        };
+        made[list].as_array().unwrap().iter().map(told).collect()
+    };
+    assert_eq!(messages("tier_1_findings"), [("src/r.c:3:4: error: bang".to_owned(), 1)], "{made}");
+    assert_eq!(messages("other_findings"), [("src/q.c:1:2: error: boom".to_owned(), 3)], "{made}");
+    let (build, id) =
+        (made["request_id"].as_str().unwrap(), made["other_findings"][0]["id"].as_str().unwrap());
+    let finding = pool.buildpool(&["job", build, "--finding", id, "--json"]).expect(0).json();
+    assert_eq!((&finding["also_in_passing_jobs"], &finding["tier"]), (&true.into(), &3.into()), "{finding}");
+}
+
+#[test]
 fn several_commands_are_one_build_and_a_refused_one_takes_the_others_along() {
     let pool = PoolBuilder::default().worker(&["--label", "os=mac"]).start();
     let text = pool
