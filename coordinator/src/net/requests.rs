@@ -6,7 +6,7 @@ use crate::finished::Finished;
 use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
-use crate::runtime::{Command, Wanted};
+use crate::runtime::{Command, Note, Wanted};
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::{JobFilter, LogError};
 use buildpool_digest::Digest;
@@ -363,7 +363,7 @@ pub(crate) async fn workers(back: &Back, request: u32) {
 async fn on_worker(
     back: &Back,
     request: u32,
-    (what, action): (&str, &str),
+    (what, action): (&str, &'static str),
     text: &str,
     decide: impl FnOnce(ClientRef, String) -> Input,
 ) -> Result<(), LinkError> {
@@ -379,9 +379,14 @@ async fn on_worker(
         }
         None => (text, String::new(), text.to_owned()),
     };
-    note(back, action, subject, &detail)?;
+    let note = Note {
+        actor: back.principal.name.clone(),
+        action,
+        subject: subject[..subject.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
+        detail: detail[..detail.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
+    };
     let client = ClientRef { connection: back.connection, request };
-    back.shared.runtime.input(decide(client, worker)).await;
+    back.shared.runtime.send(Command::Noted { input: decide(client, worker), note }).await;
     Ok(())
 }
 
@@ -442,13 +447,6 @@ fn token_rotate(
     let Shared { tokens, fingerprint, .. } = &*back.shared;
     let rotated = tokens.rotate(token, grace, expires, fingerprint.as_deref(), &back.principal.name);
     rotated.map_err(|error| LinkError::from(&error))
-}
-
-/// Writes down who asked for what.
-fn note(back: &Back, action: &str, subject: &str, detail: &str) -> Result<(), LinkError> {
-    let detail = &detail[..detail.floor_char_boundary(TEXT_BYTES_MAX)];
-    let subject = &subject[..subject.floor_char_boundary(TEXT_BYTES_MAX)];
-    back.shared.tokens.audit(&back.principal.name, action, subject, detail).map_err(internal)
 }
 
 fn audit(back: &Back, before: Option<u64>, limit: u32) -> Result<Vec<AuditEntry>, LinkError> {

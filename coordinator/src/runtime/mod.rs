@@ -19,7 +19,7 @@ use buildpool_pool::{Change, ClientRef, Completed, Effect, Input, LiveJob, Load,
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::report::JobState;
 use records::Mirror;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
@@ -43,6 +43,8 @@ pub(crate) struct Wanted {
 pub(crate) enum Command {
     /// For the pool.
     Input(Input),
+    /// The same, and what the audit log says of it when the pool has agreed.
+    Noted { input: Input, note: Note },
     /// An attempt is over: its log is sealed and digested.
     Completed(Box<Ending>),
     /// How does a live job stand?
@@ -55,6 +57,15 @@ pub(crate) enum Command {
     Workers { reply: oneshot::Sender<Vec<WorkerView>> },
     /// How many jobs wait, and how many are granted?
     Load { reply: oneshot::Sender<Load> },
+}
+
+/// A line of the audit log: who did what.
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    pub(crate) actor: String,
+    pub(crate) action: &'static str,
+    pub(crate) subject: String,
+    pub(crate) detail: String,
 }
 
 /// What the end of an attempt brings along for the records.
@@ -161,6 +172,10 @@ pub(crate) struct Runtime {
     effects: Vec<Effect>,
     /// Whose end was asked for by whom and why, until the audit log has it.
     cancels: Vec<(JobId, String, String)>,
+    /// What will be noted of requests that the pool has not decided yet; as many as there are requests.
+    undecided: BTreeMap<ClientRef, Note>,
+    /// What it has agreed to, until the audit log has it.
+    decided: Vec<Note>,
     /// Answers to questions. They are given when everything that came before them can be seen: who is told that a job is
     /// not live any more finds its end.
     answers: Vec<Answer>,
@@ -193,6 +208,8 @@ impl Runtime {
             records: Vec::new(),
             effects: Vec::new(),
             cancels: Vec::new(),
+            undecided: BTreeMap::new(),
+            decided: Vec::new(),
             answers: Vec::new(),
             held_back: VecDeque::new(),
             told: BTreeSet::new(),
@@ -262,7 +279,7 @@ impl Runtime {
                 self.take(command);
             }
             self.commit(&mut commands).await;
-            self.audit_cancels();
+            self.audit();
             for effect in std::mem::take(&mut self.effects) {
                 self.carry_out(effect);
             }
@@ -281,6 +298,10 @@ impl Runtime {
         let pool = &self.parts.pool;
         match command {
             Command::Input(input) => self.handle(input),
+            Command::Noted { input, note } => {
+                self.undecided.extend(input.client().map(|client| (client, note)));
+                self.handle(input);
+            }
             Command::Completed(ending) => self.completed(*ending),
             Command::Live { job, reply } if self.mirror.ending(job).is_some() => {
                 self.answers.push(Answer::Ended { job, reply });
@@ -352,13 +373,25 @@ impl Runtime {
                     self.mirror.apply(now, change, &mut self.records);
                     self.noted_at.get_or_insert(now.clock);
                 }
-                other => self.effects.push(other),
+                other => {
+                    self.decide(&other);
+                    self.effects.push(other);
+                }
             }
         }
     }
 
+    /// Of what was refused nothing is noted: it was not done.
+    fn decide(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Acknowledged { client, .. } => self.decided.extend(self.undecided.remove(client)),
+            Effect::Refused { client, .. } => drop(self.undecided.remove(client)),
+            _ => {}
+        }
+    }
+
     /// Writes down what was asked for, whoever is still there to hear the answer.
-    fn audit_cancels(&mut self) {
+    fn audit(&mut self) {
         // A log that can't be written must not keep anyone from ending the job that fills the disk.
         if !self.cancels.is_empty()
             && let Err(error) = self.parts.tokens.audit_cancels(&self.cancels)
@@ -370,6 +403,12 @@ impl Runtime {
             );
         }
         self.cancels.clear();
+        for Note { actor, action, subject, detail } in self.decided.drain(..) {
+            if let Err(error) = self.parts.tokens.audit(&actor, action, &subject, &detail) {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, actor, action, subject, "this is not in the audit log");
+            }
+        }
     }
 
     /// Writes what waits for other records at the end, if the disk takes it.

@@ -74,6 +74,10 @@ impl Runtime {
                     self.answer_repeated(first);
                 }
                 Some(Command::Input(input)) => self.hold_back(input),
+                Some(Command::Noted { input, note }) => {
+                    self.undecided.extend(input.client().map(|client| (client, note)));
+                    self.hold_back(input);
+                }
                 Some(command @ Command::Completed(_)) => self.held_back.push_back(command),
                 Some(question) => {
                     self.take(question);
@@ -154,6 +158,7 @@ impl Runtime {
     fn hold_back(&mut self, input: Input) {
         match input.client() {
             Some(client) if self.held_back.len() >= COMMANDS_MAX => {
+                self.undecided.remove(&client);
                 let error = LinkError::new(
                     ErrorCode::Unavailable,
                     format!(

@@ -78,6 +78,31 @@ fn the_audit_log_says_who_did_what_and_can_t_be_forged_by_what_is_written_into_i
 }
 
 #[test]
+fn the_audit_log_has_nothing_of_what_was_not_done_to_a_worker() {
+    let pool = Pool::start(1);
+    let words = |action: &str| action.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    for action in
+        ["workers forget w0", "workers approve nope", "workers forget nope", "drain nope", "resume nope"]
+    {
+        let words = words(action);
+        pool.buildpool(&words.iter().map(String::as_str).collect::<Vec<_>>()).expect(1);
+    }
+    for action in ["drain w0", "resume w0", "workers approve w0"] {
+        let words = words(action);
+        pool.buildpool(&words.iter().map(String::as_str).collect::<Vec<_>>()).expect(0);
+    }
+    let entries = pool.buildpool(&["audit", "--json"]).expect(0).json();
+    let told = |entry: &serde_json::Value| {
+        let text = |name: &str| entry[name].as_str().unwrap().to_owned();
+        (text("actor"), text("action"), text("subject"), text("detail").starts_with("worker id "))
+    };
+    let of_workers = entries.as_array().unwrap().iter().filter(|entry| entry["action"] != "token_create");
+    let expected = ["approve", "resume", "drain"]
+        .map(|what| ("admin".to_owned(), what.to_owned(), "w0".to_owned(), true));
+    assert_eq!(of_workers.map(told).collect::<Vec<_>>(), expected, "{entries:#}");
+}
+
+#[test]
 fn the_audit_log_is_read_over_the_link_as_far_back_as_is_asked_for() {
     let pool = Pool::start(0);
     let tokens = buildpool_coordinator::auth::Tokens::open(&pool.data("coordinator")).unwrap();
