@@ -9,7 +9,12 @@ use crate::terminal::{self, Colour};
 use buildpool_protocol::client_link::WorkerSummary;
 use std::fmt::Display;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A worker that hears of it takes jobs again at once; a link that is cut is found out only later.
+const RESUMED_WITHIN: Duration = Duration::from_secs(5);
+/// How often it is looked whether it does.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(arguments: &WorkersArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
@@ -44,8 +49,29 @@ fn set(
 ) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let client = settings::connect(pool).await?;
-        print(&client.drain(worker, draining, deadline).await?, form)
+        let mut workers = client.drain(worker, draining, deadline).await?;
+        if !draining {
+            // Whether it takes jobs again it says itself, when it has heard of it; one that is about to end does not.
+            let until = Instant::now() + RESUMED_WITHIN;
+            while is_emptied(&workers, worker) && Instant::now() < until {
+                tokio::time::sleep(LOOK_EVERY).await;
+                workers = client.workers().await?;
+            }
+            if is_emptied(&workers, worker) {
+                terminal::warn(&format!(
+                    "`{worker}` still takes no jobs: it is about to end, or has not heard of this yet"
+                ));
+            }
+        }
+        print(&workers, form)
     })
+}
+
+/// Whether the worker of this name, or of this id, is connected and takes no more jobs.
+fn is_emptied(workers: &[WorkerSummary], named: &str) -> bool {
+    let by_id = workers.iter().find(|worker| worker.worker_id == named);
+    let worker = by_id.or_else(|| workers.iter().find(|worker| worker.name == named));
+    worker.is_some_and(|worker| worker.connected && worker.draining)
 }
 
 fn print(workers: &[WorkerSummary], form: Form) -> Result<ExitCode, Failure> {

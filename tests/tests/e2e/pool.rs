@@ -96,7 +96,8 @@ fn a_worker_is_drained_and_resumed() {
     assert_eq!(waiting["state"], "queued", "{waiting}");
     assert!(!waiting["waiting"]["reason"].as_str().unwrap().is_empty());
     assert!(pool.buildpool(&["workers"]).expect(0).out().contains("draining"));
-    pool.buildpool(&["resume", "w0"]).expect(0);
+    let resumed = pool.buildpool(&["resume", "w0", "--json"]).expect(0);
+    assert_eq!((&resumed.json()[0]["draining"], resumed.err().as_str()), (&false.into(), ""), "{resumed}");
     assert_eq!(pool.wait_for_state(id.trim(), "done")["verdict"], "passed");
 }
 
