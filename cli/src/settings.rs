@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// The value of `--coordinator` that means this machine's own pool, whatever is configured.
 const LOCAL: &str = "local";
+/// The variable that names a coordinator.
+pub(crate) const URL_VARIABLE: &str = "BUILDPOOL_URL";
 /// The variable that gives a token.
 const TOKEN_VARIABLE: &str = "BUILDPOOL_TOKEN";
 
@@ -73,25 +75,46 @@ struct Named {
 
 fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
     let settings = Settings::read()?;
-    let url = options.coordinator.clone().or_else(|| variable("BUILDPOOL_URL"));
+    let named = match &options.coordinator {
+        Some(url) => Some((url.clone(), "--coordinator".to_owned())),
+        None => variable(URL_VARIABLE)?.map(|url| (url, URL_VARIABLE.to_owned())),
+    };
     // What the file says of a coordinator's token is of the coordinator in the file, not of another one.
-    let is_own = url.is_none() || url == settings.coordinator;
+    let is_own = named.as_ref().is_none_or(|(url, _)| Some(url) == settings.coordinator.as_ref());
     let own_token = settings.token.filter(|_| is_own);
-    let url = url.or(settings.coordinator);
-    let Some(url) = url.filter(|url| url != LOCAL) else { return Ok(None) };
-    let given = options.token.clone().map(|token| Given::new(token, "--token"));
-    let in_file = || own_token.map(|token| Given::of_file(token, file().as_deref()));
-    let given = given.or_else(Given::of_variable).or_else(in_file);
+    let named = named.or(settings.coordinator.map(|url| (url, key_of("coordinator", file().as_deref()))));
+    let Some((url, place)) = named.filter(|(url, _)| url != LOCAL) else { return Ok(None) };
+    let given = match &options.token {
+        Some(token) => Some(Given::new(token, "--token")),
+        None => Given::of_variable()?.or_else(|| Some(Given::of_file(own_token?, file().as_deref()))),
+    };
     Ok(Some(Named {
-        url: url.parse().map_err(|error| Failure::of(USAGE, &error))?,
+        url: url.parse().map_err(|error| Failure::while_doing(USAGE, place, &error))?,
         ca_file: options.ca_file.clone().or(settings.ca_file),
         token: given,
         allow_plain: options.insecure_plain_text || (is_own && settings.insecure_plain_text),
     }))
 }
 
-fn variable(name: &str) -> Option<String> {
-    env::var(name).ok().filter(|value| !value.is_empty())
+/// The value of a variable that is set to something.
+///
+/// # Errors
+/// When it is no text: taking it for one that is not set would ask another pool than was meant.
+pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(env::VarError::NotUnicode(_)) => Err(Failure::new(
+            USAGE,
+            format!("{name}: its value is no text (UTF-8); set it anew, or unset it"),
+        )),
+    }
+}
+
+/// A key of a configuration, as a place where something was given.
+pub(crate) fn key_of(key: &str, file: Option<&Path>) -> String {
+    let file = file.map_or_else(|| "the configuration".to_owned(), |path| path.display().to_string());
+    format!("`{key}` in {file}")
 }
 
 /// A token, and where it was given.
@@ -107,8 +130,11 @@ impl Given {
     }
 
     /// That of the environment.
-    pub(crate) fn of_variable() -> Option<Self> {
-        Some(Self::new(variable(TOKEN_VARIABLE)?, TOKEN_VARIABLE))
+    ///
+    /// # Errors
+    /// When its variable is no text.
+    pub(crate) fn of_variable() -> Result<Option<Self>, Failure> {
+        Ok(variable(TOKEN_VARIABLE)?.map(|token| Self::new(token, TOKEN_VARIABLE)))
     }
 
     /// That of a configuration file.

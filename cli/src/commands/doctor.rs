@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let mut checks = vec![version()];
         checks.extend(match &arguments.worker {
-            Some(config) => ends::worker(config).await,
+            Some(config) => ends::of_worker(config).await,
             None if arguments.data_dir.is_some() || arguments.config.is_some() => {
                 let depth = if arguments.full { Depth::Full } else { Depth::Quick };
                 ends::coordinator(arguments.config.as_deref(), arguments.data_dir.as_deref(), depth).await

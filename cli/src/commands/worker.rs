@@ -2,14 +2,15 @@
 
 use crate::arguments::{JoinText, WorkerArguments};
 use crate::failure::{Failure, POOL, USAGE};
-use crate::settings::{self, Given};
+use crate::settings::{self, Given, URL_VARIABLE};
 use crate::terminal;
 use buildpool_gateway::directories;
 use buildpool_gateway::local::{LocalError, LocalPool};
 use buildpool_worker::environment;
 use buildpool_worker::isolation::Isolation;
+use buildpool_worker::link::address::Address;
 use buildpool_worker::{Config, Shutdown, ShutdownHandle, WorkerError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
@@ -69,6 +70,30 @@ fn hide_local_pool(config: &mut Config) {
     }
 }
 
+/// A coordinator that the file does not name is named by a variable. Where it was named.
+///
+/// # Errors
+/// When the variable is no text.
+pub(super) fn fill_coordinator(config: &mut Config, file: Option<&Path>) -> Result<String, Failure> {
+    if config.coordinator.is_empty()
+        && let Some(url) = settings::variable(URL_VARIABLE)?
+    {
+        config.coordinator = url;
+        return Ok(URL_VARIABLE.to_owned());
+    }
+    Ok(settings::key_of("coordinator", file))
+}
+
+/// A data directory that nobody named is the service's, or else this user's.
+pub(super) fn fill_data_directory(config: &mut Config) {
+    if config.data_dir.as_os_str().is_empty()
+        && let Some(data) =
+            super::coordinator::state_directory().or_else(|| Some(directories::data()?.join("worker")))
+    {
+        config.data_dir = data;
+    }
+}
+
 fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     let daemon = arguments.daemon;
     let mut config = match &daemon.config {
@@ -77,20 +102,21 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     };
     let is_token_visible =
         arguments.token.is_some() || arguments.join.as_ref().is_some_and(JoinText::is_visible);
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    if let Some(url) = arguments.coordinator.or_else(|| {
-        let in_file = !config.coordinator.is_empty();
-        variable("BUILDPOOL_URL").filter(|_| !in_file)
-    }) {
-        config.coordinator = url;
-    }
+    let join = arguments.join.map(|join| join.read()).transpose()?;
     let given = arguments.token.map(|token| Given::new(token, "--token"));
     let in_file = config.token.take().map(|token| Given::of_file(token, daemon.config.as_deref()));
-    let mut given = given.or(in_file).or_else(Given::of_variable);
-    if let Some(join) = arguments.join {
-        let join = join.read()?;
-        (config.coordinator, given) = (join.url, Some(Given::new(join.token, "--join")));
-    }
+    let (place, given) = match (join, arguments.coordinator) {
+        (Some(join), _) => {
+            config.coordinator = join.url;
+            ("--join".to_owned(), Some(Given::new(join.token, "--join")))
+        }
+        (None, Some(url)) => {
+            config.coordinator = url;
+            ("--coordinator".to_owned(), given.or(in_file))
+        }
+        (None, None) => (fill_coordinator(&mut config, daemon.config.as_deref())?, given.or(in_file)),
+    };
+    let given = if given.is_some() { given } else { Given::of_variable()? };
     arguments.trust.apply(&mut config);
     if let Some(name) = arguments.name {
         config.name = name;
@@ -116,12 +142,8 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     config.resources.extend(arguments.resources);
     if let Some(data_dir) = daemon.data_dir {
         config.data_dir = data_dir;
-    } else if config.data_dir.as_os_str().is_empty()
-        && let Some(data) =
-            super::coordinator::state_directory().or_else(|| Some(directories::data()?.join("worker")))
-    {
-        config.data_dir = data;
     }
+    fill_data_directory(&mut config);
     hide_local_pool(&mut config);
     if let Some(protocol) = daemon.protocol {
         config.protocol = protocol;
@@ -130,6 +152,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         config.found = buildpool_worker::tools::find(&environment::of_worker(&config.env));
     }
     config.check().map_err(|error| Failure::of(USAGE, &error))?;
+    Address::parse(&config.coordinator).map_err(|error| Failure::while_doing(USAGE, place, &error))?;
     let Some(given) = given else {
         let what_for = format!("by which the worker `{}` could join {}", config.name, config.coordinator);
         return Err(settings::no_token(&what_for, daemon.config.as_deref()));

@@ -73,6 +73,27 @@ fn of_a_worker_s_files_only_the_one_with_the_token_has_to_be_its_owner_s() {
 }
 
 #[test]
+fn what_a_worker_s_file_leaves_out_is_looked_for_where_the_worker_finds_it() {
+    let pool = Pool::start(0);
+    let file = pool.place().home().join("worker.toml");
+    std::fs::write(&file, "slots = 2\n").unwrap();
+    let doctor = |token: &str| -> Finished {
+        let words = ["doctor", "--json", "--worker", file.to_str().unwrap()];
+        let mut command = pool.command(&words);
+        command.env("BUILDPOOL_URL", pool.url()).env("BUILDPOOL_TOKEN", token).output().unwrap().into()
+    };
+    let well = doctor(pool.worker_token()).expect(0);
+    assert_eq!(check(&well, "configuration")["state"], "ok", "{well}");
+    assert_eq!(check(&well, "token")["text"], "the coordinator takes it", "{well}");
+    let disk = check(&well, "disk")["text"].as_str().unwrap().to_owned();
+    assert!(disk.ends_with("/worker"), "{disk}");
+    // No token at all is told as that, and not as one that the coordinator does not know.
+    let none = doctor("").expect(0);
+    assert_eq!(check(&none, "token")["state"], "warning", "{none}");
+    assert!(check(&none, "token")["text"].as_str().unwrap().contains("none was tried"), "{none}");
+}
+
+#[test]
 fn what_keeps_a_worker_out_is_told_before_it_starts() {
     let pool = Pool::start(0);
     let token = pool.buildpool(&["token", "create", "--role", "submit", "--name", "ada"]).expect(0);

@@ -2,6 +2,9 @@
 
 use super::{Check, State, disk, mac, private, reach};
 use crate::commands::coordinator::{self, URL_FILE};
+use crate::commands::worker;
+use crate::failure::Failure;
+use crate::settings::Given;
 use buildpool_coordinator::store::{self, Depth, Weight};
 use buildpool_coordinator::tls::{Tls, TlsSource};
 use buildpool_coordinator::{Config, Protection};
@@ -14,7 +17,7 @@ use jiff::Timestamp;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Looks through a coordinator's data directory and at what it says of itself, also while it runs.
@@ -98,9 +101,9 @@ fn network_time() -> Option<Check> {
 }
 
 /// Looks at what a worker with this configuration needs.
-pub(super) async fn worker(file: &Path) -> Vec<Check> {
+pub(super) async fn of_worker(file: &Path) -> Vec<Check> {
     let mut checks = Vec::new();
-    let config = match buildpool_worker::Config::from_file(file) {
+    let mut config = match buildpool_worker::Config::from_file(file) {
         Ok(config) => config,
         Err(error) => {
             let remedy = "write one by `buildpool install worker --write --join URL#TOKEN`";
@@ -108,14 +111,16 @@ pub(super) async fn worker(file: &Path) -> Vec<Check> {
             return checks;
         }
     };
+    // The one that holds the token comes first; the other is anybody's to read.
+    let with_token = config.secret_files.iter().take(usize::from(config.token.is_some()));
+    let with_token: Vec<PathBuf> = with_token.cloned().collect();
+    let filled = fill(&mut config, file);
     checks.push(match config.check() {
         Ok(()) => Check::new("configuration", State::Ok, file.display().to_string()),
         Err(error) => Check::new("configuration", State::Failed, chain(&error))
             .mended_by("correct this key in the file; docs/operating.md lists all of them"),
     });
-    // The one that holds the token comes first; the other is anybody's to read.
-    let with_token = config.secret_files.iter().take(usize::from(config.token.is_some()));
-    checks.extend(with_token.chain(&config.hidden).map(|path| private(path)));
+    checks.extend(with_token.iter().chain(&config.hidden).map(|path| private(path)));
     checks.push(disk(&config.data_dir));
     // The worker may be started from elsewhere than this shell.
     let tools = buildpool_worker::tools::find(&environment::of_service(&config.env));
@@ -128,8 +133,21 @@ pub(super) async fn worker(file: &Path) -> Vec<Check> {
     if std::env::consts::OS == "macos" {
         checks.extend(mac::checks(&tools));
     }
-    checks.extend(link(&config).await);
+    match filled {
+        Ok(()) => checks.extend(link(&config).await),
+        Err(failure) => checks.push(Check::new("configuration", State::Failed, failure.message())),
+    }
     checks
+}
+
+/// What the file leaves out comes from where the worker itself takes it.
+fn fill(config: &mut buildpool_worker::Config, file: &Path) -> Result<(), Failure> {
+    worker::fill_data_directory(config);
+    worker::fill_coordinator(config, Some(file))?;
+    if config.token.is_none() {
+        config.token = Given::of_variable()?.map(Given::check).transpose()?;
+    }
+    Ok(())
 }
 
 /// What a worker offers that the machine starts, and what only one would that is started from this shell.
@@ -168,7 +186,11 @@ async fn link(config: &buildpool_worker::Config) -> Vec<Check> {
         }
     };
     let (mut checks, is_there) = reach::checks(&url, &trust).await;
-    if is_there {
+    if config.token.is_none() {
+        let text = "the file gives none and BUILDPOOL_TOKEN is not set here, so none was tried";
+        let remedy = "name a `token_file`, or see that the worker is started with BUILDPOOL_TOKEN";
+        checks.push(Check::new("token", State::Warning, text).mended_by(remedy));
+    } else if is_there {
         checks.push(token(config).await);
     }
     checks
