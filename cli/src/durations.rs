@@ -1,5 +1,6 @@
 //! Durations as people write them: `90s`, `5m`, `1h30m`, `2d`, `250ms`; a bare number is seconds.
 
+use buildpool_protocol::limits::TOKEN_LASTS_MAX;
 use std::time::Duration;
 
 /// Units, the longer names first where one begins with another.
@@ -37,6 +38,19 @@ pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err(format!("`{text}` is no time at all; valid are 90s, 5m, 1h30m, 2d, 250ms")),
         some => Ok(some),
     }
+}
+
+/// Reads for how long a token is to be valid.
+///
+/// # Errors
+/// As [`parse_some`], and beyond what any token lasts.
+pub(crate) fn parse_lasting(text: &str) -> Result<Duration, String> {
+    let lasting = parse_some(text)?;
+    if lasting > TOKEN_LASTS_MAX {
+        let days = TOKEN_LASTS_MAX.as_secs() / 86_400;
+        return Err(format!("`{text}` is too long; valid is up to {days}d; without it a token has no end"));
+    }
+    Ok(lasting)
 }
 
 /// Writes a duration for a person: `0.4s`, `42s`, `5m02s`, `1h03m`, `2d04h`.

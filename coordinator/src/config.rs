@@ -12,6 +12,10 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Where a daemon can listen, for messages.
+pub const VALID_ADDRESSES: &str =
+    "an IP address and a port, as 127.0.0.1:7420, 0.0.0.0:7420 (each interface) or [::1]:7420";
+
 /// A coordinator's configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
@@ -94,7 +98,8 @@ impl Config {
     fn merge(mut self, text: &str, directory: &Path) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         if let Some(listen) = file.listen {
-            self.listen = listen;
+            let wrong = |_| format!("listen: `{}`: valid are {VALID_ADDRESSES}", listen.escape_debug());
+            self.listen = listen.parse().map_err(wrong)?;
         }
         if let Some(data_dir) = file.data_dir {
             self.data_dir = directory.join(data_dir);
@@ -152,7 +157,7 @@ impl Config {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    listen: Option<SocketAddr>,
+    listen: Option<String>,
     data_dir: Option<PathBuf>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
@@ -244,6 +249,7 @@ mod tests {
         assert_eq!(files.protection, Protection::Files { certificate, key });
         for (text, key) in [
             ("lost_after_secs = 5", "lost_after_secs"),
+            ("listen = \"localhost:7420\"", "listen: `localhost:7420`: valid are an IP address and a port"),
             ("tls_cert = \"a\"", "tls_key"),
             ("tls_key = \"a\"", "tls_cert"),
             ("colour = \"red\"", "colour"),

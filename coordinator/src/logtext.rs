@@ -36,6 +36,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, query: &LogQuery) -> Result<Log
             (JobState::Done, done.or_else(|| finished.record.attempts.last().map(|attempt| attempt.number)))
         }
     };
+    let by_cursor = query.cursor.is_some();
     let named = query.cursor.map(|cursor| cursor.attempt).or(query.attempt);
     let Some(number) = named.or(newest) else {
         return Ok(empty(job, state, query.stream));
@@ -48,16 +49,22 @@ pub(crate) async fn answer(shared: &Arc<Shared>, query: &LogQuery) -> Result<Log
     });
     read.await.unwrap_or(Err(LogError::Broken)).map_err(|error| match error {
         LogError::Unknown => {
-            let there_are = match newest.unwrap_or_default() {
-                0 => "no attempt has one yet".to_owned(),
-                1 => "attempt 1 is the only one".to_owned(),
-                newest => format!("there are attempts 1 to {newest}"),
-            };
-            let text = format!("cursor: there is no log of attempt {number}; {there_are}");
-            LinkError::new(ErrorCode::Invalid, text)
+            let (field, code) =
+                if by_cursor { ("cursor", ErrorCode::Invalid) } else { ("attempt", ErrorCode::NotFound) };
+            LinkError::new(code, format!("{field}: {}", no_such_attempt(job, number, newest)))
         }
         error => internal_log(&error),
     })
+}
+
+/// That an attempt has no log, and which have one.
+pub(crate) fn no_such_attempt(job: JobId, number: u32, newest: Option<u32>) -> String {
+    let there_are = match newest.unwrap_or_default() {
+        0 => "no attempt has one yet".to_owned(),
+        1 => "attempt 1 is the only one".to_owned(),
+        newest => format!("there are attempts 1 to {newest}"),
+    };
+    format!("there is no log of attempt {number} of job {job}; {there_are}")
 }
 
 fn empty(job: JobId, state: JobState, stream: StreamChoice) -> LogAnswer {

@@ -108,6 +108,8 @@ pub const TRANSFER_FRAME_BYTES: usize = 256 << 10;
 /// Payload of the first frame of a transfer on a connection, in bytes; each one after it may have twice as many. A frame counts only whole, so
 /// on a link that is cut again and again the first ones come further than large ones would.
 pub const TRANSFER_FIRST_FRAME_BYTES: usize = 4 << 10;
+/// Longest time for which a token is valid that ends at all: its end has to be a time that can be written.
+pub const TOKEN_LASTS_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Transfers of one connection at a time.
 pub const TRANSFERS_MAX: usize = 16;
 /// Artifacts of one attempt.

@@ -2,7 +2,7 @@
 
 use super::PoolOptions;
 use super::daemons::TrustOptions;
-use super::values::{JoinText, variable};
+use super::values::{JoinText, address, project};
 use crate::durations;
 use buildpool_gateway::install::McpClient;
 use clap::{Args, ValueEnum};
@@ -15,7 +15,7 @@ pub(crate) struct McpArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
     /// Listen here instead of using standard input and output; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
     /// Who may ask: holders of a token of the pool, or, on loopback only, everybody
     #[arg(long, value_name = "HOW", value_parser = ["token", "none"], default_value = "token", requires = "http")]
@@ -30,7 +30,7 @@ pub(crate) struct McpArguments {
     #[arg(long = "http-origin", value_name = "ORIGIN", requires = "http")]
     pub(crate) http_origins: Vec<String>,
     /// Another project, served at /mcp/p/NAME
-    #[arg(long = "project", value_name = "NAME=DIR", value_parser = variable, requires = "http")]
+    #[arg(long = "project", value_name = "NAME=DIR", value_parser = project, requires = "http")]
     pub(crate) projects: Vec<(String, String)>,
     /// The project; the present directory by default
     #[arg(long, value_name = "DIR")]
@@ -39,7 +39,7 @@ pub(crate) struct McpArguments {
     #[arg(long)]
     pub(crate) read_only: bool,
     /// Longest that a call blocks before it answers `running`; by default what the client is known to wait
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) wait: Option<Duration>,
     /// Also offer what the MCP conformance suite calls
     #[arg(long, hide = true)]

@@ -1,6 +1,6 @@
 //! What runs and looks after daemons.
 
-use super::values::{JoinText, resource};
+use super::values::{JoinText, address, resource};
 use super::{Form, PoolOptions};
 use buildpool_protocol::version::VersionRange;
 use buildpool_worker::isolation::Isolation;
@@ -31,7 +31,7 @@ pub(crate) struct CoordinatorArguments {
     #[command(flatten)]
     pub(crate) daemon: DaemonOptions,
     /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -83,7 +83,7 @@ pub(crate) struct WorkerArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Jobs at a time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) slots: Option<u32>,
     /// Where to go and with what, as `token create` says it: the coordinator's URL, `#` and the token; - for standard input
     #[arg(long, value_name = "URL#TOKEN", conflicts_with_all = ["coordinator", "token"])]

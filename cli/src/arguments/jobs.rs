@@ -1,6 +1,6 @@
 //! What asks for jobs, their logs and files, and for workers.
 
-use super::values::{state, stream};
+use super::values::{count, state, stream};
 use super::{Form, PoolOptions};
 use crate::durations;
 use buildpool_protocol::JobState;
@@ -18,7 +18,7 @@ pub(crate) struct JobsArguments {
     #[arg(long, value_parser = state)]
     pub(crate) state: Option<JobState>,
     /// At most this many
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,
@@ -31,7 +31,7 @@ pub(crate) struct JobArguments {
     /// Its id, or the beginning of it
     pub(crate) id: String,
     /// Wait this long for its end
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "0")]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse, default_value = "0")]
     pub(crate) wait: Duration,
     /// How much to show: minimal, normal or full; what the job asked for by default
     #[arg(long, value_name = "VERBOSITY")]
@@ -59,13 +59,13 @@ pub(crate) struct LogsArguments {
     #[arg(long, value_name = "STREAM", value_parser = stream, default_value = "both")]
     pub(crate) stream: StreamChoice,
     /// Only this many of the last lines
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) tail: Option<u64>,
     /// Go on while the log grows
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Of this attempt; the newest by default
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attempt: Option<u32>,
     #[command(flatten)]
     pub(crate) form: Form,
@@ -148,7 +148,7 @@ pub(crate) struct DrainArguments {
     /// Its name
     pub(crate) worker: String,
     /// End what still runs after this long
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) deadline: Option<Duration>,
     #[command(flatten)]
     pub(crate) form: Form,

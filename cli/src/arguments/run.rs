@@ -1,7 +1,7 @@
 //! `buildpool run`
 
 use super::PoolOptions;
-use super::values::{on_lost, priority, resource, secret, variable};
+use super::values::{count, on_lost, priority, resource, secret, variable};
 use crate::durations;
 use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_artifact};
 use clap::{Args, ValueEnum};
@@ -40,22 +40,22 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
     /// End the job when it runs for longer
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) timeout: Option<Duration>,
     /// End the job when it writes nothing for longer
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) idle_timeout: Option<Duration>,
     /// Between asking the command to end and killing it
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) grace: Option<Duration>,
     /// When the worker stays away: run again elsewhere, wait for it, or fail
     #[arg(long, value_name = "rerun|wait|fail", value_parser = on_lost, default_value = "rerun")]
     pub(crate) on_lost: OnLost,
     /// Try again, this often at most, when it fails for what is not its fault: no space, no simulator, no network
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
     /// Wait this long for a worker that nobody has seen yet
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) wait_for_worker: Option<Duration>,
     /// When the pool can't be reached, run on this machine's own; the result says so
     #[arg(long, value_name = "local")]
@@ -85,7 +85,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub(crate) allow_secrets: bool,
     /// Send new and changed files up to this many megabytes; what is committed as it lies on disk does not count
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, allow_negative_numbers = true, value_parser = count)]
     pub(crate) max_snapshot_mb: u64,
     /// Remove what earlier jobs built first
     #[arg(long)]

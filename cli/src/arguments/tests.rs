@@ -54,6 +54,33 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["token", "create", "--role", "worker", "--name", "n", "--expires", "0s"], "no time at all"),
         (&["token", "rotate", "n", "--expires", "0"], "no time at all"),
         (&["token", "list", "--data-dir", "d", "--coordinator", "ws://h"], "cannot be used with"),
+        (
+            &["token", "create", "--role", "worker", "--name", "n", "--expires", "99999999d"],
+            "'--expires <DURATION>': `99999999d` is too long; valid is up to 36500d",
+        ),
+        (&["mcp", "--http", "127.0.0.1:0", "--project", "x"], "`x` says no directory; valid is NAME=DIR"),
+        (&["mcp", "--http", "x"], "'--http <ADDRESS>': valid are an IP address and a port"),
+        (&["coordinator", "--listen", "localhost:7420"], "'--listen <ADDRESS>': valid are an IP address"),
+        // Behind a space, a value that begins with a hyphen is a value all the same.
+        (
+            &["run", "--timeout", "-1s", "--", "true"],
+            "'--timeout <DURATION>': `-1s` is no duration; valid are",
+        ),
+        (
+            &["run", "--idle-timeout", "-1s", "--", "true"],
+            "'--idle-timeout <DURATION>': `-1s` is no duration",
+        ),
+        (&["run", "--retries", "-1", "--", "true"], "'--retries <N>': -1 is not in 0..=100"),
+        (&["run", "--max-snapshot-mb", "-1", "--", "true"], "valid are whole numbers from 0"),
+        (&["logs", "1", "--tail", "-1"], "'--tail <N>': valid are whole numbers from 0"),
+        (&["logs", "1", "--attempt", "0"], "'--attempt <N>': 0 is not in 1.."),
+        (&["logs", "1", "--attempt", "-1"], "'--attempt <N>': -1 is not in 1.."),
+        (&["jobs", "--limit", "-1"], "'--limit <N>': -1 is not in 1.."),
+        (&["audit", "--limit", "-1"], "'--limit <N>': -1 is not in 1.."),
+        (&["worker", "--slots", "-1"], "'--slots <N>': -1 is not in 0.."),
+        (&["drain", "w", "--deadline", "-1s"], "'--deadline <DURATION>': `-1s` is no duration"),
+        (&["job", "1", "--wait", "-1s"], "'--wait <DURATION>': `-1s` is no duration"),
+        (&["token", "rotate", "n", "--grace", "-1h"], "'--grace <DURATION>': `-1h` is no duration"),
     ] {
         let line = ["buildpool"].iter().chain(line);
         let error = Arguments::try_parse_from(line.clone()).unwrap_err().to_string();

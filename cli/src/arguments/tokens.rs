@@ -27,7 +27,7 @@ pub(crate) enum TokenAction {
         #[arg(long)]
         name: String,
         /// For how long it is valid; for ever by default
-        #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
+        #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse_lasting)]
         expires: Option<Duration>,
         #[command(flatten)]
         form: Form,
@@ -47,10 +47,10 @@ pub(crate) enum TokenAction {
         #[arg(value_name = "ID|NAME")]
         which: String,
         /// How long the old one still counts
-        #[arg(long, value_name = "DURATION", value_parser = durations::parse, default_value = "1h")]
+        #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse, default_value = "1h")]
         grace: Duration,
         /// For how long the new one is valid; by default as long as the old one was to last
-        #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
+        #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse_lasting)]
         expires: Option<Duration>,
         #[command(flatten)]
         form: Form,
@@ -85,7 +85,7 @@ pub(crate) struct AuditArguments {
     #[command(flatten)]
     pub(crate) place: TokenPlace,
     /// At most this many, the newest first
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
     pub(crate) form: Form,

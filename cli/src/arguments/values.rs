@@ -1,6 +1,7 @@
 //! Values that are more than a word or a number.
 
 use crate::failure::{Failure, USAGE};
+use buildpool_coordinator::config::VALID_ADDRESSES;
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
 use buildpool_protocol::spec::{OnLost, check_given_variable};
@@ -8,6 +9,7 @@ use buildpool_protocol::token;
 use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, BufRead, Read};
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// Longest line of standard input that is taken for a URL and a token, in bytes.
@@ -87,6 +89,21 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
         }
         None => Err(format!("`{text}` sets no variable; valid is NAME=VALUE")),
     }
+}
+
+pub(super) fn project(text: &str) -> Result<(String, String), String> {
+    let (name, directory) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` says no directory; valid is NAME=DIR, as in app=/home/ada/app"))?;
+    Ok((name.to_owned(), directory.to_owned()))
+}
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("valid are {VALID_ADDRESSES}"))
+}
+
+pub(super) fn count(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("valid are whole numbers from 0 to {}", u64::MAX))
 }
 
 pub(super) fn secret(text: &str) -> Result<String, String> {

@@ -1,10 +1,11 @@
 //! Sending a log to a reader from a position on, as it grows, and across attempts.
 
 use super::client_conn::Back;
+use crate::logtext::no_such_attempt;
 use crate::shared::internal_log;
 use crate::store::{LogError, LogReader, each_chunk};
 use buildpool_protocol::client_link::{Cursor, ToClient};
-use buildpool_protocol::error::LinkError;
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
@@ -167,7 +168,7 @@ impl Follower {
                             .await;
                     }
                     let from = if sent.is_none() { self.plan.from } else { From::Attempt(attempt) };
-                    sent = Some(self.send(attempt, from).await?);
+                    sent = Some(self.send(attempt, from, newest).await?);
                     if self.plan.to_end {
                         break;
                     }
@@ -196,9 +197,16 @@ impl Follower {
     }
 
     /// Sends one attempt's log until nothing will follow.
-    async fn send(&mut self, number: u32, from: From) -> Result<Cursor, Stop> {
+    async fn send(&mut self, number: u32, from: From, newest: Option<u32>) -> Result<Cursor, Stop> {
         let attempt = AttemptId { job: self.plan.job, number };
-        let mut reader = tokio::task::block_in_place(|| self.back.shared.logs.reader(attempt))?;
+        let reader = tokio::task::block_in_place(|| self.back.shared.logs.reader(attempt));
+        let mut reader = reader.map_err(|error| match error {
+            LogError::Unknown => {
+                let text = no_such_attempt(attempt.job, number, newest);
+                Stop::Refused(LinkError::new(ErrorCode::NotFound, text))
+            }
+            other => other.into(),
+        })?;
         let mut position = match from {
             From::Start | From::Attempt(_) => 0,
             From::Cursor(cursor) => cursor.position,

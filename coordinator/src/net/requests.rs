@@ -16,7 +16,7 @@ use buildpool_protocol::client_link::{
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{BuildId, JobId};
-use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX};
+use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX, TOKEN_LASTS_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -425,13 +425,20 @@ fn token_create(
     created.map_err(|error| LinkError::from(&error))
 }
 
-/// A token that ends as it is made is a mistake.
+/// A token that ends as it is made is a mistake, and so is one whose end no calendar has.
 fn lasts(expires: Option<Duration>) -> Result<(), LinkError> {
     if expires.is_some_and(|expires| expires.is_zero()) {
         return Err(LinkError::new(
             ErrorCode::Invalid,
             "expires: 0 s is no time at all; leave it out for a token without end",
         ));
+    }
+    if expires.is_some_and(|expires| expires > TOKEN_LASTS_MAX) {
+        let text = format!(
+            "expires: at most {} s are valid; leave it out for a token without end",
+            TOKEN_LASTS_MAX.as_secs()
+        );
+        return Err(LinkError::new(ErrorCode::Invalid, text));
     }
     Ok(())
 }

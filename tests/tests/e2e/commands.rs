@@ -263,3 +263,51 @@ fn a_template_is_taken_from_the_project_and_an_unknown_one_is_refused_with_those
     let refused = place.buildpool(&["run", "--template", "mine", "--", "true"]).expect(125);
     assert!(refused.err().contains("`mine`") && refused.err().contains("maven-build"), "{refused}");
 }
+
+#[test]
+fn a_wrong_url_is_told_with_the_place_where_it_stands() {
+    let place = Place::new();
+    let directory = place.home().join("config/buildpool");
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("config.toml");
+    std::fs::write(&file, "coordinator = \"\"\n").unwrap();
+    let refused = place.buildpool(&["jobs"]).expect(2);
+    let expected = format!("`coordinator` in {}: `` is no coordinator's URL", file.display());
+    assert!(refused.err().contains(&expected), "{refused}");
+    let with = |words: &[&str], url: &OsStr| -> Finished {
+        place.command(words).env("BUILDPOOL_URL", url).output().unwrap().into()
+    };
+    let refused = with(&["jobs"], OsStr::new("pool:1")).expect(2);
+    assert!(refused.err().contains("BUILDPOOL_URL: `pool:1` is no coordinator's URL"), "{refused}");
+    let refused = with(&["jobs", "--coordinator", "h"], OsStr::new("")).expect(2);
+    assert!(refused.err().contains("--coordinator: `h` is no coordinator's URL"), "{refused}");
+    // What is no text was set all the same: the command must not run elsewhere.
+    let broken = OsStr::from_bytes(b"ws://127.0.0.1:1/\xff");
+    for (words, code) in
+        [(&["run", "--", "touch", "ran"][..], 125), (&["jobs"], 2), (&["worker", "--data-dir", "w"], 2)]
+    {
+        let refused = with(words, broken).expect(code);
+        assert!(refused.err().contains("BUILDPOOL_URL: its value is no text (UTF-8)"), "{refused}");
+    }
+    let worker = |url: &str| {
+        let config = place.file("worker.toml");
+        std::fs::write(&config, format!("coordinator = \"{url}\"\n")).unwrap();
+        (place.buildpool(&["worker", "--data-dir", "w", "--config", config.to_str().unwrap()]), config)
+    };
+    let (refused, config) = worker("http://h");
+    let expected = format!("`coordinator` in {}: `http://h` is no coordinator", config.display());
+    assert!(refused.expect(2).err().contains(&expected));
+}
+
+#[test]
+fn an_attempt_that_is_not_there_is_told_with_those_that_are() {
+    let pool = Pool::start(1);
+    let job = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "echo", "x"]).expect(0);
+    let job = job.out().trim().to_owned();
+    pool.wait_for_state(&job, "done");
+    let expected = format!("there is no log of attempt 7 of job {job}; attempt 1 is the only one");
+    for more in [&[][..], &["--tail", "1"], &["--json"]] {
+        let refused = pool.buildpool(&[&["logs", &job, "--attempt", "7"], more].concat()).expect(1);
+        assert!(refused.err().contains(&expected), "{refused}");
+    }
+}
