@@ -52,7 +52,7 @@ impl Shared {
         self.reader.resolve_prefix(text).map_err(|error| {
             let code = match &error {
                 ResolveError::Unknown => ErrorCode::UnknownJob,
-                ResolveError::NotAnId => ErrorCode::Invalid,
+                ResolveError::NotAnId | ResolveError::Build(_) => ErrorCode::Invalid,
                 ResolveError::Ambiguous(_) => ErrorCode::Ambiguous,
                 ResolveError::Store(_) => ErrorCode::Internal,
             };

@@ -2,11 +2,10 @@
 
 use crate::client::{Client, ClientError};
 use crate::render::{self, Budget, Extras};
-use crate::tools::{manifest_of, of_build, view};
+use crate::tools::{cancel_build, jobs_of, manifest_of, of_build, view};
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::ids::BuildId;
-use buildpool_protocol::limits;
-use buildpool_protocol::report::Finding;
+use buildpool_protocol::report::{Finding, JobResult};
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ pub fn named(text: &str) -> Option<BuildId> {
 /// One manifest over the jobs of a build, within the verbosity's budget.
 ///
 /// # Errors
-/// When the pool can't be asked, or does not know the build's jobs.
+/// When the pool can't be asked, or knows no job of the build.
 pub async fn manifest(
     client: &Client,
     build: BuildId,
@@ -62,10 +61,18 @@ pub async fn finding(client: &Client, build: BuildId, finding: &str) -> Result<F
 /// Waits for the end of the build's jobs, each for so long at most.
 ///
 /// # Errors
-/// When the pool can't be asked.
+/// When the pool can't be asked, or knows no job of the build.
 pub async fn wait(client: &Client, build: BuildId, within: Duration) -> Result<(), ClientError> {
-    for job in client.jobs(None, Some(build), limits::BUILD_JOBS_MAX as u32).await? {
-        client.job(&job.job_id, View::default(), within).await?;
+    for job in jobs_of(client, build).await? {
+        client.job(&job, View::default(), within).await?;
     }
     Ok(())
+}
+
+/// Asks for the end of all its jobs: how each is then. One that is done stays as it is.
+///
+/// # Errors
+/// When the pool can't be asked, or knows no job of the build.
+pub async fn cancel(client: &Client, build: BuildId, reason: &str) -> Result<Vec<JobResult>, ClientError> {
+    cancel_build(client, build, reason).await
 }

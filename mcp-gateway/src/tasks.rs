@@ -5,9 +5,9 @@ use crate::handler::{answered, pool_error};
 use crate::render::{self, Extras};
 use crate::tools::{Call, ToolError, build_answer, jobs_of, manifest_of, view};
 use buildpool_protocol::ids::BuildId;
+use buildpool_protocol::limits;
 use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::Verbosity;
-use buildpool_protocol::{ErrorCode, LinkError, limits};
 use rmcp::ErrorData as McpError;
 use rmcp::model::{CallToolResult, DetailedTask, Task, TaskPayload, TaskStatus};
 use std::collections::VecDeque;
@@ -77,10 +77,6 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
             let manifest = manifest_of(&client, build, &view).await?;
             let is_cancelled = manifest.is_cancelled();
             let jobs = manifest.jobs;
-            if jobs.is_empty() {
-                let text = format!("no job of {id} is known");
-                return Err(ClientError::Refused(LinkError::new(ErrorCode::UnknownJob, text)));
-            }
             let is_done = jobs.iter().all(|job| job.state == JobState::Done);
             let task = task(id, jobs.first());
             let (verbosity, jobs) = call.all_as_asked(&client, jobs, None, None).await?;

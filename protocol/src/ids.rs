@@ -68,7 +68,7 @@ uuid_id! {
 }
 
 /// What stands before the id of a build, so that one word names a job or a build.
-const BUILD_PREFIX: &str = "build-";
+pub const BUILD_PREFIX: &str = "build-";
 
 impl BuildId {
     /// The word by which it is asked for.

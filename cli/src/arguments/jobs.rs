@@ -28,7 +28,7 @@ pub(crate) struct JobsArguments {
 pub(crate) struct JobArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// Its id, or the beginning of it
+    /// Its id, or the beginning of it, or a build's
     pub(crate) id: String,
     /// Wait this long for its end
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse, default_value = "0")]
@@ -89,7 +89,7 @@ pub(crate) struct ArtifactsArguments {
 pub(crate) struct CancelArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// The job's id, or the beginning of it
+    /// The job's id, or the beginning of it, or a build's
     pub(crate) id: String,
     /// Why, for whoever looks at the job later
     #[arg(long, value_name = "TEXT", default_value = "")]

@@ -4,6 +4,7 @@ use super::database;
 use super::error::StoreError;
 use super::limits;
 use super::records::{Body, HistoryKey, JobFilter, JobRecord, PassingRun, WorkerRecord};
+use buildpool_protocol::ids::{BUILD_PREFIX, BuildId};
 use buildpool_protocol::{AttemptId, JobId};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -40,6 +41,8 @@ pub enum ResolveError {
     Unknown,
     /// The text can't be the beginning of an id.
     NotAnId,
+    /// The text names a build: whole, or only as far as nobody can find it by.
+    Build(Option<BuildId>),
     /// Several do; some of them, newest first.
     Ambiguous(Vec<JobId>),
     /// The records could not be read.
@@ -51,6 +54,10 @@ impl fmt::Display for ResolveError {
         match self {
             Self::Unknown => f.write_str("no job is known by this id"),
             Self::NotAnId => f.write_str("a job id has hexadecimal digits and hyphens only"),
+            Self::Build(Some(_)) => f.write_str(
+                "that is a build, and one of its jobs is asked for; the answer about the build (`buildpool job`, get_job) names them",
+            ),
+            Self::Build(None) => f.write_str("a build is known by its whole id only"),
             Self::Ambiguous(ids) => {
                 f.write_str("the id is not complete, and several jobs begin like it:")?;
                 ids.iter().try_for_each(|id| write!(f, " {id}"))
@@ -64,7 +71,7 @@ impl std::error::Error for ResolveError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Store(error) => Some(error),
-            Self::Unknown | Self::NotAnId | Self::Ambiguous(_) => None,
+            Self::Unknown | Self::NotAnId | Self::Build(_) | Self::Ambiguous(_) => None,
         }
     }
 }
@@ -129,6 +136,9 @@ impl Reader {
     /// # Errors
     /// [`ResolveError`].
     pub fn resolve_prefix(&self, text: &str) -> Result<JobId, ResolveError> {
+        if text.starts_with(BUILD_PREFIX) {
+            return Err(ResolveError::Build(BuildId::from_request_id(text)));
+        }
         let (low, high) = prefix_range(text).ok_or(ResolveError::NotAnId)?;
         let limit = limits::AMBIGUOUS_SHOWN as i64;
         let mut ids: Vec<JobId> = self

@@ -10,6 +10,7 @@ use buildpool_protocol::client_link::View;
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::report::JobResult;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
+use buildpool_protocol::{ErrorCode, LinkError};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -133,10 +134,15 @@ pub(crate) fn view(verbosity: Option<Verbosity>, template: Option<TemplateSpec>,
     View { verbosity, template, characters_max: Some(budget.digest_characters()) }
 }
 
-/// The jobs of a build, in the order in which they were submitted.
+/// The jobs of a build, in the order in which they were submitted. Of none nothing could be said: neither that it passed nor that
+/// it goes on.
 pub(crate) async fn jobs_of(client: &Client, build: BuildId) -> Result<Vec<String>, ClientError> {
     let limit = buildpool_protocol::limits::BUILD_JOBS_MAX as u32;
     let jobs = client.jobs(None, Some(build), limit).await?;
+    if jobs.is_empty() {
+        let text = format!("no job of {} is known", build.request_id());
+        return Err(ClientError::Refused(LinkError::new(ErrorCode::UnknownJob, text)));
+    }
     let mut jobs: Vec<String> = jobs.into_iter().map(|job| job.job_id).collect();
     // Ids are by time, so this is the order of the request.
     jobs.sort();

@@ -4,6 +4,7 @@ use super::arguments::Arguments;
 use super::call::{all, build_answer, jobs_of, view};
 use super::schema::{self, Effect};
 use super::{Call, Reply, ToolError};
+use crate::client::{Client, ClientError};
 use crate::render::{self, Extras};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
@@ -44,14 +45,8 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let wait = WAIT.min(call.wait);
     let answer = match BuildId::from_request_id(&job) {
         Some(build) => {
-            let jobs = jobs_of(&client, build).await?;
-            if jobs.is_empty() {
-                return Err(ToolError::UnknownBuild { build: job });
-            }
-            // Each is asked to end before any is waited for.
-            for asked in all(jobs.iter().map(|job| client.cancel(job, &reason))).await {
-                asked?;
-            }
+            let jobs = cancel_build(&client, build, &reason).await?;
+            let jobs: Vec<String> = jobs.into_iter().map(|job| job.job_id).collect();
             let results = all(jobs.iter().map(|job| client.job(job, view.clone(), wait))).await;
             let results: Vec<JobResult> = results.into_iter().collect::<Result<_, _>>()?;
             let extras = extras(call, &results);
@@ -65,6 +60,16 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
         }
     };
     Ok(Reply::Answer(answer))
+}
+
+/// Asks each job of a build to end, before any is waited for: how they are then.
+pub(crate) async fn cancel_build(
+    client: &Client,
+    build: BuildId,
+    reason: &str,
+) -> Result<Vec<JobResult>, ClientError> {
+    let jobs = jobs_of(client, build).await?;
+    all(jobs.iter().map(|job| client.cancel(job, reason))).await.into_iter().collect()
 }
 
 /// What is not over by now is about to be.

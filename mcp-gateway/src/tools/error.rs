@@ -26,8 +26,6 @@ pub(crate) enum ToolError {
     Snapshot(String),
     /// The pool. With a job, the job goes on.
     Pool { error: ClientError, job: Option<String> },
-    /// No job of a build is known.
-    UnknownBuild { build: String },
     /// Too many calls at once.
     Busy,
     /// The pool did not answer in time.
@@ -78,9 +76,6 @@ impl fmt::Display for ToolError {
                     write!(f, ". Job {job} goes on: get_job {{\"job_id\":\"{job}\"}}")?;
                 }
                 write!(f, ". {}", advice(error))
-            }
-            Self::UnknownBuild { build } => {
-                write!(f, "no job of {build} is known; list_jobs names the jobs that are")
             }
             Self::Busy => f.write_str(
                 "as many calls are under way already as this gateway takes, of this caller or of all; try again later",

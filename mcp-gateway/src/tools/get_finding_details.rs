@@ -58,15 +58,12 @@ pub(crate) async fn of_build(client: &Client, build: BuildId, finding: &str) -> 
         whole.recurrence = listed.recurrence.unwrap_or(whole.recurrence);
         return Ok(whole);
     }
-    let mut missing = None;
+    let mut missing = ClientError::Closed;
     for job in &manifest.jobs {
         match client.finding(&job.job_id, finding).await {
-            Err(error) if error.code() == Some(ErrorCode::NotFound) => missing = Some(error),
+            Err(error) if error.code() == Some(ErrorCode::NotFound) => missing = error,
             found_or_failed => return found_or_failed,
         }
     }
-    Err(missing.unwrap_or_else(|| {
-        let text = format!("no job of {} is known", build.request_id());
-        ClientError::Refused(buildpool_protocol::LinkError::new(ErrorCode::UnknownJob, text))
-    }))
+    Err(missing)
 }

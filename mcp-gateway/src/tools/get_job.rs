@@ -88,9 +88,6 @@ async fn build_when_done(
     view: &View,
 ) -> Result<Vec<JobResult>, ToolError> {
     let jobs = jobs_of(client, build).await?;
-    if jobs.is_empty() {
-        return Err(ToolError::UnknownBuild { build: build.request_id() });
-    }
     let results = jobs.iter().enumerate().map(|(index, job)| job_when_done(call, client, index, job, view));
     all(results).await.into_iter().collect()
 }

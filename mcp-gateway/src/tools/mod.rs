@@ -20,6 +20,7 @@ mod worker_status;
 
 pub(crate) use arguments::whole_number;
 pub(crate) use call::{Call, Reply, answered_within, build_answer, jobs_of, manifest_of, view};
+pub(crate) use cancel_job::cancel_build;
 pub(crate) use error::ToolError;
 pub(crate) use get_finding_details::of_build;
 pub(crate) use schema::Choices;

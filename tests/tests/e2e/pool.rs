@@ -321,3 +321,47 @@ fn several_commands_are_one_build_and_a_refused_one_takes_the_others_along() {
     let empty = pool.buildpool(&["run", "--no-snapshot", "--several", "--", "true", ":::"]).expect(125);
     assert!(empty.err().contains("--several"), "{empty}");
 }
+
+#[test]
+fn a_build_that_nobody_knows_is_an_error_and_one_that_is_known_is_cancelled_whole() {
+    let pool = PoolBuilder::default().worker(&["--slots", "2"]).start();
+    let unknown = "build-00000000-0000-7000-8000-000000000000";
+    for command in [
+        &["job", unknown][..],
+        &["job", unknown, "--json"],
+        &["job", unknown, "--wait", "1s"],
+        &["job", unknown, "--finding", "f1"],
+        &["cancel", unknown],
+    ] {
+        let refused = pool.buildpool(command).expect(1);
+        assert!(refused.out().is_empty(), "{refused}");
+        assert!(refused.err().contains(&format!("no job of {unknown} is known")), "{refused}");
+    }
+
+    let detached =
+        ["run", "--no-snapshot", "--detach", "--several", "--", "sleep", "600", ":::", "sleep", "601"];
+    let made = pool.buildpool(&detached).expect(0).out();
+    let name = made.trim();
+    for command in ["logs", "artifacts"] {
+        let refused = pool.buildpool(&[command, name]).expect(1);
+        assert!(
+            refused.err().contains("that is a build") && refused.err().contains("`buildpool job`"),
+            "{refused}"
+        );
+    }
+    for command in ["job", "cancel", "logs"] {
+        let refused = pool.buildpool(&[command, &name[..12]]).expect(1);
+        assert!(refused.err().contains("a build is known by its whole id only"), "{refused}");
+    }
+
+    let cancelled = pool.buildpool(&["cancel", name, "--reason", "enough"]).expect(0);
+    assert_eq!(cancelled.out().lines().count(), 2, "{cancelled}");
+    let ended = pool.buildpool(&["job", name, "--wait", "60s", "--json"]).expect(0).json();
+    assert_eq!(ended["build"]["status"], "cancelled", "{ended}");
+    let again = pool.buildpool(&["cancel", name, "--json"]).expect(0).json();
+    assert_eq!(
+        (&again["build"]["status"], &again["state"]),
+        (&"cancelled".into(), &"done".into()),
+        "{again}"
+    );
+}

@@ -103,6 +103,10 @@ fn a_prefix_names_a_job_when_it_is_unique() {
     for text in ["", "-", "xyz", "01980000-0000-7000-8000-000000000001-0"] {
         assert!(matches!(reader.resolve_prefix(text), Err(ResolveError::NotAnId)), "{text}");
     }
+    for (text, is_whole) in [(&format!("build-{}", one.job)[..], true), ("build-0198", false)] {
+        let refused = reader.resolve_prefix(text);
+        assert!(matches!(refused, Err(ResolveError::Build(build)) if build.is_some() == is_whole), "{text}");
+    }
 }
 
 #[test]
