@@ -62,7 +62,7 @@ pub(crate) struct LogsArguments {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) tail: Option<u64>,
     /// Go on while the log grows
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "json")]
     pub(crate) follow: bool,
     /// Of this attempt; the newest by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]

@@ -6,8 +6,9 @@ use crate::settings;
 use crate::terminal;
 use crate::terminal::screen::{Item, Screen};
 use buildpool_gateway::client::{Client, FollowQuery, JobEvent, Output};
-use buildpool_protocol::client_link::{Cursor, LogQuery, StreamChoice};
+use buildpool_protocol::client_link::{Cursor, LogAnswer, LogQuery, StreamChoice};
 use buildpool_protocol::output::{ChunkKind, Stream};
+use buildpool_protocol::report::Omission;
 use buildpool_protocol::version::FOLLOW_OF_ONE_STREAM;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -17,14 +18,7 @@ pub(crate) fn run(arguments: &LogsArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let client = settings::connect(&arguments.pool).await?;
         if arguments.form.json {
-            let query = LogQuery {
-                job: arguments.id.clone(),
-                attempt: arguments.attempt,
-                stream: arguments.stream,
-                tail: arguments.tail,
-                ..LogQuery::default()
-            };
-            terminal::print_json(&client.logs(query).await?)?;
+            terminal::print_json(&whole(&client, arguments).await?)?;
             return Ok(ExitCode::SUCCESS);
         }
         let screen = Screen::start(arguments.stream).map_err(|error| failure::of_stdout(&error))?;
@@ -34,14 +28,123 @@ pub(crate) fn run(arguments: &LogsArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn print(client: &Client, arguments: &LogsArguments, screen: &Screen) -> Result<(), Failure> {
-    let whole = FollowQuery {
+fn query(arguments: &LogsArguments) -> FollowQuery {
+    FollowQuery {
         job: arguments.id.clone(),
         attempt: arguments.attempt,
         to_end: !arguments.follow,
         stream: arguments.stream,
         ..FollowQuery::default()
+    }
+}
+
+/// For a program: what else is printed, as one answer. It is as long as the log, and so is what reads it.
+async fn whole(client: &Client, arguments: &LogsArguments) -> Result<LogAnswer, Failure> {
+    // Asked before the log is read: nothing is missing of a job that is done by then.
+    let state = LogQuery {
+        job: arguments.id.clone(),
+        attempt: arguments.attempt,
+        stream: arguments.stream,
+        tail: Some(0),
+        ..LogQuery::default()
     };
+    let state = client.logs(state).await?;
+    let mut texts = Texts::default();
+    let end = match arguments.tail {
+        Some(lines) => {
+            let (tail, end) = last_lines(client, arguments, lines).await?;
+            tail.finish().for_each(|(stream, bytes)| texts.push(stream, &bytes));
+            end
+        }
+        None => read(client, arguments, &mut texts).await?,
+    };
+    let ([first, second], omitted) = texts.finish(arguments.stream);
+    let is_one = arguments.stream == StreamChoice::Interleaved;
+    let (first, interleaved) = if is_one { (None, Some(first)) } else { (Some(first), None) };
+    let stdout = first.filter(|_| arguments.stream.wants(Stream::Stdout));
+    let stderr = Some(second).filter(|_| !is_one && arguments.stream.wants(Stream::Stderr));
+    Ok(LogAnswer {
+        attempt: end.attempt,
+        stdout,
+        stderr,
+        interleaved,
+        next_cursor: None,
+        rest_cursor: None,
+        omitted,
+        ..state
+    })
+}
+
+/// All that is there, and where that ends.
+async fn read(client: &Client, arguments: &LogsArguments, texts: &mut Texts) -> Result<Cursor, Failure> {
+    let mut events = client.follow(query(arguments)).await?;
+    let mut end = Cursor::default();
+    while let Some(event) = events.next().await {
+        match event {
+            JobEvent::Output(output) => {
+                for chunk in output.chunks.iter().filter(|chunk| arguments.stream.wants(chunk.header.stream))
+                {
+                    let is_one = arguments.stream == StreamChoice::Interleaved;
+                    let stream = if is_one { Stream::Stdout } else { chunk.header.stream };
+                    texts.push(stream, chunk.data());
+                    if let Some(gap) = chunk.gap() {
+                        texts.miss(stream, gap.missing_bytes, &gap.reason);
+                    }
+                }
+            }
+            JobEvent::End(cursor) => end = cursor,
+            JobEvent::OutputLost(error) => return Err(Failure::of(REFUSED, &error)),
+            JobEvent::Failed(error) => return Err(error.into()),
+            JobEvent::Accepted { .. }
+            | JobEvent::Progress(_)
+            | JobEvent::Attempt(_)
+            | JobEvent::Complete(_) => {}
+        }
+    }
+    Ok(end)
+}
+
+/// What each stream has; one text in true order is stdout's.
+#[derive(Default)]
+struct Texts {
+    bytes: [Vec<u8>; 2],
+    missing_bytes: [u64; 2],
+}
+
+impl Texts {
+    fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        self.bytes[stream.index()].extend_from_slice(bytes);
+    }
+
+    /// A hole, told where it is and counted.
+    fn miss(&mut self, stream: Stream, bytes: u64, reason: &str) {
+        self.push(stream, format!("[{bytes} bytes are missing here: {reason}]\n").as_bytes());
+        self.missing_bytes[stream.index()] += bytes;
+    }
+
+    fn finish(self, choice: StreamChoice) -> ([String; 2], Vec<Omission>) {
+        let names =
+            if choice == StreamChoice::Interleaved { ["interleaved"; 2] } else { ["stdout", "stderr"] };
+        let missing = names.into_iter().zip(self.missing_bytes).filter(|(_, bytes)| *bytes > 0);
+        // No call gets what nobody has.
+        let omission = |(what, bytes): (&str, u64)| Omission {
+            what: what.to_owned(),
+            lines: 0,
+            bytes,
+            get: String::new(),
+        };
+        let omitted = missing.map(omission).collect();
+        (self.bytes.map(text), omitted)
+    }
+}
+
+/// Bytes that are no text (UTF-8) are shown as such.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+async fn print(client: &Client, arguments: &LogsArguments, screen: &Screen) -> Result<(), Failure> {
+    let whole = query(arguments);
     let Some(lines) = arguments.tail else {
         return copy(client, whole, screen).await;
     };
@@ -124,14 +227,7 @@ async fn gather(
     lines: u64,
     asked: u64,
 ) -> Result<Gathered, Failure> {
-    let query = FollowQuery {
-        job: arguments.id.clone(),
-        attempt: arguments.attempt,
-        to_end: true,
-        tail: Some(asked),
-        stream: arguments.stream,
-        ..FollowQuery::default()
-    };
+    let query = FollowQuery { to_end: true, tail: Some(asked), ..query(arguments) };
     let mut gathered = Gathered { tail: Tail::new(lines), from_start: true, end: Cursor::default() };
     let mut events = client.follow(query).await?;
     let mut begun = false;

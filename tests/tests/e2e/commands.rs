@@ -53,6 +53,44 @@ fn a_detached_job_is_shown_listed_followed_and_read() {
 }
 
 #[test]
+fn logs_for_a_program_say_what_logs_for_a_person_print() {
+    let place = Place::new();
+    let script = "i=0; while [ $i -lt 9000 ]; do echo 'this is a line of twenty-nine'; i=$((i+1)); done; echo e >&2; printf o";
+    let id =
+        place.buildpool(&["run", "--detach", "--", "sh", "-c", script]).expect(0).out().trim().to_owned();
+    place.buildpool(&["job", &id, "--wait", "2m"]).expect(0);
+    for arguments in [
+        &[][..],
+        &["--stream", "stdout"],
+        &["--stream", "stderr"],
+        &["--stream", "interleaved"],
+        &["--tail", "1"],
+        &["--tail", "0"],
+        &["--tail", "5000"],
+        &["--tail", "5000", "--stream", "stdout"],
+        &["--attempt", "1"],
+    ] {
+        let words: Vec<&str> = ["logs", &id].iter().chain(arguments).copied().collect();
+        let printed = place.buildpool(&words).expect(0);
+        let json = place.buildpool(&[&words[..], &["--json"]].concat()).expect(0).json();
+        let text = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
+        let out = text("stdout") + &text("interleaved");
+        assert!(
+            out == printed.out() && text("stderr") == printed.err(),
+            "{arguments:?}: {} bytes",
+            out.len()
+        );
+        assert!(json["omitted"].as_array().is_some_and(Vec::is_empty), "{arguments:?}: {}", json["omitted"]);
+        assert_eq!((&json["attempt"], &json["state"]), (&1.into(), &"done".into()), "{arguments:?}");
+    }
+    let only = place.buildpool(&["logs", &id, "--json", "--stream", "stderr"]).expect(0).json();
+    assert!(only.get("stdout").is_none() && only.get("interleaved").is_none(), "{only}");
+    let both = place.buildpool(&["logs", &id, "-f", "--json"]).expect(2);
+    assert!(both.err().contains("--follow") && both.err().contains("--json"), "{both}");
+    place.buildpool(&["logs", &id, "--attempt", "7", "--json"]).expect(1);
+}
+
+#[test]
 fn a_job_is_cancelled_by_its_id() {
     let place = Place::new();
     let id = place.buildpool(&["run", "--detach", "--", "sleep", "600"]).expect(0).out().trim().to_owned();
