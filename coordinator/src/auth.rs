@@ -33,6 +33,10 @@ use uuid::Uuid;
 pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
 /// Name of the file in the data directory that holds the tokens.
 pub const TOKENS_FILE: &str = "auth.db";
+/// The name of a local pool's own tokens, and so of whoever uses it.
+pub const LOCAL: &str = "local";
+/// The name of its worker's tokens.
+pub const LOCAL_WORKER: &str = "local-worker";
 const SECRET_BYTES: usize = SECRET_DIGITS / 2;
 
 /// Who speaks, and what it may do.
@@ -258,7 +262,7 @@ impl Tokens {
     }
 
     /// Whose tokens are in force under this id or name.
-    fn in_force(&self, id_or_name: &str) -> Vec<Principal> {
+    pub(crate) fn in_force(&self, id_or_name: &str) -> Vec<Principal> {
         let wanted: Option<TokenId> = id_or_name.parse().ok();
         let now = now_ms();
         let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);

@@ -199,6 +199,15 @@ async fn local_pool(local: &LocalPool) -> Vec<Check> {
     );
     match Client::connect(Target::Named(published.endpoint()), settings::CLIENT).await {
         Ok(client) => [place].into_iter().chain(of_client(client).await).collect(),
+        // Somebody else may listen where a pool did that died, and not know its token.
+        Err(error) if local.is_running().unwrap_or(false) => {
+            let text = format!("the local pool runs, and can't be used: {}", chain(&error));
+            let remedy = format!(
+                "`kill {}` ends its process; the next command starts it anew, with a new token",
+                published.pid
+            );
+            vec![place, Check::new("pool", State::Failed, text).mended_by(remedy)]
+        }
         Err(error) => {
             let text = format!(
                 "the local pool has died and will be started anew when it is needed: {}",

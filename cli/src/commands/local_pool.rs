@@ -3,7 +3,7 @@
 use crate::arguments::{LocalPoolArguments, LogFormat};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings;
-use buildpool_coordinator::auth::Tokens;
+use buildpool_coordinator::auth::{LOCAL, LOCAL_WORKER, Tokens};
 use buildpool_coordinator::{Activity, Coordinator};
 use buildpool_gateway::local::{IDLE_VARIABLE, LocalPool, Lock, Published};
 use buildpool_protocol::client_link::Role;
@@ -14,10 +14,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The name of its tokens, and so of whoever uses it.
-const PRINCIPAL: &str = "local";
-/// The name of its worker's tokens.
-const WORKER_PRINCIPAL: &str = "local-worker";
 /// How often it looks whether it is needed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long it stays when its program was replaced: the next start is that of the new version.
@@ -68,8 +64,8 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
     config.listen.set_port(0);
     config.local = true;
     let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
-    let token = fresh_token(coordinator.tokens(), Role::Admin, PRINCIPAL)?;
-    let worker_token = fresh_token(coordinator.tokens(), Role::Worker, WORKER_PRINCIPAL)?;
+    let token = fresh_token(coordinator.tokens(), Role::Admin, LOCAL)?;
+    let worker_token = fresh_token(coordinator.tokens(), Role::Worker, LOCAL_WORKER)?;
     let url = coordinator.url();
     let published = Published {
         url: url.parse().map_err(|error| Failure::of(POOL, &error))?,
@@ -123,8 +119,8 @@ fn worker_failure(ended: Result<Result<(), WorkerError>, tokio::task::JoinError>
 fn fresh_token(tokens: &Tokens, role: Role, name: &str) -> Result<String, Failure> {
     let fail = |error: &dyn std::error::Error| Failure::while_doing(POOL, "a token can't be made", error);
     // None yet is as good as all revoked.
-    let _ = tokens.revoke(name, PRINCIPAL);
-    let created = tokens.create(role, name, None, None, PRINCIPAL).map_err(|error| fail(&error))?;
+    let _ = tokens.revoke(name, LOCAL);
+    let created = tokens.create(role, name, None, None, LOCAL).map_err(|error| fail(&error))?;
     Ok(created.token)
 }
 

@@ -1,6 +1,7 @@
 //! Requests of clients, each answered by a task of its own.
 
 use super::client_conn::{Back, Submitted};
+use crate::auth::{LOCAL, LOCAL_WORKER, Principal};
 use crate::digesting;
 use crate::finished::Finished;
 use crate::hub::JobEvent;
@@ -450,6 +451,7 @@ fn token_rotate(
     expires: Option<Duration>,
 ) -> Result<TokenCreated, LinkError> {
     admin(back, "rotating a token")?;
+    is_not_the_pools_own(back, token)?;
     lasts(expires)?;
     let Shared { tokens, fingerprint, .. } = &*back.shared;
     let rotated = tokens.rotate(token, grace, expires, fingerprint.as_deref(), &back.principal.name);
@@ -475,8 +477,22 @@ fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {
     back.shared.tokens.list().map_err(internal)
 }
 
+/// A local pool makes its tokens itself, at each start: with one of them ended, its user or its worker would be shut out until then.
+fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
+    let is_own = |principal: &Principal| matches!(&*principal.name, LOCAL | LOCAL_WORKER);
+    if !back.shared.config.local || !back.shared.tokens.in_force(token).iter().any(is_own) {
+        return Ok(());
+    }
+    let text = format!(
+        "token `{token}` is the local pool's own, without which nobody reaches it; it ends with the pool's process, which \
+         `buildpool doctor` names, and each start makes a new one"
+    );
+    Err(LinkError::new(ErrorCode::Invalid, text))
+}
+
 fn token_revoke(back: &Back, token: &str) -> Result<Vec<TokenSummary>, LinkError> {
     admin(back, "revoking a token")?;
+    is_not_the_pools_own(back, token)?;
     let revoked = back.shared.tokens.revoke(token, &back.principal.name);
     revoked.map_err(|error| LinkError::from(&error))?;
     token_list(back)

@@ -61,7 +61,7 @@ impl Lock {
     pub fn take(pool: &LocalPool) -> Result<Option<Self>, LocalError> {
         let directory = pool.directory();
         prepare(directory)?;
-        let path = directory.join("lock");
+        let path = lock_file(directory);
         let file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -110,6 +110,21 @@ impl Lock {
     }
 }
 
+/// Whether somebody has the lock.
+pub(super) fn is_locked(directory: &Path) -> Result<bool, LocalError> {
+    let path = lock_file(directory);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(source) => return Err(LocalError::File { path, source }),
+    };
+    match Flock::lock(file, FlockArg::LockSharedNonblock) {
+        Ok(_) => Ok(false),
+        Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(true),
+        Err((_, errno)) => Err(LocalError::File { path, source: errno.into() }),
+    }
+}
+
 /// Makes the directory, for its user only, or checks that it is.
 pub(super) fn prepare(directory: &Path) -> Result<(), LocalError> {
     let fail = |source| LocalError::Directory { path: directory.to_owned(), source };
@@ -141,6 +156,10 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     io::Read::read_to_end(&mut io::Read::take(File::open(path)?, PUBLISHED_BYTES_MAX), &mut text)?;
     Ok(text)
+}
+
+fn lock_file(directory: &Path) -> PathBuf {
+    directory.join("lock")
 }
 
 fn endpoint_file(directory: &Path) -> PathBuf {
@@ -182,8 +201,10 @@ mod tests {
     fn one_holds_the_lock_and_what_it_publishes_is_read_back() {
         let place = tempfile::tempdir().unwrap();
         let pool = LocalPool::at(place.path().join("deep/pool"), "buildpool".into());
+        assert!(!pool.is_running().unwrap());
         let lock = Lock::take(&pool).unwrap().expect("nobody else has it");
         assert!(Lock::take(&pool).unwrap().is_none());
+        assert!(pool.is_running().unwrap());
         assert_eq!(pool.published().unwrap(), None);
         let (first, second) = (published(), published());
         lock.publish(&first).unwrap();
@@ -193,6 +214,7 @@ mod tests {
         assert_eq!(mode(pool.directory()), 0o700);
         assert_eq!(mode(&pool.directory().join("endpoint.json")), 0o600);
         drop(lock);
+        assert!(!pool.is_running().unwrap());
         // The next holder begins with a clean slate.
         let lock = Lock::take(&pool).unwrap().expect("it was let go");
         assert_eq!(pool.published().unwrap(), None);

@@ -79,6 +79,14 @@ impl LocalPool {
         files::read(&self.directory)
     }
 
+    /// Whether a process is the pool of this directory, whatever it has published.
+    ///
+    /// # Errors
+    /// When the lock file can't be used.
+    pub fn is_running(&self) -> Result<bool, LocalError> {
+        files::is_locked(&self.directory)
+    }
+
     /// Begins to look for it; it is started if it is not found.
     pub fn search(&self) -> Search<'_> {
         Search::new(self)

@@ -1,7 +1,7 @@
 //! The local pool: started by whoever needs it, found by all, gone when nobody does.
 
 use buildpool_gateway::local::{IDLE_VARIABLE, Lock};
-use buildpool_tests::{Finished, Place, wait_until};
+use buildpool_tests::{Finished, Place, STRANGER, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Read;
@@ -89,6 +89,43 @@ fn an_idle_pool_ends_and_the_next_command_starts_another() {
     assert_eq!(pool.published().unwrap(), None);
     assert_eq!(place.shell("echo two").expect(0).out(), "two\n");
     assert_eq!(starts(&place), 2, "{}", log(&place));
+}
+
+#[test]
+fn nobody_takes_the_pools_own_tokens_from_it() {
+    let place = Place::new();
+    place.shell("true").expect(0);
+    let tokens = place.buildpool(&["token", "list", "--json"]).expect(0).json();
+    let own = tokens.as_array().unwrap().iter().find(|token| token["name"] == "local").unwrap();
+    for which in ["local", "local-worker", own["id"].as_str().unwrap()] {
+        for action in ["revoke", "rotate"] {
+            let refused = place.buildpool(&["token", action, which]).expect(1);
+            assert!(refused.err().contains("the local pool's own"), "{refused}");
+        }
+    }
+    place.buildpool(&["token", "create", "--role", "submit", "--name", "mine"]).expect(0);
+    place.buildpool(&["token", "revoke", "mine"]).expect(0);
+    assert_eq!(place.shell("echo on").expect(0).out(), "on\n");
+    assert_eq!(starts(&place), 1, "{}", log(&place));
+}
+
+#[test]
+fn the_doctor_tells_a_pool_that_shuts_its_user_out_from_one_that_has_died() {
+    let place = Place::new();
+    place.shell("true").expect(0);
+    let (pool, pid) = (place.local_pool(), place.local_pool_pid().unwrap());
+    let file = pool.directory().join("endpoint.json");
+    let mut endpoint: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    endpoint["token"] = STRANGER.into();
+    std::fs::write(&file, endpoint.to_string()).unwrap();
+    let shut_out = place.buildpool(&["doctor"]).expect(1);
+    assert!(shut_out.out().contains("does not accept the token"), "{shut_out}");
+    assert!(shut_out.out().contains(&format!("`kill {pid}`")), "{shut_out}");
+    kill_pool(&place);
+    wait_until("the pool is gone", || !pool.is_running().unwrap());
+    let died = place.buildpool(&["doctor"]).expect(0);
+    assert!(died.out().contains("the local pool has died"), "{died}");
+    assert_eq!(place.shell("echo on").expect(0).out(), "on\n");
 }
 
 #[test]
