@@ -7,7 +7,7 @@ use crate::terminal;
 use crate::terminal::screen::{Item, Screen};
 use buildpool_gateway::client::{Client, FollowQuery, JobEvent, Output};
 use buildpool_protocol::client_link::{Cursor, LogAnswer, LogQuery, StreamChoice};
-use buildpool_protocol::output::{ChunkKind, Stream};
+use buildpool_protocol::output::{ChunkKind, Gap, Stream};
 use buildpool_protocol::report::Omission;
 use buildpool_protocol::version::FOLLOW_OF_ONE_STREAM;
 use bytes::Bytes;
@@ -49,16 +49,21 @@ async fn whole(client: &Client, arguments: &LogsArguments) -> Result<LogAnswer, 
         ..LogQuery::default()
     };
     let state = client.logs(state).await?;
-    let mut texts = Texts::default();
+    let mut texts = Texts { is_one: arguments.stream == StreamChoice::Interleaved, ..Texts::default() };
     let end = match arguments.tail {
         Some(lines) => {
             let (tail, end) = last_lines(client, arguments, lines).await?;
-            tail.finish().for_each(|(stream, bytes)| texts.push(stream, &bytes));
+            for piece in tail.finish() {
+                match piece {
+                    Piece::Bytes(stream, bytes) => texts.push(stream, &bytes),
+                    Piece::Gap(stream, gap) => texts.miss(stream, &gap),
+                }
+            }
             end
         }
         None => read(client, arguments, &mut texts).await?,
     };
-    let ([first, second], omitted) = texts.finish(arguments.stream);
+    let ([first, second], omitted) = texts.finish();
     let is_one = arguments.stream == StreamChoice::Interleaved;
     let (first, interleaved) = if is_one { (None, Some(first)) } else { (Some(first), None) };
     let stdout = first.filter(|_| arguments.stream.wants(Stream::Stdout));
@@ -84,11 +89,9 @@ async fn read(client: &Client, arguments: &LogsArguments, texts: &mut Texts) -> 
             JobEvent::Output(output) => {
                 for chunk in output.chunks.iter().filter(|chunk| arguments.stream.wants(chunk.header.stream))
                 {
-                    let is_one = arguments.stream == StreamChoice::Interleaved;
-                    let stream = if is_one { Stream::Stdout } else { chunk.header.stream };
-                    texts.push(stream, chunk.data());
+                    texts.push(chunk.header.stream, chunk.data());
                     if let Some(gap) = chunk.gap() {
-                        texts.miss(stream, gap.missing_bytes, &gap.reason);
+                        texts.miss(chunk.header.stream, &gap);
                     }
                 }
             }
@@ -104,27 +107,35 @@ async fn read(client: &Client, arguments: &LogsArguments, texts: &mut Texts) -> 
     Ok(end)
 }
 
-/// What each stream has; one text in true order is stdout's.
+/// What each stream has.
 #[derive(Default)]
 struct Texts {
+    /// Both are one text in true order, which is the first.
+    is_one: bool,
     bytes: [Vec<u8>; 2],
     missing_bytes: [u64; 2],
 }
 
 impl Texts {
     fn push(&mut self, stream: Stream, bytes: &[u8]) {
-        self.bytes[stream.index()].extend_from_slice(bytes);
+        let index = self.index(stream);
+        self.bytes[index].extend_from_slice(bytes);
+    }
+
+    fn index(&self, stream: Stream) -> usize {
+        if self.is_one { 0 } else { stream.index() }
     }
 
     /// A hole, told where it is and counted.
-    fn miss(&mut self, stream: Stream, bytes: u64, reason: &str) {
-        self.push(stream, format!("[{bytes} bytes are missing here: {reason}]\n").as_bytes());
-        self.missing_bytes[stream.index()] += bytes;
+    fn miss(&mut self, stream: Stream, gap: &Gap) {
+        let text = format!("[{} bytes are missing here: {}]\n", gap.missing_bytes, gap.reason);
+        self.push(stream, text.as_bytes());
+        let index = self.index(stream);
+        self.missing_bytes[index] += gap.missing_bytes;
     }
 
-    fn finish(self, choice: StreamChoice) -> ([String; 2], Vec<Omission>) {
-        let names =
-            if choice == StreamChoice::Interleaved { ["interleaved"; 2] } else { ["stdout", "stderr"] };
+    fn finish(self) -> ([String; 2], Vec<Omission>) {
+        let names = if self.is_one { ["interleaved"; 2] } else { ["stdout", "stderr"] };
         let missing = names.into_iter().zip(self.missing_bytes).filter(|(_, bytes)| *bytes > 0);
         // No call gets what nobody has.
         let omission = |(what, bytes): (&str, u64)| Omission {
@@ -149,8 +160,15 @@ async fn print(client: &Client, arguments: &LogsArguments, screen: &Screen) -> R
         return copy(client, whole, screen).await;
     };
     let (tail, end) = last_lines(client, arguments, lines).await?;
-    for (stream, bytes) in tail.finish() {
-        if !screen.write(Item::Bytes(stream, bytes)).await {
+    for piece in tail.finish() {
+        let item = match piece {
+            Piece::Bytes(_, bytes) if arguments.stream == StreamChoice::Interleaved => {
+                Item::Bytes(Stream::Stdout, bytes)
+            }
+            Piece::Bytes(stream, bytes) => Item::Bytes(stream, bytes),
+            Piece::Gap(stream, gap) => Item::Note(note(stream, &gap)),
+        };
+        if !screen.write(item).await {
             return Ok(());
         }
     }
@@ -188,12 +206,11 @@ async fn copy(client: &Client, query: FollowQuery, screen: &Screen) -> Result<()
 /// A line for each hole in the output.
 pub(super) fn gaps(output: &Output) -> Vec<String> {
     let holes = output.chunks.iter().filter_map(|chunk| Some((chunk.header, chunk.gap()?)));
-    holes
-        .map(|(header, gap)| {
-            let (missing, stream, reason) = (gap.missing_bytes, header.stream, gap.reason);
-            format!("buildpool: {missing} bytes of {stream} are missing here: {reason}")
-        })
-        .collect()
+    holes.map(|(header, gap)| note(header.stream, &gap)).collect()
+}
+
+fn note(stream: Stream, gap: &Gap) -> String {
+    format!("buildpool: {} bytes of {stream} are missing here: {}", gap.missing_bytes, gap.reason)
 }
 
 /// The last lines, and where the log ended. The coordinator begins at least as many lines before the end. One of an older version
@@ -238,9 +255,15 @@ async fn gather(
                 begun = true;
                 for chunk in output.chunks {
                     let stream = chunk.header.stream;
-                    let is_one = arguments.stream == StreamChoice::Interleaved;
-                    if arguments.stream.wants(stream) && chunk.header.kind == ChunkKind::Data {
-                        gathered.tail.push(if is_one { Stream::Stdout } else { stream }, chunk.payload);
+                    if !arguments.stream.wants(stream) {
+                        continue;
+                    }
+                    match chunk.gap() {
+                        Some(gap) => gathered.tail.miss(stream, gap),
+                        None if chunk.header.kind == ChunkKind::Data => {
+                            gathered.tail.push(stream, chunk.payload);
+                        }
+                        None => {}
                     }
                 }
             }
@@ -263,12 +286,22 @@ struct Tail {
     pieces: VecDeque<(Stream, Bytes)>,
     /// Line ends in the pieces.
     ends: u64,
-    cut: bool,
+    /// Pieces that are gone, and so the number of the first one.
+    gone: usize,
+    /// Holes, each by the number of the piece before which it is.
+    gaps: VecDeque<(usize, Stream, Gap)>,
+}
+
+/// What a tail has.
+#[derive(PartialEq, Debug)]
+enum Piece {
+    Bytes(Stream, Bytes),
+    Gap(Stream, Gap),
 }
 
 impl Tail {
     fn new(lines: u64) -> Self {
-        Self { lines, pieces: VecDeque::new(), ends: 0, cut: false }
+        Self { lines, pieces: VecDeque::new(), ends: 0, gone: 0, gaps: VecDeque::new() }
     }
 
     fn push(&mut self, stream: Stream, bytes: Bytes) {
@@ -280,8 +313,15 @@ impl Tail {
         {
             self.ends -= ends_in(first);
             self.pieces.pop_front();
-            self.cut = true;
+            self.gone += 1;
         }
+        while self.gaps.front().is_some_and(|(before, ..)| *before < self.gone) {
+            self.gaps.pop_front();
+        }
+    }
+
+    fn miss(&mut self, stream: Stream, gap: Gap) {
+        self.gaps.push_back((self.gone + self.pieces.len(), stream, gap));
     }
 
     /// Where the last lines begin: the piece and the place in it.
@@ -305,16 +345,34 @@ impl Tail {
 
     /// Whether something came before the last lines.
     fn is_full(&self) -> bool {
-        self.cut || self.lines == 0 || self.start().is_some_and(|start| start != (0, 0))
+        self.gone > 0 || self.lines == 0 || self.start().is_some_and(|start| start != (0, 0))
     }
 
-    fn finish(mut self) -> impl Iterator<Item = (Stream, Bytes)> {
-        let (index, at) = self.start().unwrap_or_default();
+    fn finish(mut self) -> impl Iterator<Item = Piece> {
+        let is_cut = self.is_full();
+        let (mut index, mut at) = self.start().unwrap_or_default();
+        if index + 1 < self.pieces.len() && at == self.pieces[index].1.len() {
+            (index, at) = (index + 1, 0);
+        }
         self.pieces.drain(..index);
         if let Some((_, first)) = self.pieces.front_mut() {
             let _ = first.split_to(at);
         }
-        self.pieces.into_iter()
+        let begin = self.gone + index;
+        // What is missing right before the first line of a tail is none of its lines.
+        let is_among = |before: usize| before > begin || (before == begin && !is_cut);
+        let lines = self.lines;
+        let gaps = self.gaps.into_iter().filter(|(before, ..)| lines > 0 && is_among(*before));
+        let mut gaps = gaps.peekable();
+        let mut items = Vec::with_capacity(self.pieces.len());
+        for (number, (stream, bytes)) in (begin..).zip(self.pieces) {
+            while let Some((_, stream, gap)) = gaps.next_if(|(before, ..)| *before <= number) {
+                items.push(Piece::Gap(stream, gap));
+            }
+            items.push(Piece::Bytes(stream, bytes));
+        }
+        items.extend(gaps.map(|(_, stream, gap)| Piece::Gap(stream, gap)));
+        items.into_iter()
     }
 }
 
@@ -324,9 +382,16 @@ fn ends_in(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Tail;
-    use buildpool_protocol::output::Stream;
+    use super::{Piece, Tail};
+    use buildpool_protocol::output::{Gap, Stream};
     use bytes::Bytes;
+
+    fn bytes_of(tail: Tail) -> impl Iterator<Item = (Stream, Bytes)> {
+        tail.finish().filter_map(|piece| match piece {
+            Piece::Bytes(stream, bytes) => Some((stream, bytes)),
+            Piece::Gap(..) => None,
+        })
+    }
 
     fn tail<'a>(lines: u64, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, bool) {
         let mut tail = Tail::new(lines);
@@ -334,7 +399,7 @@ mod tests {
             tail.push(Stream::Stdout, Bytes::copy_from_slice(piece));
         }
         let is_full = tail.is_full();
-        (tail.finish().flat_map(|(_, bytes)| bytes).collect(), is_full)
+        (bytes_of(tail).flat_map(|(_, bytes)| bytes).collect(), is_full)
     }
 
     #[test]
@@ -360,7 +425,7 @@ mod tests {
             tail.push(Stream::Stdout, Bytes::from_static(b"line\n"));
         }
         assert!(tail.pieces.len() <= 5, "{}", tail.pieces.len());
-        assert_eq!(tail.finish().map(|(_, bytes)| bytes.len()).sum::<usize>(), 15);
+        assert_eq!(bytes_of(tail).map(|(_, bytes)| bytes.len()).sum::<usize>(), 15);
     }
 
     #[test]
@@ -369,7 +434,30 @@ mod tests {
         for (stream, bytes) in [(Stream::Stdout, "a\n"), (Stream::Stderr, "b\n"), (Stream::Stdout, "c\n")] {
             tail.push(stream, Bytes::from_static(bytes.as_bytes()));
         }
-        let rest: Vec<_> = tail.finish().filter(|(_, bytes)| !bytes.is_empty()).collect();
+        let rest: Vec<_> = bytes_of(tail).filter(|(_, bytes)| !bytes.is_empty()).collect();
         assert_eq!(rest, [(Stream::Stderr, "b\n".into()), (Stream::Stdout, "c\n".into())]);
+    }
+
+    #[test]
+    fn a_hole_among_the_last_lines_is_told_at_its_place_and_one_before_them_is_not() {
+        let told = |lines: u64| {
+            let mut tail = Tail::new(lines);
+            for missing_bytes in 1..=4 {
+                tail.miss(Stream::Stderr, Gap { missing_bytes, reason: String::new() });
+                if missing_bytes < 4 {
+                    tail.push(Stream::Stdout, Bytes::from_static(b"line\n"));
+                }
+            }
+            let short = |piece| match piece {
+                Piece::Bytes(_, bytes) if bytes.is_empty() => None,
+                Piece::Bytes(..) => Some(0),
+                Piece::Gap(_, gap) => Some(gap.missing_bytes),
+            };
+            tail.finish().filter_map(short).collect::<Vec<u64>>()
+        };
+        assert!(told(0).is_empty());
+        assert_eq!(told(1), [0, 4]);
+        assert_eq!(told(2), [0, 3, 0, 4]);
+        assert_eq!(told(9), [1, 0, 2, 0, 3, 0, 4]);
     }
 }
