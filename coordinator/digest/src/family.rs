@@ -38,6 +38,7 @@ pub(crate) enum Family {
     Robot,
     TestThat,
     JUnit,
+    JUnitCore,
     Busted,
     Meson,
     Ava,
@@ -83,6 +84,7 @@ impl Family {
             Self::Robot => "Robot Framework",
             Self::TestThat => "testthat",
             Self::JUnit => "JUnit",
+            Self::JUnitCore => "JUnit 4",
             Self::Busted => "busted",
             Self::Ava => "ava",
             Self::Meson => "meson test",
@@ -111,7 +113,9 @@ impl Family {
     /// Whether a total of this family is its own only where something announces it; others are a test's own output.
     pub(crate) const fn announces(self) -> Option<Announced> {
         match self {
-            Self::Jest | Self::Vitest | Self::Unittest | Self::RSpec => Some(Announced::ByHeading),
+            Self::Jest | Self::Vitest | Self::Unittest | Self::RSpec | Self::JUnitCore => {
+                Some(Announced::ByHeading)
+            }
             Self::Mocha => Some(Announced::ByBlankLine),
             _ => None,
         }
@@ -148,6 +152,11 @@ impl Family {
             self,
             Self::Meson | Self::Automake | Self::Mocha | Self::MochaJson | Self::GoogleTest | Self::CTest
         )
+    }
+
+    /// Whether a run has parts, each with a total of its own, and names them before their tests.
+    pub(crate) const fn names_parts(self) -> bool {
+        matches!(self, Self::Maven)
     }
 
     /// Whether tests may share a name.

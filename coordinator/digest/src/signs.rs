@@ -3,7 +3,7 @@
 use crate::command::Command;
 use crate::rules::{Indicator, Sign};
 use crate::tally::{Counts, Family};
-use crate::toolbox::{self, Apart, MAKE_RECIPE};
+use crate::toolbox::{self, Apart, JUNIT_CONTAINERS, MAKE_RECIPE};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,6 +94,16 @@ impl Signs {
                 self.last_failure = order;
                 self.failure = Some(seen);
             }
+            Sign::FailureToo(tool) => {
+                let success = self.success.as_ref().map_or(0, |seen| seen.order);
+                match self.failure.as_mut().filter(|seen| seen.what == tool && seen.order > success) {
+                    Some(failure) => {
+                        failure.order = order;
+                        self.last_failure = order;
+                    }
+                    None => self.add(Sign::Failure(tool), place, is_shown),
+                }
+            }
             Sign::StillFailure(tool) => {
                 if let Some(failure) = self.failure.as_mut().filter(|failure| failure.what == tool) {
                     failure.order = order;
@@ -183,7 +193,8 @@ impl Signs {
             let may_have_begun = tool.drives || tool.begins_in_silence && is_trusted && is_bare;
             let had_begun =
                 self.alone == Some(*name) || began.map_or(may_have_begun, |began| began < failure.order);
-            let is_its_own = failure.what != MAKE_RECIPE && first_word(name) == first_word(failure.what);
+            let is_its_own = ![MAKE_RECIPE, JUNIT_CONTAINERS].contains(&failure.what)
+                && first_word(name) == first_word(failure.what);
             *order > failure.order && (is_its_own || had_begun)
         })
     }

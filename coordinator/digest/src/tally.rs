@@ -54,6 +54,8 @@ pub(crate) struct Tally {
     /// The last result of each test by a hash of its name.
     last: HashMap<u64, TestEvent, BuildHasherDefault<AsIs>>,
     running: Running,
+    /// Tests that began and were ended before they had.
+    cut: Vec<String>,
     flaky: u64,
     flaky_tests: BTreeSet<String>,
     done: u64,
@@ -127,6 +129,27 @@ impl Tally {
         }
     }
 
+    /// The program under way tells of each test that passed.
+    pub(crate) fn tells_passes(&mut self, family: Family) {
+        self.accounts.entry(family).or_default().tells_passes = true;
+    }
+
+    /// The tests of a part of the run follow. What failed in it before is run again.
+    pub(crate) fn part(&mut self, family: Family, name: &str) {
+        let account = self.accounts.entry(family).or_default();
+        account.failed_parts.remove(name);
+        account.part = Some(name.to_owned());
+    }
+
+    /// The tests of a family that began and have not ended never will.
+    pub(crate) fn cut(&mut self, family: Family) {
+        while let Some(test) = self.running.take_first(family) {
+            if self.cut.len() < RUNNING_TESTS_MAX {
+                self.cut.push(test);
+            }
+        }
+    }
+
     /// The number of a test whose end was told.
     pub(crate) fn numbered(&mut self, family: Family, number: u64) {
         let account = self.accounts.entry(family).or_default();
@@ -156,8 +179,11 @@ impl Tally {
         if family == Family::Nextest {
             self.in_nextest = false;
         }
+        if completely && self.last_one_is_open(family) {
+            self.cut(family);
+        }
         if let Some(account) = self.accounts.get_mut(&family) {
-            account.begins = false;
+            (account.begins, account.tells_passes) = (false, false);
             account.told();
         }
         if completely {
@@ -169,6 +195,14 @@ impl Tally {
                 account.known = false;
             }
         }
+    }
+
+    /// Whether a program that tells of tests that passed has told the ends of all but the last: that one ended the process that
+    /// ran it, with 0, and the program took that for the end of all. Where more are open it may be silent about skipped ones.
+    fn last_one_is_open(&self, family: Family) -> bool {
+        self.accounts.get(&family).is_some_and(|account| account.begins && account.tells_passes)
+            && self.running.times(family) == 1
+            && self.running.latest().is_some_and(|(of, _)| of == family)
     }
 
     /// A line announced a total.
@@ -209,6 +243,9 @@ impl Tally {
                 !is_own
             }
         };
+        if counts.failed > 0 && family.names_parts() && account.failed_parts.len() < TESTS_MAX {
+            account.failed_parts.insert(account.part.clone().unwrap_or_default());
+        }
         let ledger = account.at();
         ledger.open = Some(counts);
         ledger.latest = counts;
@@ -289,7 +326,8 @@ impl Tally {
     /// Tests that began and have not ended.
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
         let known = self.running.of_families().filter(|(family, _)| self.knows(*family));
-        known.flat_map(|(_, tests)| tests.keys().map(String::as_str))
+        let known = known.flat_map(|(_, tests)| tests.keys().map(String::as_str));
+        known.chain(self.cut.iter().map(String::as_str))
     }
 
     /// The test that began last and has not ended.
@@ -322,7 +360,7 @@ impl Tally {
                 *count = left.max(*count);
             }
         }
-        running.into_values().fold(0, u64::saturating_add)
+        running.into_values().fold(self.cut.len() as u64, u64::saturating_add)
     }
 
     /// Tests that ended, each run counted.
@@ -381,11 +419,15 @@ impl Tally {
         })
     }
 
-    /// Whether each family that counts failed tests has a later total that counts none.
+    /// Whether each family that counts failed tests has a later total of the same tests that counts none.
     pub(crate) fn failures_are_past(&self) -> bool {
-        self.families()
-            .filter(|(family, account)| account.believed(*family).failed > 0)
-            .all(|(_, account)| account.summaries() > 0 && account.ledger().latest.failed == 0)
+        self.families().filter(|(family, account)| account.believed(*family).failed > 0).all(
+            |(_, account)| {
+                account.summaries() > 0
+                    && account.ledger().latest.failed == 0
+                    && account.failed_parts.is_empty()
+            },
+        )
     }
 
     /// The counts that are believed, or none if no tool counted.

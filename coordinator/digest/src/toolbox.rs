@@ -3,6 +3,9 @@
 /// What make ran died.
 pub(crate) const MAKE_RECIPE: &str = "make, of what it ran,";
 
+/// What JUnit says of what comes before and after all tests of a class. Its last count is one of tests only.
+pub(crate) const JUNIT_CONTAINERS: &str = "JUnit, of what contains tests,";
+
 /// How much of a tool's failure another tool's success leaves, unless that was at work already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Apart {
@@ -68,6 +71,9 @@ const TOOLS: &[Tool] = &[
     tool("cargo", Always).building(),
     tool("maven", Always).building().driving(),
     tool("gradle", Always).building().driving(),
+    tool("gradle or ant", Always).building().driving(),
+    tool("ant's junit", Always),
+    tool(JUNIT_CONTAINERS, Always),
     tool("make", WithoutCode).building(),
     tool(MAKE_RECIPE, Always),
     tool("ninja", WithoutCode).building(),

@@ -71,6 +71,11 @@ fn what_only_looks_like_a_failure_is_none() {
 }
 
 #[test]
+fn tools_of_java_are_told_truly() {
+    check(JVM);
+}
+
+#[test]
 fn words_of_death_after_the_marks_of_tests_are_heard() {
     check(AFTER_MARKS);
 }

@@ -137,6 +137,9 @@ impl Digester {
                 self.total(family, self.tally.planned(family), line);
             }
             Act::Ends(family) => self.tally.ends(family),
+            Act::Part(family) => self.tally.part(family, &groups.text("t").unwrap_or_default()),
+            Act::TellsPasses(family) => self.tally.tells_passes(family),
+            Act::Cut(family) => self.tally.cut(family),
             Act::Plan(family) => {
                 self.tally.plan(family, groups.number("n"));
                 self.total(family, self.tally.planned(family), line);

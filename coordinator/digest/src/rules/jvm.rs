@@ -80,6 +80,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Harmless],
     },
     Rule {
+        name: "surefire.goal",
+        pattern: r"^\[INFO\] --- (?P<t>\S*(?:surefire|failsafe)\S*:\S+ \(\S+\) @ \S+) ---$",
+        acts: &[Act::Part(Family::Maven)],
+    },
+    Rule {
         name: "surefire.heading",
         pattern: r"^(?:\[INFO\] )? T E S T S$",
         acts: &[Act::Heading(Family::Maven)],
@@ -110,9 +115,25 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(Level::Word, Kind::Build, 94).follow(maven_lines))],
     },
     Rule {
+        // Surefire ended the tests itself; where failures are ignored it goes on to its success.
+        name: "surefire.timeout",
+        pattern: r"^\[ERROR\] (?:Failed to execute goal .*: )?There was a timeout (?:or other error )?in the fork",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93)), Act::Cut(Family::Maven)],
+    },
+    Rule {
         name: "maven.failed_goal",
         pattern: r"^\[ERROR\] Failed to execute goal (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60))],
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 60)),
+            Act::Sign(Sign::Failure("maven")),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        // What only a build that failed ends with: all that is left of it behind `tail`.
+        name: "maven.help",
+        pattern: r"^\[ERROR\] (?:-> \[Help \d+\]|\[Help \d+\] http|To see the full stack trace of the errors, re-run Maven|Re-run Maven using|For more information about the errors and possible solutions|After correcting the problems, you can resume the build|  mvn <args> -rf )",
+        acts: &[Act::Sign(Sign::FailureToo("maven")), Act::Harmless],
     },
     Rule {
         name: "maven.chatter",
@@ -136,8 +157,14 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "gradle.failed",
-        pattern: r"^BUILD FAILED(?: in .*)?$",
+        pattern: r"^BUILD FAILED in ",
         acts: &[Act::Sign(Sign::Failure("gradle")), Act::Summary],
+    },
+    Rule {
+        // Of Gradle before version 4, too.
+        name: "ant.failed",
+        pattern: r"^BUILD FAILED$",
+        acts: &[Act::Sign(Sign::Failure("gradle or ant")), Act::Summary],
     },
     Rule {
         name: "gradle.wrong",
@@ -164,6 +191,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "gradle.ended",
         pattern: r"^(?P<t>\S.* > .+?) (?:PASSED|FAILED|SKIPPED)(?: \([\d.]+m?s\))?$",
         acts: &[Act::Test(Family::Gradle, Ended)],
+    },
+    Rule {
+        name: "gradle.passed",
+        pattern: r"^(?P<t>\S.* > .+?) PASSED(?: \([\d.]+m?s\))?$",
+        acts: &[Act::TellsPasses(Family::Gradle)],
     },
     Rule {
         name: "gradle.test",
@@ -260,20 +292,40 @@ fn stack_any(so_far: &[String], line: &str) -> Next {
     if frame || head && (line.starts_with([' ', '\t']) || exception) { Next::Part } else { Next::Beyond }
 }
 
-fn java_place(draft: &mut super::Draft) {
-    for line in &draft.lines {
-        let Some((_, place)) = line.trim_start().strip_prefix("at ").and_then(|rest| rest.rsplit_once('('))
-        else {
-            continue;
-        };
-        if line.contains("java.base/") || line.contains("org.junit") || line.contains("jdk.internal") {
-            continue;
-        }
-        if let Some((file, row)) = place.trim_end_matches(')').split_once(':') {
-            draft.file = Some(file.to_owned());
-            draft.line = row.parse().ok();
-            return;
-        }
+/// Whose frames are nobody's place: they are below each failed assertion and above each test.
+const FOREIGN: &[&str] = &[
+    "java.",
+    "javax.",
+    "jdk.",
+    "sun.",
+    "com.sun.",
+    "junit.",
+    "org.junit.",
+    "org.testng.",
+    "org.hamcrest.",
+    "org.assertj.",
+    "org.opentest4j.",
+    "org.mockito.",
+    "kotlin.",
+    "org.apache.maven.",
+    "org.gradle.",
+];
+
+/// The first frame of a stack that is not a framework's, `at app.Main.run(Main.java:5)`; in some without `at`.
+pub(super) fn java_place(draft: &mut super::Draft) {
+    let own = draft.lines.iter().find_map(|line| {
+        let line = line.trim();
+        let (method, place) = line.strip_prefix("at ").unwrap_or(line).strip_suffix(')')?.rsplit_once('(')?;
+        // The loader and the module come first: `java.base@17/java.util.List`, `app//a.B`.
+        let method = method.rsplit_once('/').map_or(method, |(_, method)| method);
+        let (file, row) = place.rsplit_once(':')?;
+        let is_frame = method.contains('.') && !method.contains(' ') && file.contains('.');
+        let is_own = is_frame && !FOREIGN.iter().any(|package| method.starts_with(package));
+        Some((file.to_owned(), row.parse().ok()?)).filter(|_| is_own)
+    });
+    if let Some((file, row)) = own {
+        draft.file = Some(file);
+        draft.line = Some(row);
     }
 }
 

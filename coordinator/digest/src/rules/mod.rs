@@ -16,6 +16,7 @@ mod go;
 mod groups;
 mod javascript;
 mod javascript_tests;
+mod junit;
 mod jvm;
 mod languages;
 mod lint;
@@ -164,6 +165,8 @@ pub(crate) enum Sign {
     Success(&'static str),
     /// A known tool says that it failed; its name.
     Failure(&'static str),
+    /// A known tool says by the way that it failed; its name. What it said of it before is its word.
+    FailureToo(&'static str),
     /// A tool says in a mere word that it failed; it counts if the tool has said so before.
     StillFailure(&'static str),
     /// A tool tells in a mere number that it had errors; its name. It counts if an error of a build was seen.
@@ -273,6 +276,12 @@ pub(crate) enum Act {
     Session(Family),
     /// A program of this family has ended; completely if all its tests passed.
     Over(Family, bool),
+    /// The program under way tells of each test that passed.
+    TellsPasses(Family),
+    /// The tests of a part of the run follow, named by group `t`: only those of the same part are the same tests.
+    Part(Family),
+    /// The tests of a family that began and have not ended never will, whatever its program says at its end.
+    Cut(Family),
     /// It names the file (`f`) that the failures after it are in.
     File,
     /// What is logged from here on is said by the test in group `t`.
@@ -385,6 +394,7 @@ const TABLES: &[&[Rule]] = &[
     python::RULES,
     native_tests::RULES,
     go::RULES,
+    junit::RULES,
     runners::RULES,
     ruby::RULES,
     javascript::RULES,
@@ -438,7 +448,7 @@ mod tests {
             let groups: BTreeSet<_> = regex.capture_names().flatten().collect();
             for act in rule.acts {
                 match act {
-                    Act::Test(..) | Act::Speaks => {
+                    Act::Test(..) | Act::Speaks | Act::Part(_) => {
                         assert!(groups.contains("t"), "{} names no test", rule.name)
                     }
                     Act::File => assert!(groups.contains("f"), "{} names no file", rule.name),
@@ -456,6 +466,8 @@ mod tests {
                     | Act::Logs
                     | Act::AtWork(_)
                     | Act::Ends(_)
+                    | Act::Cut(_)
+                    | Act::TellsPasses(_)
                     | Act::Partial(..)
                     | Act::Heading(_)
                     | Act::Over(..)

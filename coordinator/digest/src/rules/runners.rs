@@ -1,5 +1,5 @@
 //! Test runners that have no table of their own: ScalaTest, Bazel, Flutter, Playwright, Deno, Bun, Cucumber, behave, Robot
-//! Framework, testthat, the JUnit console, busted, prove, doctest, tox, pre-commit; and that there were no tests.
+//! Framework, testthat, busted, prove, doctest, tox, pre-commit; and that there were no tests.
 
 use super::TestEvent::{Failed, Passed};
 use super::{
@@ -8,7 +8,7 @@ use super::{
 use crate::tally::{Counts, Family};
 
 /// Each sort has its own number.
-const SORTS: Count = |groups| {
+pub(super) const SORTS: Count = |groups| {
     Some(Counts {
         passed: groups.number("passed"),
         failed: groups.number("failed") + groups.number("errors"),
@@ -96,10 +96,6 @@ fn at_line(draft: &mut Draft) {
 
 fn hook_lines(_: &[String], line: &str) -> Next {
     if line.starts_with("- ") { Next::Part } else { Next::Beyond }
-}
-
-fn junit_lead(line: &str) -> bool {
-    line.starts_with("    MethodSource") || line.starts_with("  JUnit ")
 }
 
 fn text_lines(so_far: &[String], line: &str) -> Next {
@@ -337,23 +333,6 @@ pub(super) const RULES: &[Rule] = &[
         name: "testthat.summary",
         pattern: r"^\[ FAIL (?P<failed>\d+) \| WARN \d+ \| SKIP (?P<skipped>\d+) \| PASS (?P<passed>\d+) \]",
         acts: &[Act::Counts(Family::TestThat, SORTS), Act::Summary],
-    },
-    Rule {
-        name: "junit.failed",
-        pattern: r"^\s+=> (?P<m>[\w.$]+(?:Error|Exception|Failure)\b.*)",
-        acts: &[Act::Problem(
-            problem(ERROR, Kind::Test, 92).follow(indented).lead(junit_lead).refine(in_brackets),
-        )],
-    },
-    Rule {
-        name: "junit.counts",
-        pattern: r"^\[\s+(?:(?P<passed>\d+) tests successful|(?P<failed>\d+) tests failed|(?P<skipped>\d+) tests (?:skipped|aborted))\s+\]$",
-        acts: &[Act::Adds(Family::JUnit, SORTS), Act::Summary],
-    },
-    Rule {
-        name: "junit.bad",
-        pattern: r"^\[\s+[1-9]\d* containers failed\s+\]$",
-        acts: &[Act::Sign(Sign::Failure("JUnit"))],
     },
     Rule {
         name: "busted.summary",

@@ -2,6 +2,7 @@
 
 use super::Family;
 use crate::rules::TestEvent;
+use std::collections::BTreeSet;
 
 /// Counts of one summary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,6 +97,12 @@ pub(super) struct Account {
     pub(super) ended: u64,
     /// The program under way prints the beginning of each test.
     pub(super) begins: bool,
+    /// The program under way tells of each test that passed.
+    pub(super) tells_passes: bool,
+    /// The part of the run whose tests follow, where the tool names it.
+    pub(super) part: Option<String>,
+    /// Parts whose last total counts failed tests; the tests of another part are no repetition of theirs.
+    pub(super) failed_parts: BTreeSet<String>,
     /// The latest total is a loose one.
     pub(super) at_loose: bool,
 }

@@ -59,6 +59,12 @@ impl Running {
         Some(test)
     }
 
+    /// How often tests of a family have begun that have not ended.
+    pub(super) fn times(&self, family: Family) -> u64 {
+        let tests = self.tests.get(&family).into_iter().flat_map(BTreeMap::values);
+        tests.copied().map(u64::from).sum()
+    }
+
     /// The test that began last, unless it ended.
     pub(super) fn latest(&self) -> Option<(Family, &str)> {
         let (family, test) = self.latest.as_ref()?;

@@ -82,6 +82,7 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         AFTER_ANOTHER,
         RECORDS,
         OUTSIDE,
+        JVM,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
@@ -93,3 +94,4 @@ include!("unended.rs");
 include!("alarms.rs");
 include!("records.rs");
 include!("outside.rs");
+include!("jvm.rs");

@@ -1,0 +1,102 @@
+//! JUnit's own runners: the console of JUnit 5, JUnitCore of JUnit 4; and Ant's task.
+
+use super::jvm::java_place;
+use super::runners::SORTS;
+use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, indented, problem};
+use crate::tally::{Counts, Family};
+use crate::toolbox::JUNIT_CONTAINERS;
+
+/// Most lines of a failure that JUnitCore tells: its stacks are whole.
+const FAILURE_LINES_MAX: usize = 80;
+
+/// JUnitCore counts those that ran, and of them those that failed.
+const CORE: Count = |groups| {
+    let (run, failed) = (groups.number("n") + groups.number("n2"), groups.number("failed"));
+    Some(Counts { passed: run.saturating_sub(failed), failed, ..Counts::default() })
+};
+
+/// The test and where it is written: the two lines above what was thrown.
+fn console_lead(line: &str) -> bool {
+    let is_source = line.starts_with("    MethodSource [") || line.starts_with("    ClassSource [");
+    is_source || line.starts_with("  ") && !line.starts_with("   ") && line.contains(':')
+}
+
+/// `  JUnit Jupiter:CalcTest:adds()`
+fn console_failure(draft: &mut Draft) {
+    let title = draft.lines.first().filter(|line| !line.trim_start().starts_with("=> "));
+    draft.test = title.and_then(|line| Some(line.trim().split_once(':')?.1.to_owned()));
+    java_place(draft);
+}
+
+/// Up to the next failure, or the end of all: messages have lines of their own, blank ones too.
+fn core_lines(so_far: &[String], line: &str) -> Next {
+    let begins_other = line.split_once(") ").is_some_and(|(number, rest)| {
+        number.parse::<u32>().is_ok() && rest.ends_with(')') && rest.contains('(')
+    });
+    if begins_other || line == "FAILURES!!!" || so_far.len() > FAILURE_LINES_MAX {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+/// A numbered line is anybody's; below one of JUnit's stands what was thrown, with its stack.
+fn core_failure(draft: &mut Draft) {
+    let has_stack = draft.lines.iter().any(|line| line.starts_with("\tat ") || line.starts_with("    at "));
+    draft.spurious = !has_stack;
+    java_place(draft);
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "junit.failed",
+        pattern: r"^\s+=> (?P<m>[\w.$]+(?:Error|Exception|Failure)\b.*)",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 92).follow(indented).lead(console_lead).refine(console_failure),
+        )],
+    },
+    Rule {
+        name: "junit.counts",
+        pattern: r"^\[\s+(?:(?P<passed>\d+) tests successful|(?P<failed>\d+) tests failed|(?P<skipped>\d+) tests (?:skipped|aborted))\s+\]$",
+        acts: &[Act::Adds(Family::JUnit, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "junit.bad",
+        pattern: r"^\[\s+[1-9]\d* containers failed\s+\]$",
+        acts: &[Act::Sign(Sign::Failure(JUNIT_CONTAINERS))],
+    },
+    Rule {
+        name: "junit.other_counts",
+        pattern: r"^\[\s+\d+ (?:containers (?:found|skipped|started|aborted|successful|failed)|tests (?:found|started))\s+\]$",
+        acts: &[Act::Harmless],
+    },
+    Rule {
+        name: "junit4.failed",
+        pattern: r"^\d+\) (?P<t>\S.*\((?:[\w$]+\.)*[\w$]+\)|(?:[\w$]+\.)+[\w$]+)$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 92).follow(core_lines).owning().refine(core_failure),
+        )],
+    },
+    Rule { name: "junit4.time", pattern: r"^Time: [\d.,]+$", acts: &[Act::Heading(Family::JUnitCore)] },
+    Rule {
+        name: "junit4.bad",
+        pattern: r"^FAILURES!!!$",
+        acts: &[Act::Heading(Family::JUnitCore), Act::Sign(Sign::Failure("JUnit 4"))],
+    },
+    Rule {
+        name: "junit4.counts",
+        pattern: r"^(?:Tests run: (?P<n>\d+),  Failures: (?P<failed>\d+)|OK \((?P<n2>\d+) tests?\))$",
+        acts: &[Act::Counts(Family::JUnitCore, CORE), Act::Summary],
+    },
+    Rule {
+        name: "ant.test_failed",
+        pattern: r"^\s*\[junit(?:launcher)?\] (?:Test|TEST) (?P<t>(?:[\w$]+\.)*[\w$]+) FAILED(?: \((?:crashed|timeout)\))?$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 90)),
+            Act::Sign(Sign::Failure("ant's junit")),
+            Act::Summary,
+        ],
+    },
+];
