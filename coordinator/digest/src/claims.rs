@@ -17,6 +17,7 @@ const AGAINST_A_GOOD_END: &[&str] = &[
     "zero_report_problem",
     "zero_unfinished",
     "zero_collapsed",
+    "zero_tests_missed",
     "log_unfinished",
 ];
 

@@ -9,6 +9,15 @@ const CARRIERS: &[&str] = &[
 const PARDONS: &[&str] = &["true", ":", "echo"];
 /// Options by which a shell takes its text from its arguments.
 const SHELL_OPTIONS: &[&str] = &["-c", "-lc", "-ec", "-euc", "-xc", "-exc", "-ic"];
+/// Options by which Maven takes no tests of a name for success.
+const NO_MATTER_IF_NONE: &[&str] = &[
+    "-DfailIfNoTests=false",
+    "-Dsurefire.failIfNoTests=false",
+    "-DfailIfNoSpecifiedTests=false",
+    "-Dsurefire.failIfNoSpecifiedTests=false",
+    "-Dit.failIfNoSpecifiedTests=false",
+    "-Dfailsafe.failIfNoSpecifiedTests=false",
+];
 /// Most bytes of a command that are read.
 const BYTES_MAX: usize = 16 << 10;
 
@@ -47,6 +56,23 @@ impl Command {
         let mut runs = self.0.iter().enumerate().filter(|(_, part)| part.is_of(tool)).peekable();
         runs.peek().is_some()
             && runs.all(|(at, part)| part.operator == "||" && self.0.get(at + 1).is_some_and(is_pardon))
+    }
+
+    /// The tests that it asks Maven for by name, where it also says that it does not mind if there are none of that name: in
+    /// many modules there are none.
+    pub(crate) fn tests_asked_of_maven(&self) -> Option<&str> {
+        self.0.iter().filter(|part| ["mvn", "mvnw", "mvnd"].iter().any(|tool| part.is_of(tool))).find_map(
+            |part| {
+                let of = |starts: &[&str]| {
+                    part.words.iter().find(|word| starts.iter().any(|start| word.starts_with(start)))
+                };
+                of(NO_MATTER_IF_NONE)?;
+                if of(&["-DskipTests", "-DskipITs", "-Dmaven.test.skip"]).is_some() {
+                    return None;
+                }
+                of(&["-Dtest=", "-Dit.test="]).map(String::as_str)
+            },
+        )
     }
 
     /// Whether it runs this tool and no other.
@@ -149,6 +175,21 @@ mod tests {
             ("", "tsc"),
         ] {
             assert!(!Command::new(line).forgives(tool), "{line}");
+        }
+    }
+
+    #[test]
+    fn tests_that_maven_is_asked_for_are_known() {
+        let mind_none = "-Dsurefire.failIfNoSpecifiedTests=false";
+        for (line, asked) in [
+            (format!("mvn --batch-mode test -Dtest='a b' {mind_none}"), Some("-Dtest=a b")),
+            (format!("sh -c 'cd a && ./mvnw {mind_none} -Dit.test=B verify'"), Some("-Dit.test=B")),
+            ("mvn test -Dtest=A".to_owned(), None),
+            (format!("mvn test {mind_none}"), None),
+            (format!("mvn install -DskipTests -Dtest=A {mind_none}"), None),
+            (format!("gradle test -Dtest=A {mind_none}"), None),
+        ] {
+            assert_eq!(Command::new(&line).tests_asked_of_maven(), asked, "{line}");
         }
     }
 

@@ -12,6 +12,7 @@ use crate::noise::is_noise;
 use crate::reports::{self, believed_tests};
 use crate::rules::Kind;
 use crate::signs::{Seen, Signs};
+use crate::tally::Family;
 use crate::template::Capture;
 use crate::text::{TailLine, clip_chars, front_length};
 use crate::tier::{self, Ranked};
@@ -110,7 +111,8 @@ impl Digest {
             counts,
             last_text,
         } = gathered;
-        signs.heed(&Command::new(&options.command));
+        let command = Command::new(&options.command);
+        signs.heed(&command);
         let ended_badly = facts.ending.as_ref().map(|_| !exited_zero(facts));
         signs.complete(|family| tally.knows(family), ended_badly, last_text);
         if exited_zero(facts) || !signs.build_failed() {
@@ -146,6 +148,11 @@ impl Digest {
                 .map(str::to_owned)
                 .or_else(|| reports::first_unfinished(facts)),
             collapsed,
+            tests_missed: command
+                .tests_asked_of_maven()
+                .filter(|_| tests.as_ref().is_none_or(|tests| tests.total == 0))
+                .filter(|_| tally.has_parts_without_tests(Family::Maven))
+                .map(str::to_owned),
             failures_are_past: tally.failures_are_past(),
             last_line: last_line(&tails),
         });

@@ -129,6 +129,15 @@ impl Tally {
         }
     }
 
+    /// Whether parts of a run are named whose tests would follow, and no test or total does.
+    pub(crate) fn has_parts_without_tests(&self, family: Family) -> bool {
+        self.accounts.get(&family).is_some_and(|account| {
+            let any_told = account.heading_at.is_some() || account.told_at > 0;
+            account.part.is_some()
+                && (!any_told || account.summaries() > 0 && account.ledger().sum().total() == 0)
+        })
+    }
+
     /// The program under way tells of each test that passed.
     pub(crate) fn tells_passes(&mut self, family: Family) {
         self.accounts.entry(family).or_default().tells_passes = true;

@@ -473,6 +473,30 @@ fn the_command_says_whose_failure_counts() {
 }
 
 #[test]
+fn a_run_that_was_asked_for_tests_and_had_none_did_not_pass() {
+    let goal = "[INFO] Scanning for projects...\n[INFO] --- maven-surefire-plugin:2.22.3:test (default-test) @ a ---\n";
+    let success = "[INFO] BUILD SUCCESS\n";
+    let tests = "[INFO]  T E S T S\n[INFO] Running app.ATest\n[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s - in app.ATest\n[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0\n";
+    let unmarked = tests.replace("[INFO] ", "");
+    let none = "[INFO] Tests run: 0, Failures: 0, Errors: 0, Skipped: 0\n";
+    let asking = "mvn --batch-mode test -Dtest=Nope -Dsurefire.failIfNoSpecifiedTests=false";
+    for (what, command, log, verdict) in [
+        ("none", asking, format!("{goal}{success}"), Verdict::Inconclusive),
+        ("a total of none", asking, format!("{goal}{none}{success}"), Verdict::Inconclusive),
+        ("some in the second module", asking, format!("{goal}{goal}{tests}{success}"), Passed),
+        ("some of an old surefire", asking, format!("{goal}{unmarked}{success}"), Passed),
+        ("quiet", asking, String::new(), Passed),
+        ("not asked", "mvn test", format!("{goal}{success}"), Passed),
+    ] {
+        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
+        digester.push(Stream::Stdout, log.as_bytes());
+        let ending = Some(Ending::Exited { code: 0 });
+        let digest = digester.finish(&Facts { ending, ..Facts::default() });
+        assert_eq!(digest.verdict, verdict, "{what}: {:?}", digest.cause);
+    }
+}
+
+#[test]
 fn a_tool_that_ran_twice_is_forgiven_only_if_both_are_and_something_succeeded() {
     let cargo = "error[E0425]: cannot find value `x` in this scope\n --> src/lib.rs:1:5\n\nerror: could not compile `a` (lib) due to 1 previous error\n";
     let tsc = "src/a.ts(3,5): error TS2304: Cannot find name 'foo'.\n";

@@ -50,6 +50,12 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             ),
         );
     }
+    if let Some(asked) = case.tests_missed {
+        return contradiction(
+            "zero_tests_missed",
+            format!("The command exited 0, but no tests ran, and it asks for some: `{asked}`."),
+        );
+    }
     if let (Some(failure), false) = (case.failure, case.success_is_last) {
         let mut ruling = contradiction(
             "zero_failure_marker",

@@ -48,6 +48,8 @@ pub(crate) struct Case<'a> {
     pub(crate) running_test: Option<&'a str>,
     /// Tests now, and in the last good run, when there are far fewer.
     pub(crate) collapsed: Option<(u64, u64)>,
+    /// The words of the command that ask for tests by name, when none ran.
+    pub(crate) tests_missed: Option<&'a str>,
     /// The first line of the likeliest cause, its place included.
     pub(crate) first_error: Option<String>,
     /// The first of a linter's remarks, where there is nothing else.

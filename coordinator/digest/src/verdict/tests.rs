@@ -248,6 +248,8 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero", Verdict::Passed, CrashType::None);
     let case = Case { collapsed: Some((2557, 6664)), ..good.clone() };
     check(&case, "zero_collapsed", Verdict::Inconclusive, CrashType::Unknown);
+    let case = Case { tests_missed: Some("-Dtest=A"), ..good.clone() };
+    check(&case, "zero_tests_missed", Verdict::Inconclusive, CrashType::Unknown);
     let failure = seen("xcodebuild", "** TEST FAILED **");
     let case = Case { failure: Some(&failure), ..zero.clone() };
     check(&case, "zero_failure_marker", Verdict::Inconclusive, CrashType::Unknown);
