@@ -78,10 +78,39 @@ const FOREIGN: &[&str] = &[
     "/usr/include/",
 ];
 
+/// Packages whose frames are nobody's place: each failed assertion has them above the test, and each test below.
+const FOREIGN_PACKAGES: &[&str] = &[
+    "java.",
+    "javax.",
+    "jdk.",
+    "sun.",
+    "com.sun.",
+    "junit.",
+    "org.junit.",
+    "org.testng.",
+    "org.hamcrest.",
+    "org.assertj.",
+    "org.opentest4j.",
+    "org.mockito.",
+    "kotlin.",
+    "org.apache.maven.",
+    "org.gradle.",
+];
+
+/// `at org.junit.Assert.fail(Assert.java:89)`, also with loader and module: `at java.base@17/java.util.List.of(List.java:1)`.
+fn is_foreign_frame(line: &str) -> bool {
+    let Some((method, _)) = line.trim_start().strip_prefix("at ").and_then(|frame| frame.split_once('('))
+    else {
+        return false;
+    };
+    let method = method.rsplit_once('/').map_or(method, |(_, method)| method);
+    FOREIGN_PACKAGES.iter().any(|package| method.starts_with(package))
+}
+
 /// The first place in a text, as compilers, assertions and stack traces write it: `path.ext:line[:column]`, also in
 /// parentheses, or Python's `File "path", line N`. Places in libraries are passed over.
 pub(crate) fn place_in(text: &str, root: Option<&Path>) -> Option<Location> {
-    text.lines().take(400).find_map(|line| {
+    text.lines().take(400).filter(|line| !is_foreign_frame(line)).find_map(|line| {
         let found = python_place(line)
             .or_else(|| line.split([' ', '(', ')', '\t', '[', ']', '"', '\'', ',']).find_map(colon_place))?;
         let (file, line, column) = found;
@@ -151,7 +180,9 @@ mod tests {
     fn places_are_found_as_tools_write_them() {
         assert_eq!(place("/w/a b.swift:12: error").as_deref(), Some("b.swift:12:0"));
         assert_eq!(place("at x (/w/src/a.test.ts:4:9)").as_deref(), Some("src/a.test.ts:4:9"));
-        assert_eq!(place("\tat org.junit.Assert.fail(Assert.java:89)").as_deref(), Some("Assert.java:89:0"));
+        let frames = "x: no\n\tat org.junit.Assert.fail(Assert.java:89)\n\tat java.base@17/java.util.List.of(List.java:1)\n\tat app//app.OneTest.wrongSum(OneTest.java:8)";
+        assert_eq!(place(frames).as_deref(), Some("OneTest.java:8:0"));
+        assert_eq!(place("\tat org.testng.Assert.fail(Assert.java:94)"), None);
         assert_eq!(place("  File \"/w/t.py\", line 7, in f").as_deref(), Some("t.py:7:0"));
         assert_eq!(place("panicked at src/lib.rs:10:5:\nx").as_deref(), Some("src/lib.rs:10:5"));
         let stdlib =

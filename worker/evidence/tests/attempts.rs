@@ -54,6 +54,27 @@ fn later_attempts_at_the_same_tests_count_and_say_what_changed() {
 }
 
 #[test]
+fn runs_that_surefire_counts_and_took_back_leave_nothing_out() {
+    let flaky = "<testsuite name='app.T' tests='3' errors='0' failures='1'><testcase name='flakes' classname='app.T'><flakyFailure message='attempt 0'><stackTrace>java.lang.AssertionError: attempt 0\n\tat app.T.flakes(T.java:9)\n</stackTrace></flakyFailure></testcase><testcase name='good' classname='app.T'/></testsuite>";
+    let failed = "<testsuite name='app.T' tests='4' errors='0' failures='3'><testcase name='always' classname='app.T'><failure message='no'>no</failure><rerunFailure message='no'/><rerunFailure message='no'/></testcase><testcase name='good' classname='app.T'/></testsuite>";
+    for (text, expected) in [
+        (flaky.to_owned(), (2, 0, 1)),
+        (format!("<testsuites>{flaky}</testsuites>"), (2, 0, 1)),
+        (failed.to_owned(), (1, 1, 0)),
+    ] {
+        let evidence = collected(&[("TEST-app.T.xml", text.as_str())], "*");
+        assert!(!evidence.notes.iter().any(|note| note.contains("declares")), "{:?}", evidence.notes);
+        let report = only(evidence);
+        assert_eq!((report.passed, report.failed, report.flaky), expected, "{report:?}");
+        assert_eq!(report.cut, None);
+    }
+    // One more than the runs that it lists is one that it leaves out.
+    let cut = flaky.replace("failures='1'", "failures='2'");
+    let report = only(collected(&[("TEST-app.T.xml", cut.as_str())], "*"));
+    assert!(report.cut.is_some_and(|cut| cut.contains("declares 2 failures and errors")), "{cut}");
+}
+
+#[test]
 fn a_file_that_may_be_of_a_matrix_takes_no_failure_back() {
     for (first, second, expected) in [
         ("t1 -t2", "t1 t2", (3, 1, 0)),

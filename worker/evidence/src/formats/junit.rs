@@ -77,6 +77,8 @@ struct Walk<'a> {
     seen_root: bool,
     declared: Option<u64>,
     counted: u64,
+    /// Runs that stand within the case of a test that ran again.
+    earlier: u64,
     /// The open ones, the root's `<testsuites>` with them.
     suites: Vec<Suite>,
     /// Cases that wait for the end of their suite.
@@ -215,6 +217,7 @@ impl Walk<'_> {
         }
         if let Some(around) = self.suites.last_mut() {
             around.cases_listed += suite.cases_listed;
+            around.earlier += suite.earlier;
             // What the suite itself does not count as failed makes up for nothing that the one around it declares.
             let last_runs = suite.listed.saturating_sub(own.taken_back);
             let listed = suite.declared.map_or(suite.listed, |declared| declared.max(last_runs));
@@ -366,9 +369,11 @@ impl Walk<'_> {
 
     /// Keeps a case until its suite ends. Of too many, each is a test of its own.
     fn hold(&mut self, mut case: Case) {
+        self.earlier += case.earlier.len() as u64;
         let Some(suite) = self.suites.last_mut() else { return self.record(case) };
         suite.listed += case.listed();
         suite.cases_listed += 1;
+        suite.earlier += case.earlier.len() as u64;
         if let Some(last) = suite.cases.last_mut().filter(|last| case.is_teardown_of(last)) {
             last.failures += case.failures;
             let room = MESSAGES_MAX.saturating_sub(last.run.messages.len());
@@ -423,7 +428,8 @@ impl Walk<'_> {
             parsed.notes.push(note.clone());
             self.cut = Some(note);
         }
-        if let Some(declared) = self.declared.filter(|declared| *declared > self.counted) {
+        let runs = self.counted.saturating_add(self.earlier);
+        if let Some(declared) = self.declared.filter(|declared| *declared > runs) {
             let declared = text::counted(declared, "test", "tests");
             parsed.notes.push(format!("the report declares {declared} and lists {}", self.counted));
         }

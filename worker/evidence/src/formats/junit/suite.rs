@@ -22,6 +22,8 @@ pub(super) struct Suite {
     pub(super) declared: Option<u64>,
     /// Failures and errors that it lists, with those of the suites inside.
     pub(super) listed: u64,
+    /// Runs that failed and after which the test ran again, as far as they stand within its case; surefire counts each run.
+    pub(super) earlier: u64,
     /// What is in the suites inside.
     pub(super) inner: Counts,
     /// Its own cases: only when all are known is it known which of them are attempts at one test.
@@ -36,12 +38,12 @@ impl Suite {
             false => format!("suite {}", text::name(&self.name)),
         };
         match (self.declared, self.declared_tests) {
-            (Some(declared), _) if declared > self.listed => {
+            (Some(declared), _) if declared > self.listed.saturating_add(self.earlier) => {
                 let failures = text::counted(declared, "failure or error", "failures and errors");
                 Some(format!("{which} declares {failures} and lists {}", self.listed))
             }
             // Nothing says that the others did not fail.
-            (None, Some(tests)) if tests > self.cases_listed => {
+            (None, Some(tests)) if tests > self.cases_listed.saturating_add(self.earlier) => {
                 let tests = text::counted(tests, "test", "tests");
                 Some(format!(
                     "{which} declares {tests} without counting failures and lists {}",
