@@ -253,10 +253,10 @@ mod tests {
             ),
             (
                 vec![("build.gradle.kts", ""), ("gradlew", "")],
-                "./gradlew test",
-                "./gradlew test --tests 'a b'",
-                "./gradlew assemble",
-                "./gradlew app",
+                "./gradlew --no-daemon test",
+                "./gradlew --no-daemon test --tests 'a b'",
+                "./gradlew --no-daemon assemble",
+                "./gradlew --no-daemon app",
             ),
             (
                 vec![("package.json", package)],

@@ -168,7 +168,8 @@ impl Tool {
                 ),
                 None => format!("{program} --batch-mode test"),
             },
-            Self::Gradle(program) => with(&format!("{program} test"), "--tests "),
+            // A daemon would die with the job, and with it what another job runs in it.
+            Self::Gradle(program) => with(&format!("{program} --no-daemon test"), "--tests "),
             Self::Node(package) => package.test(filter)?,
             Self::Pytest
                 if filter.is_some_and(|filter| filter.contains(['/', ':']) || filter.ends_with(".py")) =>
@@ -232,7 +233,7 @@ impl Tool {
                 None => format!("{program} --batch-mode package -DskipTests"),
             },
             Self::Gradle(program) => {
-                format!("{program} {}", target.map_or_else(|| "assemble".to_owned(), quoted))
+                format!("{program} --no-daemon {}", target.map_or_else(|| "assemble".to_owned(), quoted))
             }
             Self::Node(package) => package.build(target)?,
             Self::Pytest => return Err("python has no build of its own".to_owned()),
