@@ -8,13 +8,15 @@ use crate::rules::{Join, Kind};
 use crate::view::counted;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Location, Severity};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// How sure a word of death is that something lived on after, in percent.
 const TAKEN_BACK_SURE: u8 = 72;
 /// How sure the failure of a test is that passed in the end, in percent.
 const FLAKY_SURE: u8 = 50;
+/// The rule of a list whose lines say in short what failed and where: none of them is lost.
+const SAYS_MORE: &str = "maven.failure_line";
 
 /// One thing that was found in the log or in a report.
 #[derive(Clone, Debug, PartialEq)]
@@ -393,20 +395,31 @@ impl Finds {
         }
     }
 
-    /// What a list says of a failed test goes where the test's own message is there under its full name.
+    /// What a list says of a failed test goes where the test's own message is there under its full name; Maven's lines into that.
     pub(crate) fn drop_told_in_full(&mut self) {
-        let told: Vec<String> =
-            self.errors.iter().filter(|found| !found.bare).filter_map(|found| found.test.clone()).collect();
-        let is_told = |name: &str| {
-            told.iter().any(|test| {
-                test.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with(" > "))
-            })
-        };
-        let before = self.errors.len();
-        self.errors.retain(|found| {
-            !(found.bare && found.kind == Kind::Test && found.test.as_deref().is_some_and(is_told))
-        });
-        self.errors_total -= (before - self.errors.len()) as u64;
+        let (listed, mut told): (Vec<Found>, Vec<Found>) = std::mem::take(&mut self.errors)
+            .into_iter()
+            .partition(|found| found.bare && found.kind == Kind::Test && found.test.is_some());
+        let mut added = BTreeSet::new();
+        for found in listed {
+            let name = found.test.as_deref().unwrap_or_default();
+            let tells = |other: &Found| {
+                !other.bare && other.test.as_deref().is_some_and(|test| is_named_in_full(test, name))
+            };
+            let mut full = told.iter().enumerate().filter(|(_, other)| tells(other)).map(|(at, _)| at);
+            let Some(first) = full.next() else {
+                told.push(found);
+                continue;
+            };
+            self.errors_total -= 1;
+            if found.rule == SAYS_MORE {
+                let at = [first].into_iter().chain(full).find(|at| !added.contains(at)).unwrap_or(first);
+                added.insert(at);
+                told[at].lines.extend(found.lines);
+            }
+        }
+        told.sort_by_key(|found| found.order);
+        self.errors = told;
     }
 
     /// A test that passed in the end is no cause.
@@ -431,5 +444,14 @@ fn keep_first(list: &mut Vec<Found>, most: usize, found: Found, first_of_sort: b
     (list.len() < most).then(|| {
         list.push(found);
         list.len() - 1
+    })
+}
+
+/// Whether a test has this name in a list, which leaves out what holds it, and the arguments of a parametrised one.
+fn is_named_in_full(test: &str, name: &str) -> bool {
+    let bare = test.find(['[', '{']).map_or(test, |at| &test[..at]);
+    [test, bare].iter().any(|test| {
+        let rest = test.strip_suffix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with(" > ") || rest.ends_with('.'))
     })
 }

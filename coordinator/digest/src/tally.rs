@@ -138,6 +138,13 @@ impl Tally {
         })
     }
 
+    /// A runner names a test that passed only after it had failed.
+    pub(crate) fn names_flaky(&mut self, test: &str) {
+        if self.flaky_tests.len() < RUNNING_TESTS_MAX && self.flaky_tests.insert(test.to_owned()) {
+            self.flaky += 1;
+        }
+    }
+
     /// The program under way tells of each test that passed.
     pub(crate) fn tells_passes(&mut self, family: Family) {
         self.accounts.entry(family).or_default().tells_passes = true;

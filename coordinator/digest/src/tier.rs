@@ -52,10 +52,17 @@ impl Ranked {
     pub(crate) fn headline(&self) -> String {
         let line = self.found.lines.get(self.found.head).map_or("", String::as_str).trim();
         let line = crate::text::clip_chars(line, 300);
+        let place = |location: &Location| {
+            let row = location.line.map_or(String::new(), |line| format!(":{line}"));
+            format!("{}{row}", location.file)
+        };
         match (&self.found.location, &self.found.test) {
+            // The line that says it in short is not the one that names the test.
+            (Some(location), Some(test)) if self.found.head > 0 && !line.contains(test.as_str()) => {
+                format!("{test}: {line} ({})", place(location))
+            }
             (Some(location), _) if !line.contains(location.file.as_str()) => {
-                let row = location.line.map_or(String::new(), |line| format!(":{line}"));
-                format!("{line} ({}{row})", location.file)
+                format!("{line} ({})", place(location))
             }
             (_, Some(test)) if !line.contains(test.as_str()) => format!("{test}: {line}"),
             _ => line.into_owned(),

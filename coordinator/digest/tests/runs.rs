@@ -76,6 +76,72 @@ fn tools_of_java_are_told_truly() {
 }
 
 #[test]
+fn what_java_s_tools_tell_names_test_and_place() {
+    let found = |log: &str| {
+        let digest = digest(log, Some(1));
+        let first = digest.findings.first().expect("there is one");
+        let place = first.location.clone().map(|place| format!("{}:{}", place.file, place.line.unwrap_or(0)));
+        let cause = digest.cause.expect("there is one").text;
+        (first.test.clone().unwrap_or_default(), place.unwrap_or_default(), cause, digest.crash_type)
+    };
+    let stack = "\tat org.junit.Assert.fail(Assert.java:89)\n\tat java.base/java.util.List.of(List.java:1)\n\tat app//app.OneTest.wrongSum(OneTest.java:8)\n";
+    for (log, test, place) in [
+        (format!("[ERROR] wrongSum(app.OneTest)  Time elapsed: 0.001 s  <<< FAILURE!\njava.lang.AssertionError\n{stack}"), "app.OneTest.wrongSum", "OneTest.java:8"),
+        (format!("[ERROR] app.OneTest.wrongSum -- Time elapsed: 0.001 s <<< FAILURE!\norg.opentest4j.AssertionFailedError: no\n{stack}"), "app.OneTest.wrongSum", "OneTest.java:8"),
+        (format!("[ERROR] wrongSum{{int}}[2]  Time elapsed: 0 s  <<< ERROR!\njava.lang.AssertionError\n{stack}"), "app.OneTest.wrongSum{int}[2]", "OneTest.java:8"),
+        ("app.OneTest > wrongSum FAILED\n    java.lang.AssertionError at OneTest.java:8\n".to_owned(), "app.OneTest > wrongSum", "OneTest.java:8"),
+        (format!("app.OneTest > wrongSum() FAILED\n    org.opentest4j.AssertionFailedError: no\n    {}", stack.replace('\t', "        ").trim_start()), "app.OneTest > wrongSum()", "OneTest.java:8"),
+        ("  JUnit Jupiter:OneTest:wrongSum()\n    MethodSource [className = 'app.OneTest']\n    => org.opentest4j.AssertionFailedError: no\n       org.junit.jupiter.api.AssertionUtils.fail(AssertionUtils.java:38)\n       app.OneTest.wrongSum(OneTest.java:8)\n".to_owned(), "OneTest:wrongSum()", "OneTest.java:8"),
+        (format!("1) wrongSum(app.OneTest)\njava.lang.AssertionError\n{stack}"), "wrongSum(app.OneTest)", "OneTest.java:8"),
+        ("java.lang.IllegalStateException: no\n\tat Main.load(Main.java:5)\n".to_owned(), "", "Main.java:5"),
+    ] {
+        let (named, placed, ..) = found(&log);
+        assert_eq!((named.as_str(), placed.as_str()), (test, place), "{log}");
+    }
+    // The list at the end tells no failure twice, and none of its words are lost.
+    let test = |name: &str| {
+        format!(
+            "[ERROR] {name}(app.OneTest)  Time elapsed: 0.1 s  <<< FAILURE!\njava.lang.AssertionError: no\n\tat app.OneTest.sums(OneTest.java:8)\n\n"
+        )
+    };
+    let list = "[ERROR] Failures: \n[ERROR]   OneTest.sums:8 no 1\n[ERROR]   OneTest.sums:8 no 2\n[ERROR]   OneTest>Base.other:3->help:4 no\n";
+    let told = digest(&format!("{}{}{}{list}", test("sums[1: a]"), test("sums[2]"), test("other")), Some(1));
+    let lines: Vec<_> = told.findings.iter().filter_map(|found| found.message.lines().last()).collect();
+    let expected = [
+        "[ERROR]   OneTest.sums:8 no 1",
+        "[ERROR]   OneTest.sums:8 no 2",
+        "[ERROR]   OneTest>Base.other:3->help:4 no",
+    ];
+    assert_eq!(lines, expected, "{:#?}", told.findings);
+    // Which line of a message says what was wrong, and that an exit value of a JVM is no signal's number.
+    for (log, cause, crash) in [
+        (
+            "* What went wrong:\nExecution failed for task ':boom'.\n> Could not do it\n   > task says no\n",
+            "Exit code 1: > task says no",
+            CrashType::BuildFailure,
+        ),
+        (
+            "* Where:\nBuild file '/w/build.gradle' line: 6\n\n* What went wrong:\nNo such thing.\n",
+            "Exit code 1: No such thing. (/w/build.gradle:6)",
+            CrashType::BuildFailure,
+        ),
+        (
+            "> Process 'Gradle Test Executor 1' finished with non-zero exit value 11\n",
+            "Something that the command ran died: > Process 'Gradle Test Executor 1' finished with non-zero exit value 11",
+            CrashType::Unknown,
+        ),
+        (
+            "> Process 'Gradle Test Executor 1' finished with non-zero exit value 137\n",
+            "Something that the command ran died: > Process 'Gradle Test Executor 1' finished with non-zero exit value 137",
+            CrashType::Killed,
+        ),
+    ] {
+        let (_, _, told, kind) = found(log);
+        assert_eq!((told.as_str(), kind), (cause, crash), "{log}");
+    }
+}
+
+#[test]
 fn words_of_death_after_the_marks_of_tests_are_heard() {
     check(AFTER_MARKS);
 }

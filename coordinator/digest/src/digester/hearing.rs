@@ -139,6 +139,7 @@ impl Digester {
             Act::Ends(family) => self.tally.ends(family),
             Act::Part(family) => self.tally.part(family, &groups.text("t").unwrap_or_default()),
             Act::TellsPasses(family) => self.tally.tells_passes(family),
+            Act::Flaky => self.tally.names_flaky(&groups.text("t").unwrap_or_default()),
             Act::Cut(family) => self.tally.cut(family),
             Act::Plan(family) => {
                 self.tally.plan(family, groups.number("n"));

@@ -88,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "gradle.executor",
-        pattern: r"^(?:> )?(?:Caused by: \S+: )?Process 'Gradle Test Executor \d+' finished with non-zero exit value (?P<sig>\d+)",
+        pattern: r"^(?:> )?(?:Caused by: \S+: )?Process 'Gradle Test Executor \d+' finished with non-zero exit value (?:(?P<sig>1[2-9]\d)|\d+)\b",
         acts: &[Act::Problem(DIED), Act::WorkerDied],
     },
     Rule {

@@ -1,6 +1,6 @@
 //! JUnit's own runners: the console of JUnit 5, JUnitCore of JUnit 4; and Ant's task.
 
-use super::jvm::java_place;
+use super::jvm::{java_place, stack_any};
 use super::runners::SORTS;
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, indented, problem};
 use crate::tally::{Counts, Family};
@@ -50,6 +50,12 @@ fn core_failure(draft: &mut Draft) {
 }
 
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        // As `printStackTrace` prints it; Python's exceptions are named alike, in other packages.
+        name: "java.thrown",
+        pattern: r"^(?:java|javax|jakarta|org|com|net|kotlin|scala|android|androidx|junit)\.(?:[a-z]\w*\.)*[A-Z]\w*(?:Exception|Error|Failure|Throwable)(?:: (?P<m>.*))?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 86).follow(stack_any).refine(java_place))],
+    },
     Rule {
         name: "junit.failed",
         pattern: r"^\s+=> (?P<m>[\w.$]+(?:Error|Exception|Failure)\b.*)",

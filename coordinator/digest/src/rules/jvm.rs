@@ -40,6 +40,31 @@ fn gradle_lines(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// `* Where:`, above what went wrong: `Build file '/w/build.gradle' line: 6`.
+fn gradle_where(line: &str) -> bool {
+    let files = ["Build file '", "Settings file '", "Initialization script '", "Script '"];
+    line == "* Where:" || files.iter().any(|file| line.starts_with(file)) && line.contains(" line: ")
+}
+
+/// What went wrong stands below its heading, and why in the deepest of the lines that begin there with `>`.
+fn gradle_cause(draft: &mut super::Draft) {
+    let place = draft.lines.iter().find_map(|line| {
+        let (file, row) = line.split_once('\'')?.1.split_once("' line: ")?;
+        gradle_where(line).then(|| (file.to_owned(), row.trim().parse().ok()))
+    });
+    if let Some((file, row)) = place {
+        (draft.file, draft.line) = (Some(file), row);
+    }
+    let heading = draft.lines.iter().position(|line| line.starts_with("* What went wrong:")).unwrap_or(0);
+    let is_reason = |line: &&String| line.trim_start().starts_with("> ");
+    let deeper = draft.lines.iter().skip(heading + 2).take_while(is_reason).count();
+    let mut head = heading + 1 + deeper;
+    // Groovy's compiler says what on the next line.
+    head += usize::from(draft.lines.get(head).is_some_and(|line| line.ends_with("> startup failed:")));
+    draft.head = Some(head.min(draft.lines.len() - 1));
+    gradle_echo(draft);
+}
+
 /// That tests failed or sources did not compile is told where they did.
 fn gradle_echo(draft: &mut super::Draft) {
     let echoes = ["There were failing tests", "Compilation failed; see", "Compilation error. See log"];
@@ -106,19 +131,30 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "maven.test",
-        pattern: r"^\[ERROR\] (?P<t>\S+)(?:\([\w.$]+\))?  ?(?:--)? ?Time elapsed: .*<<< (?:FAILURE|ERROR)!",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(stack_any))],
+        pattern: r"^\[ERROR\] (?P<t>\S.*?)  ?(?:--)? ?Time elapsed: .*<<< (?:FAILURE|ERROR)!",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(stack_any).refine(maven_test))],
     },
     Rule {
         name: "maven.place",
         pattern: r"^\[(?P<s>ERROR|WARNING)\] (?P<f>(?:[A-Za-z]:)?[^\s:\[]+):\[(?P<l>\d+),(?P<c>\d+)\] (?P<m>.*)",
-        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 94).follow(maven_lines))],
+        acts: &[Act::Problem(
+            problem(Level::Word, Kind::Build, 94).follow(maven_lines).refine(maven_unmarked),
+        )],
     },
     Rule {
         // Surefire ended the tests itself; where failures are ignored it goes on to its success.
         name: "surefire.timeout",
         pattern: r"^\[ERROR\] (?:Failed to execute goal .*: )?There was a timeout (?:or other error )?in the fork",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 93)), Act::Cut(Family::Maven)],
+    },
+    Rule {
+        name: "maven.unresolved",
+        pattern: r"^\[ERROR\] Failed to execute goal .*(?:Could not resolve dependencies|Could not find artifact|Fatal error compiling|No compiler is provided)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Build, 88)),
+            Act::Sign(Sign::Failure("maven")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "maven.failed_goal",
@@ -130,6 +166,21 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "maven.told_again",
+        pattern: r"^\[ERROR\] (?:  +(?:The project .* has \d+ errors?$|.* -> \[Help \d+\]$)|The build could not read \d+ projects?\b)",
+        acts: &[Act::Sign(Sign::FailureToo("maven")), Act::Harmless],
+    },
+    Rule {
+        name: "maven.pom",
+        pattern: r"^\[(?:FATAL|ERROR)\] (?:Non-parseable POM (?P<f>\S+?): )?(?P<m>.*) @ (?:.*, )?line (?P<l>\d+), column (?P<c>\d+)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 94))],
+    },
+    Rule {
+        name: "maven.unplaced",
+        pattern: r"^\[ERROR\] (?P<f>\S+\.(?:java|kt|groovy|scala)): (?P<m>\S.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 90))],
+    },
+    Rule {
         // What only a build that failed ends with: all that is left of it behind `tail`.
         name: "maven.help",
         pattern: r"^\[ERROR\] (?:-> \[Help \d+\]|\[Help \d+\] http|To see the full stack trace of the errors, re-run Maven|Re-run Maven using|For more information about the errors and possible solutions|After correcting the problems, you can resume the build|  mvn <args> -rf )",
@@ -137,13 +188,18 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "maven.chatter",
-        pattern: r"^\[ERROR\] (?:\[Help|Re-run Maven|To see the full|For more information|After correcting|-> \[|Please refer|Failures:|Errors:|$)",
+        pattern: r"^\[ERROR\] (?:\[Help|Re-run Maven|To see the full|For more information|After correcting|-> \[|Please refer|Failures:|Errors:|COMPILATION ERROR :|\[ERROR\] Some problems were encountered|$)",
         acts: &[Act::Harmless],
     },
     Rule {
         name: "maven.failure_line",
-        pattern: r"^\[ERROR\]   (?P<t>[\w.$]+:\d+) (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92))],
+        pattern: r"^\[ERROR\]   (?P<t>[^\s:()]+:\d+)(?:->\S+)* (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).bare().refine(maven_list))],
+    },
+    Rule {
+        name: "surefire.flake",
+        pattern: r"^\[WARNING\] (?P<t>(?:[a-z]\w*\.)*[A-Z][\w$]*\.[a-z_]\w*)(?:\([\w.$]+\))?$",
+        acts: &[Act::Flaky, Act::Harmless],
     },
     Rule {
         name: "maven.warning",
@@ -169,8 +225,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gradle.wrong",
         pattern: r"^\* What went wrong:",
-        acts: &[Act::Problem(problem(ERROR, Kind::Build, 75).follow(gradle_lines).refine(gradle_echo))],
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Build, 75).follow(gradle_lines).lead(gradle_where).refine(gradle_cause),
+        )],
     },
+    Rule { name: "gradle.daemon_begins", pattern: r"^Starting a Gradle Daemon\b", acts: &[Act::Harmless] },
     Rule {
         name: "gradle.task",
         pattern: r"^> Task (?P<t>\S+) FAILED$",
@@ -200,7 +259,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gradle.test",
         pattern: r"^(?P<t>\S.* > .+?) FAILED$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(indented))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(indented).refine(gradle_test))],
     },
     Rule {
         name: "gradle.tests",
@@ -280,16 +339,97 @@ fn sbt_lines(_: &[String], line: &str) -> Next {
     }
 }
 
+fn is_frame(line: &str) -> bool {
+    line.trim_start().starts_with("at ")
+}
+
+/// What was thrown: `java.lang.AssertionError: no`, `org.junit.ComparisonFailure: no`, of whatever package.
+fn is_thrown(line: &str) -> bool {
+    let name = line.split([':', ' ']).next().unwrap_or_default();
+    let is_class = |name: &str| name.starts_with(|c: char| c.is_ascii_uppercase());
+    let dotted = name.rsplit_once('.').is_some_and(|(package, class)| !package.is_empty() && is_class(class));
+    dotted && !name.contains(['/', '(', '[', '='])
+}
+
 /// A Java stack: `at`, `Caused by`, `... n more`, and the message's own further lines.
-fn stack_any(so_far: &[String], line: &str) -> Next {
+pub(super) fn stack_any(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
-    let frame = trimmed.starts_with("at ")
+    let frame = is_frame(line)
         || trimmed.starts_with("Caused by:")
         || trimmed.starts_with("... ")
         || trimmed.starts_with("Suppressed:");
     let head = so_far.len() < 8 && !trimmed.is_empty() && !line.starts_with('[');
-    let exception = so_far.len() == 1 && trimmed.contains("Exception") || trimmed.contains("Error:");
-    if frame || head && (line.starts_with([' ', '\t']) || exception) { Next::Part } else { Next::Beyond }
+    let exception =
+        so_far.len() == 1 && (trimmed.contains("Exception") || is_thrown(line)) || trimmed.contains("Error:");
+    if frame || head && (line.starts_with([' ', '\t']) || exception) {
+        Next::Part
+    } else if head && !so_far.iter().any(|line| is_frame(line)) {
+        // A line of the message, if the stack comes after it.
+        Next::Maybe
+    } else {
+        Next::Beyond
+    }
+}
+
+/// `wrongSum(app.OneTest)` is the test that reports and others call `app.OneTest.wrongSum`. Of JUnit 5's the class is where the
+/// stack has the method.
+fn maven_test(draft: &mut super::Draft) {
+    let test = draft.test.take().unwrap_or_default();
+    let class = test.strip_suffix(')').and_then(|test| test.rsplit_once('('));
+    let class = class.filter(|(_, class)| !class.is_empty() && !class.contains([' ', ',']));
+    let bare = test.split(['(', '{', '[']).next().unwrap_or_default();
+    let of_frame = || {
+        draft.lines.iter().find_map(|line| {
+            let method = line.trim_start().strip_prefix("at ")?.split('(').next()?;
+            let method = method.rsplit('/').next().unwrap_or(method);
+            let (class, name) = method.rsplit_once('.')?;
+            (name == bare && !bare.is_empty()).then(|| format!("{class}.{test}"))
+        })
+    };
+    draft.test = Some(match class {
+        Some((method, class)) => format!("{class}.{method}"),
+        None if test.contains('.') => test,
+        None => of_frame().unwrap_or(test),
+    });
+    // What was thrown says more than that something was.
+    draft.head = (draft.lines.len() > 1).then_some(1);
+    java_place(draft);
+}
+
+/// The second telling of a compiler's message marks all of its lines.
+fn maven_unmarked(draft: &mut super::Draft) {
+    for line in draft.lines.iter_mut().skip(1) {
+        if let Some(rest) = line.strip_prefix("[ERROR] ") {
+            *line = rest.to_owned();
+        }
+    }
+}
+
+/// Of the list at the end: `OneTest.wrongSum:8`, `OneTest>BaseTest.wrongSum:12->helper:7`. The file it names by the class only.
+fn maven_list(draft: &mut super::Draft) {
+    draft.test = draft.test.take().map(|test| {
+        let test = test.rsplit_once(':').map_or(test.as_str(), |(test, _)| test);
+        match test.split_once('>') {
+            Some((class, inherited)) => {
+                format!("{class}.{}", inherited.rsplit('.').next().unwrap_or(inherited))
+            }
+            None => test.to_owned(),
+        }
+    });
+}
+
+/// `java.lang.AssertionError at OneTest.java:8`, the first that names a place; or a whole stack.
+fn gradle_test(draft: &mut super::Draft) {
+    java_place(draft);
+    if draft.file.is_none() {
+        let places: Vec<String> = draft
+            .lines
+            .iter()
+            .filter_map(|line| Some(line.rsplit_once(" at ")?.1.to_owned()))
+            .filter(|place| !place.contains([' ', '(']) && place.contains('.'))
+            .collect();
+        let _found = places.iter().any(|place| super::set_place(draft, place));
+    }
 }
 
 /// Whose frames are nobody's place: they are below each failed assertion and above each test.

@@ -284,6 +284,8 @@ pub(crate) enum Act {
     Cut(Family),
     /// It names the file (`f`) that the failures after it are in.
     File,
+    /// A runner names the test in group `t` as one that passed only after it had failed.
+    Flaky,
     /// What is logged from here on is said by the test in group `t`.
     Speaks,
     /// It is said by that test: its failure has it, wherever that is told.
@@ -391,10 +393,10 @@ const TABLES: &[&[Rule]] = &[
     apple::RULES,
     children::RULES,
     rust::RULES,
+    junit::RULES,
     python::RULES,
     native_tests::RULES,
     go::RULES,
-    junit::RULES,
     runners::RULES,
     ruby::RULES,
     javascript::RULES,
@@ -448,7 +450,7 @@ mod tests {
             let groups: BTreeSet<_> = regex.capture_names().flatten().collect();
             for act in rule.acts {
                 match act {
-                    Act::Test(..) | Act::Speaks | Act::Part(_) => {
+                    Act::Test(..) | Act::Speaks | Act::Flaky | Act::Part(_) => {
                         assert!(groups.contains("t"), "{} names no test", rule.name)
                     }
                     Act::File => assert!(groups.contains("f"), "{} names no file", rule.name),
