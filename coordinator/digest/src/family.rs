@@ -45,6 +45,10 @@ pub(crate) enum Family {
     Automake,
     Catch2,
     Uvu,
+    EUnit,
+    TclTest,
+    DejaGnu,
+    Srfi64,
 }
 
 impl Family {
@@ -91,6 +95,10 @@ impl Family {
             Self::Automake => "make check",
             Self::Catch2 => "Catch2",
             Self::Uvu => "uvu",
+            Self::EUnit => "EUnit",
+            Self::TclTest => "tcltest",
+            Self::DejaGnu => "DejaGnu",
+            Self::Srfi64 => "SRFI 64",
         }
     }
 
@@ -113,7 +121,7 @@ impl Family {
     /// Whether a total of this family is its own only where something announces it; others are a test's own output.
     pub(crate) const fn announces(self) -> Option<Announced> {
         match self {
-            Self::Jest | Self::Vitest | Self::Unittest | Self::RSpec | Self::JUnitCore => {
+            Self::Jest | Self::Vitest | Self::Unittest | Self::RSpec | Self::JUnitCore | Self::DejaGnu => {
                 Some(Announced::ByHeading)
             }
             Self::Mocha => Some(Announced::ByBlankLine),
@@ -150,7 +158,13 @@ impl Family {
     pub(crate) const fn totals_begin(self) -> bool {
         matches!(
             self,
-            Self::Meson | Self::Automake | Self::Mocha | Self::MochaJson | Self::GoogleTest | Self::CTest
+            Self::Meson
+                | Self::Automake
+                | Self::Mocha
+                | Self::MochaJson
+                | Self::GoogleTest
+                | Self::CTest
+                | Self::DejaGnu
         )
     }
 

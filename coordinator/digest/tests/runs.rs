@@ -168,6 +168,15 @@ fn records_of_json_say_what_the_tool_would_have_said() {
 }
 
 #[test]
+fn the_totals_of_frameworks_are_told_behind_any_exit_code() {
+    check(FRAMEWORKS);
+    for run in FRAMEWORKS.iter().filter(|run| run.code == 0) {
+        let digest = digest(run.log, Some(0));
+        assert_eq!(digest.silent_failure, digest.verdict != Passed, "{}", run.what);
+    }
+}
+
+#[test]
 fn a_run_that_broke_off_has_not_passed_whatever_its_exit_code() {
     let mut wrong = Vec::new();
     for (what, log, cause) in BROKEN {

@@ -159,9 +159,11 @@ impl Digester {
                 }
             }
             Act::Adds(family, count) => {
-                let standing =
-                    count(groups).and_then(|counts| self.tally.adds(family, counts, line.standing));
-                self.total(family, standing, line);
+                let Some(counts) = count(groups) else { return };
+                let standing = self.tally.adds(family, counts, line.standing);
+                // A number of those that passed is not the line that says that others failed.
+                let says = |all: &Counts| all.failed == 0 || counts.failed > 0;
+                self.total(family, standing.filter(says), line);
             }
             Act::Moves(family, count) => {
                 let standing = count(groups).and_then(|counts| self.tally.moves(family, counts));

@@ -11,6 +11,7 @@ mod c;
 mod children;
 mod ci;
 mod follow;
+mod frameworks;
 mod generic;
 mod go;
 mod groups;
@@ -396,6 +397,7 @@ const TABLES: &[&[Rule]] = &[
     junit::RULES,
     python::RULES,
     native_tests::RULES,
+    frameworks::RULES,
     go::RULES,
     runners::RULES,
     ruby::RULES,

@@ -83,6 +83,7 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         RECORDS,
         OUTSIDE,
         JVM,
+        FRAMEWORKS,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
@@ -95,3 +96,4 @@ include!("alarms.rs");
 include!("records.rs");
 include!("outside.rs");
 include!("jvm.rs");
+include!("frameworks.rs");

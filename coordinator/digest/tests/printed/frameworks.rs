@@ -1,0 +1,70 @@
+/// Test frameworks' own totals, where the tool ends with 0 whatever it counted, and where what ends with 0 is behind a pipe.
+pub(crate) const FRAMEWORKS: &[Run] = &[
+    Run {
+        what: "EUnit",
+        log: "\na_tests: bad_test...*failed*\nin function a_tests:bad_test/0 (test/a_tests.erl, line 4)\nin call from eunit_test:run_testfun/1 (eunit_test.erl, line 71)\n**error:{assertEqual,[{module,a_tests},\n              {line,4},\n              {expected,1},\n              {value,2}]}\n  output:<<\"\">>\n\na_tests: -to_test_/0-fun-0-...*timed out*\nin function timer:sleep/1 (timer.erl, line 219)\nundefined\n=======================================================\n  Failed: 1.  Skipped: 0.  Passed: 1.\nOne or more tests were cancelled.\n",
+        tests: Some([1, 1, 0, 0]),
+        told: &["a_tests: bad_test...*failed* & {expected,1}", "-to_test_/0-fun-0-...*timed out*"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "EUnit, only cancelled",
+        log: "=======================================================\n  Failed: 0.  Skipped: 0.  Passed: 1.\nOne or more tests were cancelled.\n",
+        tests: Some([1, 0, 0, 0]),
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "EUnit, good",
+        log: "  All 3 tests passed.\n",
+        verdicts: [Passed, Inconclusive],
+        ..RUN
+    },
+    Run {
+        what: "tcltest",
+        log: "\n\n==== a-2 bad FAILED\n==== Contents of test case:\nexpr 1\n---- Result was:\n1\n---- Result should have been (exact matching):\n2\n==== a-2 FAILED\n\na.tcl:\tTotal\t3\tPassed\t1\tSkipped\t1\tFailed\t1\nNumber of tests skipped for each constraint:\n\t1\tnope\n",
+        tests: Some([1, 1, 1, 0]),
+        told: &["==== a-2 bad FAILED & ---- Result was:"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "tcltest, good",
+        log: "a.test\n\nTests ended at Sun Nov 22 18:29:41 UTC 2026\nall.tcl:\tTotal\t3\tPassed\t2\tSkipped\t1\tFailed\t0\nSourced 1 Test Files.\n",
+        tests: Some([2, 0, 1, 0]),
+        ..RUN
+    },
+    Run {
+        what: "tcltest, a file that exits",
+        log: "all.tcl:\tTotal\t3\tPassed\t3\tSkipped\t0\tFailed\t0\nSourced 2 Test Files.\n\nTest files exiting with errors:  \n\n  b.test\n\n",
+        tests: Some([3, 0, 0, 0]),
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "SRFI 64",
+        log: "%%%% Starting test s  (Writing full log to \"s.log\")\n/w/app/a.scm:4: FAIL bad\n# of expected passes      1\n# of expected failures    1\n# of unexpected failures  1\n# of skipped tests        1\n",
+        tests: Some([1, 1, 1, 1]),
+        told: &["a.scm:4: FAIL bad"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "SRFI 64, good",
+        log: "%%%% Starting test s  (Writing full log to \"s.log\")\n# of expected passes      2\n",
+        tests: Some([2, 0, 0, 0]),
+        ..RUN
+    },
+    Run {
+        what: "DejaGnu",
+        log: "FAIL: b\n\n\t\t=== x Summary ===\n\n# of expected passes\t\t1\n# of unexpected failures\t1\n# of expected failures\t\t1\n# of unsupported tests\t\t1\n",
+        tests: Some([1, 1, 1, 1]),
+        told: &["FAIL: b"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "DejaGnu, of two tools the second for two targets",
+        log: "\t\t=== w Summary ===\n\n# of expected passes\t\t3\n\t\t=== x Summary for unix/-m32 ===\n\n# of expected passes\t\t2\n\n\t\t=== x Summary for unix/-m64 ===\n\n# of expected passes\t\t2\n# of untested testcases\t\t1\n\n\t\t=== x Summary ===\n\n# of expected passes\t\t4\n# of untested testcases\t\t1\n",
+        tests: Some([7, 0, 1, 0]),
+        ..RUN
+    },
+];
+
+/// A total says that tests failed, and the command ended with 0.
+const TOTAL_FAILED: Run = Run { verdicts: [Inconclusive, Failed], ..RUN };
