@@ -19,6 +19,9 @@ use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 /// How many lines after its heading a total may come.
 const HEADING_LINES_MAX: u64 = 4;
 
+/// How many lines after a program's header its first marks may come: what it runs with stands between them.
+const HEADER_LINES_MAX: u64 = 10;
+
 /// Where a line stands in its stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
@@ -314,6 +317,20 @@ impl Tally {
             let account = self.accounts.entry(family).or_default();
             account.announced = account.announced.saturating_add(tests);
             account.known |= !family.announces_in_common_words();
+        }
+    }
+
+    /// A program begins, which may run tests.
+    pub(crate) fn header(&mut self, family: Family, at: Standing) {
+        self.accounts.entry(family).or_default().header = Some(at.number);
+    }
+
+    /// A line of marks: some test ran, and a total follows, if such a program has just begun.
+    pub(crate) fn marks(&mut self, family: Family, at: Standing) {
+        let Some(account) = self.accounts.get_mut(&family) else { return };
+        if account.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX) {
+            account.announced = account.announced.saturating_add(1);
+            account.known = true;
         }
     }
 

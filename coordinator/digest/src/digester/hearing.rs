@@ -150,6 +150,8 @@ impl Digester {
                 self.tally.announce(family, selected.unwrap_or_else(|| groups.number("n")), line.standing);
             }
             Act::Heading(family) => self.tally.heading(family, line.standing),
+            Act::Header(family) => self.tally.header(family, line.standing),
+            Act::Marks(family) => self.tally.marks(family, line.standing),
             Act::Counts(family, count) | Act::Partial(family, count) => {
                 let Some(counts) = count(groups) else { return };
                 self.signs.counted(counts.failed, &lossy(line.body));

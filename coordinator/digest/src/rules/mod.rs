@@ -269,6 +269,10 @@ pub(crate) enum Act {
     Plan(Family),
     /// It says how many tests (`n`, or `selected` of them) run now; a total follows when they have.
     Announces(Family),
+    /// A program of this family begins, which may run tests or do something else.
+    Header(Family),
+    /// Marks of tests that ran: a run that began with a header just before, and that a total follows.
+    Marks(Family),
     /// It adds to the summary that came before: `3 failing`.
     Adds(Family, Count),
     /// It tells how many of the summary that came before did not simply pass: `FAILED (failures=3)`.
@@ -474,6 +478,8 @@ mod tests {
                     | Act::TellsPasses(_)
                     | Act::Partial(..)
                     | Act::Heading(_)
+                    | Act::Header(_)
+                    | Act::Marks(_)
                     | Act::Over(..)
                     | Act::Alone
                     | Act::Moves(..)

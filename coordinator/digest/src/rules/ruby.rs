@@ -136,6 +136,16 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Test(Family::Minitest, Started)],
     },
     Rule {
+        name: "phpunit.header",
+        pattern: r"^PHPUnit \S+ by Sebastian Bergmann(?: and contributors)?\.$",
+        acts: &[Act::Header(Family::PhpUnit)],
+    },
+    Rule {
+        name: "phpunit.marks",
+        pattern: r"^[.FEWIRSDN]+(?: +\d+ / \d+ \( *\d+%\))?$",
+        acts: &[Act::Marks(Family::PhpUnit)],
+    },
+    Rule {
         name: "phpunit.begun",
         pattern: r"^Test '(?P<t>[\w\\]+::[^']+)' started$",
         acts: &[Act::Test(Family::PhpUnit, Started)],

@@ -35,6 +35,16 @@ pub(crate) const UNENDED: &[Run] = &[
         verdicts: [Inconclusive, Failed],
         ..RUN_CUT
     },
+    Run {
+        what: "PHPUnit, a test that ends it",
+        log: "PHPUnit 9.6.7 by Sebastian Bergmann and contributors.\n\n.\n",
+        ..RUN_CUT
+    },
+    Run {
+        what: "PHPUnit, a later test that ends it",
+        log: "PHPUnit 10.5.0 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.0\nConfiguration: /w/app/phpunit.xml\nRandom Seed:   1700000000\n\n...............................................................  63 / 120 ( 52%)\n..S",
+        ..RUN_CUT
+    },
     // What a later total or a list tells is no run that was cut short.
     Run {
         what: "pytest, a list",
@@ -49,6 +59,18 @@ pub(crate) const UNENDED: &[Run] = &[
         ..RUN
     },
     Run { what: "TAP without numbers", log: "1..2\nok - a\nok - b\n", tests: Some([2, 0, 0, 0]), ..RUN },
+    Run {
+        what: "PHPUnit, a total",
+        log: "PHPUnit 9.6.7 by Sebastian Bergmann and contributors.\n\n.R                                                                  2 / 2 (100%)\n\nTime: 00:00.008, Memory: 4.00 MB\n\nOK, but incomplete, skipped, or risky tests!\nTests: 2, Assertions: 1, Risky: 1.\n",
+        tests: Some([2, 0, 0, 0]),
+        ..RUN
+    },
+    Run {
+        what: "PHPUnit, its version, and another tool's marks",
+        log: "PHPUnit 9.6.7 by Sebastian Bergmann and contributors.\n\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n...\n",
+        verdicts: [Passed, Inconclusive],
+        ..RUN
+    },
     Run { what: "a range", log: "1..5\n", verdicts: [Passed, Inconclusive], ..RUN },
 ];
 
