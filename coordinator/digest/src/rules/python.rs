@@ -343,7 +343,8 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^\w+ \([\w.]+\)(?: \[.*\])? \.\.\. ",
         acts: &[Act::AtWork(Family::Unittest)],
     },
-    Rule { name: "unittest.rule", pattern: r"^-{70}$", acts: &[Act::Heading(Family::Unittest)] },
+    // trial's is longer.
+    Rule { name: "unittest.rule", pattern: r"^(?:-{70}|-{79})$", acts: &[Act::Heading(Family::Unittest)] },
     Rule {
         name: "unittest.ran",
         pattern: r"^Ran (?P<n>\d+) tests? in [\d.]+s",
@@ -351,13 +352,19 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "unittest.failed",
-        pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected[ _]successes=(?P<unexpected>\d+)|passes=\d+)(?:, )?)+\)",
+        pattern: r"^FAILED \((?:(?:failures=(?P<failed>\d+)|errors=(?P<errors>\d+)|skip(?:ped|s)=(?P<skipped>\d+)|expected(?:[ _]f|F)ailures=(?P<expected>\d+)|unexpected[ _]successes=(?P<unexpected>\d+)|(?:passes|unexpectedSuccesses|successes)=\d+)(?:, )?)+\)",
         acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Summary, Act::Harmless],
     },
     Rule {
         name: "unittest.ok",
         pattern: r"^OK(?: \((?:(?:skip(?:ped|s)=(?P<skipped>\d+)|expected[ _]failures=(?P<expected>\d+)|unexpected successes=\d+|passes=\d+)(?:, )?)+\))?$",
         acts: &[Act::Moves(Family::Unittest, UNITTEST_REST)],
+    },
+    Rule {
+        // An unexpected success is none of its failures, in what it says and in its exit code.
+        name: "trial.passed",
+        pattern: r"^PASSED \((?:(?:skips=(?P<skipped>\d+)|expectedFailures=(?P<expected>\d+)|(?:unexpectedSuccesses|successes)=\d+)(?:, )?)+\)$",
+        acts: &[Act::Moves(Family::Unittest, UNITTEST_REST), Act::Summary],
     },
     Rule {
         name: "unittest.unexpected",

@@ -64,6 +64,25 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         tests: Some([7, 0, 1, 0]),
         ..RUN
     },
+    Run {
+        what: "trial",
+        log: "test_t\n  T\n    test_bad ...                                                         [FAIL]\n    test_ok ...                                                            [OK]\n\n===============================================================================\n[FAIL]\nTraceback (most recent call last):\n  File \"/w/app/test_t.py\", line 4, in test_bad\n    def test_bad(self): self.assertEqual(1,2)\ntwisted.trial.unittest.FailTest: 1 != 2\n\ntest_t.T.test_bad\n-------------------------------------------------------------------------------\nRan 2 tests in 0.003s\n\nFAILED (failures=1, successes=1)\n",
+        tests: Some([1, 1, 0, 0]),
+        told: &["twisted.trial.unittest.FailTest: 1 != 2"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "trial, of each sort",
+        log: "    test_bad ...                                                         [FAIL]\n-------------------------------------------------------------------------------\nRan 5 tests in 0.003s\n\nFAILED (skips=1, expectedFailures=1, failures=1, unexpectedSuccesses=1, successes=1)\n",
+        tests: Some([2, 1, 1, 1]),
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "trial, good",
+        log: "-------------------------------------------------------------------------------\nRan 4 tests in 0.003s\n\nPASSED (skips=1, expectedFailures=1, unexpectedSuccesses=1, successes=1)\n",
+        tests: Some([2, 0, 1, 1]),
+        ..RUN
+    },
 ];
 
 /// A total says that tests failed, and the command ended with 0.
