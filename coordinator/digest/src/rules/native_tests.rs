@@ -84,8 +84,11 @@ const GTEST_PASSED: Count =
 
 const BATS: Count = |groups| {
     let total = groups.number("n") + groups.number("doctests") + groups.number("properties");
-    let (failed, skipped) = (groups.number("failed"), groups.number("skipped"));
-    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+    // Those that were invalid could not be set up; those that were excluded are in the total and did not run.
+    let failed = groups.number("failed") + groups.number("invalid");
+    let skipped = groups.number("skipped");
+    let others = failed + skipped + groups.number("excluded");
+    Some(Counts { passed: total.saturating_sub(others), failed, skipped, expected: 0 })
 };
 
 /// A ctest line names the signal of a test program.
@@ -298,7 +301,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "bats.summary",
-        pattern: r"^(?:(?P<doctests>\d+) doctests?, )?(?:(?P<properties>\d+) propert(?:y|ies), )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, \d+ (?:excluded|invalid))*(?:, (?P<skipped>\d+) skipped)?(?: in .*)?$",
+        pattern: r"^(?:(?P<doctests>\d+) doctests?, )?(?:(?P<properties>\d+) propert(?:y|ies), )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<excluded>\d+) excluded)?(?:, (?P<invalid>\d+) invalid)?(?:, (?P<skipped>\d+) skipped)?(?: \(\d+ excluded\))?(?: in .*)?$",
         acts: &[Act::Counts(Family::Bats, BATS), Act::Summary],
     },
 ];

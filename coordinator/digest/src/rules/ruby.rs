@@ -115,6 +115,16 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(numbered).owning().refine(place))],
     },
     Rule {
+        name: "exunit.invalid",
+        pattern: r"^\s{2}\d+\) (?P<t>\S+): failure on setup_all callback, .+$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94).follow(numbered).owning().refine(place))],
+    },
+    Rule {
+        name: "exunit.none",
+        pattern: r#"^(?:All tests have been excluded\.|The --only option was given to "mix test" but no test was executed)$"#,
+        acts: &[Act::Sign(Sign::NoTests), Act::Summary],
+    },
+    Rule {
         name: "rspec.rerun",
         pattern: r"^rspec (?P<f>\./[^\s:]+):(?P<l>\d+) # (?P<t>.*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Summary],

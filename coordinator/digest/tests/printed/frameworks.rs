@@ -83,6 +83,40 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         tests: Some([2, 0, 1, 1]),
         ..RUN
     },
+    Run {
+        what: "ExUnit, what could not be set up",
+        log: "??\n\n  0) InvTest: failure on setup_all callback, all tests have been invalidated\n     ** (RuntimeError) sa\n     stacktrace:\n       test/inv_test.exs:4: InvTest.__ex_unit_setup_all_0/1\n\n\nFinished in 0.02 seconds (0.00s async, 0.02s sync)\n3 tests, 0 failures, 2 invalid, 1 skipped\n\nRandomized with seed 608172\n",
+        tests: Some([0, 2, 1, 0]),
+        told: &["failure on setup_all callback & (RuntimeError) sa"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "ExUnit, some excluded",
+        log: "Excluding tags: [:slow]\n\n..\nFinished in 0.02 seconds (0.00s async, 0.02s sync)\n1 doctest, 4 tests, 0 failures, 3 excluded\n\nRandomized with seed 608172\n",
+        tests: Some([2, 0, 0, 0]),
+        ..RUN
+    },
+    Run {
+        what: "ExUnit, some excluded, which are not in the total",
+        log: "Excluding tags: [:slow]\n\n..\nFinished in 0.02 seconds (0.00s async, 0.02s sync)\n2 tests, 0 failures (3 excluded)\n",
+        tests: Some([2, 0, 0, 0]),
+        ..RUN
+    },
+    Run {
+        what: "ExUnit, all excluded",
+        log: "Excluding tags: [:test]\n\nAll tests have been excluded.\n\nFinished in 0.00 seconds (0.00s async, 0.00s sync)\n1 test, 0 failures, 1 excluded\n\nRandomized with seed 510861\n",
+        verdicts: [Passed, Inconclusive],
+        tests: Some([0, 0, 0, 0]),
+        ..RUN
+    },
+    Run {
+        what: "ExUnit, none is of those that were asked for",
+        log: "Excluding tags: [:test]\nIncluding tags: [:zz]\n\nAll tests have been excluded.\n\nFinished in 0.00 seconds (0.00s async, 0.00s sync)\n1 test, 0 failures, 1 excluded\n\nRandomized with seed 612576\nThe --only option was given to \"mix test\" but no test was executed\n",
+        code: 1,
+        verdicts: [Failed, Inconclusive],
+        tests: Some([0, 0, 0, 0]),
+        ..RUN
+    },
 ];
 
 /// A total says that tests failed, and the command ended with 0.
