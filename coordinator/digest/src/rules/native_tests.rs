@@ -221,7 +221,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "catch2.summary",
-        pattern: r"^(?:\[doctest\] )?test cases: +\d+(?: *\| *(?:(?P<passed>\d+) passed|(?P<failed>\d+) failed(?: as expected)?|(?P<skipped>\d+) skipped))+ *$",
+        pattern: r"^(?:\[doctest\] )?test cases: +\d+(?: *\| *(?:(?P<passed>\d+) passed|(?P<expected>\d+) failed as expected|(?P<failed>\d+) failed|(?P<skipped>\d+) skipped))+ *$",
         acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
     },
     Rule {

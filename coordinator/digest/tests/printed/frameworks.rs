@@ -117,6 +117,19 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         tests: Some([0, 0, 0, 0]),
         ..RUN
     },
+    Run {
+        what: "Catch2, each sort",
+        log: "c2.cc:6: FAILED:\n  CHECK( x==2 )\nwith expansion:\n  1 == 2\n\n===============================================================================\ntest cases: 5 | 1 passed | 1 skipped | 1 failed | 2 failed as expected\nassertions: 5 | 1 passed | 2 failed | 2 failed as expected\n",
+        tests: Some([1, 1, 1, 2]),
+        told: &["c2.cc:6: FAILED:"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "Catch2, failed as expected",
+        log: "===============================================================================\ntest cases: 2 | 2 failed as expected\nassertions: 2 | 2 failed as expected\n\n",
+        tests: Some([0, 0, 0, 2]),
+        ..RUN
+    },
 ];
 
 /// A total says that tests failed, and the command ended with 0.
