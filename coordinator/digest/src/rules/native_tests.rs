@@ -1,4 +1,4 @@
-//! GoogleTest, ctest, Catch2, TAP, bats.
+//! GoogleTest, cmocka, ctest, Catch2, TAP, bats.
 
 use super::TestEvent::{Ended, ExpectedFailure, Failed, Passed, Skipped, Started};
 use super::{Act, Count, Draft, ERROR, FATAL, INFO, Indicator, Kind, Next, Problem, Rule, Sign, problem};
@@ -14,6 +14,11 @@ fn gtest_lines(so_far: &[String], line: &str) -> Next {
     } else {
         Next::Part
     }
+}
+
+/// What cmocka says of a failure stands above the line with its place.
+fn cmocka_lead(line: &str) -> bool {
+    line.starts_with("[  ERROR   ] --- ")
 }
 
 /// A TAP failure's YAML block up to `...`, or `#` diagnostics.
@@ -104,7 +109,7 @@ const TODO: Problem = problem(INFO, Kind::Test, 50).follow(tap_lines).owning();
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gtest.session",
-        pattern: r"^(?:\d+: )?\[==========\] Running (?P<n>\d+) tests? from ",
+        pattern: r"^(?:\d+: )?\[==========\] (?:\S.*: )?Running (?P<n>\d+) test(?:s? from |\(s\)\.$)",
         acts: &[Act::Session(Family::GoogleTest), Act::Announces(Family::GoogleTest)],
     },
     Rule {
@@ -119,7 +124,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "gtest.skipped",
-        pattern: r"^.*\[  SKIPPED \] (?P<t>[^\s,]+)(?:, where .*)? \(\d+ ms\)$",
+        pattern: r"^.*\[  SKIPPED \] (?P<t>[^\s,]+)(?:, where .*)?(?: \(\d+ ms\))?$",
         acts: &[Act::Test(Family::GoogleTest, Skipped)],
     },
     Rule {
@@ -133,23 +138,28 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).follow(gtest_lines))],
     },
     Rule {
+        name: "cmocka.place",
+        pattern: r"^\[   LINE   \] --- (?P<f>[^\s:]+):(?P<l>\d+): error: .*$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 95).lead(cmocka_lead))],
+    },
+    Rule {
         name: "gtest.exception",
         pattern: r"^(?:\d+: )?(?:unknown file: Failure|C\+\+ exception with description)",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(gtest_lines))],
     },
     Rule {
         name: "gtest.passed",
-        pattern: r"^(?:\d+: )?\[  PASSED  \] (?P<n>\d+) tests?\.",
+        pattern: r"^(?:\d+: )?\[  PASSED  \] (?P<n>\d+) test(?:s|\(s\))?\.",
         acts: &[Act::Counts(Family::GoogleTest, GTEST_PASSED), Act::Summary],
     },
     Rule {
         name: "gtest.failures",
-        pattern: r"^(?:\d+: )?\s*(?P<n>\d+) FAILED TESTS?$",
+        pattern: r"^(?:\d+: )?\s*(?P<n>\d+) FAILED TEST(?:S|\(S\))?$",
         acts: &[Act::Adds(Family::GoogleTest, FAILED), Act::Summary],
     },
     Rule {
         name: "gtest.skips",
-        pattern: r"^(?:\d+: )?\[  SKIPPED \] (?P<n>\d+) tests?, listed below:$",
+        pattern: r"^(?:\d+: )?\[  SKIPPED \] (?:\S.*: )?(?P<n>\d+) test(?:s|\(s\))?, listed below:$",
         acts: &[Act::Adds(Family::GoogleTest, SKIPPED)],
     },
     Rule { name: "ctest.project", pattern: r"^Test project \S", acts: &[Act::Heading(Family::CTest)] },
@@ -273,6 +283,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "tap.skip",
         pattern: r"^ok\b(?: (?P<k>\d+))?(?: -)? ?(?P<t>.*?) ?# *(?i:skip)",
+        acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
+    },
+    Rule {
+        // So cmocka tells of a test that was skipped; others say of such a one that it is ok, and have no name behind the word.
+        name: "tap.cmocka_skip",
+        pattern: r"^not ok (?P<k>\d+) # SKIP (?P<t>\w+)$",
         acts: &[Act::Test(Family::Tap, Skipped), Act::Alone],
     },
     Rule {

@@ -130,6 +130,31 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         tests: Some([0, 0, 0, 2]),
         ..RUN
     },
+    Run {
+        what: "cmocka, good",
+        log: "[==========] Running 2 test(s).\n[ RUN      ] ok\n[       OK ] ok\n[ RUN      ] sk\n[  SKIPPED ] sk\n[==========] 2 test(s) run.\n[  PASSED  ] 1 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n[  SKIPPED ] sk\n\n 1 SKIPPED TEST(S)\n",
+        tests: Some([1, 0, 1, 0]),
+        ..RUN
+    },
+    Run {
+        what: "cmocka, of two groups",
+        log: "[==========] a: Running 1 test(s).\n[ RUN      ] ok\n[       OK ] ok\n[==========] a: 1 test(s) run.\n[  PASSED  ] 1 test(s).\n[==========] b: Running 3 test(s).\n[ RUN      ] good\n[       OK ] good\n[ RUN      ] bad\n[  ERROR   ] --- 0x1 != 0x2\n[   LINE   ] --- cm.c:7: error: Failure!\n[  FAILED  ] bad\n[ RUN      ] sk\n[  SKIPPED ] sk\n[==========] b: 3 test(s) run.\n[  PASSED  ] 1 test(s).\n[  SKIPPED ] b: 1 test(s), listed below:\n[  SKIPPED ] sk\n\n 1 SKIPPED TEST(S)\n[  FAILED  ] b: 1 test(s), listed below:\n[  FAILED  ] bad\n\n 1 FAILED TEST(S)\n",
+        tests: Some([2, 1, 1, 0]),
+        told: &["0x1 != 0x2 & cm.c:7: error: Failure!"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "cmocka, as TAP",
+        log: "1..2\nok 1 - ok\nnot ok 2 # SKIP sk\n# ok - t\n",
+        tests: Some([1, 0, 1, 0]),
+        ..RUN
+    },
+    Run {
+        what: "TAP, not ok with a word to skip",
+        log: "1..2\nok 1 - a\nnot ok 2 - b # SKIP no network\n",
+        tests: Some([1, 1, 0, 0]),
+        ..TOTAL_FAILED
+    },
 ];
 
 /// A total says that tests failed, and the command ended with 0.
