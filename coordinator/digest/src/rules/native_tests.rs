@@ -21,6 +21,11 @@ fn cmocka_lead(line: &str) -> bool {
     line.starts_with("[  ERROR   ] --- ")
 }
 
+/// What busted says of a failure stands above its last line, which names the test.
+fn busted_lead(line: &str) -> bool {
+    !line.starts_with('[')
+}
+
 /// A TAP failure's YAML block up to `...`, or `#` diagnostics.
 fn tap_lines(so_far: &[String], line: &str) -> Next {
     let trimmed = line.trim_start();
@@ -153,8 +158,30 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Counts(Family::GoogleTest, GTEST_PASSED), Act::Summary],
     },
     Rule {
+        // busted prints in GoogleTest's form, with sorts of its own.
+        name: "busted.gtest_begun",
+        pattern: r"^\[==========\] Running tests from scanned files\.$",
+        acts: &[Act::Session(Family::GoogleTest)],
+    },
+    Rule {
+        name: "busted.gtest_failed",
+        pattern: r"^\[  (?:FAILED |ERROR  ) \] (?P<t>(?P<f>\S+) @ (?P<l>\d+): .*?) \([\d.]+ ms\)$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).lead(busted_lead))],
+    },
+    Rule {
+        name: "busted.gtest_sorts",
+        pattern: r"^\[ (?: ERROR  |SKIPPED ) \] (?:(?P<skipped>\d+) tests?|(?P<errors>\d+) errors?), listed below:$",
+        acts: &[Act::Adds(Family::GoogleTest, SORTS)],
+    },
+    Rule {
+        // It failed outside of tests: it says so only where something failed.
+        name: "gtest.failed_outside",
+        pattern: r"^(?:\d+: )?\s*0 FAILED TESTS$",
+        acts: &[Act::Sign(Sign::Failure("GoogleTest")), Act::Summary],
+    },
+    Rule {
         name: "gtest.failures",
-        pattern: r"^(?:\d+: )?\s*(?P<n>\d+) FAILED TEST(?:S|\(S\))?$",
+        pattern: r"^(?:\d+: )?\s*(?P<n>[1-9]\d*) FAILED TEST(?:S|\(S\))?$",
         acts: &[Act::Adds(Family::GoogleTest, FAILED), Act::Summary],
     },
     Rule {

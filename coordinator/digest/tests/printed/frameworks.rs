@@ -155,6 +155,27 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         tests: Some([1, 1, 0, 0]),
         ..TOTAL_FAILED
     },
+    Run {
+        what: "busted in GoogleTest's form, an error",
+        log: "[==========] Running tests from scanned files.\n[----------] Running tests from spec/err_spec.lua\n[ RUN      ] spec/err_spec.lua @ 1: S ok\n[       OK ] spec/err_spec.lua @ 1: S ok (0.02 ms)\n[ RUN      ] spec/err_spec.lua @ 1: S err\nspec/err_spec.lua:1: boom\n[  ERROR   ] spec/err_spec.lua @ 1: S err (0.11 ms)\n[----------] 2 tests from spec/err_spec.lua (0.51 ms total)\n\n[==========] 2 tests from 1 test file ran. (0.62 ms total)\n[  PASSED  ] 1 test.\n[  ERROR   ] 1 error, listed below:\n[  ERROR   ] spec/err_spec.lua @ 1: S err\n\n 1 ERROR\n",
+        tests: Some([1, 1, 0, 0]),
+        told: &["[  ERROR   ] spec/err_spec.lua @ 1: S err"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "busted in GoogleTest's form, twice",
+        log: "[==========] Running tests from scanned files.\n[==========] 2 tests from 1 test file ran. (0.88 ms total)\n[  PASSED  ] 2 tests.\n[==========] Running tests from scanned files.\n[ RUN      ] spec/a_spec.lua @ 1: S bad\nspec/a_spec.lua:1: Expected objects to be equal.\nPassed in:\n(number) 2\n[  FAILED  ] spec/a_spec.lua @ 1: S bad (0.13 ms)\n[==========] 3 tests from 1 test file ran. (0.88 ms total)\n[  PASSED  ] 1 test.\n[ SKIPPED  ] 1 test, listed below:\n[ SKIPPED  ] spec/a_spec.lua @ 1: S p\n[  FAILED  ] 1 test, listed below:\n[  FAILED  ] spec/a_spec.lua @ 1: S bad\n\n 1 SKIPPED TEST\n 1 FAILED TEST\n",
+        tests: Some([3, 1, 1, 0]),
+        told: &["(number) 2 & S bad (0.13 ms)"],
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "GoogleTest, a failure outside of tests",
+        log: "[==========] Running 2 tests from 1 test suite.\n[ RUN      ] D.one\n[       OK ] D.one (0 ms)\n[ RUN      ] D.two\n[       OK ] D.two (0 ms)\n[----------] Global test environment tear-down\ngd.cc:8: Failure\nFailed\nenv\n[==========] 2 tests from 1 test suite ran. (0 ms total)\n[  PASSED  ] 2 tests.\n[  FAILED  ] 0 tests, listed below:\n\n 0 FAILED TESTS\n",
+        tests: Some([2, 0, 0, 0]),
+        told: &["gd.cc:8: Failure & env"],
+        ..TOTAL_FAILED
+    },
 ];
 
 /// A total says that tests failed, and the command ended with 0.
