@@ -121,9 +121,13 @@ impl Family {
     /// Whether a total of this family is its own only where something announces it; others are a test's own output.
     pub(crate) const fn announces(self) -> Option<Announced> {
         match self {
-            Self::Jest | Self::Vitest | Self::Unittest | Self::RSpec | Self::JUnitCore | Self::DejaGnu => {
-                Some(Announced::ByHeading)
-            }
+            Self::Jest
+            | Self::Vitest
+            | Self::Unittest
+            | Self::RSpec
+            | Self::JUnitCore
+            | Self::Automake
+            | Self::DejaGnu => Some(Announced::ByHeading),
             Self::Mocha => Some(Announced::ByBlankLine),
             _ => None,
         }

@@ -277,9 +277,15 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Adds(Family::Meson, SORTS), Act::Harmless],
     },
     Rule {
+        name: "automake.heading",
+        pattern: r"^Testsuite summary(?: for .*)?$",
+        acts: &[Act::Heading(Family::Automake)],
+    },
+    Rule {
+        // The log of all tests, which may be printed too, begins with the same numbers.
         name: "automake.total",
         pattern: r"^# TOTAL: +\d+$",
-        acts: &[Act::Session(Family::Automake), Act::Partial(Family::Automake, SORTS)],
+        acts: &[Act::Partial(Family::Automake, SORTS)],
     },
     Rule {
         name: "automake.sorts",

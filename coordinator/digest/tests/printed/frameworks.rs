@@ -176,6 +176,24 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         told: &["gd.cc:8: Failure & env"],
         ..TOTAL_FAILED
     },
+    Run {
+        what: "automake, with the log of its tests",
+        log: "PASS: ok.sh\nFAIL: bad.sh\n===========================\n   x 1: ./test-suite.log\n===========================\n\n# TOTAL: 4\n# PASS:  1\n# SKIP:  1\n# XFAIL: 1\n# FAIL:  1\n# XPASS: 0\n# ERROR: 0\n\n.. contents:: :depth: 2\n\nFAIL: bad.sh\n============\n\nFAIL bad.sh (exit status: 1)\n\n============================================================================\nTestsuite summary for x 1\n============================================================================\n# TOTAL: 4\n# PASS:  1\n# SKIP:  1\n# XFAIL: 1\n# FAIL:  1\n# XPASS: 0\n# ERROR: 0\n============================================================================\nSee ./test-suite.log\n============================================================================\n",
+        tests: Some([1, 1, 1, 1]),
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "automake, only the log of its tests",
+        log: "===========================\n   x 1: ./test-suite.log\n===========================\n\n# TOTAL: 2\n# PASS:  1\n# SKIP:  0\n# XFAIL: 0\n# FAIL:  1\n# XPASS: 0\n# ERROR: 0\n",
+        tests: Some([1, 1, 0, 0]),
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "automake, of two directories",
+        log: "Testsuite summary for x 1\n============================================================================\n# TOTAL: 2\n# PASS:  2\n# SKIP:  0\n# XFAIL: 0\n# FAIL:  0\n# XPASS: 0\n# ERROR: 0\n============================================================================\nTestsuite summary for x 1\n============================================================================\n# TOTAL: 1\n# PASS:  0\n# SKIP:  1\n# XFAIL: 0\n# FAIL:  0\n# XPASS: 0\n# ERROR: 0\n",
+        tests: Some([2, 0, 1, 0]),
+        ..RUN
+    },
 ];
 
 /// A total says that tests failed, and the command ended with 0.

@@ -337,7 +337,7 @@ pub(crate) const GOOD_TOTALS: &[(&str, &str)] = &[
         "meson",
         "Ok:                 3\nExpected Fail:      0\nFail:               0\nUnexpected Pass:    0\nSkipped:            1\nTimeout:            0\n",
     ),
-    ("automake", "# TOTAL: 2\n# PASS:  2\n# SKIP:  0\n# XFAIL: 0\n# FAIL:  0\n# XPASS: 0\n# ERROR: 0\n"),
+    ("automake", "Testsuite summary for x 1\n============================================================================\n# TOTAL: 2\n# PASS:  2\n# SKIP:  0\n# XFAIL: 0\n# FAIL:  0\n# XPASS: 0\n# ERROR: 0\n"),
     ("catch2", "All tests passed (5 assertions in 2 test cases)\n"),
     ("doctest", "[doctest] test cases: 2 | 2 passed | 0 failed | 0 skipped\n[doctest] Status: SUCCESS!\n"),
     ("mocha", "\n\n  5 passing (3ms)\n"),
