@@ -16,7 +16,8 @@ const EXAMPLES: Count = |groups| {
 const MINITEST: Count = |groups| {
     let failed = groups.number("failed") + groups.number("errors");
     let (total, skipped) = (groups.number("n") + groups.number("all"), groups.number("skipped"));
-    let skipped = skipped + groups.number("ignored");
+    let others = groups.number("ignored") + groups.number("pending") + groups.number("incomplete");
+    let skipped = skipped + others;
     Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
 };
 
@@ -187,7 +188,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "minitest.summary",
-        pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips)?",
+        pattern: r"^(?P<n>\d+) (?:runs|tests), \d+ assertions, (?P<failed>\d+) failures, (?P<errors>\d+) errors(?:, (?P<skipped>\d+) skips|, (?P<pending>\d+) pendings, (?P<ignored>\d+) omissions)?",
         acts: &[Act::Session(Family::Minitest), Act::Counts(Family::Minitest, MINITEST), Act::Summary],
     },
     Rule {
@@ -209,7 +210,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "phpunit.summary",
-        pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?|OK \((?P<all>\d+) tests?, \d+ assertions?\)$)",
+        pattern: r"^(?:Tests: (?P<n>\d+), Assertions: \d+(?:, Errors: (?P<errors>\d+))?(?:, Failures: (?P<failed>\d+))?(?:, .*?Skipped: (?P<skipped>\d+))?(?:, .*?Incomplete: (?P<incomplete>\d+))?|OK \((?P<all>\d+) tests?, \d+ assertions?\)$)",
         acts: &[Act::Session(Family::PhpUnit), Act::Counts(Family::PhpUnit, MINITEST), Act::Summary],
     },
     Rule {

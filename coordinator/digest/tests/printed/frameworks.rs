@@ -194,6 +194,37 @@ pub(crate) const FRAMEWORKS: &[Run] = &[
         tests: Some([2, 0, 1, 0]),
         ..RUN
     },
+    Run {
+        what: "test-unit, omitted and pending",
+        log: "Finished in 0.011902358 seconds.\n-------------------------------------------------------------------------------\n6 tests, 2 assertions, 1 failures, 1 errors, 1 pendings, 1 omissions, 1 notifications\n40% passed\n-------------------------------------------------------------------------------\n",
+        tests: Some([2, 2, 2, 0]),
+        ..TOTAL_FAILED
+    },
+    Run {
+        what: "test-unit, good",
+        log: "1 tests, 1 assertions, 0 failures, 0 errors, 0 pendings, 0 omissions, 0 notifications\n100% passed\n",
+        tests: Some([1, 0, 0, 0]),
+        ..RUN
+    },
+    Run {
+        what: "test-unit, none ran",
+        log: "1 tests, 0 assertions, 0 failures, 0 errors, 0 pendings, 1 omissions, 0 notifications\n0% passed\n",
+        verdicts: [Passed, Inconclusive],
+        tests: Some([0, 0, 1, 0]),
+        ..RUN
+    },
+    Run {
+        what: "PHPUnit, skipped and incomplete",
+        log: "OK, but incomplete, skipped, or risky tests!\nTests: 6, Assertions: 2, Warnings: 1, Skipped: 1, Incomplete: 2, Risky: 1.\n",
+        tests: Some([3, 0, 3, 0]),
+        ..RUN
+    },
+    Run {
+        what: "PHPUnit, incomplete",
+        log: "ERRORS!\nTests: 3, Assertions: 2, Errors: 1, Incomplete: 1.\n",
+        tests: Some([1, 1, 1, 0]),
+        ..TOTAL_FAILED
+    },
 ];
 
 /// A total says that tests failed, and the command ended with 0.
