@@ -188,6 +188,7 @@ impl Signs {
     fn is_taken_back(&self, failure: &Seen<&'static str>, is_trusted: bool) -> bool {
         let first_word = |tool: &'static str| tool.split([' ', ',']).next();
         let is_bare = !self.shown.contains(failure.what);
+        let judges = toolbox::of(failure.what).judges_by_itself;
         self.successes.iter().any(|(name, (order, began))| {
             let tool = toolbox::of(name);
             let may_have_begun = tool.drives || tool.begins_in_silence && is_trusted && is_bare;
@@ -195,7 +196,7 @@ impl Signs {
                 self.alone == Some(*name) || began.map_or(may_have_begun, |began| began < failure.order);
             let is_its_own = ![MAKE_RECIPE, JUNIT_CONTAINERS].contains(&failure.what)
                 && first_word(name) == first_word(failure.what);
-            *order > failure.order && (is_its_own || had_begun)
+            *order > failure.order && (is_its_own || had_begun && !judges)
         })
     }
 

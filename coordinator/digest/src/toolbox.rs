@@ -29,6 +29,8 @@ pub(crate) struct Tool {
     pub(crate) builds: bool,
     /// It runs tests, and may print nothing before the first output of these.
     pub(crate) begins_in_silence: bool,
+    /// It judges what another tool's success says nothing of, also where that one runs it.
+    pub(crate) judges_by_itself: bool,
 }
 
 impl Tool {
@@ -46,10 +48,15 @@ impl Tool {
         self.begins_in_silence = true;
         self
     }
+
+    const fn judging(mut self) -> Self {
+        self.judges_by_itself = true;
+        self
+    }
 }
 
 const fn tool(name: &'static str, apart: Apart) -> Tool {
-    Tool { name, apart, drives: false, builds: false, begins_in_silence: false }
+    Tool { name, apart, drives: false, builds: false, begins_in_silence: false, judges_by_itself: false }
 }
 
 use Apart::{Always, Never, WithoutCode};
@@ -75,6 +82,7 @@ const TOOLS: &[Tool] = &[
     tool("ant's junit", Always),
     tool(JUNIT_CONTAINERS, Always),
     tool("make", WithoutCode).building(),
+    tool("scons", WithoutCode).building(),
     tool(MAKE_RECIPE, Always),
     tool("ninja", WithoutCode).building(),
     tool("sbt", Never).driving(),
@@ -93,6 +101,7 @@ const TOOLS: &[Tool] = &[
     tool("unittest", Never).silent(),
     tool("node --test", Never).silent(),
     tool("mocha", Never).silent(),
+    tool("coverage", Always).judging(),
     tool("CI step", WithoutCode),
     tool("node", WithoutCode),
 ];

@@ -446,6 +446,11 @@ fn runs_of_many_tools_are_told_as_they_were() {
 }
 
 #[test]
+fn the_last_words_of_frameworks_are_heard_behind_a_pipe() {
+    check(FRAMEWORKS);
+}
+
+#[test]
 fn what_tests_logged_that_passed_leaves_room_for_others() {
     let passed = |n: usize| {
         format!(

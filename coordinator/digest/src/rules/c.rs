@@ -148,6 +148,26 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "scons.error",
+        pattern: r"^scons: \*\*\* (?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 40)),
+            Act::Sign(Sign::Failure("scons")),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "scons.ended_badly",
+        pattern: r"^scons: (?:building terminated because of errors|done building targets \(errors occurred during build\))\.$",
+        acts: &[Act::Sign(Sign::Failure("scons")), Act::Summary],
+    },
+    Rule {
+        // With `-i` it says so whatever became of the targets: it takes back its own failures.
+        name: "scons.ended",
+        pattern: r"^scons: done building targets\.$",
+        acts: &[Act::Sign(Sign::Success("scons")), Act::Summary],
+    },
+    Rule {
         name: "ninja.failed",
         pattern: r"^FAILED: (?P<m>.*\.(?:o|obj|a|so|dylib|exe|d|stamp)\b.*|\[code=\d+\].*)",
         acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 40)), Act::Sign(Sign::Failure("ninja"))],

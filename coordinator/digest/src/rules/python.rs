@@ -271,6 +271,7 @@ pub(super) const RULES: &[Rule] = &[
             Act::Sign(Sign::Failure("pytest")),
         ],
     },
+    Rule { name: "coverage.heading", pattern: r"^_+ coverage: platform .* _+$", acts: &[Act::Harmless] },
     Rule {
         name: "pytest.section",
         pattern: r"^(?:_{3,}|(?:\xe2\x80\x95){3,}) (?:ERROR (?:collecting|at (?:setup|teardown) of) )?(?P<t>\S.*?) (?:_{3,}|(?:\xe2\x80\x95){3,})$",
@@ -280,6 +281,22 @@ pub(super) const RULES: &[Rule] = &[
         name: "pytest.failed",
         pattern: r"^(?:FAILED|ERROR)(?: \[[\d.]+s\])? (?P<t>\S+?\.py(?:::[^\s\[]+)*(?:\[.*?\])?)(?: - (?P<m>.*)|\s*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).refine(title))],
+    },
+    Rule {
+        // A quiet run (`-qq`) ends with these lines and tells no total.
+        name: "pytest.failed_test",
+        pattern: r"^(?:FAILED|ERROR)(?: \[[\d.]+s\])? \S+?\.py::[^\s\[]+(?:\[.*?\])?(?: - .*|\s*)$",
+        acts: &[Act::Sign(Sign::Failure("pytest"))],
+    },
+    Rule {
+        // Its tests may all have passed.
+        name: "coverage.short",
+        pattern: r"^(?:FAIL Required test coverage of [\d.]+% not reached\.|(?:ERROR: )?Coverage failure: total of [\d.]+ is less than fail-under=[\d.]+$).*",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 88)),
+            Act::Sign(Sign::Failure("coverage")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "pytest.summary",

@@ -84,6 +84,7 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         OUTSIDE,
         JVM,
         FRAMEWORKS,
+        CLOSING,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
@@ -97,3 +98,4 @@ include!("records.rs");
 include!("outside.rs");
 include!("jvm.rs");
 include!("frameworks.rs");
+include!("closing.rs");
