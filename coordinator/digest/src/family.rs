@@ -49,6 +49,15 @@ pub(crate) enum Family {
     TclTest,
     DejaGnu,
     Srfi64,
+    Check,
+    CUnit,
+    Stestr,
+    Lab,
+    Alcotest,
+    Ward,
+    Kyua,
+    Zope,
+    CommonTest,
 }
 
 impl Family {
@@ -99,6 +108,15 @@ impl Family {
             Self::TclTest => "tcltest",
             Self::DejaGnu => "DejaGnu",
             Self::Srfi64 => "SRFI 64",
+            Self::Check => "Check",
+            Self::CUnit => "CUnit",
+            Self::Stestr => "stestr",
+            Self::Lab => "lab",
+            Self::Alcotest => "alcotest",
+            Self::Ward => "ward",
+            Self::Kyua => "kyua",
+            Self::Zope => "zope.testrunner",
+            Self::CommonTest => "Common Test",
         }
     }
 
@@ -127,8 +145,10 @@ impl Family {
             | Self::RSpec
             | Self::JUnitCore
             | Self::Automake
-            | Self::DejaGnu => Some(Announced::ByHeading),
-            Self::Mocha => Some(Announced::ByBlankLine),
+            | Self::DejaGnu
+            | Self::CUnit
+            | Self::Kyua => Some(Announced::ByHeading),
+            Self::Mocha | Self::Lab => Some(Announced::ByBlankLine),
             _ => None,
         }
     }
@@ -169,6 +189,8 @@ impl Family {
                 | Self::GoogleTest
                 | Self::CTest
                 | Self::DejaGnu
+                | Self::Stestr
+                | Self::Ward
         )
     }
 

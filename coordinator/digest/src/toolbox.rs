@@ -94,6 +94,7 @@ const TOOLS: &[Tool] = &[
     tool("regrtest", Never).driving(),
     tool("ctest", Never).driving(),
     tool("go test", Always),
+    tool("vet", Always),
     tool("jest", Always),
     tool("vitest", Always),
     tool("PHPUnit", Always),

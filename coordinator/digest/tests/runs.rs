@@ -448,6 +448,17 @@ fn runs_of_many_tools_are_told_as_they_were() {
 #[test]
 fn the_last_words_of_frameworks_are_heard_behind_a_pipe() {
     check(FRAMEWORKS);
+    let place = |what: &str, said: &str| {
+        let run = FRAMEWORKS.iter().find(|run| run.what == what).expect("it is there");
+        let digest = digest(run.log, Some(1));
+        let found = digest.findings.iter().find(|found| found.message.contains(said)).expect("it is told");
+        let place = found.location.clone().expect("it has a place");
+        format!("{}:{}", place.file, place.line.unwrap_or_default())
+    };
+    assert_eq!(place("Boost.Test", "S/thr"), "bt.cc:11");
+    assert_eq!(place("Boost.Test with its progress", "S/bad"), "bt.cc:6");
+    assert_eq!(place("CUnit in full", "bad"), "cu.c:3");
+    assert_eq!(place("Common Test under rebar3", "bad"), "/w/er/test/er_SUITE.erl:5");
 }
 
 #[test]

@@ -117,7 +117,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "formatter.count",
-        pattern: r"^\d+ files? would be reformatted",
+        pattern: r"^\d+ files? would (?:be reformatted|fail to reformat)",
         acts: &[Act::Sign(Sign::Failure("formatter")), Act::Summary],
     },
     Rule {

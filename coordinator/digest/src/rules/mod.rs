@@ -10,6 +10,7 @@ mod bundlers;
 mod c;
 mod children;
 mod ci;
+mod closing;
 mod follow;
 mod frameworks;
 mod generic;
@@ -402,6 +403,7 @@ const TABLES: &[&[Rule]] = &[
     python::RULES,
     native_tests::RULES,
     frameworks::RULES,
+    closing::RULES,
     go::RULES,
     runners::RULES,
     ruby::RULES,

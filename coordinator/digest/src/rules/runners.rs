@@ -254,7 +254,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         // A report that is printed and not written.
         name: "junit.bad_suite",
-        pattern: r#"^\s*<testsuites? (?:[^>]* )?(?:failures|errors)="[1-9]"#,
+        pattern: r#"^\s*<testsuites? (?:[^>]* )?(?:failures|errors)=["'][1-9]"#,
         acts: &[Act::Sign(Sign::Failure("JUnit")), Act::Harmless],
     },
     Rule {

@@ -1,0 +1,285 @@
+//! Test frameworks that end with words of their own: Boost.Test, Check, CUnit, stestr, lab, alcotest, ward, kyua, zope.testrunner,
+//! Catch2 in compact form, rebar3's EUnit and Common Test; and go vet.
+
+use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, indented, place, problem, set_place};
+use crate::tally::{Counts, Family};
+
+/// Each sort has its own number.
+const SORTS: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed") + groups.number("errors"),
+        skipped: groups.number("skipped"),
+        expected: groups.number("expected"),
+    })
+};
+
+/// What is not told of a total passed.
+const TOTAL: Count = |groups| {
+    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
+    let failed = groups.number("failed") + groups.number("errors");
+    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
+/// lab counts what it skipped beside the total.
+const WITHOUT_SKIPPED: Count = |groups| {
+    let (total, failed) = (groups.number("n"), groups.number("failed"));
+    Some(Counts {
+        passed: total.saturating_sub(failed),
+        failed,
+        skipped: groups.number("skipped"),
+        expected: 0,
+    })
+};
+
+/// Where a program was last that said not where it failed: `a.cc(10): last checkpoint: …`.
+fn checkpoint(_: &[String], line: &str) -> Next {
+    if line.contains(": last checkpoint: ") { Next::Last } else { Next::Beyond }
+}
+
+fn last_checkpoint(draft: &mut Draft) {
+    let checkpoint = draft.lines.iter().find_map(|line| line.split_once(": last checkpoint: "));
+    let place = checkpoint
+        .and_then(|(place, _)| place.trim_start_matches('*').trim_end_matches(')').rsplit_once(['(', ':']));
+    if let Some((file, line)) = place {
+        (draft.file, draft.line) = (Some(file.to_owned()), line.parse().ok());
+    } else {
+        (draft.file, draft.line) = (None, None);
+    }
+}
+
+/// The first assertion below a test's name: `    1. a.c:3  - 1==2`.
+fn first_assertion(draft: &mut Draft) {
+    let place = draft.lines.iter().skip(1).find_map(|line| {
+        let (number, rest) = line.trim_start().split_once(". ")?;
+        number.parse::<u32>().ok()?;
+        place(rest.split("  - ").next()?)
+    });
+    if let Some((file, line, column)) = place {
+        (draft.file, draft.line, draft.column) = (file, line, column);
+    }
+}
+
+/// What Common Test says of a case, up to a blank line or the next case.
+fn case_lines(so_far: &[String], line: &str) -> Next {
+    let suite = so_far[0].split(" ==> ").next().unwrap_or_default();
+    let of_suite = line.strip_prefix(suite).and_then(|rest| rest.strip_prefix(" ==> "));
+    let is_reason = of_suite.is_some_and(|rest| so_far.len() == 1 || rest.starts_with(['{', '"', ' ']));
+    if is_reason || line.starts_with(' ') && !line.trim().is_empty() && so_far.len() < 40 {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// The first frame that is none of Erlang's own: those have no directory.
+fn erlang_frame(draft: &mut Draft) {
+    let text = draft.lines.join(" ");
+    let place = text.split("{file,\"").skip(1).find_map(|frame| {
+        let (file, rest) = frame.split_once('"')?;
+        let (_, row) = rest.split_once("{line,")?;
+        let row = row.split('}').next()?;
+        file.contains('/').then(|| format!("{file}:{row}"))
+    });
+    if let Some(place) = place {
+        let _placed = set_place(draft, &place);
+    }
+}
+
+/// What alcotest prints below the box with a test's name, up to a rule.
+fn below_box(so_far: &[String], line: &str) -> Next {
+    if line.starts_with(" ───") {
+        Next::Last
+    } else if so_far.len() > 60 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "boost.unplaced",
+        pattern: r#"^\**unknown location(?:\(0\)|:0): (?:fatal )?error: in "(?P<t>[^"]+)": (?P<m>.*)"#,
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(checkpoint).refine(last_checkpoint))],
+    },
+    Rule {
+        // The stars are its progress.
+        name: "boost.failed",
+        pattern: r#"^\**(?P<f>[^\s:(*][^:(]*)[(:](?P<l>\d+)\)?: (?:fatal )?error: in "(?P<t>[^"]+)": (?P<m>.*)"#,
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 94))],
+    },
+    Rule {
+        name: "boost.bad",
+        pattern: r#"^\*\*\* (?:\d+ failures? (?:(?:is|are) )?detected(?: \(\d+ failures? (?:(?:is|are) )?expected\))? in (?:the )?test (?:module|suite|case) ".*"|[Ee]rrors (?:w?h?ere )?detected in (?:the )?test (?:module|suite|case) ".*"; see standard output for details|The test (?:module|suite|case) ".*" was (?:aborted|timed out); see standard output for details)$"#,
+        acts: &[Act::Sign(Sign::Failure("Boost.Test")), Act::Summary],
+    },
+    Rule {
+        name: "boost.good",
+        pattern: r"^\*\*\* No errors detected$",
+        acts: &[Act::Sign(Sign::Success("Boost.Test")), Act::Summary],
+    },
+    Rule {
+        name: "boost.report",
+        pattern: r#"^Test module ".*" (?:has failed|was aborted) with:$"#,
+        acts: &[Act::Sign(Sign::Failure("Boost.Test")), Act::Summary],
+    },
+    Rule {
+        name: "check.total",
+        pattern: r"^\d+%: Checks: (?P<n>\d+), Failures: (?P<failed>\d+), Errors: (?P<errors>\d+)$",
+        acts: &[Act::Session(Family::Check), Act::Counts(Family::Check, TOTAL), Act::Summary],
+    },
+    Rule {
+        name: "check.failed",
+        pattern: r"^(?P<f>[^\s:]+):(?P<l>\d+):[FE]:[^:]*:(?P<t>[^:]+):-?\d+: (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93))],
+    },
+    Rule {
+        name: "cunit.summary",
+        pattern: r"^(?:--)?Run Summary: +Type +Total +Ran +Passed +Failed",
+        acts: &[Act::Session(Family::CUnit), Act::Heading(Family::CUnit)],
+    },
+    Rule {
+        name: "cunit.tests",
+        pattern: r"^ +tests +\d+ +\d+ +(?P<passed>\d+) +(?P<failed>\d+)(?: +(?P<skipped>\d+))?$",
+        acts: &[Act::Counts(Family::CUnit, SORTS), Act::Summary],
+    },
+    Rule {
+        name: "cunit.failed",
+        pattern: r"^  Test: (?P<t>\S.*?) \.\.\. ?FAILED$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented).refine(first_assertion))],
+    },
+    Rule {
+        name: "cunit.had_failures",
+        pattern: r"^Suite \S.*, Test (?P<t>\S.*) had failures:$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(indented).refine(first_assertion))],
+    },
+    Rule {
+        name: "stestr.ran",
+        pattern: r"^Ran: \d+ tests? in [\d.]+ sec\.$",
+        acts: &[Act::Session(Family::Stestr), Act::Partial(Family::Stestr, SORTS)],
+    },
+    Rule {
+        name: "stestr.sorts",
+        pattern: r"^ - (?:Passed: (?P<passed>\d+)|Skipped: (?P<skipped>\d+)|Expected Fail: (?P<expected>\d+)|(?:Unexpected Success|Failed): (?P<failed>\d+))$",
+        acts: &[Act::Adds(Family::Stestr, SORTS), Act::Summary, Act::Harmless],
+    },
+    Rule {
+        name: "lab.failed",
+        pattern: r"^(?P<failed>\d+) of (?P<n>\d+) tests? failed(?: \((?:(?P<skipped>\d+) skipped|\d+ todo)(?:, \d+ todo)?\))?$",
+        acts: &[Act::Session(Family::Lab), Act::Counts(Family::Lab, WITHOUT_SKIPPED), Act::Summary],
+    },
+    Rule {
+        name: "alcotest.test",
+        pattern: r"^\xe2\x94\x82 \[FAIL\] +(?P<t>\S.*?)\.? +\xe2\x94\x82$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(below_box).owning())],
+    },
+    Rule {
+        name: "alcotest.failed",
+        pattern: r"^(?P<failed>\d+) (?:failure|error)s?! in [\d.]+s\. (?P<n>\d+) tests? run\.$",
+        acts: &[Act::Session(Family::Alcotest), Act::Counts(Family::Alcotest, TOTAL), Act::Summary],
+    },
+    Rule {
+        name: "alcotest.good",
+        pattern: r"^Test Successful in [\d.]+s\. (?P<n>\d+) tests? run\.$",
+        acts: &[Act::Session(Family::Alcotest), Act::Counts(Family::Alcotest, TOTAL), Act::Summary],
+    },
+    Rule {
+        // Else it looks like a file of jest or vitest.
+        name: "ward.failed",
+        pattern: r"^ FAIL  \S+:\d+ (?P<t>\S.*?) +\d+%$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).bare())],
+    },
+    Rule {
+        name: "ward.encountered",
+        pattern: r"^\xe2\x94\x82 +\d+ +Tests? Encountered +\xe2\x94\x82$",
+        acts: &[Act::Session(Family::Ward), Act::Partial(Family::Ward, SORTS)],
+    },
+    Rule {
+        name: "ward.sorts",
+        pattern: r"^\xe2\x94\x82 +(?:(?P<passed>\d+) +Pass(?:es)?|(?P<failed>\d+) +(?:Failures?|Unexpected Pass(?:es)?)|(?P<skipped>\d+) +Skips?|(?P<expected>\d+) +Expected Failures?) +\([\d.]+%\) +\xe2\x94\x82$",
+        acts: &[Act::Adds(Family::Ward, SORTS), Act::Summary, Act::Harmless],
+    },
+    Rule {
+        name: "kyua.failed",
+        pattern: r"^(?P<t>\S+:\S+)  ->  (?:failed|broken): (?P<m>.*?)  \[[\d.]+s\]$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 92))],
+    },
+    Rule {
+        name: "kyua.results",
+        pattern: r"^Results saved to \S.*\.db$",
+        acts: &[Act::Session(Family::Kyua), Act::Heading(Family::Kyua)],
+    },
+    Rule {
+        name: "kyua.total",
+        pattern: r"^(?P<passed>\d+)/\d+ passed \((?P<failed>\d+) failed\)$",
+        acts: &[Act::Counts(Family::Kyua, SORTS), Act::Summary],
+    },
+    Rule {
+        // One of each layer.
+        name: "zope.layer",
+        pattern: r"^  Ran (?P<n>\d+) tests with (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
+        acts: &[Act::Adds(Family::Zope, TOTAL), Act::Summary],
+    },
+    Rule {
+        // Of all layers, where there were more than one.
+        name: "zope.total",
+        pattern: r"^Total: (?P<n>\d+) tests, (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
+        acts: &[Act::Counts(Family::Zope, TOTAL), Act::Summary],
+    },
+    Rule {
+        // How many passed is not told.
+        name: "catch2.compact_failed",
+        pattern: r"^Failed (?:both |all )?[1-9]\d* test cases?, failed (?:both |all )?\d+ assertions?\.$",
+        acts: &[Act::Sign(Sign::Failure("Catch2")), Act::Summary],
+    },
+    Rule {
+        name: "catch2.compact_passed",
+        pattern: r"^Passed (?:both |all )?(?P<passed>\d+) test cases? (?:with \d+ assertions?|\(no assertions\))\.$",
+        acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
+    },
+    Rule {
+        // rebar3 counts the tests that were cancelled among all, and fails for them.
+        name: "eunit.cancelled",
+        pattern: r"^(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) skipped)?, (?P<errors>\d+) cancelled$",
+        acts: &[Act::Counts(Family::Bats, TOTAL), Act::Summary],
+    },
+    Rule {
+        name: "common_test.failed",
+        pattern: r"^%%% \S+ ==> (?P<t>\S.*): FAILED$",
+        acts: &[Act::Problem(
+            problem(ERROR, Kind::Test, 93).follow(case_lines).owning().refine(erlang_frame),
+        )],
+    },
+    Rule {
+        name: "common_test.total",
+        pattern: r"^(?:Failed (?P<failed>\d+) tests\. (?:Skipped (?P<skipped>\d+) \(\d+, \d+\) tests\. )?|Skipped (?P<skipped_only>\d+) \(\d+, \d+\) tests\. )Passed (?P<passed>\d+) tests\. ?$",
+        acts: &[
+            Act::Counts(Family::CommonTest, |groups| {
+                Some(Counts {
+                    passed: groups.number("passed"),
+                    failed: groups.number("failed"),
+                    skipped: groups.number("skipped") + groups.number("skipped_only"),
+                    expected: 0,
+                })
+            }),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "rebar3.failed",
+        pattern: r"^===> (?:Error running tests$|Failures occurred running tests: |Compiling \S+ failed$)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 40)),
+            Act::Sign(Sign::Failure("rebar3")),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "vet.failed",
+        pattern: r"^vet: \S+\.go:\d+:\d+: ",
+        acts: &[Act::Sign(Sign::Failure("vet"))],
+    },
+];
