@@ -280,6 +280,8 @@ impl Finds {
         if let Some(slot) = test_key.and_then(|key| self.tests.get(&key).copied())
             && let Some(kept) = self.get_mut(slot)
             && kept.test == found.test
+            // Of one test asked for with several parameters it is several.
+            && ![kept.rule, found.rule].contains(&SAYS_MORE)
         {
             if found.bare {
                 return None;

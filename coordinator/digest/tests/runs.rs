@@ -447,9 +447,9 @@ fn runs_of_many_tools_are_told_as_they_were() {
 
 #[test]
 fn the_last_words_of_frameworks_are_heard_behind_a_pipe() {
-    check(FRAMEWORKS);
+    check(CLOSING);
     let place = |what: &str, said: &str| {
-        let run = FRAMEWORKS.iter().find(|run| run.what == what).expect("it is there");
+        let run = CLOSING.iter().find(|run| run.what == what).expect("it is there");
         let digest = digest(run.log, Some(1));
         let found = digest.findings.iter().find(|found| found.message.contains(said)).expect("it is told");
         let place = found.location.clone().expect("it has a place");
