@@ -1,6 +1,6 @@
 //! Disks that can be filled.
 
-use buildpool_worker::platform::disk_free_bytes;
+use buildpool_worker::platform::disk_room;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl SmallDisk {
     /// Leaves no more room than this on it, in bytes, and not much less.
     pub fn fill_but(&self, room: u64) {
         let mut file = self.open_ballast();
-        while disk_free_bytes(&self.path).unwrap() > room {
+        while disk_room(&self.path).unwrap().free > room {
             file.write_all(&[b'x'; 64 << 10]).unwrap();
         }
     }

@@ -228,6 +228,8 @@ impl Pool {
         let mut command = self.place.command(["worker", "--coordinator", &worker.url, "--data-dir", &data]);
         // What is on the machine that runs the tests is nothing to the tests, and takes time to find.
         command.arg("--no-tools");
+        // Nor is how full its disk is: workspaces stay warm.
+        command.args(["--keep-free-bytes", "0"]);
         if !worker.arguments.iter().any(|argument| argument == "--name") {
             command.args(["--name", &name]);
         }

@@ -4,6 +4,7 @@ use crate::isolation::Isolation;
 use crate::isolation::hidden::directory_of;
 use crate::isolation::users::{self, JobUser, barrier};
 use crate::limits::CONFIG_BYTES_MAX;
+use crate::workspace::SpaceLimits;
 use buildpool_protocol::limits::{NAME_BYTES_MAX, SLOTS_MAX};
 use buildpool_protocol::spec::check_name;
 use buildpool_protocol::version::VersionRange;
@@ -51,6 +52,8 @@ pub struct Config {
     pub crash_directories: Vec<PathBuf>,
     /// Largest core file of a job, in bytes; the system's own setting if absent.
     pub core_bytes_max: Option<u64>,
+    /// How much space workspaces may take.
+    pub space: SpaceLimits,
     /// After how long a drain on SIGTERM ends what still runs; never if absent.
     pub drain_deadline: Option<Duration>,
     /// What keeps jobs from the worker's files and each other's.
@@ -103,6 +106,8 @@ struct File {
     env: BTreeMap<String, String>,
     crash_directories: Vec<PathBuf>,
     core_bytes_max: Option<u64>,
+    keep_free_bytes: Option<u64>,
+    workspaces_bytes_max: Option<u64>,
     drain_deadline_secs: Option<u64>,
     isolation: Isolation,
     job_users: Vec<String>,
@@ -126,6 +131,8 @@ impl Default for File {
             env: BTreeMap::new(),
             crash_directories: Vec::new(),
             core_bytes_max: None,
+            keep_free_bytes: None,
+            workspaces_bytes_max: None,
             drain_deadline_secs: None,
             isolation: Isolation::default(),
             job_users: Vec::new(),
@@ -152,6 +159,7 @@ impl Config {
             env: BTreeMap::new(),
             crash_directories: Vec::new(),
             core_bytes_max: None,
+            space: SpaceLimits::default(),
             drain_deadline: None,
             isolation: Isolation::default(),
             job_users: Vec::new(),
@@ -230,6 +238,11 @@ impl Config {
             env: file.env,
             crash_directories: file.crash_directories.iter().map(|path| directory.join(path)).collect(),
             core_bytes_max: file.core_bytes_max,
+            space: SpaceLimits {
+                bytes_max: file.workspaces_bytes_max,
+                free_min_bytes: file.keep_free_bytes,
+                ..SpaceLimits::default()
+            },
             drain_deadline: file.drain_deadline_secs.map(Duration::from_secs),
             isolation: file.isolation,
             job_users: file.job_users,

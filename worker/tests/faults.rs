@@ -47,7 +47,7 @@ impl Drop for SmallDisk {
 #[cfg(target_os = "linux")]
 fn fill(disk: &Path, left: u64) -> std::path::PathBuf {
     let filler = disk.join("filler");
-    let free = buildpool_worker::platform::disk_free_bytes(disk).expect("a disk");
+    let free = buildpool_worker::platform::disk_room(disk).expect("a disk").free;
     let bytes = usize::try_from(free - left).expect("small");
     std::fs::write(&filler, vec![1; bytes]).expect("there is room");
     filler
@@ -63,7 +63,7 @@ async fn a_full_disk_holds_the_process_and_loses_nothing() {
     until("a keeper's reserve", || disk.path().join("keepers/0.reserve").exists().then_some(())).await;
     let filler = fill(disk.path(), 2 << 20);
     let lease = coordinator.grant(shell("head -c 6000000 /dev/zero; echo end >&2"));
-    let free = || buildpool_worker::platform::disk_free_bytes(disk.path()).expect("a disk");
+    let free = || buildpool_worker::platform::disk_room(disk.path()).expect("a disk").free;
     until("the disk to be full", || (free() < 128 << 10).then_some(())).await;
     let leader = processes_of(lease);
     assert!(!leader.is_empty(), "the process waits at its pipe");
@@ -86,7 +86,7 @@ async fn what_a_full_disk_cost_is_counted_and_the_outcome_is_written_all_the_sam
     let mut spec = shell("head -c 6000000 /dev/zero; echo end >&2");
     spec.grace = Some(std::time::Duration::from_millis(50));
     let lease = coordinator.grant(spec);
-    let free = || buildpool_worker::platform::disk_free_bytes(disk.path()).expect("a disk");
+    let free = || buildpool_worker::platform::disk_room(disk.path()).expect("a disk").free;
     until("the disk to be full", || (free() < 128 << 10).then_some(())).await;
     coordinator.cancel(lease);
     let outcome = coordinator.outcome(lease).await;

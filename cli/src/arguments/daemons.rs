@@ -97,6 +97,10 @@ pub(crate) struct WorkerArguments {
     /// Something countable that jobs can take
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
+    /// Remove warm workspaces, the least recently used first, while less than this is free on their disk; a tenth of it by default, at
+    /// most 10 GiB
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) keep_free_bytes: Option<u64>,
     /// What keeps jobs from the worker's files and each other's: none, bubblewrap or user (Linux), sandbox-exec (macOS)
     #[arg(long, value_name = "MODE")]
     pub(crate) isolation: Option<Isolation>,

@@ -170,8 +170,12 @@ fn private(path: &Path) -> Check {
 /// Room for logs and workspaces.
 fn disk(directory: &Path) -> Check {
     let nearest = directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
-    let Some(free) = buildpool_worker::platform::disk_free_bytes(nearest) else {
-        return Check::new("disk", State::Warning, format!("{} can't be measured", nearest.display()));
+    let free = match buildpool_worker::platform::disk_room(nearest) {
+        Ok(room) => room.free,
+        Err(error) => {
+            let text = format!("{} can't be measured: {error}", nearest.display());
+            return Check::new("disk", State::Warning, text);
+        }
     };
     let text = format!("{:.1} GB free for {}", free as f64 / 1e9, directory.display());
     if free >= ROOM_BYTES {

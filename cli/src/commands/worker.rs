@@ -124,6 +124,9 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     if let Some(slots) = arguments.slots {
         config.slots = slots;
     }
+    if arguments.keep_free_bytes.is_some() {
+        config.space.free_min_bytes = arguments.keep_free_bytes;
+    }
     if let Some(isolation) = arguments.isolation {
         config.isolation = isolation;
     }

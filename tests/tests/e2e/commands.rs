@@ -1,6 +1,6 @@
 //! The other commands: what they print, in both forms.
 
-use buildpool_tests::{Finished, Place, Pool, STRANGER};
+use buildpool_tests::{Finished, Place, Pool, STRANGER, wait_until};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ fn keys(value: &serde_json::Value) -> Vec<&str> {
 #[test]
 fn a_detached_job_is_shown_listed_followed_and_read() {
     let place = Place::new();
-    let text = "echo one; echo two >&2; while [ ! -e go ]; do sleep 0.05; done; echo three";
+    let text = "step() { while [ ! -e $1 ]; do sleep 0.05; done; }; echo one; step second; echo two >&2; step third; echo three";
     let detached = place.buildpool(&["run", "--detach", "--", "sh", "-c", text]).expect(0);
     let id = detached.out().trim_end().to_owned();
     assert_eq!((detached.out().lines().count(), id.len(), detached.err().as_str()), (1, 36, ""));
@@ -22,7 +22,15 @@ fn a_detached_job_is_shown_listed_followed_and_read() {
     let running = place.buildpool(&["job", &id, "--json"]).expect(0).json();
     assert!(["queued", "preparing", "running"].contains(&running["state"].as_str().unwrap()), "{running}");
     assert_eq!(running["verdict"], serde_json::Value::Null);
-    std::fs::write(place.file("go"), "").unwrap();
+    // Of two pipes nobody sees which was written to first, unless one was read before.
+    let shown = |out: &str, err: &str| {
+        let logs = place.buildpool(&["logs", &id]);
+        (logs.out().as_str(), logs.err().as_str()) == (out, err)
+    };
+    wait_until("the first line", || shown("one\n", ""));
+    std::fs::write(place.file("second"), "").unwrap();
+    wait_until("the second line", || shown("one\n", "two\n"));
+    std::fs::write(place.file("third"), "").unwrap();
     let done = place.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(0).json();
     assert_eq!((&done["state"], &done["verdict"]), (&"done".into(), &"passed".into()));
     assert_eq!(String::from_utf8(follower.wait_with_output().unwrap().stdout).unwrap(), "one\nthree\n");

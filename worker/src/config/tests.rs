@@ -13,6 +13,8 @@ fn a_file_gives_what_it_names_and_defaults_the_rest() {
         data_dir = "/var/lib/buildpool"
         token = "bp_1_secret"
         drain_deadline_secs = 90
+        keep_free_bytes = 1000
+        workspaces_bytes_max = 2000
         crash_directories = ["/crashes"]
         [labels]
         xcode = "26.1"
@@ -26,6 +28,7 @@ fn a_file_gives_what_it_names_and_defaults_the_rest() {
     .expect("valid");
     config.check().expect("complete");
     assert_eq!(config.drain_deadline, Some(std::time::Duration::from_secs(90)));
+    assert_eq!((config.space.free_min_bytes, config.space.bytes_max), (Some(1000), Some(2000)));
     assert_eq!(config.all_labels().get("xcode").map(String::as_str), Some("26.1"));
     assert_eq!(config.all_labels().get("name").map(String::as_str), Some("mini-3"));
     assert_eq!(config.resources.get("simulator"), Some(&2));

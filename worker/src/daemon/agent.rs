@@ -170,7 +170,7 @@ impl Agent {
         Condition {
             draining: self.is_draining,
             quarantined: self.quarantine(),
-            disk_free_bytes: platform::disk_free_bytes(self.home.directory()),
+            disk_free_bytes: platform::disk_room(self.home.directory()).ok().map(|room| room.free),
             warm_projects: self.files.workspaces.warm_projects(),
         }
     }

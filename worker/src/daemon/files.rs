@@ -22,6 +22,7 @@ use tracing::warn;
 #[derive(Clone)]
 pub(super) struct Files {
     pub(super) workspaces: Workspaces,
+    pub(super) space: SpaceLimits,
     pub(super) transfers: Arc<Transfers>,
 }
 
@@ -144,7 +145,7 @@ impl Files {
 
     /// Keeps the disk from filling up with workspaces. Blocking, and may take long.
     pub(super) fn collect_space(&self) {
-        if let Err(error) = self.workspaces.collect_space(&SpaceLimits::default()) {
+        if let Err(error) = self.workspaces.collect_space(&self.space) {
             warn!("the space of workspaces can't be looked after: {error}");
         }
     }

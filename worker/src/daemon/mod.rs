@@ -117,7 +117,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     let workspaces = Workspaces::open(home.directory()).map_err(WorkerError::Workspaces)?;
     let workspaces = if users.is_empty() { workspaces } else { workspaces.linking_objects() };
     let (events, incoming) = mpsc::channel(EVENT_QUEUE);
-    let files = Files { workspaces, transfers: Arc::clone(&transfers) };
+    let files = Files { workspaces, space: config.space, transfers: Arc::clone(&transfers) };
     let mut agent = Agent::new(config, home, Arc::clone(&outbox), files, users, hidden, events.clone());
     agent.begin().map_err(WorkerError::Startup)?;
     tokio::select! {

@@ -237,15 +237,24 @@ pub fn control_groups() -> Option<ControlGroups> {
     system::control_groups()
 }
 
-/// Free space for this user where `path` is, in bytes.
-pub fn disk_free_bytes(path: &Path) -> Option<u64> {
-    let statistics = nix::sys::statvfs::statvfs(path).ok()?;
-    #[allow(
-        clippy::useless_conversion,
-        clippy::unnecessary_cast,
-        reason = "the widths differ between systems"
-    )]
-    Some((statistics.blocks_available() as u64).saturating_mul(statistics.fragment_size() as u64))
+/// The disk that a path is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiskRoom {
+    /// Free for this user, in bytes.
+    pub free: u64,
+    /// All of it, in bytes.
+    pub total: u64,
+}
+
+/// The room where `path` is.
+///
+/// # Errors
+/// What the system says.
+pub fn disk_room(path: &Path) -> std::io::Result<DiskRoom> {
+    let statistics = nix::sys::statvfs::statvfs(path)?;
+    #[allow(clippy::unnecessary_cast, reason = "the widths differ between systems")]
+    let bytes = |blocks| (blocks as u64).saturating_mul(statistics.fragment_size() as u64);
+    Ok(DiskRoom { free: bytes(statistics.blocks_available()), total: bytes(statistics.blocks()) })
 }
 
 #[cfg(test)]

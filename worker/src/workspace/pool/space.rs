@@ -2,6 +2,7 @@
 
 use super::leases::{checkouts, lease_of, take_lease};
 use super::{Workspaces, lock_file};
+use crate::platform::disk_room;
 use crate::workspace::checkout::{Checkout, now, remove};
 use crate::workspace::collection::{Candidate, SpaceLimits, choose};
 use crate::workspace::error::WorkspaceError;
@@ -48,7 +49,8 @@ impl Workspaces {
             }
             total += checkout.bytes();
         }
-        for checkout in choose(free_ones, total, free_bytes(&self.root)?, now(), limits) {
+        let room = disk_room(&self.root).map_err(WorkspaceError::io("measuring", &self.root))?;
+        for checkout in choose(free_ones, total, room, now(), limits) {
             // Without a word in it: a full disk takes none.
             if take_lease(&checkout.directory, "")? {
                 tracing::info!(directory = %checkout.directory.display(), "removing a workspace to make space");
@@ -155,13 +157,4 @@ fn bytes_below(directory: &Path) -> u64 {
         .filter_map(|entry| entry.metadata().ok())
         .map(|metadata| metadata.blocks() * 512)
         .sum()
-}
-
-fn free_bytes(path: &Path) -> Result<u64, WorkspaceError> {
-    let found = nix::sys::statvfs::statvfs(path)
-        .map_err(|error| WorkspaceError::io("measuring", path)(error.into()))?;
-    // The types differ between platforms.
-    #[allow(clippy::unnecessary_cast, reason = "u32 on macOS")]
-    let bytes = found.blocks_available() as u64 * found.fragment_size() as u64;
-    Ok(bytes)
 }

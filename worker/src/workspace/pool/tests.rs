@@ -437,7 +437,8 @@ fn space_is_collected_least_recently_used_and_never_from_a_job() {
         let state = crate::workspace::checkout::State { used_at, ..checkout(index).state() };
         checkout(index).note(&state).unwrap();
     }
-    let roomy = SpaceLimits { bytes_max: None, free_min_bytes: 0, idle_max: Duration::from_secs(u64::MAX) };
+    let roomy =
+        SpaceLimits { bytes_max: None, free_min_bytes: Some(0), idle_max: Duration::from_secs(u64::MAX) };
     bench.workspaces.collect_space(&roomy).unwrap();
     assert!(roots.iter().all(|root| root.exists()));
     let size = checkout(2).bytes();

@@ -89,7 +89,8 @@ fn a_project_that_a_job_is_about_to_use_is_not_removed_for_its_age() {
     bench.commit();
     let source = bench.deliver();
     let project = bench.workspaces.project("example.org/team/app");
-    let limits = SpaceLimits { bytes_max: None, free_min_bytes: 0, idle_max: Duration::from_secs(u64::MAX) };
+    let limits =
+        SpaceLimits { bytes_max: None, free_min_bytes: Some(0), idle_max: Duration::from_secs(u64::MAX) };
     age(&project);
     assert_eq!(bench.workspaces.lacking(&source).unwrap(), None);
     bench.workspaces.collect_space(&limits).unwrap();
@@ -125,7 +126,8 @@ fn objects_are_tidied_while_jobs_run_and_these_keep_theirs() {
         names.filter(|path| path.extension().is_some_and(|extension| extension == "pack")).count()
     };
     assert!(count() >= buildpool_objects::limits::PACKS_MAX);
-    let limits = SpaceLimits { bytes_max: None, free_min_bytes: 0, idle_max: Duration::from_secs(u64::MAX) };
+    let limits =
+        SpaceLimits { bytes_max: None, free_min_bytes: Some(0), idle_max: Duration::from_secs(u64::MAX) };
     bench.workspaces.collect_space(&limits).unwrap();
     assert_eq!(count(), 1);
     assert_eq!(git(&busy.root, &["show", "HEAD:a"]), "first");
@@ -244,8 +246,11 @@ fn what_keeps_one_checkout_from_being_measured_keeps_no_other_from_being_removed
     for root in &roots {
         fs::create_dir(root.parent().unwrap().join("bytes")).unwrap();
     }
-    let none =
-        SpaceLimits { bytes_max: None, free_min_bytes: u64::MAX, idle_max: Duration::from_secs(u64::MAX) };
+    let none = SpaceLimits {
+        bytes_max: None,
+        free_min_bytes: Some(u64::MAX),
+        idle_max: Duration::from_secs(u64::MAX),
+    };
     bench.workspaces.collect_space(&none).unwrap();
     assert!(roots.iter().all(|root| !root.exists()), "{roots:?}");
 }
