@@ -244,5 +244,6 @@ fn both_texts_of_a_log_come_whole_where_they_fit_and_each_line_once_where_they_d
     assert_eq!(names(&lines[1]), numbered('E', 20));
     let error = gateway.result("get_job_logs", json!({"job_id": job, "cursor": "7:0"}));
     let text = error["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("no log of attempt 7; attempt 1 is the only one"), "{text}");
+    let expected = format!("no log of attempt 7 of job {}; attempt 1 is the only one", job.as_str().unwrap());
+    assert!(text.contains(&expected), "{text}");
 }
