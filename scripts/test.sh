@@ -33,6 +33,7 @@ want() {
 want bwrap bubblewrap
 want dpkg-deb dpkg
 want systemd-analyze systemd
+want chromium chromium
 announce_missing() {
     [ -z "$missing" ] || printf '\n%s\n' \
         '**********************************************************************' \

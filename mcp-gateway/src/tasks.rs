@@ -80,7 +80,7 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
             let is_done = jobs.iter().all(|job| job.state == JobState::Done);
             let task = task(id, jobs.first());
             let (verbosity, jobs) = call.all_as_asked(&client, jobs, None, None).await?;
-            let answer = build_answer(Some(build), jobs);
+            let answer = build_answer(&client, Some(build), jobs);
             let result = || answered(render::build(&answer, &extras(verbosity), &call.budget(verbosity)));
             Ok(detailed(task, is_done, is_cancelled, result))
         }

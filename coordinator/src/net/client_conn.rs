@@ -348,12 +348,7 @@ impl Connection {
         if is_part {
             return Ok(());
         }
-        self.back.shared.rates.take(name, Instant::now()).map_err(|limit| {
-            let text = format!(
-                "`{name}` asks too often: {limit} requests a minute are allowed (requests_per_minute); ask again in a moment"
-            );
-            LinkError::new(ErrorCode::Exhausted, text)
-        })
+        self.back.shared.rates.within(name, Instant::now())
     }
 
     async fn request(&mut self, message: FromClient) {

@@ -1,5 +1,6 @@
 //! How often a principal may ask, over all of its connections.
 
+use buildpool_protocol::error::{ErrorCode, LinkError};
 use dashmap::DashMap;
 use std::num::NonZeroU32;
 use std::time::Instant;
@@ -23,8 +24,21 @@ impl Rates {
         Self { per_minute, left: DashMap::new() }
     }
 
+    /// Takes one request.
+    ///
+    /// # Errors
+    /// When there is none left.
+    pub(crate) fn within(&self, principal: &str, now: Instant) -> Result<(), LinkError> {
+        self.take(principal, now).map_err(|limit| {
+            let text = format!(
+                "`{principal}` asks too often: {limit} requests a minute are allowed (requests_per_minute); ask again in a moment"
+            );
+            LinkError::new(ErrorCode::Exhausted, text)
+        })
+    }
+
     /// Takes one request; when there is none left, says how many a minute there are. Unused ones are kept for a minute.
-    pub(crate) fn take(&self, principal: &str, now: Instant) -> Result<(), NonZeroU32> {
+    fn take(&self, principal: &str, now: Instant) -> Result<(), NonZeroU32> {
         let Some(limit) = self.per_minute else { return Ok(()) };
         let most = f64::from(limit.get());
         let mut left = self.left.entry(principal.to_owned()).or_insert(Left { requests: most, at: now });

@@ -1,25 +1,22 @@
 //! Requests of clients, each answered by a task of its own.
 
 use super::client_conn::{Back, Submitted};
+use super::reading;
 use crate::auth::{LOCAL, LOCAL_WORKER, Principal};
-use crate::digesting;
-use crate::finished::Finished;
 use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
-use crate::runtime::{Command, Note, Wanted};
-use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
-use crate::store::{JobFilter, LogError};
+use crate::runtime::{Command, Note};
+use crate::shared::{Shared, internal, wall_ms};
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
 use buildpool_protocol::client_link::{
-    AuditEntry, FromClient, JobSummary, Role, ToClient, TokenCreated, TokenSummary, View, WorkerSummary,
+    AuditEntry, FromClient, Role, ToClient, TokenCreated, TokenSummary, View,
 };
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::ids::{BuildId, JobId};
+use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX, TOKEN_LASTS_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often somebody who waits hears how it goes.
@@ -76,9 +73,9 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         FromClient::Explain { job, .. } => {
             explain(&back, &job).await.map(|text| Some(ToClient::Explain { request, text }))
         }
-        FromClient::Jobs { state, build, limit, .. } => {
-            jobs(&back, state, build, limit).await.map(|jobs| Some(ToClient::Jobs { request, jobs }))
-        }
+        FromClient::Jobs { state, build, limit, .. } => reading::jobs(&back.shared, state, build, limit)
+            .await
+            .map(|jobs| Some(ToClient::Jobs { request, jobs })),
         FromClient::Workers { .. } => {
             workers(&back, request).await;
             Ok(None)
@@ -162,7 +159,7 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
     };
     match outcome {
         Ok(finished) => {
-            let result = render(&back, &finished, &submitted.view).await;
+            let result = reading::rendered(&back.shared, &finished, &submitted.view).await;
             deliver(&back, job, ToClient::Complete { request, result: Box::new(result) }).await;
         }
         Err(error) => back.refuse(request, error).await,
@@ -220,7 +217,7 @@ async fn job_after(
     let result = loop {
         let Some(live) = shared.runtime.live(job).await else {
             let finished = shared.finished(job)?;
-            break render(back, &finished, view).await;
+            break reading::rendered(&back.shared, &finished, view).await;
         };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -243,35 +240,6 @@ async fn job_after(
     Ok(result)
 }
 
-/// Renders a finished job, from its digest or, where that is not in memory or not by this template, from its log.
-async fn render(back: &Back, finished: &Arc<Finished>, view: &View) -> JobResult {
-    let is_at_hand = finished.digest.is_some()
-        && view.template.as_ref().is_none_or(|wanted| Some(wanted) == finished.record.spec.template.as_ref());
-    if is_at_hand || finished.record.done.as_ref().is_none_or(|done| done.outcome.is_none()) {
-        return result::of_finished(finished, finished.digest.as_deref(), view);
-    }
-    match digest_of(back, finished, view).await {
-        Ok(digest) => result::of_finished(finished, digest.as_ref(), view),
-        Err(error) => {
-            let mut result = result::of_finished(finished, None, view);
-            result.warnings.count += 1;
-            result.warnings.shown.push(error.message);
-            result
-        }
-    }
-}
-
-async fn digest_of(back: &Back, finished: &Arc<Finished>, view: &View) -> Result<Option<Digest>, LinkError> {
-    let (shared, finished, template) = (back.shared.clone(), finished.clone(), view.template.clone());
-    tokio::task::spawn_blocking(move || {
-        let history = shared.history(&finished.record.spec);
-        digesting::again(&shared.logs, &finished.record, history, template)
-    })
-    .await
-    .unwrap_or(Err(LogError::Broken))
-    .map_err(|error| internal_log(&error))
-}
-
 async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T) -> Result<T, LinkError> {
     let shared = &back.shared;
     let job = shared.resolve(text)?;
@@ -285,7 +253,7 @@ async fn with_digest<T>(back: &Back, text: &str, read: impl FnOnce(&Digest) -> T
     if let Some(digest) = &finished.digest {
         return Ok(read(digest));
     }
-    let digest = digest_of(back, &finished, &View::default()).await?;
+    let digest = reading::digest_of(shared, &finished, &View::default()).await?;
     let none = || {
         LinkError::new(
             ErrorCode::NotFound,
@@ -308,55 +276,8 @@ async fn explain(back: &Back, job: &str) -> Result<String, LinkError> {
     with_digest(back, job, Digest::explain).await
 }
 
-async fn jobs(
-    back: &Back,
-    state: Option<JobState>,
-    build: Option<BuildId>,
-    limit: u32,
-) -> Result<Vec<JobSummary>, LinkError> {
-    let limit = (limit as usize).clamp(1, JOBS_PAGE_MAX);
-    let now = wall_ms();
-    let mut found: Vec<(i64, JobSummary)> = back
-        .shared
-        .runtime
-        .newest_live(Wanted { state, build, limit })
-        .await
-        .iter()
-        .map(|live| (live.record.created_at_ms, result::summary_of_live(live, now)))
-        .collect();
-    if state.is_none_or(|state| state == JobState::Done) {
-        let filter = JobFilter { done: Some(true), build, before_ms: None };
-        let records = back.shared.reader.jobs(&filter, limit).map_err(internal)?;
-        found.extend(records.iter().map(|record| (record.created_at_ms, result::summary_of_record(record))));
-    }
-    found.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| right.job_id.cmp(&left.job_id)));
-    found.dedup_by(|(_, left), (_, right)| left.job_id == right.job_id);
-    Ok(found.into_iter().take(limit).map(|(_, summary)| summary).collect())
-}
-
 pub(crate) async fn workers(back: &Back, request: u32) {
-    let workers = back
-        .shared
-        .runtime
-        .workers()
-        .await
-        .into_iter()
-        .map(|worker| WorkerSummary {
-            name: worker.record.name,
-            worker_id: worker.record.worker.to_string(),
-            token: worker.record.token,
-            connected: worker.connected,
-            draining: worker.draining,
-            quarantined: worker.quarantined,
-            slots: worker.record.slots,
-            busy: u32::try_from(worker.jobs.len()).unwrap_or(u32::MAX),
-            labels: worker.record.labels,
-            resources: worker.record.resources,
-            jobs: worker.jobs.iter().map(ToString::to_string).collect(),
-            last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { worker.record.last_seen_ms })),
-            version: worker.record.version,
-        })
-        .collect();
+    let workers = reading::workers(&back.shared).await;
     back.say(ToClient::Workers { request, workers }).await;
 }
 

@@ -1,6 +1,6 @@
 //! Paths, and who may use them.
 
-use super::{client_conn, worker_conn};
+use super::{client_conn, page, worker_conn};
 use crate::auth::Principal;
 use crate::metrics;
 use crate::shared::Shared;
@@ -27,11 +27,13 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .merge(page::routes())
         .layer(from_fn(refuse_browsers))
         .with_state(shared)
 }
 
-/// A page in a browser must not reach a pool on this machine: no link is ever opened by one.
+/// A page in a browser must not reach a pool on this machine: no link is ever opened by one. The pool's own page asks without an
+/// `Origin`, as a browser does that reads from where the page came (Fetch standard, section 3.2).
 async fn refuse_browsers(request: Request, next: Next) -> Response {
     let is_link = request.uri().path().starts_with("/v1/");
     if is_link && request.headers().contains_key(header::ORIGIN) {
@@ -99,7 +101,11 @@ fn limited(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
 }
 
 #[expect(clippy::result_large_err, reason = "the error is the response that is sent, once a connection")]
-fn authenticate(shared: &Shared, headers: &HeaderMap, roles: &[Role]) -> Result<Principal, Response> {
+pub(super) fn authenticate(
+    shared: &Shared,
+    headers: &HeaderMap,
+    roles: &[Role],
+) -> Result<Principal, Response> {
     let bearer = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
@@ -136,7 +142,7 @@ fn authenticate(shared: &Shared, headers: &HeaderMap, roles: &[Role]) -> Result<
     Ok(principal)
 }
 
-fn refuse(status: StatusCode, code: ErrorCode, text: &str) -> Response {
+pub(super) fn refuse(status: StatusCode, code: ErrorCode, text: &str) -> Response {
     let body = frame::encode_control(&LinkError::new(code, text));
     (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
 }

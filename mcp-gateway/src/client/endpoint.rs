@@ -1,6 +1,7 @@
 //! Where a coordinator is, and with what one comes.
 
 use super::error::ClientError;
+use buildpool_protocol::ids::BuildId;
 use buildpool_trust::{Trust, is_loopback};
 use std::fmt;
 use std::path::PathBuf;
@@ -81,6 +82,12 @@ impl PoolUrl {
     /// A path of the coordinator's, behind the prefix.
     pub fn path(&self, path: &str) -> String {
         format!("{}{path}", self.prefix)
+    }
+
+    /// What the coordinator shows of a build in a browser.
+    pub(crate) fn page_of(&self, build: BuildId) -> String {
+        // `ws` is to `http` as `wss` is to `https` (RFC 6455, section 3).
+        format!("{}/#/builds/{}", self.to_string().replacen("ws", "http", 1), build.request_id())
     }
 
     /// The URL of a link.
@@ -226,6 +233,7 @@ impl std::error::Error for TokenError {}
 mod tests {
     use super::{AccessToken, Endpoint, PoolUrl};
     use crate::client::ClientError;
+    use buildpool_protocol::ids::BuildId;
 
     #[test]
     fn a_token_leaves_this_machine_unencrypted_only_where_that_was_said() {
@@ -259,7 +267,10 @@ mod tests {
             assert_eq!(url.to_string(), shown);
             assert_eq!(shown.parse::<PoolUrl>().unwrap(), url);
         }
-        assert_eq!("wss://h:1/p".parse::<PoolUrl>().unwrap().of_path("/v1/client"), "wss://h:1/p/v1/client");
+        let url = "wss://ws:1/p".parse::<PoolUrl>().unwrap();
+        assert_eq!(url.of_path("/v1/client"), "wss://ws:1/p/v1/client");
+        let build = BuildId::from_uuid(uuid::Uuid::nil());
+        assert_eq!(url.page_of(build), format!("https://ws:1/p/#/builds/{}", build.request_id()));
     }
 
     #[test]

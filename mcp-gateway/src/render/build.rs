@@ -16,6 +16,8 @@ use std::fmt::Write;
 pub(crate) struct BuildAnswer {
     /// Gets it again; none where the jobs are of several earlier calls.
     pub(crate) request_id: Option<String>,
+    /// What the coordinator shows of it in a browser; none where there is no such build.
+    pub(crate) url: Option<String>,
     /// RFC 3339: of this answer.
     pub(crate) timestamp: String,
     /// In the order in which they were asked for.
@@ -399,6 +401,10 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     page.line(format_args!("build {name}, at {}", answer.timestamp));
     if let Some(build) = &answer.request_id {
         structured["request_id"] = json!(build);
+    }
+    if let Some(url) = &answer.url {
+        structured["build"]["url"] = json!(url);
+        page.line(format_args!("in a browser: {url}"));
     }
     if extras.reattached {
         structured["reattached"] = json!(true);

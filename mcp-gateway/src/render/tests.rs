@@ -88,7 +88,7 @@ proptest! {
         let count = jobs.len();
         let is_failed = |job: &JobResult| !job.success && job.verdict.is_some_and(|v| v != Verdict::Cancelled);
         let failed = jobs.iter().find(|job| is_failed(job)).map(|job| job.job_id.clone());
-        let manifest = BuildAnswer { request_id: Some("build-1".into()), timestamp: "now".into(), jobs };
+        let manifest = BuildAnswer { request_id: Some("build-1".into()), url: Some("http://127.0.0.1:1/#/builds/build-1".into()), timestamp: "now".into(), jobs };
         let extras = Extras { chosen: Some(super::job::reason(&"x".repeat(9_000))), reattached: true, ..Extras::default() };
         let answer = build(&manifest, &extras, &budget);
         prop_assert_eq!(budget.excess(&answer), 0);
@@ -180,6 +180,7 @@ fn a_finding_of_a_build_is_told_as_its_manifest_lists_it() {
     };
     let manifest = BuildAnswer {
         request_id: Some("build-1".into()),
+        url: None,
         timestamp: String::new(),
         jobs: vec![result("a", vec![of("a", "x", 1)]), result("b", vec![of("b", "y", 1), of("b", "x", 2)])],
     };
@@ -229,8 +230,12 @@ fn what_a_passing_job_of_a_build_has_too_is_no_likely_cause_of_the_others_failur
         other_findings: ["f-both", "f-noise", "f-known", "f-alone"].map(|id| other(id, 2, "good")).into(),
         ..JobResult::default()
     };
-    let manifest =
-        BuildAnswer { request_id: Some("build-1".into()), timestamp: String::new(), jobs: vec![good, bad] };
+    let manifest = BuildAnswer {
+        request_id: Some("build-1".into()),
+        url: Some("http://127.0.0.1:1/#/builds/build-1".into()),
+        timestamp: String::new(),
+        jobs: vec![good, bad],
+    };
     let shown = build(&manifest, &Extras::default(), &Budget::of(Verbosity::Normal, "x"));
     let told = |list: &str| -> Vec<(String, u64, String, f64)> {
         let all = shown.structured[list].as_array().unwrap().iter();
@@ -272,8 +277,12 @@ fn what_the_jobs_of_a_build_left_out_themselves_is_counted_with_what_the_manifes
     let cut =
         |what: &str, lines| Omission { what: what.into(), lines, bytes: 0, get: "buildpool job".into() };
     job.omitted = vec![cut("other_findings", 40), cut("warnings", 3), cut("stdout", 900)];
-    let manifest =
-        BuildAnswer { request_id: Some("build-1".into()), timestamp: String::new(), jobs: vec![job; 2] };
+    let manifest = BuildAnswer {
+        request_id: Some("build-1".into()),
+        url: Some("http://127.0.0.1:1/#/builds/build-1".into()),
+        timestamp: String::new(),
+        jobs: vec![job; 2],
+    };
     for (verbosity, client) in BUDGETS {
         let answer = build(&manifest, &Extras::default(), &Budget::of(verbosity, client));
         let shown = ["tier_1_findings", "other_findings"]
@@ -385,7 +394,7 @@ fn the_schema_knows_each_end_of_a_build_and_says_each_field_once() {
         let state = if verdict.is_some() { JobState::Done } else { JobState::Running };
         let job =
             JobResult { verdict, state, success: verdict == Some(Verdict::Passed), ..JobResult::default() };
-        let manifest = BuildAnswer { request_id: None, timestamp: String::new(), jobs: vec![job] };
+        let manifest = BuildAnswer { request_id: None, url: None, timestamp: String::new(), jobs: vec![job] };
         let answer = build(&manifest, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
         let status = &answer.structured["build"]["status"];
         assert!(known.contains(status), "{status}");
@@ -400,7 +409,7 @@ fn the_schema_knows_each_end_of_a_build_and_says_each_field_once() {
 fn a_build_with_one_job_that_failed_and_one_that_was_cancelled_has_failed() {
     let job = |verdict| JobResult { verdict: Some(verdict), state: JobState::Done, ..JobResult::default() };
     let jobs = vec![job(Verdict::Cancelled), job(Verdict::Failed)];
-    assert!(!BuildAnswer { request_id: None, timestamp: String::new(), jobs }.is_cancelled());
+    assert!(!BuildAnswer { request_id: None, url: None, timestamp: String::new(), jobs }.is_cancelled());
 }
 
 #[test]
@@ -423,8 +432,12 @@ fn whatever_a_build_leaves_out_is_counted_with_the_call_that_gets_it() {
         tier_1_findings: vec![finding],
         ..JobResult::default()
     };
-    let manifest =
-        BuildAnswer { request_id: Some("build-1".into()), timestamp: String::new(), jobs: vec![result] };
+    let manifest = BuildAnswer {
+        request_id: Some("build-1".into()),
+        url: Some("http://127.0.0.1:1/#/builds/build-1".into()),
+        timestamp: String::new(),
+        jobs: vec![result],
+    };
     let answer = build(&manifest, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
     let cut = |what: &str| {
         let all = answer.structured["omitted"].as_array().unwrap();
@@ -530,7 +543,12 @@ fn no_cut_leads_to_the_answer_that_made_it() {
         assert_same_facts(&answer);
 
         let jobs = vec![failed_with(90); 2];
-        let manifest = BuildAnswer { request_id: Some("build-1".into()), timestamp: String::new(), jobs };
+        let manifest = BuildAnswer {
+            request_id: Some("build-1".into()),
+            url: Some("http://127.0.0.1:1/#/builds/build-1".into()),
+            timestamp: String::new(),
+            jobs,
+        };
         let answer = build(&manifest, &Extras::default(), &budget);
         let cuts = answer.structured["omitted"].as_array().unwrap();
         assert!(cuts.iter().any(|cut| cut["what"] == "findings"), "{cuts:?}");

@@ -157,12 +157,13 @@ pub(crate) async fn manifest_of(
 ) -> Result<BuildAnswer, ClientError> {
     let jobs = jobs_of(client, build).await?;
     let results = all(jobs.iter().map(|job| client.job(job, view.clone(), Duration::ZERO))).await;
-    Ok(build_answer(Some(build), results.into_iter().collect::<Result<_, _>>()?))
+    Ok(build_answer(client, Some(build), results.into_iter().collect::<Result<_, _>>()?))
 }
 
-/// `build` is the one that has these jobs and no others, if there is one.
-pub(crate) fn build_answer(build: Option<BuildId>, jobs: Vec<JobResult>) -> BuildAnswer {
+/// What `client` knows of these jobs. `build` is the one that has these and no others, if there is one.
+pub(crate) fn build_answer(client: &Client, build: Option<BuildId>, jobs: Vec<JobResult>) -> BuildAnswer {
     BuildAnswer {
+        url: build.map(|build| client.pool().url.page_of(build)),
         request_id: build.map(BuildId::request_id),
         timestamp: jiff::Zoned::now().strftime("%FT%T%:z").to_string(),
         jobs,

@@ -50,7 +50,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
             let results = all(jobs.iter().map(|job| client.job(job, view.clone(), wait))).await;
             let results: Vec<JobResult> = results.into_iter().collect::<Result<_, _>>()?;
             let extras = extras(call, &results);
-            render::build(&build_answer(Some(build), results), &extras, &budget)
+            render::build(&build_answer(&client, Some(build), results), &extras, &budget)
         }
         None => {
             let cancelled = client.cancel(&job, &reason).await?;

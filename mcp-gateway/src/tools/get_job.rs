@@ -50,7 +50,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
         Some(build) => {
             let results = build_when_done(call, &client, build, &view).await?;
             let (verbosity, results) = call.all_as_asked(&client, results, verbosity, template).await?;
-            let answer = build_answer(Some(build), results);
+            let answer = build_answer(&client, Some(build), results);
             render::build(&answer, &call.extras(verbosity), &call.budget(verbosity))
         }
         None => {

@@ -222,7 +222,7 @@ impl Running<'_> {
             Some(result) if is_one => render::job(result, &extras, &budget),
             last => {
                 results.extend(last);
-                render::build(&build_answer(build, results), &extras, &budget)
+                render::build(&build_answer(&self.client, build, results), &extras, &budget)
             }
         };
         Ok(Reply::Answer(answer))

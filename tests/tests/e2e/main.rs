@@ -11,6 +11,7 @@ mod installing;
 mod interrupts;
 mod local_pool;
 mod observing;
+mod page;
 mod pool;
 mod quotas;
 mod streams;

@@ -1,0 +1,182 @@
+//! The pool in a browser: who works, what waits and runs, and how each job ended. The page holds nothing by itself; what it shows
+//! it asks for with a token, as any client does. It only reads, and what it reads does not count as delivered.
+
+use super::reading;
+use super::router::{authenticate, refuse};
+use crate::logtext;
+use crate::result;
+use crate::shared::{Shared, VERSION, wall_ms};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, Progress, Role, StreamChoice, View};
+use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::ids::BuildId;
+use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::spec::Verbosity;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Jobs of a list that does not say how many.
+const JOBS_LISTED: u32 = 100;
+
+/// Nothing comes from elsewhere, nothing goes elsewhere, and nobody shows it inside of a page of theirs.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const PROTECTION: [(HeaderName, &str); 4] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/", get(|| file("text/html; charset=utf-8", include_str!("page/page.html"))))
+        .route("/page.js", get(|| file("text/javascript; charset=utf-8", include_str!("page/page.js"))))
+        .route("/page.css", get(|| file("text/css; charset=utf-8", include_str!("page/page.css"))))
+        .route("/v1/page/pool", get(pool))
+        .route("/v1/page/jobs/{job}", get(job))
+        .route("/v1/page/jobs/{job}/log", get(log))
+}
+
+async fn file(media_type: &'static str, text: &'static str) -> Response {
+    (PROTECTION, [(header::CONTENT_TYPE, media_type)], text).into_response()
+}
+
+/// Which jobs of the pool.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    state: Option<JobState>,
+    build: Option<String>,
+    limit: Option<u32>,
+}
+
+/// Which part of a log: the last lines, or what comes after a cursor; from the first line if neither is said.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Part {
+    tail: Option<u64>,
+    cursor: Option<LogCursor>,
+}
+
+#[derive(Serialize)]
+struct Pool {
+    version: &'static str,
+    /// Why no new job is accepted now.
+    refuses_jobs: Option<String>,
+    workers: Vec<buildpool_protocol::client_link::WorkerSummary>,
+    jobs: Vec<buildpool_protocol::client_link::JobSummary>,
+}
+
+#[derive(Serialize)]
+struct Job {
+    result: JobResult,
+    /// Until it is over.
+    progress: Option<Progress>,
+}
+
+async fn pool(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    listed: Result<Query<Listed>, QueryRejection>,
+) -> Response {
+    answer(&shared, &headers, async {
+        let Query(listed) = listed.map_err(invalid)?;
+        let build = listed.build.as_deref().map(build).transpose()?;
+        let limit = listed.limit.unwrap_or(JOBS_LISTED);
+        Ok(Pool {
+            version: VERSION,
+            refuses_jobs: shared.refuses_jobs().map(|why| why.message),
+            workers: reading::workers(&shared).await,
+            jobs: reading::jobs(&shared, listed.state, build, limit).await?,
+        })
+    })
+    .await
+}
+
+async fn job(State(shared): State<Arc<Shared>>, headers: HeaderMap, Path(job): Path<String>) -> Response {
+    answer(&shared, &headers, async {
+        let job = shared.resolve(&job)?;
+        let Some(live) = shared.runtime.live(job).await else {
+            let view = View { verbosity: Some(Verbosity::Normal), ..View::default() };
+            let finished = shared.finished(job)?;
+            return Ok(Job { result: reading::rendered(&shared, &finished, &view).await, progress: None });
+        };
+        let progress = Some(result::progress(&live, &shared.hub));
+        Ok(Job { result: result::of_live(&live, wall_ms()), progress })
+    })
+    .await
+}
+
+async fn log(
+    State(shared): State<Arc<Shared>>,
+    headers: HeaderMap,
+    Path(job): Path<String>,
+    part: Result<Query<Part>, QueryRejection>,
+) -> Response {
+    answer::<LogAnswer>(&shared, &headers, async {
+        let Query(Part { tail, cursor }) = part.map_err(invalid)?;
+        let offset = (tail.is_none() && cursor.is_none()).then_some(0);
+        let stream = StreamChoice::Interleaved;
+        logtext::answer(&shared, &LogQuery { job, stream, tail, cursor, offset, ..LogQuery::default() }).await
+    })
+    .await
+}
+
+/// Answers who has a token that may read and does not ask too often.
+async fn answer<T: Serialize>(
+    shared: &Shared,
+    headers: &HeaderMap,
+    read: impl Future<Output = Result<T, LinkError>>,
+) -> Response {
+    let principal = match authenticate(shared, headers, &[Role::Submit, Role::Admin]) {
+        Ok(principal) => principal,
+        Err(response) => return response,
+    };
+    let answered = match shared.rates.within(&principal.name, Instant::now()) {
+        Ok(()) => read.await,
+        Err(error) => Err(error),
+    };
+    match answered {
+        Ok(value) => (PROTECTION, Json(value)).into_response(),
+        Err(error) => refuse(status(error.code), error.code, &error.message),
+    }
+}
+
+fn build(text: &str) -> Result<BuildId, LinkError> {
+    BuildId::from_request_id(text).ok_or_else(|| {
+        let text = format!("build: `{}` is no build; valid is build-ID", text.escape_debug());
+        LinkError::new(ErrorCode::Invalid, text)
+    })
+}
+
+fn invalid(rejection: QueryRejection) -> LinkError {
+    LinkError::new(ErrorCode::Invalid, rejection.body_text())
+}
+
+/// RFC 9110's word for it.
+fn status(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
+        ErrorCode::Forbidden => StatusCode::FORBIDDEN,
+        ErrorCode::UnknownJob | ErrorCode::NotFound => StatusCode::NOT_FOUND,
+        ErrorCode::Evicted => StatusCode::GONE,
+        ErrorCode::Conflict => StatusCode::CONFLICT,
+        ErrorCode::Exhausted => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorCode::VersionMismatch
+        | ErrorCode::Malformed
+        | ErrorCode::TooLarge
+        | ErrorCode::Invalid
+        | ErrorCode::Ambiguous
+        | ErrorCode::Unsatisfiable => StatusCode::BAD_REQUEST,
+    }
+}

@@ -1,0 +1,100 @@
+//! What is read of the pool, for links and for the page alike. Nothing here changes anything.
+
+use crate::digesting;
+use crate::finished::Finished;
+use crate::result;
+use crate::runtime::Wanted;
+use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
+use crate::store::{JobFilter, LogError};
+use buildpool_digest::Digest;
+use buildpool_protocol::client_link::{JobSummary, View, WorkerSummary};
+use buildpool_protocol::error::LinkError;
+use buildpool_protocol::ids::BuildId;
+use buildpool_protocol::limits::JOBS_PAGE_MAX;
+use buildpool_protocol::report::{JobResult, JobState};
+use std::sync::Arc;
+
+/// Renders a finished job, from its digest or, where that is not in memory or not by this template, from its log.
+pub(crate) async fn rendered(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View) -> JobResult {
+    let is_at_hand = finished.digest.is_some()
+        && view.template.as_ref().is_none_or(|wanted| Some(wanted) == finished.record.spec.template.as_ref());
+    if is_at_hand || finished.record.done.as_ref().is_none_or(|done| done.outcome.is_none()) {
+        return result::of_finished(finished, finished.digest.as_deref(), view);
+    }
+    match digest_of(shared, finished, view).await {
+        Ok(digest) => result::of_finished(finished, digest.as_ref(), view),
+        Err(error) => {
+            let mut result = result::of_finished(finished, None, view);
+            result.warnings.count += 1;
+            result.warnings.shown.push(error.message);
+            result
+        }
+    }
+}
+
+/// The digest of a job that is over, made anew from its log; none where nothing ran.
+pub(crate) async fn digest_of(
+    shared: &Arc<Shared>,
+    finished: &Arc<Finished>,
+    view: &View,
+) -> Result<Option<Digest>, LinkError> {
+    let (shared, finished, template) = (shared.clone(), finished.clone(), view.template.clone());
+    tokio::task::spawn_blocking(move || {
+        let history = shared.history(&finished.record.spec);
+        digesting::again(&shared.logs, &finished.record, history, template)
+    })
+    .await
+    .unwrap_or(Err(LogError::Broken))
+    .map_err(|error| internal_log(&error))
+}
+
+/// Jobs, newest first: those that go on and those that are over.
+pub(crate) async fn jobs(
+    shared: &Shared,
+    state: Option<JobState>,
+    build: Option<BuildId>,
+    limit: u32,
+) -> Result<Vec<JobSummary>, LinkError> {
+    let limit = (limit as usize).clamp(1, JOBS_PAGE_MAX);
+    let now = wall_ms();
+    let mut found: Vec<(i64, JobSummary)> = shared
+        .runtime
+        .newest_live(Wanted { state, build, limit })
+        .await
+        .iter()
+        .map(|live| (live.record.created_at_ms, result::summary_of_live(live, now)))
+        .collect();
+    if state.is_none_or(|state| state == JobState::Done) {
+        let filter = JobFilter { done: Some(true), build, before_ms: None };
+        let records = shared.reader.jobs(&filter, limit).map_err(internal)?;
+        found.extend(records.iter().map(|record| (record.created_at_ms, result::summary_of_record(record))));
+    }
+    found.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| right.job_id.cmp(&left.job_id)));
+    found.dedup_by(|(_, left), (_, right)| left.job_id == right.job_id);
+    Ok(found.into_iter().take(limit).map(|(_, summary)| summary).collect())
+}
+
+/// All workers that the pool knows.
+pub(crate) async fn workers(shared: &Shared) -> Vec<WorkerSummary> {
+    shared
+        .runtime
+        .workers()
+        .await
+        .into_iter()
+        .map(|worker| WorkerSummary {
+            name: worker.record.name,
+            worker_id: worker.record.worker.to_string(),
+            token: worker.record.token,
+            connected: worker.connected,
+            draining: worker.draining,
+            quarantined: worker.quarantined,
+            slots: worker.record.slots,
+            busy: u32::try_from(worker.jobs.len()).unwrap_or(u32::MAX),
+            labels: worker.record.labels,
+            resources: worker.record.resources,
+            jobs: worker.jobs.iter().map(ToString::to_string).collect(),
+            last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { worker.record.last_seen_ms })),
+            version: worker.record.version,
+        })
+        .collect()
+}
