@@ -52,7 +52,11 @@ async function check(browser) {
     Object.assign(env, { BUILDPOOL_URL: url, BUILDPOOL_TOKEN: reader });
     const own = ['--coordinator', url, '--data-dir', join(place, 'worker'), '--name', 'w1', '--slots', '2', '--no-tools'];
     start(['worker', ...own], { BUILDPOOL_TOKEN: worker });
-    while (!run(['workers', '--json']).includes('"connected":true')) await pause(50);
+    const until = Date.now() + 60_000;
+    while (!run(['workers', '--json']).includes('"connected":true')) {
+        assert.ok(Date.now() < until, 'the worker does not come');
+        await pause(50);
+    }
     const markup = '<img src=x onerror=window.hacked=1>';
     const text = `echo "${markup}"; echo "src/a.c:3:2: error: ${markup}"; exit 1`;
     const failed = JSON.parse(run(['run', '--no-snapshot', '--output', 'json', '--', 'sh', '-c', text], { code: 1 }));
