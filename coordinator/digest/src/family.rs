@@ -58,6 +58,7 @@ pub(crate) enum Family {
     Kyua,
     Zope,
     CommonTest,
+    NodeTap,
 }
 
 impl Family {
@@ -117,6 +118,7 @@ impl Family {
             Self::Kyua => "kyua",
             Self::Zope => "zope.testrunner",
             Self::CommonTest => "Common Test",
+            Self::NodeTap => "node-tap",
         }
     }
 
@@ -131,7 +133,7 @@ impl Family {
             Self::CTest => !matches!(self, Self::CTest),
             Self::Regrtest => !matches!(self, Self::Regrtest),
             Self::Gradle => matches!(self, Self::Maven),
-            Self::Bats | Self::NodeTest => matches!(self, Self::Tap),
+            Self::Bats | Self::NodeTest | Self::NodeTap => matches!(self, Self::Tap),
             _ => false,
         }
     }

@@ -374,6 +374,22 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Counts(Family::Jasmine, SPECS), Act::Summary],
     },
     Rule {
+        // jasmine exits with 2 for it, however its specs ended.
+        name: "jasmine.incomplete",
+        pattern: r"^Incomplete: (?P<m>fit\(\) or fdescribe\(\) was found|No specs found)$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 88)),
+            Act::Sign(Sign::Failure("jasmine")),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        // The files that it counts in TAP are none of its tests.
+        name: "node_tap.total",
+        pattern: r"^# \{ total: \d+(?:, (?:pass: (?P<passed>\d+)|fail: (?P<failed>\d+)|todo: (?P<todo>\d+)|skip: (?P<skipped>\d+)))* \}$",
+        acts: &[Act::Session(Family::NodeTap), Act::Counts(Family::NodeTap, JEST), Act::Summary],
+    },
+    Rule {
         name: "node_test.heading",
         pattern: r"^\xe2\x9c\x96 failing tests:$",
         acts: &[Act::Harmless, Act::Alone],

@@ -242,6 +242,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Adds(Family::CTest, ONE_SKIPPED)],
     },
     Rule {
+        name: "ctest.advice",
+        pattern: "^Use \"--rerun-failed --output-on-failure\" ",
+        acts: &[Act::Harmless],
+    },
+    Rule {
         name: "ctest.errors",
         pattern: r"^Errors while running CTest$",
         acts: &[Act::Sign(Sign::Failure("ctest")), Act::Summary],
@@ -302,6 +307,12 @@ pub(super) const RULES: &[Rule] = &[
         name: "tap.bail",
         pattern: r"^\s*Bail out!(?: +(?P<m>.*))?$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Sign(Sign::Failure("TAP"))],
+    },
+    Rule {
+        // Perl's Test::More, where too few tests ran or the program ended after them.
+        name: "tap.unplanned",
+        pattern: r"^# Looks like (?P<m>you planned \d+ tests? but ran \d+|your test exited with \d+ .*)\.?$",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88)), Act::Sign(Sign::Failure("TAP"))],
     },
     Rule {
         name: "tap.todo",

@@ -17,6 +17,12 @@ pub(super) const SORTS: Count = |groups| {
     })
 };
 
+/// cucumber has several sorts of those that did not run.
+const SCENARIOS: Count = |groups| {
+    let skipped = groups.number("skipped") + groups.number("undefined") + groups.number("pending");
+    SORTS(groups).map(|counts| Counts { skipped, ..counts })
+};
+
 /// Up to the rule that closes a report.
 fn in_rules(so_far: &[String], line: &str) -> Next {
     if line.starts_with("════════") {
@@ -296,12 +302,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "cucumber.summary",
-        pattern: r"^\d+ scenarios? \((?:(?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|undefined|pending)|(?P<passed>\d+) passed)(?:, )?)+\)$",
-        acts: &[Act::Session(Family::Cucumber), Act::Counts(Family::Cucumber, SORTS), Act::Summary],
+        pattern: r"^\d+ scenarios? \((?:(?:(?P<failed>\d+) failed|(?P<errors>\d+) ambiguous|(?P<skipped>\d+) skipped|(?P<undefined>\d+) undefined|(?P<pending>\d+) pending|(?P<passed>\d+) passed)(?:, )?)+\)$",
+        acts: &[Act::Session(Family::Cucumber), Act::Counts(Family::Cucumber, SCENARIOS), Act::Summary],
     },
     Rule {
+        // Where nothing but skipped ones is beside them it was a dry run, which ends well.
         name: "cucumber.bad",
-        pattern: r"^\d+ scenarios? \(.*\b[1-9]\d* undefined",
+        pattern: r"^\d+ scenarios? \((?:[1-9]\d* undefined\)|.*\b[1-9]\d* undefined, .*\b(?:pending|passed)\))$",
         acts: &[Act::Sign(Sign::Failure("cucumber"))],
     },
     Rule {
