@@ -107,12 +107,75 @@ async function check(browser) {
     assert.equal(await page.locator('pre.log').innerText().then((log) => log.trim()), lines.join('\n'));
     done('a log grows as its job writes, and is there from its beginning');
 
+    // The log is asked for before the job ends, and answered after it.
+    const ends = join(place, 'ends');
+    const short = run(['run', '--no-snapshot', '--detach', '--', 'sh', '-c', `echo first; while [ ! -e ${ends} ]; do sleep 0.1; done; seq 600; echo last`]).trim();
+    let asked = 0;
+    await page.route('**/log?**', async (route) => {
+        asked += 1;
+        if (asked === 1) {
+            writeFileSync(ends, '');
+            JSON.parse(run(['job', short, '--wait', '1m', '--json']));
+        }
+        await route.continue();
+    });
+    await page.goto(`${home}#/jobs/${short}`);
+    await page.locator('strong.passed').waitFor();
+    await page.locator('pre.log').filter({ hasText: 'last' }).waitFor();
+    const tail = (await page.locator('pre.log').innerText()).trim().split('\n');
+    assert.deepEqual([tail.length, tail[0], tail[499]], [500, '102', 'last']);
+    await page.getByText('102 lines before these are not shown').waitFor();
+    await page.unroute('**/log?**');
+    done('a log that is answered when its job is over is shown once');
+
+    // The click comes while the last lines are on their way.
+    let release;
+    const held = new Promise((free) => (release = free));
+    await page.route('**/log?tail**', async (route) => held.then(() => route.continue()));
+    await page.goto(home);
+    await page.goto(`${home}#/jobs/${short}`);
+    await page.getByRole('button', { name: 'From the beginning' }).click();
+    await page.locator('pre.log').filter({ hasText: 'last' }).waitFor();
+    const late = page.waitForResponse(/log\?tail/);
+    release();
+    await late;
+    await page.unroute('**/log?tail**');
+    const all = (await page.locator('pre.log').innerText()).trim().split('\n');
+    assert.deepEqual([all.length, all[0], all[601]], [602, 'first', 'last']);
+    done('what was asked for before is not mixed with what is');
+
+    const twice = join(place, 'twice');
+    const attempts = `echo "attempt $BUILDPOOL_ATTEMPT"; while [ ! -e ${twice}$BUILDPOOL_ATTEMPT ]; do sleep 0.1; done; echo "No space left on device" >&2; exit 1`;
+    const retried = run(['run', '--no-snapshot', '--retries', '1', '--detach', '--', 'sh', '-c', attempts]).trim();
+    await page.goto(`${home}#/jobs/${retried}`);
+    for (const attempt of [1, 2]) {
+        await page.locator('pre.log').filter({ hasText: `attempt ${attempt}` }).waitFor();
+        writeFileSync(`${twice}${attempt}`, '');
+    }
+    await page.locator('strong.failed').waitFor();
+    await page.locator('pre.log').filter({ hasText: 'No space left' }).waitFor();
+    assert.equal((await page.locator('pre.log').innerText()).trim(), 'attempt 2\nNo space left on device');
+    done('another attempt has another log');
+
+    const much = join(place, 'much');
+    const long = run(['run', '--no-snapshot', '--detach', '--', 'sh', '-c', `echo begun; while [ ! -e ${much} ]; do sleep 0.1; done; seq 500000; echo the end`]).trim();
+    await page.goto(`${home}#/jobs/${long}`);
+    await page.locator('pre.log').filter({ hasText: 'begun' }).waitFor();
+    writeFileSync(much, '');
+    await page.locator('pre.log').filter({ hasText: 'the end' }).waitFor({ timeout: 120_000 });
+    const rest = (await page.locator('pre.log').textContent()).trim().split('\n');
+    const left = Number(/^(\d+) lines before/.exec(await page.locator('main > p').innerText())[1]);
+    assert.equal(left + rest.length, 500_002);
+    done('of a log that is too long for a page, the end stays and the rest is counted');
+
     const build = JSON.parse(run(['run', '--no-snapshot', '--several', '--output', 'json', '--', 'true', ':::', 'false'], { code: 1 }));
     assert.ok(build.build.url.startsWith(`${home}#/builds/build-`), build.build.url);
     await page.goto(build.build.url);
     await page.getByText('1 passed, 1 ended otherwise, 0 not over').waitFor();
     assert.equal(await page.getByRole('row').count(), 3);
-    done("a build's address leads to its jobs");
+    await page.goto(`${home}#/builds/build-01a204df-0000-7000-8000-000000000000`);
+    await page.getByRole('alert').filter({ hasText: 'no job of build-01a204df' }).waitFor();
+    done("a build's address leads to its jobs, and that of none says so");
 
     await page.getByRole('button', { name: 'Forget token' }).click();
     await page.getByLabel('Token').waitFor();

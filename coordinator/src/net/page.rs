@@ -9,6 +9,7 @@ use crate::shared::{Shared, VERSION, wall_ms};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -43,10 +44,11 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/v1/page/pool", get(pool))
         .route("/v1/page/jobs/{job}", get(job))
         .route("/v1/page/jobs/{job}/log", get(log))
+        .layer(map_response(async |response: Response| (PROTECTION, response).into_response()))
 }
 
 async fn file(media_type: &'static str, text: &'static str) -> Response {
-    (PROTECTION, [(header::CONTENT_TYPE, media_type)], text).into_response()
+    ([(header::CONTENT_TYPE, media_type)], text).into_response()
 }
 
 /// Which jobs of the pool.
@@ -58,10 +60,12 @@ struct Listed {
     limit: Option<u32>,
 }
 
-/// Which part of a log: the last lines, or what comes after a cursor; from the first line if neither is said.
+/// Which part of the log of an attempt, the newest if it is not said: the last lines, or what comes after a cursor; from the first line if
+/// neither is said.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Part {
+    attempt: Option<u32>,
     tail: Option<u64>,
     cursor: Option<LogCursor>,
 }
@@ -91,11 +95,17 @@ async fn pool(
         let Query(listed) = listed.map_err(invalid)?;
         let build = listed.build.as_deref().map(build).transpose()?;
         let limit = listed.limit.unwrap_or(JOBS_LISTED);
+        let jobs = reading::jobs(&shared, listed.state, build, limit).await?;
+        // Of none nothing could be said: neither that it passed nor that it goes on.
+        if let (Some(build), None, true) = (build, listed.state, jobs.is_empty()) {
+            let text = format!("no job of {} is known", build.request_id());
+            return Err(LinkError::new(ErrorCode::UnknownJob, text));
+        }
         Ok(Pool {
             version: VERSION,
             refuses_jobs: shared.refuses_jobs().map(|why| why.message),
             workers: reading::workers(&shared).await,
-            jobs: reading::jobs(&shared, listed.state, build, limit).await?,
+            jobs,
         })
     })
     .await
@@ -122,10 +132,14 @@ async fn log(
     part: Result<Query<Part>, QueryRejection>,
 ) -> Response {
     answer::<LogAnswer>(&shared, &headers, async {
-        let Query(Part { tail, cursor }) = part.map_err(invalid)?;
+        let Query(Part { attempt, tail, cursor }) = part.map_err(invalid)?;
         let offset = (tail.is_none() && cursor.is_none()).then_some(0);
         let stream = StreamChoice::Interleaved;
-        logtext::answer(&shared, &LogQuery { job, stream, tail, cursor, offset, ..LogQuery::default() }).await
+        logtext::answer(
+            &shared,
+            &LogQuery { job, attempt, stream, tail, cursor, offset, ..LogQuery::default() },
+        )
+        .await
     })
     .await
 }
@@ -145,7 +159,7 @@ async fn answer<T: Serialize>(
         Err(error) => Err(error),
     };
     match answered {
-        Ok(value) => (PROTECTION, Json(value)).into_response(),
+        Ok(value) => Json(value).into_response(),
         Err(error) => refuse(status(error.code), error.code, &error.message),
     }
 }

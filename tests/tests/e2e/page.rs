@@ -47,6 +47,10 @@ fn the_page_is_for_everybody_and_what_it_shows_for_who_has_a_token() {
     }
     for path in ["pool", "jobs/1", "jobs/1/log"] {
         assert_eq!(refused(&pool, path, None).0, "401");
+        assert!(
+            raw(&pool, &format!("GET /v1/page/{path} HTTP/1.1")).contains("cache-control: no-store"),
+            "{path}"
+        );
         assert_eq!(refused(&pool, path, Some(pool.worker_token())).0, "403");
         let foreign = format!(
             "GET /v1/page/{path} HTTP/1.1\r\nOrigin: https://elsewhere.example\r\nAuthorization: Bearer {}",
@@ -125,6 +129,7 @@ fn what_it_is_asked_wrongly_is_refused_with_what_was_wrong() {
         (format!("jobs/{UNKNOWN}"), "404", "no job"),
         ("jobs/xyz".into(), "400", "xyz"),
         ("pool?build=x".into(), "400", "build: `x` is no build"),
+        (format!("pool?build=build-{UNKNOWN}"), "404", "no job of build-"),
         ("pool?state=late".into(), "400", "late"),
         ("pool?limits=1".into(), "400", "limits"),
         (format!("jobs/{UNKNOWN}/log?cursor=7"), "400", "cursor"),

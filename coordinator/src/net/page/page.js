@@ -3,6 +3,8 @@
 
 const ASK_EVERY_MS = 2000;
 const TAIL_LINES = 500;
+/** Parts of a growing log that are asked for before the job is looked at again. */
+const PARTS_MAX = 20;
 const SHOWN_CHARACTERS_MAX = 2_000_000;
 const TOKEN = "buildpool token";
 
@@ -176,56 +178,99 @@ function summary({ result, progress }) {
   ];
 }
 
-/** The log of a job, as far as it was asked for. */
+/**
+ * The log of a job: the last lines and what comes, or from its beginning. Answers may come when something else is asked for by
+ * then: those are dropped.
+ */
 class Log {
   constructor(job) {
+    this.job = job;
     this.path = `jobs/${encodeURIComponent(job)}/log`;
     this.text = element("pre", { class: "log", tabindex: "0", "aria-label": "Log" });
     this.note = element("p", { class: "quiet" });
     this.button = element("button", { type: "button" }, "From the beginning");
-    this.cursor = null;
-    this.isTail = true;
     this.button.addEventListener("click", () => this.further());
+    this.isTail = true;
+    this.restart(0);
   }
 
   parts() {
     return [element("h2", {}, "Log"), this.note, this.text, this.button];
   }
 
-  add(answer) {
-    const isAtEnd = this.text.scrollTop + this.text.clientHeight >= this.text.scrollHeight - 4;
-    if (answer.interleaved) this.text.append(answer.interleaved);
-    if (isAtEnd && this.isTail) this.text.scrollTop = this.text.scrollHeight;
-    this.cursor = answer.next_cursor;
+  /** Shows nothing of this attempt yet. */
+  restart(attempt) {
+    this.attempt = attempt;
+    this.turn = Symbol("what is shown");
+    this.hasBegun = false;
+    /** Where to go on; none where there is nothing more. */
+    this.cursor = null;
+    /** Lines in front of those that are shown. */
+    this.before = 0;
+    this.characters = 0;
+    this.text.replaceChildren();
+    this.tell();
   }
 
-  /** The last lines, or what came since. */
-  async follow(signal) {
-    if (!this.isTail || this.text.textContent.length > SHOWN_CHARACTERS_MAX) return;
-    if (this.cursor === null) {
-      const answer = await ask(`${this.path}?tail=${TAIL_LINES}`, signal);
-      const left = answer.omitted.map((one) => `${one.lines} lines before these are left out`);
-      this.note.textContent = left.join("; ");
-      return this.add(answer);
+  tell() {
+    const attempt = this.attempt > 1 ? [`attempt ${this.attempt}`] : [];
+    const before = this.before > 0 ? [`${this.before} lines before these are not shown`] : [];
+    this.note.textContent = [...attempt, ...before].join("; ");
+  }
+
+  /** One part of the log; false when nothing came of it. */
+  async next(query, signal) {
+    const { turn } = this;
+    const which = this.attempt > 0 ? `attempt=${this.attempt}` : "";
+    const answer = await ask(`${this.path}?${query}${which}`, signal);
+    if (turn !== this.turn) return false;
+    const isAtEnd = this.text.scrollTop + this.text.clientHeight >= this.text.scrollHeight - 4;
+    const text = answer.interleaved ?? "";
+    this.text.append(text);
+    this.characters += text.length;
+    // What is too much goes in front: how a build ended stays.
+    while (this.characters > SHOWN_CHARACTERS_MAX && this.text.childNodes.length > 1) {
+      const gone = this.text.firstChild.data;
+      this.characters -= gone.length;
+      this.before += gone.split("\n").length - 1;
+      this.text.firstChild.remove();
     }
-    let answer;
-    do {
-      answer = await ask(`${this.path}?cursor=${this.cursor}`, signal);
-      this.add(answer);
-    } while (answer.interleaved && this.cursor && this.isTail && this.text.textContent.length < SHOWN_CHARACTERS_MAX);
+    if (!this.hasBegun && this.isTail) this.before = answer.omitted.reduce((sum, one) => sum + one.lines, 0);
+    // Of a log that is over, a tail says where what it leaves out begins, and all others that nothing is left.
+    const isOver = this.isTail && !this.hasBegun && answer.state === "done";
+    this.cursor = isOver ? null : answer.next_cursor;
+    this.hasBegun = true;
+    this.tell();
+    if (isAtEnd && this.isTail) this.text.scrollTop = this.text.scrollHeight;
+    return text !== "";
+  }
+
+  /** The last lines of an attempt, or what came since; all of it where the job is over. */
+  async follow(attempt, isOver, signal) {
+    if (!this.isTail) return;
+    if (attempt !== this.attempt) this.restart(attempt);
+    try {
+      if (!this.hasBegun) await this.next(`tail=${TAIL_LINES}&`, signal);
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 404) throw error;
+      // It has not begun, or never did.
+      this.note.textContent = error.message;
+      return;
+    }
+    for (let part = 0; this.cursor && (isOver || part < PARTS_MAX); part += 1) {
+      if (!(await this.next(`cursor=${this.cursor}&`, signal))) return;
+    }
   }
 
   /** The log from its beginning, a part with each call. */
   async further() {
     if (this.isTail) {
       this.isTail = false;
-      this.cursor = null;
-      this.text.replaceChildren();
-      this.note.textContent = "";
+      this.restart(this.attempt);
     }
     this.button.disabled = true;
     try {
-      this.add(await ask(this.cursor ? `${this.path}?cursor=${this.cursor}` : this.path));
+      await this.next(this.cursor ? `cursor=${this.cursor}&` : "");
       this.button.textContent = "More";
       this.button.hidden = this.cursor === null;
     } catch (error) {
@@ -253,7 +298,7 @@ function route() {
       const job = await ask(`jobs/${encodeURIComponent(id)}`, signal);
       head.replaceChildren(...summary(job));
       const isOver = job.result.state === "done";
-      if (job.result.attempt > 0) await log.follow(signal);
+      if (job.result.attempt > 0) await log.follow(job.result.attempt, isOver, signal);
       return isOver;
     };
   }
