@@ -65,6 +65,13 @@ case $conformance in
             '*** official clients could not be fetched from PyPI and npm.       ***' \
             '**********************************************************************' >&2
         ;;
+    4)
+        printf '\n%s\n' \
+            '**********************************************************************' \
+            "*** SKIPPED, NOT PASSED: the coordinator's page in a browser.      ***" \
+            '*** No Chromium starts here.                                       ***' \
+            '**********************************************************************' >&2
+        ;;
     *) exit "$conformance" ;;
 esac
 step dependencies

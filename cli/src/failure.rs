@@ -14,6 +14,8 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const POOL: u8 = 125;
 /// Cancelled by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
+/// Ended by SIGTERM: what a shell reports for a death by it.
+pub(crate) const TERMINATED: u8 = 143;
 /// Nobody reads: what a shell reports for a death by SIGPIPE.
 pub(crate) const BROKEN_PIPE: u8 = 141;
 
@@ -78,6 +80,7 @@ impl From<ClientError> for Failure {
             | ClientError::Unreachable { .. }
             | ClientError::Untrusted { .. }
             | ClientError::Authorities { .. }
+            | ClientError::NoHttp { .. }
             | ClientError::NotAPool { .. }
             | ClientError::Unauthorized { .. }
             | ClientError::VersionMismatch { .. }

@@ -96,7 +96,8 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         (None, _) => None,
     };
     if let Some(join) = &join {
-        let of_file = present.as_ref().map(|present| present.trust(&service.config)).unwrap_or_default();
+        let of_file =
+            present.as_ref().map(|present| present.trust(&service.config, &join.url)).unwrap_or_default();
         check_join(join, &arguments.trust, of_file)?;
     }
     // Below another root this is for another machine, whose package makes the user and gives it the files.

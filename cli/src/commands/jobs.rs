@@ -7,6 +7,7 @@ use crate::settings;
 use crate::terminal::table::{Cell, Table};
 use crate::terminal::{self, Colour};
 use buildpool_protocol::client_link::JobSummary;
+use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::Verdict;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,7 +15,14 @@ use std::time::Duration;
 pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let client = settings::connect(&arguments.pool).await?;
-        let jobs = client.jobs(arguments.state, None, arguments.limit).await?;
+        let limit = arguments.limit.min(JOBS_PAGE_MAX as u32);
+        let mut jobs = client.jobs(arguments.state, None, limit + 1).await?;
+        let is_cut = jobs.len() > limit as usize;
+        jobs.truncate(limit as usize);
+        if is_cut && !arguments.form.json {
+            let more = (2 * limit).min(JOBS_PAGE_MAX as u32);
+            terminal::warn(&format!("the newest {limit}; `--limit {more}` shows older ones too"));
+        }
         if arguments.form.json {
             terminal::print_json(&jobs)?;
         } else {

@@ -56,13 +56,23 @@ impl Present {
         self.known.data_dir.as_ref().map(|named| beside(path, named))
     }
 
-    /// By what the coordinator is known, where neither the token nor the command line says it, and whether it need not be.
-    pub(super) fn trust(&self, path: &Path) -> TrustOptions {
+    /// Whether what it says of its coordinator is of this one.
+    fn is_of(&self, url: &str) -> bool {
+        self.known.coordinator.as_ref().and_then(|named| named.get_ref().as_str()) == Some(url)
+    }
+
+    /// Whether it lets the token of its coordinator travel unencrypted.
+    fn allows_plain(&self) -> bool {
+        self.known.insecure_plain_text.as_ref().is_some_and(|said| *said.get_ref())
+    }
+
+    /// By what the coordinator of this URL is known, where neither the token nor the command line says it, and whether it need not be.
+    pub(super) fn trust(&self, path: &Path, url: &str) -> TrustOptions {
         let ca_file = self.known.ca_file.as_ref().map(|named| beside(path, named.get_ref()));
         TrustOptions {
             ca_file,
             fingerprint: self.known.fingerprint.as_ref().map(|text| text.get_ref().clone()),
-            insecure_plain_text: self.known.insecure_plain_text.as_ref().is_some_and(|said| *said.get_ref()),
+            insecure_plain_text: self.allows_plain() && self.is_of(url),
         }
     }
 }
@@ -129,6 +139,14 @@ pub(super) fn changed(
         && let Some(old) = &known.fingerprint
     {
         edits.disable("fingerprint", &present.text, old.span());
+    }
+    // That was said of another network.
+    if let Some(old) = &known.insecure_plain_text
+        && present.allows_plain()
+        && !trust.insecure_plain_text
+        && !present.is_of(&join.url)
+    {
+        edits.disable(PLAIN, &present.text, old.span());
     }
     if !missing.is_empty() {
         // Before all tables.
@@ -242,6 +260,16 @@ mod tests {
             joined.config,
             "coordinator = \"wss://new:1\"\ninsecure_plain_text = true\ntoken = \"bp_new\"\n"
         );
+        let none = TrustOptions::default();
+        let moved =
+            rejoin("coordinator = \"ws://old:1\"\ninsecure_plain_text = true\ntoken = \"bp_old\"\n", &none);
+        assert_eq!(
+            moved.config,
+            "coordinator = \"wss://new:1\"\n# insecure_plain_text = true\ntoken = \"bp_new\"\n"
+        );
+        let same =
+            rejoin("coordinator = \"wss://new:1\"\ninsecure_plain_text = true\ntoken = \"bp_old\"\n", &none);
+        assert!(same.config.contains("\ninsecure_plain_text = true\n"), "{}", same.config);
         // A value of several lines can't be made a comment: then nothing is done.
         let odd = Present::new("fingerprint = \"\"\"\nab\"\"\"\n".into(), Path::new(PATH)).unwrap();
         let join = Join { url: "wss://new:1".into(), token: "bp_new".into() };

@@ -104,6 +104,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         arguments.token.is_some() || arguments.join.as_ref().is_some_and(JoinText::is_visible);
     let join = arguments.join.map(|join| join.read()).transpose()?;
     let given = arguments.token.map(|token| Given::new(token, "--token"));
+    let coordinator_in_file = config.coordinator.clone();
     let in_file = config.token.take().map(|token| Given::of_file(token, daemon.config.as_deref()));
     let (place, given) = match (join, arguments.coordinator) {
         (Some(join), _) => {
@@ -117,6 +118,8 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         (None, None) => (fill_coordinator(&mut config, daemon.config.as_deref())?, given.or(in_file)),
     };
     let given = if given.is_some() { given } else { Given::of_variable()? };
+    // Said of the network to the coordinator that the file names, not to another one.
+    config.insecure_plain_text &= coordinator_in_file == config.coordinator;
     arguments.trust.apply(&mut config);
     if let Some(name) = arguments.name {
         config.name = name;

@@ -5,8 +5,11 @@ pub(crate) mod screen;
 pub(crate) mod table;
 
 use crate::failure::{self, Failure};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{SFlag, fstat};
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 /// Prints a result on stdout.
 ///
@@ -22,6 +25,21 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn warn(text: &str) {
     // With stderr closed there is nobody left to tell.
     let _ = writeln!(io::stderr(), "buildpool: {text}");
+}
+
+/// Whether standard input is a file or a pipe with something to read in it at this moment.
+pub(crate) fn is_given_input() -> bool {
+    let stdin = io::stdin();
+    let Ok(stat) = fstat(&stdin) else { return false };
+    let is = |kind: SFlag| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == kind;
+    let mut asked = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    if is(SFlag::S_IFREG) {
+        return stat.st_size > 0;
+    }
+    // At the end of a pipe that others have closed there is nothing to read.
+    let can_read =
+        |asked: &[PollFd<'_>; 1]| asked[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
+    is(SFlag::S_IFIFO) && poll(&mut asked, PollTimeout::ZERO).is_ok() && can_read(&asked)
 }
 
 /// Prints a result on stdout as JSON: one line for programs, indented for people.

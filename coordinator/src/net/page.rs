@@ -16,6 +16,7 @@ use axum::{Json, Router};
 use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, Progress, Role, StreamChoice, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::BuildId;
+use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::spec::Verbosity;
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,8 @@ struct Pool {
     refuses_jobs: Option<String>,
     workers: Vec<buildpool_protocol::client_link::WorkerSummary>,
     jobs: Vec<buildpool_protocol::client_link::JobSummary>,
+    /// Whether there are older ones than those.
+    has_more: bool,
 }
 
 #[derive(Serialize)]
@@ -94,8 +97,10 @@ async fn pool(
     answer(&shared, &headers, async {
         let Query(listed) = listed.map_err(invalid)?;
         let build = listed.build.as_deref().map(build).transpose()?;
-        let limit = listed.limit.unwrap_or(JOBS_LISTED);
-        let jobs = reading::jobs(&shared, listed.state, build, limit).await?;
+        let limit = listed.limit.unwrap_or(JOBS_LISTED).clamp(1, JOBS_PAGE_MAX as u32 - 1);
+        let mut jobs = reading::jobs(&shared, listed.state, build, limit + 1).await?;
+        let has_more = jobs.len() > limit as usize;
+        jobs.truncate(limit as usize);
         // Of none nothing could be said: neither that it passed nor that it goes on.
         if let (Some(build), None, true) = (build, listed.state, jobs.is_empty()) {
             let text = format!("no job of {} is known", build.request_id());
@@ -106,6 +111,7 @@ async fn pool(
             refuses_jobs: shared.refuses_jobs().map(|why| why.message),
             workers: reading::workers(&shared).await,
             jobs,
+            has_more,
         })
     })
     .await

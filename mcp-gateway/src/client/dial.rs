@@ -163,6 +163,8 @@ fn of_handshake(endpoint: &Endpoint, error: WsError) -> ClientError {
         | WsError::Protocol(ProtocolError::HandshakeIncomplete) => {
             unreachable(&url, io::ErrorKind::ConnectionAborted.into())
         }
+        // As a TLS server does, whose first bytes are an alert (RFC 8446, section 6).
+        WsError::Protocol(ProtocolError::HttparseError(_)) if !url.is_secure() => ClientError::NoHttp { url },
         WsError::Tls(_)
         | WsError::Capacity(_)
         | WsError::Protocol(_)

@@ -39,6 +39,11 @@ pub enum ClientError {
         /// What is wrong with it.
         source: Arc<io::Error>,
     },
+    /// What answers does not speak HTTP where plain HTTP was spoken to it.
+    NoHttp {
+        /// Where.
+        url: PoolUrl,
+    },
     /// Something answers that is no coordinator.
     NotAPool {
         /// Where.
@@ -112,6 +117,7 @@ impl ClientError {
             Self::PlainBeyondLoopback { .. }
             | Self::Untrusted { .. }
             | Self::Authorities { .. }
+            | Self::NoHttp { .. }
             | Self::NotAPool { .. }
             | Self::Unauthorized { .. }
             | Self::VersionMismatch { .. }
@@ -131,6 +137,7 @@ impl ClientError {
             | Self::PlainBeyondLoopback { .. }
             | Self::Untrusted { .. }
             | Self::Authorities { .. }
+            | Self::NoHttp { .. }
             | Self::NotAPool { .. }
             | Self::Misbehaved(_)
             | Self::Interrupted { .. }
@@ -169,6 +176,10 @@ impl fmt::Display for ClientError {
             Self::Authorities { path, .. } => {
                 write!(f, "`{}` can't be used as a file of certificates (PEM)", path.display())
             }
+            Self::NoHttp { url } => write!(
+                f,
+                "what answers at {url} does not speak plain HTTP; a coordinator that speaks TLS is reached by wss://"
+            ),
             Self::NotAPool { url, status: Some(status) } => {
                 write!(f, "what answers at {url} is no coordinator (HTTP status {status})")
             }
@@ -210,6 +221,7 @@ impl Error for ClientError {
             | Self::Authorities { source, .. } => Some(source.as_ref()),
             Self::Local(error) => error.source(),
             Self::PlainBeyondLoopback { .. }
+            | Self::NoHttp { .. }
             | Self::NotAPool { .. }
             | Self::Unauthorized { .. }
             | Self::VersionMismatch { .. }

@@ -280,6 +280,7 @@ fn is_final(error: &ClientError) -> bool {
         | ClientError::Closed => true,
         ClientError::Refused(error) => !error.code.is_worth_a_retry(),
         ClientError::Unreachable { .. }
+        | ClientError::NoHttp { .. }
         | ClientError::NotAPool { .. }
         | ClientError::Misbehaved(_)
         | ClientError::Interrupted { .. }

@@ -372,7 +372,9 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     let passed = answer.jobs.iter().filter(|job| job.success).count();
     let first = failed.first().copied().or(answer.jobs.first().map(|job| job.job_id.as_str()));
     let state = if answer.is_done() { "done" } else { "running" };
-    let jobs: Vec<Value> = listed.iter().map(|job| job_line(job, shown.with_details)).collect();
+    let names_commands = answer.jobs.iter().any(|job| job.command != answer.jobs[0].command);
+    let jobs: Vec<Value> =
+        listed.iter().map(|job| job_line(job, shown.with_details, names_commands)).collect();
     let mut structured = json!({
         "build": {
             "status": answer.status(),
@@ -419,10 +421,17 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
         page.line(format_args!("note: {note}"));
     }
     for job in &listed {
-        page.line(job_text(job, shown.with_details));
+        page.line(job_text(job, shown.with_details, names_commands));
+        if let Some(cause) = cause(job).filter(|_| shown.with_details) {
+            page.quote(&cause);
+        }
     }
-    let written =
-        [("tier_1_findings", ranked.tier_1.is_empty()), ("other_findings", ranked.others.is_empty())];
+    let tells_causes = shown.with_details && listed.iter().any(|job| cause(job).is_some());
+    let written = [
+        ("jobs[].cause", !tells_causes),
+        ("tier_1_findings", ranked.tier_1.is_empty()),
+        ("other_findings", ranked.others.is_empty()),
+    ];
     let written: Vec<&str> =
         written.iter().filter(|(_, is_empty)| !is_empty).map(|(name, _)| *name).collect();
     if !written.is_empty() {
@@ -501,13 +510,35 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
     .collect()
 }
 
-fn job_text(job: &JobResult, with_details: bool) -> String {
-    let mut text =
-        format!("- job {} {} {}", job.job_id, job.state.name(), job.verdict.map_or("", Verdict::name));
+/// Why a job did not end well, in a line.
+fn cause(job: &JobResult) -> Option<String> {
+    job.cause.as_ref().filter(|_| !job.success).map(|cause| short(&cause.text))
+}
+
+/// What it ran, where the jobs of a build run different things.
+fn command(job: &JobResult, names_commands: bool) -> Option<String> {
+    names_commands.then(|| short(&job.command))
+}
+
+/// A line, and not a long one: a job's own answer has all of it.
+fn short(text: &str) -> String {
+    let mut line = one_line(text);
+    super::cut::shorten(&mut line, SHORT_BYTES / 2);
+    line
+}
+
+fn job_text(job: &JobResult, with_details: bool, names_commands: bool) -> String {
+    let mut text = format!("- job {} {}", job.job_id, job.state.name());
+    if let Some(verdict) = job.verdict {
+        let _ = write!(text, " {}", verdict.name());
+    }
     if let Some(code) = job.exit_code {
         let _ = write!(text, ", exit code {code}");
     }
     if with_details {
+        if let Some(command) = command(job, names_commands) {
+            let _ = write!(text, ", `{command}`");
+        }
         if let Some(worker) = &job.worker {
             let _ = write!(text, ", worker {}", one_line(worker));
         }
@@ -519,11 +550,16 @@ fn job_text(job: &JobResult, with_details: bool) -> String {
     text
 }
 
-fn job_line(job: &JobResult, with_details: bool) -> Value {
+fn job_line(job: &JobResult, with_details: bool, names_commands: bool) -> Value {
     let mut value = prune(json!({"job_id": job.job_id, "state": job.state, "verdict": job.verdict}));
     if with_details {
         let labels: Vec<String> = job.labels.iter().map(|label| one_line(label)).collect();
-        let details = prune(json!({"worker": job.worker.as_deref().map(one_line), "labels": labels}));
+        let details = prune(json!({
+            "command": command(job, names_commands),
+            "worker": job.worker.as_deref().map(one_line),
+            "labels": labels,
+            "cause": cause(job),
+        }));
         if let (Value::Object(value), Value::Object(details)) = (&mut value, details) {
             value.extend(details);
         }

@@ -45,6 +45,15 @@ fn a_pool_behind_tls_is_well_from_all_three_ends() {
     }
     assert_eq!(check(&worker, "token")["state"], "ok", "{worker}");
     assert_eq!(check(&client, "workers")["text"], "1 of 1 connected");
+    // Who speaks plain HTTP to it is told what it speaks.
+    let plain = pool.url().replace("wss://", "ws://");
+    let doctor = pool.buildpool(&["doctor", "--coordinator", &plain]).expect(1);
+    let jobs = pool.buildpool(&["jobs", "--coordinator", &plain]).expect(125);
+    let worker = worker_file(&pool.place().home(), &plain, pool.worker_token());
+    let worker = pool.buildpool(&["doctor", "--worker", &worker]).expect(1);
+    for said in [doctor.out(), jobs.err(), worker.out()] {
+        assert!(said.contains("does not speak plain HTTP") && said.contains("by wss://"), "{said}");
+    }
     // Another coordinator's token vouches for another certificate.
     let other = PoolBuilder::default().listen("0.0.0.0:0").start();
     let forged = worker_file(&pool.place().home(), pool.url(), other.worker_token());

@@ -66,6 +66,29 @@ fn a_second_ctrl_c_leaves_at_once_and_the_job_is_cancelled_all_the_same() {
 }
 
 #[test]
+fn a_client_that_is_terminated_says_where_its_jobs_are() {
+    let place = Place::new();
+    let child = start(&place, "echo ready; while [ ! -e go ]; do sleep 0.05; done");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let ended = Finished::from(child.wait_with_output().unwrap()).expect(143);
+    let id = only_job(&place)["job_id"].as_str().unwrap().to_owned();
+    assert!(ended.err().contains(&format!("ended by SIGTERM; job {id} is not affected")), "{ended}");
+    let text = "touch begun; while [ ! -e go ]; do sleep 0.05; done";
+    let mut command = place.command(["run", "--several", "--", "sh", "-c", text]);
+    let build = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the build runs", || place.file("begun").exists());
+    kill(Pid::from_raw(build.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let ended = Finished::from(build.wait_with_output().unwrap()).expect(143);
+    assert!(ended.err().contains("the jobs of build-"), "{ended}");
+    std::fs::write(place.file("go"), "").unwrap();
+    let all_passed = || {
+        let jobs = place.buildpool(&["jobs", "--json"]).expect(0).json();
+        jobs.as_array().unwrap().iter().all(|job| job["verdict"] == "passed")
+    };
+    wait_until("the jobs end by themselves", all_passed);
+}
+
+#[test]
 fn a_client_that_dies_leaves_its_job_running() {
     let place = Place::new();
     let mut child = start(&place, "echo ready; while [ ! -e go ]; do sleep 0.05; done; echo done");

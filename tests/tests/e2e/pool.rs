@@ -221,7 +221,13 @@ fn no_token_leaves_this_machine_unencrypted_unless_that_was_said_in_as_many_word
     std::fs::write(&file, format!("insecure_plain_text = true\n{text}")).unwrap();
     let doctor = pool.buildpool(&["doctor", "--worker", file.to_str().unwrap()]).expect(0);
     assert!(doctor.out().contains("the coordinator takes it"), "{doctor}");
-    // Of the user's file it counts for the coordinator that the file names.
+    // It was said of the network to the coordinator that the file names.
+    std::fs::write(&file, format!("insecure_plain_text = true\n{text}").replace(&beyond, "ws://192.0.2.1:1"))
+        .unwrap();
+    let elsewhere = ["worker", "--config", file.to_str().unwrap(), "--coordinator", &beyond];
+    let refused = pool.buildpool(&elsewhere).expect(2);
+    assert!(refused.err().contains(&expected), "{refused}");
+    // Of the user's file likewise.
     let directory = pool.place().home().join("config/buildpool");
     std::fs::create_dir_all(&directory).unwrap();
     let settings = |url: &str| format!("coordinator = \"{url}\"\ninsecure_plain_text = true\n");
@@ -257,6 +263,8 @@ fn one_call_runs_a_build_on_several_labels_and_gives_one_manifest() {
     let workers: Vec<_> =
         made["jobs"].as_array().into_iter().flatten().map(|job| job["worker"].clone()).collect();
     assert_eq!(workers, ["w0", "w1"], "{made}");
+    assert_eq!(made["jobs"][0]["command"], serde_json::Value::Null, "it is the same for all: {made}");
+    assert!(made["jobs"][0]["cause"].as_str().unwrap().contains("no such thing"), "{made}");
     assert_eq!(made["tier_1_findings"].as_array().map(Vec::len), Some(1), "{made}");
     assert_eq!(made["tier_1_findings"][0]["recurrence"], 2, "{made}");
 

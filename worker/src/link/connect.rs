@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderValue};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, http::StatusCode};
@@ -100,6 +101,8 @@ pub enum ConnectError {
     Tls(io::Error),
     /// The host's name is none that a certificate could have.
     Name(String),
+    /// The other end does not speak HTTP where plain HTTP was spoken to it.
+    NoHttp,
     /// The other end does not speak WebSocket.
     WebSocket(Box<tungstenite::Error>),
 }
@@ -134,6 +137,9 @@ impl fmt::Display for ConnectError {
                 Distrust::Unvouched => write!(f, "the coordinator is not trusted: {error}"),
             },
             Self::Name(host) => write!(f, "`{host}` is no name that a certificate could have"),
+            Self::NoHttp => f.write_str(
+                "what answers does not speak plain HTTP; a coordinator that speaks TLS is reached by wss://",
+            ),
             Self::WebSocket(error) => write!(f, "no WebSocket: {error}"),
         }
     }
@@ -199,6 +205,10 @@ impl Dialler {
                     if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) =>
                 {
                     refused(answer.status(), answer.body().as_deref())
+                }
+                // As a TLS server does, whose first bytes are an alert (RFC 8446, section 6).
+                tungstenite::Error::Protocol(ProtocolError::HttparseError(_)) if self.tls.is_none() => {
+                    ConnectError::NoHttp
                 }
                 other => not_websocket(other),
             },

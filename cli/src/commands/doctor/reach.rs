@@ -42,6 +42,11 @@ pub(super) async fn checks(url: &PoolUrl, trust: &Trust) -> (Vec<Check>, bool) {
         Err(error) => return (vec![unreachable(url, &error)], false),
     };
     let is_ours = look.answer.starts_with("HTTP/1.1 200") && look.answer.ends_with("\r\n\r\nok\n");
+    if !url.is_secure() && !look.answer.starts_with("HTTP/") {
+        let text = format!("what answers at {url} does not speak plain HTTP");
+        let remedy = "a coordinator that speaks TLS is reached by wss://";
+        return (vec![Check::new("reach", State::Failed, text).mended_by(remedy)], false);
+    }
     if !is_ours {
         let text = format!("{url} answers, and not as a coordinator does");
         let remedy = "correct the address; behind a proxy its path belongs to it, as in wss://HOST/PATH";

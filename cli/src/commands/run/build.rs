@@ -1,6 +1,7 @@
 //! Several jobs of one call: the same command on several labels, several commands, or both. One tree, one answer.
 
 use super::waiting::Waiting;
+use super::watch::terminated;
 use crate::arguments::{LabelSet, OutputForm, RunArguments};
 use crate::exit;
 use crate::failure::{Failure, INTERRUPTED, POOL, USAGE};
@@ -92,6 +93,8 @@ impl Build {
     async fn wait(&mut self) -> Result<Vec<JobResult>, Failure> {
         let mut interrupt = signal(SignalKind::interrupt())
             .map_err(|error| Failure::while_doing(POOL, "Ctrl-C can't be listened for", &error))?;
+        let mut terminate = signal(SignalKind::terminate())
+            .map_err(|error| Failure::while_doing(POOL, "SIGTERM can't be listened for", &error))?;
         let mut waits = JoinSet::new();
         for (index, (_, mut events)) in std::mem::take(&mut self.jobs).into_iter().enumerate() {
             waits.spawn(async move { (index, ended(&mut events).await) });
@@ -111,6 +114,7 @@ impl Build {
                     terminal::warn(&format!("cancelling the jobs of {name}; Ctrl-C again leaves without waiting"));
                     self.cancel("Ctrl-C").await;
                 }
+                _ = terminate.recv() => return Err(terminated(&self.goes_on())),
                 done = waits.join_next() => match done {
                     Some(Ok((index, result))) => {
                         let result = result.map_err(|error| Failure::from(error).and(&self.goes_on()))?;

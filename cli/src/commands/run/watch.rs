@@ -4,7 +4,7 @@ use super::waiting::Waiting;
 use crate::arguments::OutputForm;
 use crate::commands::logs::gaps;
 use crate::exit;
-use crate::failure::{self, BROKEN_PIPE, Failure, INTERRUPTED, POOL};
+use crate::failure::{self, BROKEN_PIPE, Failure, INTERRUPTED, POOL, TERMINATED};
 use crate::terminal;
 use crate::terminal::progress::ProgressLine;
 use crate::terminal::screen::{Item, Screen};
@@ -36,6 +36,7 @@ pub(super) struct Watch {
     on_terminal: bool,
     screen: Screen,
     interrupt: Signal,
+    terminate: Signal,
     status: watch::Receiver<LinkStatus>,
     /// Said that the coordinator is away.
     mentioned: bool,
@@ -54,6 +55,8 @@ enum Ended {
     Unread,
     /// A second Ctrl-C.
     Left,
+    /// SIGTERM, as `timeout` and runners of CI send it. Of SIGHUP nobody would read what it says, and `nohup` wants none.
+    Terminated,
 }
 
 impl Watch {
@@ -69,6 +72,8 @@ impl Watch {
     ) -> Result<Self, Failure> {
         let interrupt = signal(SignalKind::interrupt())
             .map_err(|error| Failure::while_doing(POOL, "Ctrl-C can't be listened for", &error))?;
+        let terminate = signal(SignalKind::terminate())
+            .map_err(|error| Failure::while_doing(POOL, "SIGTERM can't be listened for", &error))?;
         let screen = Screen::start(StreamChoice::Both).map_err(|error| failure::of_stdout(&error))?;
         let job = submit.job.to_string();
         let events = client.submit(submit).await?;
@@ -82,6 +87,7 @@ impl Watch {
             on_terminal,
             screen,
             interrupt,
+            terminate,
             mentioned: false,
             pending: VecDeque::new(),
             progress: ProgressLine::new(Instant::now()),
@@ -103,6 +109,7 @@ impl Watch {
         };
         match ended {
             Ended::Left => Err(self.leave().await),
+            Ended::Terminated => Err(terminated(&goes_on(&self.job))),
             Ended::Unread => {
                 let text = format!("nobody reads the output any more; job {} goes on", self.job);
                 Err(Failure::new(BROKEN_PIPE, text))
@@ -124,6 +131,7 @@ impl Watch {
                     }
                     self.cancel();
                 }
+                _ = self.terminate.recv() => return Ok(Ended::Terminated),
                 room = self.screen.room(), if !self.pending.is_empty() => match room {
                     Ok(room) => {
                         if let Some(item) = self.pending.pop_front() {
@@ -265,6 +273,7 @@ impl Watch {
         let finished = tokio::select! {
             finished = finished => finished,
             _ = self.interrupt.recv() => return Ok(ExitCode::from(exit::code(result))),
+            _ = self.terminate.recv() => return Ok(ExitCode::from(exit::code(result))),
         };
         finished.map_err(|error| failure::of_stdout(&error))?;
         match self.form {
@@ -274,6 +283,11 @@ impl Watch {
         }
         Ok(ExitCode::from(exit::code(result)))
     }
+}
+
+/// The end of a client that was told to end, which its jobs were not.
+pub(super) fn terminated(goes_on: &str) -> Failure {
+    Failure::new(TERMINATED, format!("ended by SIGTERM; {goes_on}"))
 }
 
 /// What becomes of a job whose client can't go on, and how another finds it.

@@ -2,6 +2,8 @@
 "use strict";
 
 const ASK_EVERY_MS = 2000;
+/** As many as an answer lists. */
+const JOBS_MAX = 999;
 const TAIL_LINES = 500;
 /** Parts of a growing log that are asked for before the job is looked at again. */
 const PARTS_MAX = 20;
@@ -60,7 +62,8 @@ function table(names, rows, none) {
   if (rows.length === 0) return element("p", { class: "quiet" }, none);
   const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)));
   const body = rows.map((cells) => element("tr", {}, ...cells.map((cell) => element("td", {}, cell))));
-  return element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
+  const whole = element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
+  return element("div", { class: "wide" }, whole);
 }
 
 function jobTable(jobs) {
@@ -88,10 +91,26 @@ function workerTable(workers) {
     worker.name,
     workerState(worker),
     `${worker.busy} of ${worker.slots}`,
-    labels(worker).join(" "),
+    element("span", { class: "labels" }, labels(worker).join(" ")),
     worker.version,
   ];
   return table(["Worker", "State", "Slots in use", "Labels", "Version"], workers.map(row), "No workers.");
+}
+
+/** That there are older jobs, and the way to them. */
+function older(pool) {
+  if (!pool.has_more) return "";
+  const count = pool.jobs.length;
+  const said = `The newest ${count}. `;
+  if (count < JOBS_MAX) return element("p", {}, said, element("a", { href: `#/all` }, `Show up to ${JOBS_MAX}`));
+  return element("p", {}, said, "Those of a state or a build are listed by themselves.");
+}
+
+/** The way to the jobs of each state. */
+function states() {
+  const link = (state) => element("a", { href: state ? `#/${state}` : "#/" }, state || "all");
+  const links = ["", "queued", "preparing", "running", "done"].flatMap((state) => [link(state), " "]);
+  return element("p", { class: "quiet" }, ...links);
 }
 
 function showPool(pool) {
@@ -101,7 +120,9 @@ function showPool(pool) {
     element("h2", {}, "Workers"),
     workerTable(pool.workers),
     element("h2", {}, "Jobs"),
+    states(),
     jobTable(pool.jobs),
+    older(pool),
   );
 }
 
@@ -195,7 +216,7 @@ class Log {
   }
 
   parts() {
-    return [element("h2", {}, "Log"), this.note, this.text, this.button];
+    return [element("h2", {}, "Log"), this.note, this.button, this.text];
   }
 
   /** Shows nothing of this attempt yet. */
@@ -305,13 +326,14 @@ function route() {
   view.replaceChildren();
   if (kind === "builds" && id) {
     return async (signal) => {
-      const pool = await ask(`pool?limit=1000&build=${encodeURIComponent(id)}`, signal);
+      const pool = await ask(`pool?limit=${JOBS_MAX}&build=${encodeURIComponent(id)}`, signal);
       showBuild(id, pool);
       return pool.jobs.length > 0 && pool.jobs.every((job) => job.state === "done");
     };
   }
+  const query = kind === "all" ? `?limit=${JOBS_MAX}` : kind ? `?limit=${JOBS_MAX}&state=${encodeURIComponent(kind)}` : "";
   return async (signal) => {
-    const pool = await ask("pool", signal);
+    const pool = await ask(`pool${query}`, signal);
     document.getElementById("version").textContent = pool.version;
     showPool(pool);
     return false;
