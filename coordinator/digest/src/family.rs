@@ -196,9 +196,39 @@ impl Family {
         )
     }
 
-    /// Whether a run has parts, each with a total of its own, and names them before their tests.
+    /// Whether a run has parts, each with a total of its own, and names them before their tests so that the name tells which
+    /// tests these are. Names that several programs may share are compared together with the number of tests.
     pub(crate) const fn names_parts(self) -> bool {
         matches!(self, Self::Maven)
+    }
+
+    /// Whether the tool can be told to run those tests again that failed, and no others.
+    pub(crate) const fn runs_failed_again(self) -> bool {
+        matches!(
+            self,
+            Self::Pytest
+                | Self::CTest
+                | Self::RSpec
+                | Self::Jest
+                | Self::Playwright
+                | Self::Bats
+                | Self::Stestr
+                | Self::Cucumber
+                | Self::Behave
+                | Self::Robot
+                | Self::CommonTest
+                | Self::Cargo
+                | Self::Nextest
+                | Self::Go
+                | Self::GoogleTest
+                | Self::XcTest
+                | Self::SwiftTesting
+        )
+    }
+
+    /// Whether each suite has a total before that of the suite that it is in.
+    pub(crate) const fn nests_totals(self) -> bool {
+        matches!(self, Self::XcTest | Self::Robot)
     }
 
     /// Whether tests may share a name.

@@ -33,6 +33,8 @@ pub const SORTS_BEYOND_MAX: usize = 100;
 pub const SUMMARY_LINES_MAX: usize = 60;
 /// Tests of which the last result is kept; beyond it they are only counted.
 pub const TESTS_MAX: usize = 200_000;
+/// Totals with failed tests that are kept until the same tests are run again; beyond it none is taken back.
+pub const FAILED_TOTALS_MAX: usize = 4_096;
 /// Names of running tests that are kept.
 pub const RUNNING_TESTS_MAX: usize = 4_096;
 /// Lines that a template keeps while the log runs.

@@ -2,6 +2,7 @@
 //! suites and targets.
 
 mod account;
+mod failed;
 mod running;
 
 pub(crate) use crate::family::Family;
@@ -48,6 +49,12 @@ impl Hasher for AsIs {
     fn write_u64(&mut self, hash: u64) {
         self.0 = hash;
     }
+}
+
+fn hashed(named: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    named.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What is known of the tests so far.
@@ -100,9 +107,7 @@ impl Tally {
             return true;
         }
         if !family.names_repeat() {
-            let mut hasher = DefaultHasher::new();
-            (family, test).hash(&mut hasher);
-            let id = hasher.finish();
+            let id = hashed((family, test));
             let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
             if kept && let Some(before) = self.last.insert(id, event) {
                 if let Some(slot) = account.by_test.slot(before) {
@@ -153,11 +158,9 @@ impl Tally {
         self.accounts.entry(family).or_default().tells_passes = true;
     }
 
-    /// The tests of a part of the run follow. What failed in it before is run again.
+    /// The tests of a part of the run follow, which has no name if that is empty.
     pub(crate) fn part(&mut self, family: Family, name: &str) {
-        let account = self.accounts.entry(family).or_default();
-        account.failed_parts.remove(name);
-        account.part = Some(name.to_owned());
+        self.accounts.entry(family).or_default().part = (!name.is_empty()).then(|| hashed(name));
     }
 
     /// The tests of a family that began and have not ended never will.
@@ -187,7 +190,7 @@ impl Tally {
         }
         self.in_nextest |= family == Family::Nextest;
         let account = self.accounts.entry(family).or_default();
-        account.own.close();
+        account.own.close(family);
         account.begins = false;
         // What begins one of cargo's announces tests as well, in words that may be any script's.
         account.known |= family != Family::Cargo;
@@ -255,20 +258,21 @@ impl Tally {
                     account.heading.take().is_some_and(|heading| at.number - heading <= HEADING_LINES_MAX);
                 let is_own = if announced == Announced::ByBlankLine { at.after_blank } else { headed };
                 if is_own {
-                    account.own.close()
+                    account.own.close(family)
                 } else {
-                    account.loose.close()
+                    account.loose.close(family)
                 }
                 !is_own
             }
         };
-        if counts.failed > 0 && family.names_parts() && account.failed_parts.len() < TESTS_MAX {
-            account.failed_parts.insert(account.part.clone().unwrap_or_default());
-        }
+        let part = account.part;
         let ledger = account.at();
-        ledger.open = Some(counts);
-        ledger.latest = counts;
-        ledger.summaries += 1;
+        // What a program counts only grows.
+        let is_another = |open: Counts| counts.failed < open.failed || counts.total() < open.total();
+        if !family.nests_totals() && ledger.open.is_some_and(is_another) {
+            ledger.close(family);
+        }
+        ledger.begin(counts, part);
         account.standing()
     }
 
@@ -287,12 +291,11 @@ impl Tally {
         if family.totals_begin() && ledger.open.is_none() {
             return None;
         }
-        ledger.summaries += 1;
+        let mut sum = ledger.open.unwrap_or_default();
+        sum.add(&counts);
         account.known = true;
-        let ledger = account.at();
-        let open = ledger.open.get_or_insert_default();
-        open.add(&counts);
-        ledger.latest = *open;
+        let part = account.part;
+        account.at().begin(sum, part);
         account.told();
         account.standing()
     }
@@ -306,7 +309,6 @@ impl Tally {
         open.failed += counts.failed;
         open.skipped += counts.skipped;
         open.expected += counts.expected;
-        ledger.latest = *open;
         account.standing()
     }
 
@@ -454,13 +456,8 @@ impl Tally {
 
     /// Whether each family that counts failed tests has a later total of the same tests that counts none.
     pub(crate) fn failures_are_past(&self) -> bool {
-        self.families().filter(|(family, account)| account.believed(*family).failed > 0).all(
-            |(_, account)| {
-                account.summaries() > 0
-                    && account.ledger().latest.failed == 0
-                    && account.failed_parts.is_empty()
-            },
-        )
+        let mut failed = self.families().filter(|(family, account)| account.believed(*family).failed > 0);
+        failed.all(|(family, account)| account.failures_are_past(family))
     }
 
     /// The counts that are believed, or none if no tool counted.

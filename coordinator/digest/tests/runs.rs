@@ -462,6 +462,11 @@ fn the_last_words_of_frameworks_are_heard_behind_a_pipe() {
 }
 
 #[test]
+fn a_good_program_takes_back_nothing_of_another_one_s_failures() {
+    check(SEVERAL);
+}
+
+#[test]
 fn what_tests_logged_that_passed_leaves_room_for_others() {
     let passed = |n: usize| {
         format!(

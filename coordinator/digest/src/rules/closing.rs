@@ -227,13 +227,13 @@ pub(super) const RULES: &[Rule] = &[
         // Of all layers, where there were more than one.
         name: "zope.total",
         pattern: r"^Total: (?P<n>\d+) tests, (?P<failed>\d+) failures(?:, | and )(?P<errors>\d+) errors(?: and (?P<skipped>\d+) skipped)? in (?:\d+ \w+ )*[\d.]+ seconds\.$",
-        acts: &[Act::Counts(Family::Zope, TOTAL), Act::Summary],
+        acts: &[Act::Counts(Family::Zope, TOTAL), Act::Session(Family::Zope), Act::Summary],
     },
     Rule {
         // How many passed is not told.
         name: "catch2.compact_failed",
-        pattern: r"^Failed (?:both |all )?[1-9]\d* test cases?, failed (?:both |all )?\d+ assertions?\.$",
-        acts: &[Act::Sign(Sign::Failure("Catch2")), Act::Summary],
+        pattern: r"^Failed (?:both |all )?(?P<failed>[1-9]\d*) test cases?, failed (?:both |all )?\d+ assertions?\.$",
+        acts: &[Act::Session(Family::Catch2), Act::Counts(Family::Catch2, SORTS), Act::Summary],
     },
     Rule {
         name: "catch2.compact_passed",
@@ -244,7 +244,7 @@ pub(super) const RULES: &[Rule] = &[
         // rebar3 counts the tests that were cancelled among all, and fails for them.
         name: "eunit.cancelled",
         pattern: r"^(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) skipped)?, (?P<errors>\d+) cancelled$",
-        acts: &[Act::Counts(Family::Bats, TOTAL), Act::Summary],
+        acts: &[Act::Session(Family::Bats), Act::Counts(Family::Bats, TOTAL), Act::Summary],
     },
     Rule {
         name: "common_test.failed",
@@ -257,6 +257,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "common_test.total",
         pattern: r"^(?:Failed (?P<failed>\d+) tests\. (?:Skipped (?P<skipped>\d+) \(\d+, \d+\) tests\. )?|Skipped (?P<skipped_only>\d+) \(\d+, \d+\) tests\. )Passed (?P<passed>\d+) tests\. ?$",
         acts: &[
+            Act::Session(Family::CommonTest),
             Act::Counts(Family::CommonTest, |groups| {
                 Some(Counts {
                     passed: groups.number("passed"),

@@ -81,8 +81,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "tcltest.summary",
-        pattern: r"^[^\s:]+:\tTotal\t\d+\tPassed\t(?P<passed>\d+)\tSkipped\t(?P<skipped>\d+)\tFailed\t(?P<failed>\d+)$",
-        acts: &[Act::Session(Family::TclTest), Act::Counts(Family::TclTest, SORTS), Act::Summary],
+        pattern: r"^(?P<t>[^\s:]+):\tTotal\t\d+\tPassed\t(?P<passed>\d+)\tSkipped\t(?P<skipped>\d+)\tFailed\t(?P<failed>\d+)$",
+        acts: &[
+            Act::Session(Family::TclTest),
+            Act::Part(Family::TclTest),
+            Act::Counts(Family::TclTest, SORTS),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "tcltest.exited",

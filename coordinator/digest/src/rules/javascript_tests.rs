@@ -371,7 +371,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "jasmine.summary",
         pattern: r"^(?P<n>\d+) specs?, (?P<failed>\d+) failures?(?:, (?P<skipped>\d+) pending specs?)?$",
-        acts: &[Act::Counts(Family::Jasmine, SPECS), Act::Summary],
+        acts: &[Act::Session(Family::Jasmine), Act::Counts(Family::Jasmine, SPECS), Act::Summary],
     },
     Rule {
         // jasmine exits with 2 for it, however its specs ended.

@@ -114,8 +114,12 @@ const TODO: Problem = problem(INFO, Kind::Test, 50).follow(tap_lines).owning();
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "gtest.session",
-        pattern: r"^(?:\d+: )?\[==========\] (?:\S.*: )?Running (?P<n>\d+) test(?:s? from |\(s\)\.$)",
-        acts: &[Act::Session(Family::GoogleTest), Act::Announces(Family::GoogleTest)],
+        pattern: r"^(?:\d+: )?\[==========\] (?:(?P<t>\S.*): )?Running (?P<n>\d+) test(?:s? from |\(s\)\.$)",
+        acts: &[
+            Act::Session(Family::GoogleTest),
+            Act::Part(Family::GoogleTest),
+            Act::Announces(Family::GoogleTest),
+        ],
     },
     Rule {
         name: "gtest.run",
@@ -229,7 +233,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "ctest.summary",
         pattern: r"^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<n>\d+)",
-        acts: &[Act::Counts(Family::CTest, CTEST), Act::Summary],
+        acts: &[Act::Session(Family::CTest), Act::Counts(Family::CTest, CTEST), Act::Summary],
     },
     Rule {
         name: "ctest.skipped",
@@ -283,8 +287,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "automake.heading",
-        pattern: r"^Testsuite summary(?: for .*)?$",
-        acts: &[Act::Heading(Family::Automake)],
+        pattern: r"^Testsuite summary(?: for (?P<t>.*))?$",
+        acts: &[Act::Heading(Family::Automake), Act::Part(Family::Automake)],
     },
     Rule {
         // The log of all tests, which may be printed too, begins with the same numbers.
@@ -362,6 +366,6 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "bats.summary",
         pattern: r"^(?:(?P<doctests>\d+) doctests?, )?(?:(?P<properties>\d+) propert(?:y|ies), )?(?P<n>\d+) tests?, (?P<failed>\d+) failures?(?:, (?P<excluded>\d+) excluded)?(?:, (?P<invalid>\d+) invalid)?(?:, (?P<skipped>\d+) skipped)?(?: \(\d+ excluded\))?(?: in .*)?$",
-        acts: &[Act::Counts(Family::Bats, BATS), Act::Summary],
+        acts: &[Act::Session(Family::Bats), Act::Counts(Family::Bats, BATS), Act::Summary],
     },
 ];

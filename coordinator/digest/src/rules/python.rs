@@ -412,6 +412,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "regrtest.total",
         pattern: r"^Total tests: run=(?P<n>[\d,]+)(?: failures=(?P<failed>[\d,]+))?(?: skipped=(?P<skipped>[\d,]+))?",
         acts: &[
+            Act::Session(Family::Regrtest),
             Act::Counts(Family::Regrtest, |groups| {
                 let (run, failed, skipped) =
                     (groups.number("n"), groups.number("failed"), groups.number("skipped"));

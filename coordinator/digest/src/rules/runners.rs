@@ -332,6 +332,12 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Counts(Family::Robot, SORTS), Act::Summary],
     },
     Rule {
+        // Each suite has a total before the one that it is in; this ends them all.
+        name: "robot.output",
+        pattern: r"^Output: {2}\S.*\.xml$",
+        acts: &[Act::Session(Family::Robot)],
+    },
+    Rule {
         name: "testthat.failed",
         pattern: r"^(?:\xe2\x94\x80)+ (?:Failure|Error) \('?(?P<f>[^\s:']+):(?P<l>\d+)(?::(?P<c>\d+))?'?\): (?P<t>.*?)[ \xe2\x94\x80]*$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(text_lines).owning())],

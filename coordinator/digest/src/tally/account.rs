@@ -1,8 +1,8 @@
 //! What one family's tools said of their tests: results by test, and their own totals.
 
 use super::Family;
+use super::failed::FailedTotals;
 use crate::rules::TestEvent;
-use std::collections::BTreeSet;
 
 /// Counts of one summary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,16 +48,35 @@ pub(super) struct Ledger {
     pub(super) closed: Counts,
     /// The latest of the open session.
     pub(super) open: Option<Counts>,
-    /// The latest of all, whatever session it is of.
-    pub(super) latest: Counts,
+    /// The part of the run that it is of, by a hash of its name, where the tool names it.
+    part: Option<u64>,
+    /// Totals of closed sessions that count failed tests.
+    failed: FailedTotals,
     pub(super) summaries: u64,
 }
 
 impl Ledger {
-    pub(super) fn close(&mut self) {
+    /// The session's total is what it will be.
+    pub(super) fn close(&mut self, family: Family) {
         if let Some(open) = self.open.take() {
             self.closed.add(&open);
+            self.failed.add(family, self.part, open);
         }
+    }
+
+    /// A total begins, or takes the place of the session's one.
+    pub(super) const fn begin(&mut self, counts: Counts, part: Option<u64>) {
+        self.open = Some(counts);
+        self.part = part;
+        self.summaries += 1;
+    }
+
+    /// Whether each total that counts failed tests has a later one of the same tests that counts none.
+    pub(super) fn failures_are_past(&self, family: Family) -> bool {
+        let Some(open) = self.open else { return self.failed.are_past() };
+        let mut failed = self.failed.clone();
+        failed.add(family, self.part, open);
+        failed.are_past()
     }
 
     pub(super) fn sum(&self) -> Counts {
@@ -101,10 +120,8 @@ pub(super) struct Account {
     pub(super) begins: bool,
     /// The program under way tells of each test that passed.
     pub(super) tells_passes: bool,
-    /// The part of the run whose tests follow, where the tool names it.
-    pub(super) part: Option<String>,
-    /// Parts whose last total counts failed tests; the tests of another part are no repetition of theirs.
-    pub(super) failed_parts: BTreeSet<String>,
+    /// The part of the run whose tests follow, where the tool names it: a hash of its name.
+    pub(super) part: Option<u64>,
     /// The latest total is a loose one.
     pub(super) at_loose: bool,
 }
@@ -148,6 +165,14 @@ impl Account {
         let done = results.saturating_sub(self.settled).max(self.numbered);
         let planned = if results > 0 { self.planned.saturating_sub(done) } else { 0 };
         planned.max(self.announced.saturating_sub(self.ended))
+    }
+
+    /// Whether each failed test was run again and did not fail. Where all tests are named, each has its last result, and what
+    /// is of another test takes none of it back.
+    pub(super) fn failures_are_past(&self, family: Family) -> bool {
+        let ledger = self.ledger();
+        let names_all = self.by_test.total() >= ledger.sum().total();
+        self.summaries() > 0 && ledger.failures_are_past(family) && (self.by_test.failed == 0 || !names_all)
     }
 
     /// The counts of this family that are believed.

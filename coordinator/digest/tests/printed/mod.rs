@@ -85,6 +85,7 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         JVM,
         FRAMEWORKS,
         CLOSING,
+        SEVERAL,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
@@ -99,3 +100,4 @@ include!("outside.rs");
 include!("jvm.rs");
 include!("frameworks.rs");
 include!("closing.rs");
+include!("several.rs");

@@ -1,0 +1,126 @@
+//! Totals that count failed tests, until a later total of the same tests counts none.
+
+use super::{Counts, Family};
+use crate::limits::FAILED_TOTALS_MAX;
+use std::collections::BTreeSet;
+
+/// A part of the run by a hash of its name, 0 if it has none, and two numbers of tests.
+type Key = [u64; 3];
+
+/// Totals that count failed tests.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FailedTotals {
+    /// Each part with the number of its tests, and of those that failed.
+    by_total: BTreeSet<Key>,
+    /// The same the other way round.
+    by_failed: BTreeSet<Key>,
+    /// There were more than are kept: nothing takes them back.
+    more: bool,
+}
+
+impl FailedTotals {
+    /// A total. It takes back those before it that are of the same tests: of the same part, and of as many tests. Where the
+    /// name of a part tells which tests are in it, their number says nothing. A good one of as many tests as had failed is of
+    /// these, if the tool can run what failed again.
+    pub(super) fn add(&mut self, family: Family, part: Option<u64>, counts: Counts) {
+        let (key, total) = (part.unwrap_or(0), counts.total());
+        if counts.failed == 0 && !counts.is_good() {
+            return;
+        }
+        if !family.names_parts() {
+            self.take(key, [total, total]);
+            if counts.failed == 0 && family.runs_failed_again() {
+                self.take_of_failed(key, total);
+            }
+        } else if part.is_some() {
+            self.take(key, [0, u64::MAX]);
+        }
+        if counts.failed > 0 {
+            self.more |= self.by_total.len() >= FAILED_TOTALS_MAX;
+            if !self.more {
+                self.by_total.insert([key, total, counts.failed]);
+                self.by_failed.insert([key, counts.failed, total]);
+            }
+        }
+    }
+
+    /// Whether none is left.
+    pub(super) fn are_past(&self) -> bool {
+        self.by_total.is_empty() && !self.more
+    }
+
+    /// Those of a part that have so many tests, from the first number to the last.
+    fn take(&mut self, part: u64, [first, last]: [u64; 2]) {
+        let those = self.by_total.range([part, first, 0]..=[part, last, u64::MAX]);
+        for [part, total, failed] in those.copied().collect::<Vec<_>>() {
+            self.forget(part, total, failed);
+        }
+    }
+
+    /// Those of a part of which so many tests failed.
+    fn take_of_failed(&mut self, part: u64, failed: u64) {
+        let those = self.by_failed.range([part, failed, 0]..=[part, failed, u64::MAX]);
+        for [part, failed, total] in those.copied().collect::<Vec<_>>() {
+            self.forget(part, total, failed);
+        }
+    }
+
+    fn forget(&mut self, part: u64, total: u64, failed: u64) {
+        self.by_total.remove(&[part, total, failed]);
+        self.by_failed.remove(&[part, failed, total]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Counts = Counts { passed: 3, failed: 0, skipped: 0, expected: 0 };
+    const BAD: Counts = Counts { passed: 2, failed: 1, skipped: 0, expected: 0 };
+
+    #[test]
+    fn what_is_kept_does_not_grow_with_the_log_and_what_is_not_kept_is_never_past() {
+        let mut failed = FailedTotals::default();
+        let parts = FAILED_TOTALS_MAX as u64;
+        for part in 1..=parts {
+            failed.add(Family::Maven, Some(part), BAD);
+        }
+        let mut all_again = failed.clone();
+        for part in 1..=parts {
+            all_again.add(Family::Maven, Some(part), GOOD);
+        }
+        assert!(all_again.are_past());
+        failed.add(Family::Maven, Some(parts + 1), BAD);
+        assert_eq!((failed.by_total.len(), failed.by_failed.len()), (FAILED_TOTALS_MAX, FAILED_TOTALS_MAX));
+        for part in 1..=parts + 1 {
+            failed.add(Family::Maven, Some(part), GOOD);
+        }
+        assert!(failed.by_total.is_empty() && failed.by_failed.is_empty() && !failed.are_past());
+    }
+
+    #[test]
+    fn only_a_total_of_the_same_tests_takes_failures_back() {
+        let are_past = |family: Family, totals: &[(Option<u64>, Counts)]| {
+            let mut failed = FailedTotals::default();
+            totals.iter().for_each(|(part, counts)| failed.add(family, *part, *counts));
+            failed.are_past()
+        };
+        let one = Counts { passed: 1, ..GOOD };
+        assert!(are_past(Family::TclTest, &[(Some(1), BAD), (Some(1), GOOD)]));
+        assert!(!are_past(Family::TclTest, &[(Some(1), BAD), (Some(2), GOOD)]));
+        assert!(!are_past(Family::TclTest, &[(Some(1), BAD), (Some(1), one)]));
+        assert!(are_past(Family::Maven, &[(Some(1), BAD), (Some(1), one)]));
+        assert!(!are_past(Family::Maven, &[(None, BAD), (None, GOOD)]));
+        assert!(are_past(Family::Pytest, &[(None, BAD), (None, one)]));
+        assert!(!are_past(Family::Check, &[(None, BAD), (None, one)]));
+        assert!(!are_past(Family::Check, &[(None, GOOD), (None, BAD)]));
+        let skipped = Counts { passed: 0, skipped: 3, ..GOOD };
+        assert!(!are_past(Family::Check, &[(None, BAD), (None, skipped)]));
+        // Two more failures of the same tests are none of others.
+        let worse = Counts { passed: 0, failed: 3, ..GOOD };
+        assert!(are_past(Family::Check, &[(None, BAD), (None, worse), (None, GOOD)]));
+        // What ran again and failed again takes nothing of others back.
+        let of_three = Counts { passed: 6, failed: 3, ..GOOD };
+        assert!(!are_past(Family::Pytest, &[(None, of_three), (None, BAD), (None, one)]));
+    }
+}
