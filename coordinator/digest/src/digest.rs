@@ -113,6 +113,7 @@ impl Digest {
         } = gathered;
         let command = Command::new(&options.command);
         signs.heed(&command);
+        signs.of_others.extend(tally.failed_apart());
         let ended_badly = facts.ending.as_ref().map(|_| !exited_zero(facts));
         signs.complete(|family| tally.knows(family), ended_badly, last_text);
         if exited_zero(facts) || !signs.build_failed() {

@@ -59,6 +59,7 @@ pub(crate) enum Family {
     Zope,
     CommonTest,
     NodeTap,
+    BoostTest,
 }
 
 impl Family {
@@ -119,6 +120,7 @@ impl Family {
             Self::Zope => "zope.testrunner",
             Self::CommonTest => "Common Test",
             Self::NodeTap => "node-tap",
+            Self::BoostTest => "Boost.Test",
         }
     }
 
@@ -199,7 +201,12 @@ impl Family {
     /// Whether a run has parts, each with a total of its own, and names them before their tests so that the name tells which
     /// tests these are. Names that several programs may share are compared together with the number of tests.
     pub(crate) const fn names_parts(self) -> bool {
-        matches!(self, Self::Maven)
+        matches!(self, Self::Maven | Self::BoostTest)
+    }
+
+    /// Whether the tool says only that something failed, and not how many tests did.
+    pub(crate) const fn counts_no_tests(self) -> bool {
+        matches!(self, Self::BoostTest)
     }
 
     /// Whether the tool can be told to run those tests again that failed, and no others.

@@ -30,6 +30,8 @@ pub(crate) struct Signs {
     apart: BTreeMap<&'static str, Seen<&'static str>>,
     /// Tools that failed after an error with a place was told.
     shown: BTreeSet<&'static str>,
+    /// Tools whose own success, if there is one, is of other tests than those that failed.
+    pub(crate) of_others: BTreeSet<&'static str>,
     /// The only tool that the command runs.
     alone: Option<&'static str>,
     /// The order of each tool's last word of success, and of the line with which that run began, if it had one.
@@ -195,6 +197,7 @@ impl Signs {
             let had_begun =
                 self.alone == Some(*name) || began.map_or(may_have_begun, |began| began < failure.order);
             let is_its_own = ![MAKE_RECIPE, JUNIT_CONTAINERS].contains(&failure.what)
+                && !self.of_others.contains(failure.what)
                 && first_word(name) == first_word(failure.what);
             *order > failure.order && (is_its_own || had_begun && !judges)
         })

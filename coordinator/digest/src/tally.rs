@@ -429,6 +429,7 @@ impl Tally {
     fn families(&self) -> impl Iterator<Item = (Family, &Account)> {
         self.accounts
             .iter()
+            .filter(|(family, _)| !family.counts_no_tests())
             .filter(|(_, account)| account.summaries() > 0 || account.by_test.total() > 0)
             .map(|(family, account)| (*family, account))
             .filter(|(family, _)| !self.is_driven(*family) && !self.is_borrowed(*family))
@@ -458,6 +459,14 @@ impl Tally {
     pub(crate) fn failures_are_past(&self) -> bool {
         let mut failed = self.families().filter(|(family, account)| account.believed(*family).failed > 0);
         failed.all(|(family, account)| account.failures_are_past(family))
+    }
+
+    /// Tools that do not count their tests, and of which a run failed that no later run of the same tests took back.
+    pub(crate) fn failed_apart(&self) -> impl Iterator<Item = &'static str> {
+        let silent = self.accounts.iter().filter(|(family, _)| family.counts_no_tests());
+        silent
+            .filter(|(family, account)| !account.failures_are_past(**family))
+            .map(|(family, _)| family.name())
     }
 
     /// The counts that are believed, or none if no tool counted.

@@ -98,6 +98,7 @@ const TOOLS: &[Tool] = &[
     tool("jest", Always),
     tool("vitest", Always),
     tool("PHPUnit", Always),
+    tool("Boost.Test", Always),
     tool("pytest", Always).silent(),
     tool("unittest", Never).silent(),
     tool("node --test", Never).silent(),

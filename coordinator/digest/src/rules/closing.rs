@@ -21,6 +21,10 @@ const TOTAL: Count = |groups| {
     Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
 };
 
+/// Boost.Test counts the failures and not the tests.
+const SOME_FAILED: Count = |_| Some(Counts { failed: 1, ..Counts::default() });
+const ALL_PASSED: Count = |_| Some(Counts { passed: 1, ..Counts::default() });
+
 /// lab counts what it skipped beside the total.
 const WITHOUT_SKIPPED: Count = |groups| {
     let (total, failed) = (groups.number("n"), groups.number("failed"));
@@ -112,19 +116,40 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 94))],
     },
     Rule {
+        // What fails names the module, and what succeeds does not: a run is told by the number of its tests.
+        name: "boost.begun",
+        pattern: r"^Running (?P<t>\d+) test cases?\.\.\.$",
+        acts: &[Act::Part(Family::BoostTest)],
+    },
+    Rule {
         name: "boost.bad",
         pattern: r#"^\*\*\* (?:\d+ failures? (?:(?:is|are) )?detected(?: \(\d+ failures? (?:(?:is|are) )?expected\))? in (?:the )?test (?:module|suite|case) ".*"|[Ee]rrors (?:w?h?ere )?detected in (?:the )?test (?:module|suite|case) ".*"; see standard output for details|The test (?:module|suite|case) ".*" was (?:aborted|timed out); see standard output for details)$"#,
-        acts: &[Act::Sign(Sign::Failure("Boost.Test")), Act::Summary],
+        acts: &[
+            Act::Session(Family::BoostTest),
+            Act::Partial(Family::BoostTest, SOME_FAILED),
+            Act::Sign(Sign::Failure("Boost.Test")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "boost.good",
-        pattern: r"^\*\*\* No errors detected$",
-        acts: &[Act::Sign(Sign::Success("Boost.Test")), Act::Summary],
+        pattern: r#"^(?:\*\*\* No errors detected|Test module ".*" has passed with:)$"#,
+        acts: &[
+            Act::Session(Family::BoostTest),
+            Act::Partial(Family::BoostTest, ALL_PASSED),
+            Act::Sign(Sign::Success("Boost.Test")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "boost.report",
         pattern: r#"^Test module ".*" (?:has failed|was aborted) with:$"#,
-        acts: &[Act::Sign(Sign::Failure("Boost.Test")), Act::Summary],
+        acts: &[
+            Act::Session(Family::BoostTest),
+            Act::Partial(Family::BoostTest, SOME_FAILED),
+            Act::Sign(Sign::Failure("Boost.Test")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "check.total",
