@@ -191,7 +191,7 @@ impl Tally {
         self.in_nextest |= family == Family::Nextest;
         let account = self.accounts.entry(family).or_default();
         account.own.close(family);
-        account.begins = false;
+        (account.begins, account.amiss) = (false, false);
         // What begins one of cargo's announces tests as well, in words that may be any script's.
         account.known |= family != Family::Cargo;
     }
@@ -232,11 +232,22 @@ impl Tally {
         self.clock += 1;
         let account = self.accounts.entry(family).or_default();
         account.heading = Some(at.number);
+        account.amiss = false;
         account.heading_at.get_or_insert(self.clock);
         account.known = true;
         if family.adds_below_a_heading() {
             account.at().open = None;
         }
+    }
+
+    /// A line of a total says that something besides its tests went wrong. What the total's other lines count is then no success.
+    pub(crate) fn amiss(&mut self, family: Family) {
+        self.accounts.entry(family).or_default().amiss = true;
+    }
+
+    /// Whether the total under way says that something besides its tests went wrong.
+    pub(crate) fn is_amiss(&self, family: Family) -> bool {
+        self.accounts.get(&family).is_some_and(|account| account.amiss)
     }
 
     /// A summary. Within a session the last one counts; a tool that has a header for each is summed over them. Gives the

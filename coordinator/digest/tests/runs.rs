@@ -467,6 +467,11 @@ fn a_good_program_takes_back_nothing_of_another_one_s_failures() {
 }
 
 #[test]
+fn what_went_wrong_besides_javascript_s_tests_is_no_success() {
+    check(JAVASCRIPT);
+}
+
+#[test]
 fn what_tests_logged_that_passed_leaves_room_for_others() {
     let passed = |n: usize| {
         format!(

@@ -150,6 +150,10 @@ impl Digester {
                 self.tally.announce(family, selected.unwrap_or_else(|| groups.number("n")), line.standing);
             }
             Act::Heading(family) => self.tally.heading(family, line.standing),
+            Act::Amiss(family) => {
+                self.tally.amiss(family);
+                self.sign(Sign::Failure(family.name()), line);
+            }
             Act::Header(family) => self.tally.header(family, line.standing),
             Act::Marks(family) => self.tally.marks(family, line.standing),
             Act::Counts(family, count) | Act::Partial(family, count) => {
@@ -202,7 +206,9 @@ impl Digester {
 
     /// What a tool's counts say about the run, if they are its own.
     fn total(&mut self, family: Family, counts: Option<Counts>, line: &Line<'_>) {
-        if let Some(counts) = counts {
+        // The lines of a total are one statement.
+        let contradicts = |counts: &Counts| counts.failed == 0 && self.tally.is_amiss(family);
+        if let Some(counts) = counts.filter(|counts| !contradicts(counts)) {
             let text = lossy(line.body);
             self.signs.total(family, counts, (&text, line.stream, line.from, self.order));
         }

@@ -79,6 +79,9 @@ pub(super) fn numbered(so_far: &[String], line: &str) -> Next {
         " skipped",
         " flaky",
         " did not run",
+        " interrupted",
+        " error was not a part of any test",
+        " errors were not a part of any test",
     ];
     let of_another_test =
         ["* test ", "* doctest ", "* property "].iter().any(|test| trimmed.starts_with(test));
@@ -109,6 +112,35 @@ fn mocha_lines(so_far: &[String], line: &str) -> Next {
         Next::Maybe
     } else {
         Next::Part
+    }
+}
+
+/// What node prints of an exception: its message, which may have several lines and an excerpt, its stack and its own fields.
+fn exception_lines(so_far: &[String], line: &str) -> Next {
+    let is_frame = |line: &str| line.trim_start().starts_with("at ");
+    let framed = so_far.iter().any(|line| is_frame(line));
+    let ended = so_far.last().is_some_and(|last| last == "}" || is_frame(last) && !last.ends_with('{'));
+    if so_far.len() > 40 || ended && !is_frame(line) {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else if framed || so_far.len() < 12 {
+        // Only a stack tells a message's next lines from other output.
+        if framed || is_frame(line) { Next::Part } else { Next::Maybe }
+    } else {
+        Next::Beyond
+    }
+}
+
+/// The exception's own line stands first, or below the place in a file that cannot be read as a program.
+fn exception(draft: &mut Draft) {
+    js_place(draft);
+    let said = draft.lines.first().and_then(|line| line.split_once(": ")).map(|(_, said)| said);
+    let place = said.map(|said| said.trim_start_matches("file://").to_owned());
+    let Some(place) = place.filter(|place| place.starts_with('/')) else { return };
+    draft.head = draft.lines.iter().skip(1).position(|line| is_message(line)).map(|at| at + 1);
+    if draft.file.is_none() {
+        let _placed = super::set_place(draft, &place);
     }
 }
 
@@ -256,11 +288,7 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Counts(Family::Jest, JEST), Act::Summary],
     },
     Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", acts: &[Act::Heading(Family::Jest)] },
-    Rule {
-        name: "jest.bad",
-        pattern: r"^Test Suites: +[1-9]\d* failed",
-        acts: &[Act::Sign(Sign::Failure("jest"))],
-    },
+    Rule { name: "jest.bad", pattern: r"^Test Suites: +[1-9]\d* failed", acts: &[Act::Amiss(Family::Jest)] },
     Rule {
         name: "vitest.heading",
         pattern: r"^\s*FAIL  (?P<t>\S.*)$",
@@ -285,7 +313,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "vitest.bad",
         pattern: r"^\s*Test Files  +[1-9]\d* failed",
-        acts: &[Act::Sign(Sign::Failure("vitest"))],
+        acts: &[Act::Amiss(Family::Vitest)],
     },
     Rule {
         name: "vitest.errors",
@@ -322,6 +350,23 @@ pub(super) const RULES: &[Rule] = &[
         name: "mocha.failing",
         pattern: r"^\s+(?P<n>[1-9]\d*) failing$",
         acts: &[Act::Adds(Family::Mocha, FAILING), Act::Summary],
+    },
+    Rule {
+        // Of a file that it could not load. No test ran then, and no total follows.
+        name: "mocha.exception",
+        pattern: r"^(?: Exception during run:|\xe2\x9c\x96 ERROR:) (?P<m>\S.*)$",
+        acts: &[
+            Act::Problem(
+                problem(ERROR, Kind::Runtime, 90).follow(exception_lines).owning().refine(exception),
+            ),
+            Act::Sign(Sign::Failure("mocha")),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "mocha.no_files",
+        pattern: r"^Error: No test files found: ",
+        acts: &[Act::Sign(Sign::Failure("mocha")), Act::Summary],
     },
     Rule {
         name: "mocha.stream_failed",
@@ -428,8 +473,13 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "ava.counts",
-        pattern: r"^\s+(?:(?P<failed>\d+) tests? failed|(?P<passed>\d+) tests? passed|(?P<skipped>\d+) tests? (?:skipped|todo)|(?P<expected>\d+) known failures?)$",
+        pattern: r"^\s+(?:(?P<failed>\d+) tests? (?:failed|remained pending after a timeout)|(?P<passed>\d+) tests? passed|(?P<skipped>\d+) tests? (?:skipped|todo)|(?P<expected>\d+) known failures?)$",
         acts: &[Act::Adds(Family::Ava, JEST)],
+    },
+    Rule {
+        name: "ava.amiss",
+        pattern: r"^  (?:[1-9]\d* (?:uncaught exceptions?|unhandled rejections?|hooks? failed)|(?:\xe2\x9c\x98|\xe2\x9c\x96|\xc3\x97) (?:No tests found in .*|Exiting due to process\.exit\(\) when running .*|Timed out while running tests|Internal error(?: when running .*)?|Error in shared worker|\S+\.[cm]?[jt]sx? exited (?:due to .*|with a non-zero exit code: \d+)|\d+ tests? remaining in .*))$",
+        acts: &[Act::Amiss(Family::Ava), Act::Summary],
     },
     Rule {
         name: "ava.summary",
@@ -453,7 +503,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "node_test.fail",
-        pattern: r"^(?:# |\xe2\x84\xb9 )fail (?P<n>[1-9]\d*)$",
+        // A test that is cancelled did not end, or not in its time.
+        pattern: r"^(?:# |\xe2\x84\xb9 )(?:fail|cancelled) (?P<n>[1-9]\d*)$",
         acts: &[Act::Adds(Family::NodeTest, FAILING), Act::Summary],
     },
 ];

@@ -266,6 +266,9 @@ pub(crate) enum Act {
     AtWork(Family),
     /// It announces a summary.
     Heading(Family),
+    /// It is a line of a summary, and says that something went wrong which the summary's tests are no part of: the run failed,
+    /// however its tests ended.
+    Amiss(Family),
     /// It says how many tests there are.
     Plan(Family),
     /// It says how many tests (`n`, or `selected` of them) run now; a total follows when they have.
@@ -480,6 +483,7 @@ mod tests {
                     | Act::TellsPasses(_)
                     | Act::Partial(..)
                     | Act::Heading(_)
+                    | Act::Amiss(_)
                     | Act::Header(_)
                     | Act::Marks(_)
                     | Act::Over(..)

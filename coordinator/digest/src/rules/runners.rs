@@ -277,8 +277,14 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "playwright.counts",
-        pattern: r"^  (?:(?P<failed>\d+) failed|(?P<skipped>\d+) (?:skipped|did not run)|(?P<passed>\d+) (?:passed \([\d.]+(?:ms|[smhd])\)|flaky))$",
+        pattern: r"^  (?:(?P<failed>\d+) (?:failed|interrupted)|(?P<skipped>\d+) (?:skipped|did not run)|(?P<passed>\d+) (?:passed \([\d.]+(?:ms|[smhd])\)|flaky))$",
         acts: &[Act::Adds(Family::Playwright, SORTS), Act::Summary],
+    },
+    Rule {
+        // They were to run, and the run was over before.
+        name: "playwright.amiss",
+        pattern: r"^  [1-9]\d* (?:did not run|errors? (?:was|were) not a part of any test, see above for details)$",
+        acts: &[Act::Amiss(Family::Playwright), Act::Summary],
     },
     Rule {
         name: "deno.summary",

@@ -99,6 +99,8 @@ pub(super) struct Account {
     pub(super) loose: Ledger,
     /// The number of the line that announced a total.
     pub(super) heading: Option<u64>,
+    /// The open total, or the one to come, says that something besides its tests went wrong.
+    pub(super) amiss: bool,
     /// The number of the line with which a program began that has told of no test yet.
     pub(super) header: Option<u64>,
     /// Something was said that only the tool itself says: what may be anybody's words are its own too.

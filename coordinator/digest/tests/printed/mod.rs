@@ -86,6 +86,7 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         FRAMEWORKS,
         CLOSING,
         SEVERAL,
+        JAVASCRIPT,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
@@ -101,3 +102,4 @@ include!("jvm.rs");
 include!("frameworks.rs");
 include!("closing.rs");
 include!("several.rs");
+include!("javascript.rs");
