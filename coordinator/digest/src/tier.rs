@@ -48,10 +48,14 @@ impl Ranked {
         }
     }
 
-    /// Place and first line in one sentence, not longer than a line.
+    /// Place and first line in one sentence, not longer than a line. Of a line that only announces what is wrong, `in function
+    /// 'main':`, with the next one.
     pub(crate) fn headline(&self) -> String {
-        let line = self.found.lines.get(self.found.head).map_or("", String::as_str).trim();
-        let line = crate::text::clip_chars(line, 300);
+        let mut lines = self.found.lines.iter().skip(self.found.head).map(|line| line.trim());
+        let mut line = lines.next().unwrap_or_default().to_owned();
+        let announced = lines.find(|line| !line.is_empty()).filter(|_| line.ends_with(':'));
+        line.extend(announced.into_iter().flat_map(|said| [" ", said]));
+        let line = crate::text::clip_chars(&line, 300);
         let place = |location: &Location| {
             let row = location.line.map_or(String::new(), |line| format!(":{line}"));
             format!("{}{row}", location.file)

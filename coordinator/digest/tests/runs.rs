@@ -472,6 +472,55 @@ fn what_went_wrong_besides_javascript_s_tests_is_no_success() {
 }
 
 #[test]
+fn the_cause_says_what_is_wrong_where_the_first_line_only_says_where() {
+    let run = |what: &str| JAVASCRIPT.iter().find(|run| run.what == what).expect("it is there").log;
+    for (log, cause) in [
+        (
+            "/usr/bin/ld: main.o: in function `main':\nmain.c:(.text+0xa): undefined reference to `helpr'\ncollect2: error: ld returned 1 exit status\n",
+            "/usr/bin/ld: main.o: in function `main': main.c:(.text+0xa): undefined reference to `helpr'",
+        ),
+        (
+            "CMake Error at CMakeLists.txt:3 (find_package):\n\n  By not providing \"FindX.cmake\"\n",
+            "CMake Error at CMakeLists.txt:3 (find_package): By not providing \"FindX.cmake\"",
+        ),
+        (
+            "  File \"/w/syn.py\", line 1\n    def f(:\n          ^\nSyntaxError: invalid syntax\n",
+            "SyntaxError: invalid syntax (/w/syn.py:1)",
+        ),
+        (
+            "File \"a.ml\", line 3, characters 4-6:\n3 | let x = y\n            ^\nError: Unbound value y\n",
+            "Error: Unbound value y (a.ml:3)",
+        ),
+        (
+            "a.f90:3:5:\n\n    3 |  x = 1\n      |   1\nError: Symbol x at (1) has no IMPLICIT type\n",
+            "Error: Symbol x at (1) has no IMPLICIT type (a.f90:3)",
+        ),
+        (
+            "/w/u.js:2\nx.foo();\n  ^\n\nTypeError: x is undefined\n    at Object.<anonymous> (/w/u.js:2:3)\n\nNode.js v20.20.2\n",
+            "TypeError: x is undefined (/w/u.js:2)",
+        ),
+        (
+            "/w/t.js:1\nthrow \"text\"\n^\n\ntext\n(Use `node --trace-uncaught ...` to show where the exception was thrown)\n\nNode.js v20.20.2\n",
+            "text (/w/t.js:1)",
+        ),
+        (run("jest, a suite that cannot be loaded"), "Cannot find module './nothere' from 'a.test.js'"),
+        (
+            run("vitest, a file that cannot be loaded"),
+            "vt/a.spec.mjs [ vt/a.spec.mjs ]: Error: Cannot find module './nothere' imported from /w/vt/a.spec.mjs (vt/a.spec.mjs:1)",
+        ),
+        (
+            run("mocha, a file that cannot be loaded"),
+            "Exception during run: Error: Cannot find module './nothere' (/w/mt/a.js:1)",
+        ),
+        (run("mocha, a file that cannot be read"), "SyntaxError: Unexpected end of input (/w/mo/syn.js:2)"),
+        (run("ava, an exception that no test caught"), "Error: late (av/x.mjs:1)"),
+    ] {
+        let told = digest(log, Some(1)).cause.expect("there is one").text;
+        assert_eq!(told, format!("Exit code 1: {cause}"));
+    }
+}
+
+#[test]
 fn what_tests_logged_that_passed_leaves_room_for_others() {
     let passed = |n: usize| {
         format!(

@@ -275,6 +275,9 @@ fn gfortran_severity(draft: &mut super::Draft) {
         draft.severity = Some(buildpool_protocol::report::Severity::Warning);
     }
     draft.spurious = draft.lines.len() == 1;
+    let says =
+        |line: &String| ["Error:", "Fatal Error:", "Warning:"].iter().any(|word| line.starts_with(word));
+    draft.head = draft.lines.iter().rposition(says);
 }
 
 fn ocaml_lines(so_far: &[String], line: &str) -> Next {
@@ -292,4 +295,5 @@ fn ocaml_severity(draft: &mut super::Draft) {
     if says("Warning") && !says("Error") {
         draft.severity = Some(buildpool_protocol::report::Severity::Warning);
     }
+    draft.head = draft.lines.iter().position(|line| line.starts_with("Error") || line.starts_with("Warning"));
 }

@@ -161,6 +161,17 @@ fn uncaught_place(draft: &mut Draft) {
     if let (None, Some(first)) = (&draft.file, first.filter(|first| first.starts_with('/'))) {
         let _placed = super::set_place(draft, &first);
     }
+    // What is thrown stands below the excerpt, and may be no error.
+    let position =
+        |is: fn(&str) -> bool| draft.lines.iter().skip(1).position(|line| is(line)).map(|at| at + 1);
+    let is_caret =
+        |line: &str| line.trim_start().starts_with('^') && line.trim().trim_matches('^').is_empty();
+    let below = || {
+        let caret = position(is_caret)?;
+        let said = draft.lines.iter().skip(caret + 1).position(|line| !line.trim().is_empty())?;
+        Some(caret + 1 + said)
+    };
+    draft.head = position(super::javascript_tests::is_message).or_else(below);
 }
 
 /// An error that is printed deeper than the margin is one with its stack only.

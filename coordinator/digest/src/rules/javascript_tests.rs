@@ -61,6 +61,14 @@ fn printed(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// A heading that names a file and no test, `a.spec.mjs [ a.spec.mjs ]`, says nothing of what was wrong with it.
+fn vitest_failure(draft: &mut Draft) {
+    js_place(draft);
+    if draft.test.as_deref().is_some_and(|test| !test.contains(" > ") && test.ends_with(" ]")) {
+        draft.head = draft.lines.iter().position(|line| is_message(line));
+    }
+}
+
 fn no_problem(draft: &mut Draft) {
     draft.spurious = true;
 }
@@ -181,7 +189,7 @@ fn json_failure(draft: &mut Draft) {
 }
 
 /// `AssertionError [ERR_ASSERTION]: no`, `Error: no`.
-fn is_message(line: &str) -> bool {
+pub(super) fn is_message(line: &str) -> bool {
     let name = line.trim_start().split([':', ' ']).next().unwrap_or_default();
     (name.ends_with("Error") || name.ends_with("Exception")) && name.chars().all(char::is_alphanumeric)
 }
@@ -237,6 +245,12 @@ fn ava_test(draft: &mut Draft) {
     draft.spurious = !is_told;
     draft.head = Some(0);
     draft.test = title.filter(|title| !title.contains(".test."));
+    let outside = ["Uncaught exception in ", "Unhandled rejection in "];
+    if draft.test.as_deref().is_some_and(|title| outside.iter().any(|words| title.starts_with(words))) {
+        // A test of its file may have caused it, and which one is not known.
+        draft.test = None;
+        draft.head = draft.lines.iter().position(|line| is_message(line)).or(draft.head);
+    }
 }
 
 /// What jasmine says of a failure, which begins with a heading.
@@ -292,7 +306,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "vitest.heading",
         pattern: r"^\s*FAIL  (?P<t>\S.*)$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(vitest).owning().refine(js_place))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(vitest).owning().refine(vitest_failure))],
     },
     Rule {
         // Up to the next blank line a test's own output stands below it.
@@ -516,6 +530,7 @@ fn jest_console(draft: &mut Draft) {
         heading.starts_with("Console") || heading.starts_with("Deprecation") || draft.lines.len() == 1;
     if heading == "Test suite failed to run" {
         draft.test = None;
+        draft.head = draft.lines.iter().skip(1).position(|line| !line.trim().is_empty()).map(|at| at + 1);
     }
     js_place(draft);
 }

@@ -528,4 +528,5 @@ fn syntax(so_far: &[String], line: &str) -> Next {
 
 fn syntax_only(draft: &mut Draft) {
     draft.spurious = !draft.lines.last().is_some_and(|line| line.contains("Error: "));
+    draft.head = draft.lines.len().checked_sub(1);
 }
