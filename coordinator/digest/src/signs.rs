@@ -112,7 +112,7 @@ impl Signs {
                 }
             }
             // What it counts on is known where lines are heard.
-            Sign::TotalOfErrors(_) => {}
+            Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => {}
             Sign::Tool(tool) => {
                 self.tools.insert(tool);
             }

@@ -338,12 +338,29 @@ impl Tally {
         self.accounts.entry(family).or_default().header = Some(at.number);
     }
 
-    /// A line of marks: some test ran, and a total follows, if such a program has just begun.
-    pub(crate) fn marks(&mut self, family: Family, at: Standing) {
+    /// A line of marks: some test ran, and a total follows, if such a program has just begun. None need follow once all have run
+    /// and none failed.
+    pub(crate) fn marks(&mut self, family: Family, marks: &str, is_last: bool, at: Standing) {
         let Some(account) = self.accounts.get_mut(&family) else { return };
-        if account.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX) {
+        let is_first = at.after_blank
+            && account.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX);
+        if is_first {
             account.announced = account.announced.saturating_add(1);
             account.known = true;
+            account.marks_fail = false;
+            account.lone_mark = (marks == ".").then_some(at.number);
+        }
+        account.marks_fail |= marks.contains(['F', 'E']);
+        if is_last && !account.marks_fail {
+            account.told();
+        }
+    }
+
+    /// The line before was no mark of a test, if it was but one.
+    pub(crate) fn no_marks(&mut self, family: Family, at: Standing) {
+        let Some(account) = self.accounts.get_mut(&family) else { return };
+        if account.lone_mark.take().is_some_and(|mark| mark + 1 == at.number) {
+            account.announced = account.announced.saturating_sub(1);
         }
     }
 

@@ -446,6 +446,11 @@ fn runs_of_many_tools_are_told_as_they_were() {
 }
 
 #[test]
+fn words_that_anybody_may_say_are_no_tool_s() {
+    check(COMMON_WORDS);
+}
+
+#[test]
 fn the_last_words_of_frameworks_are_heard_behind_a_pipe() {
     check(CLOSING);
     let place = |what: &str, said: &str| {

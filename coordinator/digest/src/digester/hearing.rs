@@ -95,7 +95,8 @@ impl Digester {
     fn sign(&mut self, sign: Sign, line: &Line<'_>) {
         let sign = match sign {
             Sign::TotalOfErrors(tool) if probes::has_own_errors(&self.finds) => Sign::Failure(tool),
-            Sign::TotalOfErrors(_) => return,
+            Sign::FailureUnder(family) if self.tally.knows(family) => Sign::Failure(family.name()),
+            Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => return,
             sign => sign,
         };
         let is_shown = matches!(sign, Sign::Failure(_)) && self.has_shown_error();
@@ -155,7 +156,12 @@ impl Digester {
                 self.sign(Sign::Failure(family.name()), line);
             }
             Act::Header(family) => self.tally.header(family, line.standing),
-            Act::Marks(family) => self.tally.marks(family, line.standing),
+            Act::Marks(family) => {
+                let marks = groups.text("marks").unwrap_or_default();
+                let is_last = groups.number("n") > 0 && groups.number("k") == groups.number("n");
+                self.tally.marks(family, &marks, is_last, line.standing);
+            }
+            Act::NoMarks(family) => self.tally.no_marks(family, line.standing),
             Act::Counts(family, count) | Act::Partial(family, count) => {
                 let Some(counts) = count(groups) else { return };
                 self.signs.counted(counts.failed, &lossy(line.body));

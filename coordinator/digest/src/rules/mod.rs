@@ -173,6 +173,8 @@ pub(crate) enum Sign {
     StillFailure(&'static str),
     /// A tool tells in a mere number that it had errors; its name. It counts if an error of a build was seen.
     TotalOfErrors(&'static str),
+    /// A tool says that it failed in words that anybody may say; they count if something else is known of this family's tool.
+    FailureUnder(Family),
     /// A tool was at work; its name. Says nothing about how it went.
     Tool(&'static str),
     /// A run of a tool begins; its name. Whatever it ran before has ended.
@@ -275,8 +277,11 @@ pub(crate) enum Act {
     Announces(Family),
     /// A program of this family begins, which may run tests or do something else.
     Header(Family),
-    /// Marks of tests that ran: a run that began with a header just before, and that a total follows.
+    /// Marks of tests that ran (`marks`), below a blank line: a run that began with a header just before, and that a total
+    /// follows. It may tell how many (`k`) of all (`n`) have run.
     Marks(Family),
+    /// A directory's list, whose line before looks like the mark of a test.
+    NoMarks(Family),
     /// It adds to the summary that came before: `3 failing`.
     Adds(Family, Count),
     /// It tells how many of the summary that came before did not simply pass: `FAILED (failures=3)`.
@@ -486,6 +491,7 @@ mod tests {
                     | Act::Amiss(_)
                     | Act::Header(_)
                     | Act::Marks(_)
+                    | Act::NoMarks(_)
                     | Act::Over(..)
                     | Act::Alone
                     | Act::Moves(..)

@@ -178,10 +178,10 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Adds(Family::GoogleTest, SORTS)],
     },
     Rule {
-        // It failed outside of tests: it says so only where something failed.
+        // It failed outside of tests: it says so only where something failed. Other runners end so where nothing did.
         name: "gtest.failed_outside",
-        pattern: r"^(?:\d+: )?\s*0 FAILED TESTS$",
-        acts: &[Act::Sign(Sign::Failure("GoogleTest")), Act::Summary],
+        pattern: r"^(?:\d+: )?\s+0 FAILED TESTS$",
+        acts: &[Act::Sign(Sign::FailureUnder(Family::GoogleTest)), Act::Summary],
     },
     Rule {
         name: "gtest.failures",

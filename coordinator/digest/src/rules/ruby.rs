@@ -152,8 +152,14 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Header(Family::PhpUnit)],
     },
     Rule {
+        // What `ls -a` and `find .` print behind the header of `phpunit --version`: its first line is a mark, too.
+        name: "phpunit.no_marks",
+        pattern: r"^\.(?:\.$|/)",
+        acts: &[Act::NoMarks(Family::PhpUnit)],
+    },
+    Rule {
         name: "phpunit.marks",
-        pattern: r"^[.FEWIRSDN]+(?: +\d+ / \d+ \( *\d+%\))?$",
+        pattern: r"^(?P<marks>[.FEWIRSDN]+)(?: +(?P<k>\d+) / (?P<n>\d+) \( *\d+%\))?$",
         acts: &[Act::Marks(Family::PhpUnit)],
     },
     Rule {

@@ -103,6 +103,10 @@ pub(super) struct Account {
     pub(super) amiss: bool,
     /// The number of the line with which a program began that has told of no test yet.
     pub(super) header: Option<u64>,
+    /// The marks of the program under way tell of a failure.
+    pub(super) marks_fail: bool,
+    /// The number of the line with the first mark of a program, if it stands alone.
+    pub(super) lone_mark: Option<u64>,
     /// Something was said that only the tool itself says: what may be anybody's words are its own too.
     pub(super) known: bool,
     /// Tests that the tool says it will run: the last plan, with those before it that were not complete.

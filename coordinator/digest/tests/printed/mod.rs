@@ -87,6 +87,7 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         CLOSING,
         SEVERAL,
         JAVASCRIPT,
+        COMMON_WORDS,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
@@ -103,3 +104,4 @@ include!("frameworks.rs");
 include!("closing.rs");
 include!("several.rs");
 include!("javascript.rs");
+include!("common_words.rs");

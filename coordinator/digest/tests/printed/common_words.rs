@@ -1,0 +1,14 @@
+/// Runs whose words are those of a known tool where it says that it failed, or has begun: anybody may say them.
+pub(crate) const COMMON_WORDS: &[Run] = &[
+    Run { what: "a runner of one's own that counts its failures as GoogleTest does", log: "PASS a\nPASS b\n12 PASSED TESTS\n0 FAILED TESTS\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "a runner of one's own that counts its failures in columns", log: "12 PASSED TESTS\n 0 FAILED TESTS\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "GoogleTest, and a runner of one's own", log: "[==========] Running 1 test from 1 test suite.\n[ RUN      ] A.a\n[       OK ] A.a (0 ms)\n[==========] 1 test from 1 test suite ran. (0 ms total)\n[  PASSED  ] 1 test.\n12 PASSED TESTS\n0 FAILED TESTS\n", tests: Some([1, 0, 0, 0]), ..RUN },
+    Run { what: "PHPUnit, its version, and a directory", log: "PHPUnit 9.6.13 by Sebastian Bergmann and contributors.\n\n.\n..\na.php\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "PHPUnit, its version in a line, and a directory", log: "PHPUnit 9.6.13 by Sebastian Bergmann and contributors.\n.\n..\na.php\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "PHPUnit, its version, and what is below a directory", log: "PHPUnit 9.6.13 by Sebastian Bergmann and contributors.\n\n.\n./a.php\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "PHPUnit, its version, and another word", log: "PHPUnit 9.6.13 by Sebastian Bergmann and contributors.\nComposer version 2.7\nDNS\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "PHPUnit without its results", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\nConfiguration: /w/phpunit.xml\n\n...............................................................  63 / 66 ( 95%)\n...                                                             66 / 66 (100%)\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "PHPUnit without its results, all marks in one line", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\n\n..S                                                                 3 / 3 (100%)\n", verdicts: [Passed, Inconclusive], ..RUN },
+    Run { what: "PHPUnit without its results, of which one failed", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\n\n..F............................................................  63 / 66 ( 95%)\n...                                                             66 / 66 (100%)\n", ..RUN_CUT },
+    Run { what: "PHPUnit, cut in its second line", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\n\n...............................................................  63 / 66 ( 95%)\n..", ..RUN_CUT },
+];
