@@ -698,6 +698,37 @@ fn minimal(log: &str, code: Option<i32>) -> String {
 }
 
 #[test]
+fn a_message_that_a_finding_tells_is_told_once_and_every_other_line_stays() {
+    let said = |log: &str| {
+        let mut digester = Digester::new(Options { roots: vec!["/w".to_owned()], ..Options::default() });
+        digester.push(Stream::Stdout, log.as_bytes());
+        let ending = Some(Ending::Exited { code: 1 });
+        let mut result = JobResult::default();
+        let digest = digester.finish(&Facts { ending, ..Facts::default() });
+        digest.render(Verbosity::Minimal, None, None, &mut result);
+        (result.filtered_output.clone().unwrap_or_default(), text(&result))
+    };
+    let (rest, _) = said(NODE_STACKS);
+    assert_eq!(
+        rest,
+        "TAP version 13\n# Subtest: late\n# Subtest: bad\n1..2\n    Test.run (node:internal/test_runner/test:796:25)\n# tests 2\n# suites 0\n# pass 0\n# fail 2"
+    );
+    let (rest, _) = said(UNITTEST_TWO);
+    assert_eq!(rest, "FE.s\nRan 4 tests in 0.001s\nFAILED (failures=1, errors=1, skipped=1)");
+    // In the answer a path of the project is a relative one.
+    let (rest, shown) = said(
+        "cc -g -o app main.c\n/usr/bin/ld: /tmp/cc1.o: in function `main':\n/w/main.c:2: undefined reference to `helpr'\n/usr/bin/ld: /w/main.c:3: undefined reference to `other'\ncollect2: error: ld returned 1 exit status\n",
+    );
+    assert_eq!(rest, "cc -g -o app main.c", "{shown}");
+    // Of a line that is cut the rest is told.
+    let long = format!("ValueError: {} the end of it", "word ".repeat(500));
+    let (_, shown) = said(&format!(
+        "Traceback (most recent call last):\n  File \"/w/a.py\", line 1, in <module>\n{long}\n"
+    ));
+    assert!(shown.contains("the end of it"), "{shown}");
+}
+
+#[test]
 fn a_flood_of_failures_leaves_each_a_line_and_the_last_word() {
     let rule = "=".repeat(70);
     let thin = "-".repeat(70);

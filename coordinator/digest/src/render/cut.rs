@@ -112,7 +112,7 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
 }
 
 /// A line that only parts others: blank, or a rule.
-fn is_rule(line: &str) -> bool {
+pub(super) fn is_rule(line: &str) -> bool {
     line.chars().all(|c| matches!(c, ' ' | '\t' | '-' | '=' | '_' | '*' | '─' | '━' | '═'))
 }
 

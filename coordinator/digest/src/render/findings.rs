@@ -2,7 +2,7 @@
 
 use super::Page;
 use super::budget::Budget;
-use super::cut::{KEY_CHARS_MIN, brief, cut_lines, drop_excerpts};
+use super::cut::{KEY_CHARS_MIN, brief, cut_lines, drop_excerpts, is_rule};
 use crate::compress;
 use crate::rules::Kind;
 use crate::text::clip_chars;
@@ -182,7 +182,7 @@ impl Page<'_> {
             });
             let key = compress::relative(&ranked.key(), roots).into_owned();
             let message = brief(&natural[index], &key, most);
-            self.seen.add_message(&ranked.found.lines, &message);
+            self.seen.add_message(&ranked.found.lines, &message, roots);
             let used = message.chars().count() + ID_CHARS;
             *chars = chars.saturating_sub(used);
             self.budget.chars = self.budget.chars.saturating_sub(used);
@@ -252,7 +252,7 @@ impl Page<'_> {
         let share = share.saturating_sub(lead(&shown).chars().count());
         let kept =
             cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
-        self.seen.add_message(&ranked.found.lines, &kept);
+        self.seen.add_whole_message(&ranked.found.lines, &kept, roots);
         shown.message = kept;
         self.beside(ranked, share, &mut shown.message);
         let mut left = share.saturating_sub(shown.message.chars().count() + 40);
@@ -269,7 +269,7 @@ impl Page<'_> {
             for (whole, line) in lines[from..].iter().zip(compress::each(&lines[from..], roots)).take(most) {
                 let line = clip_chars(&line, 300).into_owned();
                 let used = line.chars().count() + 1;
-                if line.trim().is_empty() || used > left {
+                if is_rule(&line) || used > left {
                     continue;
                 }
                 left -= used;

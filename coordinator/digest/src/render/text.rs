@@ -140,10 +140,9 @@ impl Page<'_> {
         for stream in [Stream::Stderr, Stream::Stdout] {
             let lines = unfolded(&self.digest.tails[stream.index()]);
             let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
+            let lines = self.seen.missing(&lines);
             for (line, shown) in lines.iter().zip(compress::each(&lines, self.digest.roots())) {
-                if !line.trim().is_empty() && self.seen.lacks(line) {
-                    out.push(self.digest.claims.correct(line, shown));
-                }
+                out.push(self.digest.claims.correct(line, shown));
             }
         }
         let text = folded(&out).join("\n");
