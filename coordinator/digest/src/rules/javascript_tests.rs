@@ -304,6 +304,16 @@ pub(super) const RULES: &[Rule] = &[
     Rule { name: "jest.suites", pattern: r"^Test Suites: +\d+ ", acts: &[Act::Heading(Family::Jest)] },
     Rule { name: "jest.bad", pattern: r"^Test Suites: +[1-9]\d* failed", acts: &[Act::Amiss(Family::Jest)] },
     Rule {
+        // Of jest, and of those that ask as istanbul does: nyc, c8, vitest. The tests may all have passed.
+        name: "istanbul.short",
+        pattern: r#"^(?:Jest: (?:Coverage for \w+ \([\d.]+%\) does not meet ".+" threshold \([\d.]+%\)|Uncovered count for \w+ \(\d+\) exceeds ".+" threshold \(\d+\)|".+" coverage threshold for \w+ \(-?[\d.]+%?\) not met: [\d.]+%?|Coverage data for .+ was not found\.)|ERROR: Coverage for \w+ \([\d.]+%\) does not meet (?:.+ )?threshold \([\d.]+%\)(?: for .+)?)$"#,
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 88)),
+            Act::Sign(Sign::Failure("coverage")),
+            Act::Summary,
+        ],
+    },
+    Rule {
         name: "vitest.heading",
         pattern: r"^\s*FAIL  (?P<t>\S.*)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(vitest).owning().refine(vitest_failure))],
@@ -331,7 +341,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "vitest.errors",
-        pattern: r"^\s*(?:Errors  +[1-9]\d* errors?|Vitest caught \d+ unhandled errors? during the test run.*)$",
+        pattern: r"^\s*(?:Errors  +[1-9]\d* errors?|Type Errors  +[1-9]\d* failed|Vitest caught \d+ unhandled errors? during the test run.*)$",
         acts: &[Act::Sign(Sign::Failure("vitest")), Act::Summary],
     },
     Rule {

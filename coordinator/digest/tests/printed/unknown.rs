@@ -104,7 +104,7 @@ pub(crate) const UNKNOWN_TOOLS: &[Run] = &[
         what: "jest's coverage",
         log: "Jest: \"global\" coverage threshold for lines (80%) not met: 75%\n",
         told: &["coverage threshold for lines"],
-        ..CODE_ONLY
+        ..RUN_FAILED
     },
     Run {
         what: "gotestsum",
