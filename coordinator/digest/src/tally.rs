@@ -191,7 +191,7 @@ impl Tally {
         self.in_nextest |= family == Family::Nextest;
         let account = self.accounts.entry(family).or_default();
         account.own.close(family);
-        (account.begins, account.amiss) = (false, false);
+        (account.begins, account.amiss, account.session_tests) = (false, false, 0);
         // What begins one of cargo's announces tests as well, in words that may be any script's.
         account.known |= family != Family::Cargo;
     }
@@ -260,6 +260,7 @@ impl Tally {
         let account = self.accounts.entry(family).or_default();
         account.told_at = self.clock;
         account.known = true;
+        let of = std::mem::take(&mut account.session_tests);
         account.told();
         let counts = account.with_failures_told(family, counts);
         account.at_loose = match family.announces() {
@@ -283,7 +284,7 @@ impl Tally {
         if !family.nests_totals() && ledger.open.is_some_and(is_another) {
             ledger.close(family);
         }
-        ledger.begin(counts, part);
+        ledger.begin(counts, part, of);
         account.standing()
     }
 
@@ -305,8 +306,8 @@ impl Tally {
         let mut sum = ledger.open.unwrap_or_default();
         sum.add(&counts);
         account.known = true;
-        let part = account.part;
-        account.at().begin(sum, part);
+        let (part, of) = (account.part, std::mem::take(&mut account.session_tests));
+        account.at().begin(sum, part, of);
         account.told();
         account.standing()
     }
@@ -329,6 +330,7 @@ impl Tally {
         if !self.ignores(family) && (family != Family::Cargo || at.after_blank) {
             let account = self.accounts.entry(family).or_default();
             account.announced = account.announced.saturating_add(tests);
+            account.session_tests = account.session_tests.saturating_add(tests);
             account.known |= !family.announces_in_common_words();
         }
     }

@@ -50,6 +50,8 @@ pub(super) struct Ledger {
     pub(super) open: Option<Counts>,
     /// The part of the run that it is of, by a hash of its name, where the tool names it.
     part: Option<u64>,
+    /// How many tests the program said that it runs, if it did: of those a run that stopped early counts only some.
+    tests: Option<u64>,
     /// Totals of closed sessions that count failed tests.
     failed: FailedTotals,
     pub(super) summaries: u64,
@@ -60,12 +62,16 @@ impl Ledger {
     pub(super) fn close(&mut self, family: Family) {
         if let Some(open) = self.open.take() {
             self.closed.add(&open);
-            self.failed.add(family, self.part, open);
+            self.failed.add(family, self.part, self.tests, open);
+            self.tests = None;
         }
     }
 
     /// A total begins, or takes the place of the session's one.
-    pub(super) const fn begin(&mut self, counts: Counts, part: Option<u64>) {
+    pub(super) const fn begin(&mut self, counts: Counts, part: Option<u64>, tests: u64) {
+        if tests > 0 {
+            self.tests = Some(tests);
+        }
         self.open = Some(counts);
         self.part = part;
         self.summaries += 1;
@@ -75,7 +81,7 @@ impl Ledger {
     pub(super) fn failures_are_past(&self, family: Family) -> bool {
         let Some(open) = self.open else { return self.failed.are_past() };
         let mut failed = self.failed.clone();
-        failed.add(family, self.part, open);
+        failed.add(family, self.part, self.tests, open);
         failed.are_past()
     }
 
@@ -120,6 +126,8 @@ pub(super) struct Account {
     pub(super) told_at: u64,
     /// Tests that were announced since the last total.
     pub(super) announced: u64,
+    /// Tests that were announced since the session began or had its total.
+    pub(super) session_tests: u64,
     /// Tests that ended since the last total.
     pub(super) ended: u64,
     /// The program under way prints the beginning of each test.

@@ -21,9 +21,9 @@ pub(super) struct FailedTotals {
 impl FailedTotals {
     /// A total. It takes back those before it that are of the same tests: of the same part, and of as many tests. Where the
     /// name of a part tells which tests are in it, their number says nothing. A good one of as many tests as had failed is of
-    /// these, if the tool can run what failed again.
-    pub(super) fn add(&mut self, family: Family, part: Option<u64>, counts: Counts) {
-        let (key, total) = (part.unwrap_or(0), counts.total());
+    /// these, if the tool can run what failed again. A run that stopped early counts fewer than were `announced`.
+    pub(super) fn add(&mut self, family: Family, part: Option<u64>, announced: Option<u64>, counts: Counts) {
+        let (key, total) = (part.unwrap_or(0), announced.unwrap_or_else(|| counts.total()));
         if counts.failed == 0 && !counts.is_good() {
             return;
         }
@@ -83,17 +83,17 @@ mod tests {
         let mut failed = FailedTotals::default();
         let parts = FAILED_TOTALS_MAX as u64;
         for part in 1..=parts {
-            failed.add(Family::Maven, Some(part), BAD);
+            failed.add(Family::Maven, Some(part), None, BAD);
         }
         let mut all_again = failed.clone();
         for part in 1..=parts {
-            all_again.add(Family::Maven, Some(part), GOOD);
+            all_again.add(Family::Maven, Some(part), None, GOOD);
         }
         assert!(all_again.are_past());
-        failed.add(Family::Maven, Some(parts + 1), BAD);
+        failed.add(Family::Maven, Some(parts + 1), None, BAD);
         assert_eq!((failed.by_total.len(), failed.by_failed.len()), (FAILED_TOTALS_MAX, FAILED_TOTALS_MAX));
         for part in 1..=parts + 1 {
-            failed.add(Family::Maven, Some(part), GOOD);
+            failed.add(Family::Maven, Some(part), None, GOOD);
         }
         assert!(failed.by_total.is_empty() && failed.by_failed.is_empty() && !failed.are_past());
     }
@@ -102,7 +102,7 @@ mod tests {
     fn only_a_total_of_the_same_tests_takes_failures_back() {
         let are_past = |family: Family, totals: &[(Option<u64>, Counts)]| {
             let mut failed = FailedTotals::default();
-            totals.iter().for_each(|(part, counts)| failed.add(family, *part, *counts));
+            totals.iter().for_each(|(part, counts)| failed.add(family, *part, None, *counts));
             failed.are_past()
         };
         let one = Counts { passed: 1, ..GOOD };
