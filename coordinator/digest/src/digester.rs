@@ -314,7 +314,7 @@ impl Digester {
             printed = part && of_test;
         }
         let state = &mut self.streams[stream.index()];
-        let standing = Standing { number: state.count, after_blank: state.blank };
+        let standing = Standing { number: state.count, after_blank: state.blank, task: None };
         if state.blank && own.starts_with(b"  ") && own.get(2).is_some_and(|byte| !byte.is_ascii_whitespace())
         {
             self.suite = Some(self.order);

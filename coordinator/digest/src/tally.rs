@@ -29,6 +29,8 @@ pub(crate) struct Standing {
     /// Its number.
     pub(crate) number: u64,
     pub(crate) after_blank: bool,
+    /// The task that printed it, by a hash of its name, where a runner of several tasks names it.
+    pub(crate) task: Option<u64>,
 }
 
 /// Of what is a hash already.
@@ -51,7 +53,8 @@ impl Hasher for AsIs {
     }
 }
 
-fn hashed(named: impl Hash) -> u64 {
+/// A hash of what is not kept itself.
+pub(crate) fn hashed(named: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     named.hash(&mut hasher);
     hasher.finish()
@@ -277,7 +280,7 @@ impl Tally {
                 !is_own
             }
         };
-        let part = account.part;
+        let part = account.part_of(family, at.task);
         let ledger = account.at();
         // What a program counts only grows.
         let is_another = |open: Counts| counts.failed < open.failed || counts.total() < open.total();
@@ -306,7 +309,8 @@ impl Tally {
         let mut sum = ledger.open.unwrap_or_default();
         sum.add(&counts);
         account.known = true;
-        let (part, of) = (account.part, std::mem::take(&mut account.session_tests));
+        let part = account.part_of(family, at.task);
+        let of = std::mem::take(&mut account.session_tests);
         account.at().begin(sum, part, of);
         account.told();
         account.standing()

@@ -4,7 +4,7 @@ use super::{Digester, Line, SummaryLine};
 use crate::limits::SUMMARY_LINES_MAX;
 use crate::probes;
 use crate::rules::{Act, Asker, Groups, Indicator, Rule, Sign, TestEvent};
-use crate::tally::{Counts, Family};
+use crate::tally::{Counts, Family, Standing, hashed};
 use crate::text::{clip_chars, lossy};
 use buildpool_protocol::output::Stream;
 
@@ -117,6 +117,8 @@ impl Digester {
             let suite = self.suite.filter(|_| family == Family::Mocha && nested);
             self.signs.at_work(family.name(), suite.unwrap_or(self.order));
         }
+        let task = &line.text[line.front.task.clone()];
+        let counted = || Standing { task: (!task.is_empty()).then(|| hashed(task)), ..line.standing };
         match act {
             Act::Test(family, event) => {
                 let Some(test) = groups.text("t") else { return };
@@ -165,14 +167,14 @@ impl Digester {
             Act::Counts(family, count) | Act::Partial(family, count) => {
                 let Some(counts) = count(groups) else { return };
                 self.signs.counted(counts.failed, &lossy(line.body));
-                let standing = self.tally.summary(family, counts, line.standing);
+                let standing = self.tally.summary(family, counts, counted());
                 if matches!(act, Act::Counts(..)) {
                     self.total(family, standing, line);
                 }
             }
             Act::Adds(family, count) => {
                 let Some(counts) = count(groups) else { return };
-                let standing = self.tally.adds(family, counts, line.standing);
+                let standing = self.tally.adds(family, counts, counted());
                 // A number of those that passed is not the line that says that others failed.
                 let says = |all: &Counts| all.failed == 0 || counts.failed > 0;
                 self.total(family, standing.filter(says), line);

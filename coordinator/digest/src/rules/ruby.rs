@@ -226,7 +226,12 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "dotnet.summary",
-        pattern: r"^(?:(?:Failed!|Passed!|Skipped!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)|Test summary: total: (?P<all>\d+), failed: (?P<errors>\d+), succeeded: \d+, skipped: (?P<ignored>\d+))",
-        acts: &[Act::Session(Family::DotNet), Act::Counts(Family::DotNet, MINITEST), Act::Summary],
+        pattern: r"^(?:(?:Failed!|Passed!|Skipped!)\s+- Failed:\s+(?P<failed>\d+), Passed:\s+\d+, Skipped:\s+(?P<skipped>\d+), Total:\s+(?P<n>\d+)(?:, Duration: .* - (?P<t>\S+\.dll(?: \(\S+\))?)$)?|Test summary: total: (?P<all>\d+), failed: (?P<errors>\d+), succeeded: \d+, skipped: (?P<ignored>\d+))",
+        acts: &[
+            Act::Session(Family::DotNet),
+            Act::Part(Family::DotNet),
+            Act::Counts(Family::DotNet, MINITEST),
+            Act::Summary,
+        ],
     },
 ];

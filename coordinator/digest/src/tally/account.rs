@@ -1,7 +1,7 @@
 //! What one family's tools said of their tests: results by test, and their own totals.
 
-use super::Family;
 use super::failed::FailedTotals;
+use super::{Family, hashed};
 use crate::rules::TestEvent;
 
 /// Counts of one summary.
@@ -179,6 +179,16 @@ impl Account {
         let done = results.saturating_sub(self.settled).max(self.numbered);
         let planned = if results > 0 { self.planned.saturating_sub(done) } else { 0 };
         planned.max(self.announced.saturating_sub(self.ended))
+    }
+
+    /// The part of the run that a total is of. Each task has parts of its own; that alone is no name of a part where names
+    /// tell all.
+    pub(super) fn part_of(&self, family: Family, task: Option<u64>) -> Option<u64> {
+        match (self.part, task) {
+            (Some(part), Some(task)) => Some(hashed((part, task))),
+            (None, Some(task)) if !family.names_parts() => Some(task),
+            (part, _) => part,
+        }
     }
 
     /// Whether each failed test was run again and did not fail. Where all tests are named, each has its last result, and what
