@@ -58,6 +58,11 @@ impl Command {
             && runs.all(|(at, part)| part.operator == "||" && self.0.get(at + 1).is_some_and(is_pardon))
     }
 
+    /// Whether it runs this tool.
+    pub(crate) fn runs(&self, tool: &str) -> bool {
+        self.0.iter().any(|part| part.is_of(tool))
+    }
+
     /// The tests that it asks Maven for by name, where it also says that it does not mind if there are none of that name: in
     /// many modules there are none.
     pub(crate) fn tests_asked_of_maven(&self) -> Option<&str> {

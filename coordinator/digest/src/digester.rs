@@ -19,6 +19,7 @@ use crate::text::{Cleaner, Front, Lines, RawLine, Tail, carried, clip_chars, fro
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
 use buildpool_protocol::spec::TemplateSpec;
+use hearing::Awaited;
 use logs::Logs;
 use message::Open;
 use recent::Recent;
@@ -125,6 +126,8 @@ pub struct Digester {
     /// The last line below a blank one that is indented as the heading of mocha's suites is.
     suite: Option<u64>,
     logs: Logs,
+    /// The total that the next line may confirm.
+    awaited: Option<Awaited>,
     /// Where the test began that runs now, of a runner that runs one at a time.
     test_began: Option<u64>,
     last_line: Vec<u8>,
@@ -156,6 +159,7 @@ impl Digester {
             order: 0,
             suite: None,
             logs: Logs::default(),
+            awaited: None,
             test_began: None,
             last_line: Vec::new(),
             last_text: 0,

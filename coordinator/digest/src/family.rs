@@ -152,7 +152,7 @@ impl Family {
             | Self::DejaGnu
             | Self::CUnit
             | Self::Kyua => Some(Announced::ByHeading),
-            Self::Mocha | Self::Lab => Some(Announced::ByBlankLine),
+            Self::Mocha => Some(Announced::ByBlankLine),
             _ => None,
         }
     }
@@ -236,6 +236,11 @@ impl Family {
     /// Whether each suite has a total before that of the suite that it is in.
     pub(crate) const fn nests_totals(self) -> bool {
         matches!(self, Self::XcTest | Self::Robot)
+    }
+
+    /// Whether a run may fail for more than its tests, which it tells behind their total: leaks, coverage.
+    pub(crate) const fn judges_more_than_tests(self) -> bool {
+        matches!(self, Self::Lab)
     }
 
     /// Whether tests may share a name.

@@ -111,6 +111,10 @@ impl Signs {
                     failure.order = order;
                 }
             }
+            Sign::TakesBack(tool) => {
+                self.apart.remove(tool);
+                self.failure.take_if(|failure| failure.what == tool);
+            }
             // What it counts on is known where lines are heard.
             Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => {}
             Sign::Tool(tool) => {
@@ -207,7 +211,11 @@ impl Signs {
     /// it may be the only one.
     pub(crate) fn heed(&mut self, command: &Command) {
         let success = self.success.as_ref().map_or(0, |seen| seen.order);
-        self.apart.retain(|tool, seen| seen.order > success || !command.forgives(tool));
+        let asked = |tool: &'static str| match toolbox::of(tool).host {
+            Some(host) if !command.runs(tool) => host,
+            _ => tool,
+        };
+        self.apart.retain(|tool, seen| seen.order > success || !command.forgives(asked(tool)));
         self.alone = self.successes.keys().copied().find(|tool| command.runs_only(tool));
     }
 

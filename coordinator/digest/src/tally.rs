@@ -67,8 +67,8 @@ pub(crate) struct Tally {
     /// The last result of each test by a hash of its name.
     last: HashMap<u64, TestEvent, BuildHasherDefault<AsIs>>,
     running: Running,
-    /// Tests that began and were ended before they had.
-    cut: Vec<String>,
+    /// Tests that began and were ended before they had, each with the part of the run that it was in.
+    cut: Vec<((Family, Option<u64>), String)>,
     flaky: u64,
     flaky_tests: BTreeSet<String>,
     done: u64,
@@ -91,6 +91,9 @@ impl Tally {
             return false;
         }
         self.clock += 1;
+        if event != TestEvent::Started {
+            self.mend(family, test);
+        }
         let account = self.accounts.entry(family).or_default();
         account.told_at = self.clock;
         account.known |= event != TestEvent::Started || !family.begins_in_common_words();
@@ -135,6 +138,7 @@ impl Tally {
         let latest = self.running.latest().filter(|(of, _)| *of == family);
         if let Some(test) = latest.map(|(_, test)| test.to_owned()) {
             self.running.end(family, &test);
+            self.mend(family, &test);
             self.done = self.done.saturating_add(1);
             self.accounts.entry(family).or_default().known = true;
         }
@@ -166,13 +170,32 @@ impl Tally {
         self.accounts.entry(family).or_default().part = (!name.is_empty()).then(|| hashed(name));
     }
 
+    /// A part failed. What failed where none was named was in it.
+    pub(crate) fn failed_part(&mut self, family: Family, name: &str) {
+        self.accounts.entry(family).or_default().own.failed_in(hashed(name));
+    }
+
     /// The tests of a family that began and have not ended never will.
     pub(crate) fn cut(&mut self, family: Family) {
+        let part = self.part_of(family);
         while let Some(test) = self.running.take_first(family) {
             if self.cut.len() < RUNNING_TESTS_MAX {
-                self.cut.push(test);
+                self.cut.push((part, test));
             }
         }
+    }
+
+    /// A test came to its end: if it had been cut in this part of the run, it was run again.
+    fn mend(&mut self, family: Family, test: &str) {
+        if !self.cut.is_empty() {
+            let part = self.part_of(family);
+            self.cut.retain(|(of, cut)| *of != part || cut != test);
+        }
+    }
+
+    /// The part of the run that a family's tests are in now.
+    fn part_of(&self, family: Family) -> (Family, Option<u64>) {
+        (family, self.accounts.get(&family).and_then(|account| account.part))
     }
 
     /// The number of a test whose end was told.
@@ -251,6 +274,12 @@ impl Tally {
     /// Whether the total under way says that something besides its tests went wrong.
     pub(crate) fn is_amiss(&self, family: Family) -> bool {
         self.accounts.get(&family).is_some_and(|account| account.amiss)
+    }
+
+    /// Whether something announced a total a few lines before.
+    pub(crate) fn is_announced(&self, family: Family, at: Standing) -> bool {
+        let heading = self.accounts.get(&family).and_then(|account| account.heading);
+        heading.is_some_and(|heading| at.number.saturating_sub(heading) <= HEADING_LINES_MAX)
     }
 
     /// A summary. Within a session the last one counts; a tool that has a header for each is summed over them. Gives the
@@ -396,7 +425,7 @@ impl Tally {
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
         let known = self.running.of_families().filter(|(family, _)| self.knows(*family));
         let known = known.flat_map(|(_, tests)| tests.keys().map(String::as_str));
-        known.chain(self.cut.iter().map(String::as_str))
+        known.chain(self.cut.iter().map(|(_, test)| test.as_str()))
     }
 
     /// The test that began last and has not ended.

@@ -31,6 +31,8 @@ pub(crate) struct Tool {
     pub(crate) begins_in_silence: bool,
     /// It judges what another tool's success says nothing of, also where that one runs it.
     pub(crate) judges_by_itself: bool,
+    /// The tool that runs it where the command does not.
+    pub(crate) host: Option<&'static str>,
 }
 
 impl Tool {
@@ -53,10 +55,23 @@ impl Tool {
         self.judges_by_itself = true;
         self
     }
+
+    const fn within(mut self, host: &'static str) -> Self {
+        self.host = Some(host);
+        self
+    }
 }
 
 const fn tool(name: &'static str, apart: Apart) -> Tool {
-    Tool { name, apart, drives: false, builds: false, begins_in_silence: false, judges_by_itself: false }
+    Tool {
+        name,
+        apart,
+        drives: false,
+        builds: false,
+        begins_in_silence: false,
+        judges_by_itself: false,
+        host: None,
+    }
 }
 
 use Apart::{Always, Never, WithoutCode};
@@ -103,7 +118,7 @@ const TOOLS: &[Tool] = &[
     tool("unittest", Never).silent(),
     tool("node --test", Never).silent(),
     tool("mocha", Never).silent(),
-    tool("coverage", Always).judging(),
+    tool("coverage", Always).judging().within("pytest"),
     tool("CI step", WithoutCode),
     tool("node", WithoutCode),
 ];

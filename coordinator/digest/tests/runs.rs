@@ -451,6 +451,41 @@ fn words_that_anybody_may_say_are_no_tool_s() {
 }
 
 #[test]
+fn checks_of_nim_are_told_with_their_tests() {
+    check(NIM);
+    let digest = digest(NIM[0].log, Some(1));
+    let tests: Vec<_> = digest.findings.iter().map(|found| found.test.as_deref()).collect();
+    assert_eq!(tests, [Some("bad"), Some("raises"), None], "{}", digest.explain());
+    let place = digest.findings[0].location.clone().expect("it has a place");
+    assert_eq!((place.file.as_str(), place.line, place.column), ("/w/t.nim", Some(4), Some(21)));
+}
+
+#[test]
+fn a_tool_that_runs_again_takes_its_failure_back() {
+    check(TAKEN_BACK);
+}
+
+#[test]
+fn coverage_that_is_too_low_is_pardoned_with_the_tool_that_ran_it() {
+    let pytest = "collected 1 item\n\na.py .    [100%]\n\nFAIL Required test coverage of 90% not reached. Total coverage: 80.00%\n=== 1 passed in 0.13s ===\n";
+    let report = "Coverage failure: total of 80 is less than fail-under=90\n";
+    let ran = "collected 1 item\n\na.py .    [100%]\n\n=== 1 passed in 0.13s ===\n";
+    for (command, log, verdict) in [
+        ("pytest --cov --cov-fail-under=90 || true", pytest.to_owned(), Passed),
+        ("python3 -m pytest --cov || echo no", format!("{pytest}no\n"), Passed),
+        ("pytest --cov --cov-fail-under=90 | tee log", pytest.to_owned(), Verdict::Inconclusive),
+        ("make cov || true", pytest.to_owned(), Verdict::Inconclusive),
+        ("coverage report || true; pytest", format!("{report}{ran}"), Passed),
+        ("coverage report; pytest || true", format!("{report}{ran}"), Verdict::Inconclusive),
+    ] {
+        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
+        digester.push(Stream::Stdout, log.as_bytes());
+        let ending = Some(Ending::Exited { code: 0 });
+        assert_eq!(digester.finish(&Facts { ending, ..Facts::default() }).verdict, verdict, "{command}");
+    }
+}
+
+#[test]
 fn the_last_words_of_frameworks_are_heard_behind_a_pipe() {
     check(CLOSING);
     let place = |what: &str, said: &str| {

@@ -11,6 +11,18 @@ use buildpool_protocol::output::Stream;
 /// What a tool ran died; of what, the line may say.
 const CHILD_DIED: Sign = Sign::Crash(Indicator::ChildDied(""));
 
+/// A line, its stream, its offset in that, and its order.
+type Said = (String, Stream, u64, u64);
+
+/// A total whose next line tells whether it is a tool's own.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    family: Family,
+    counts: Counts,
+    place: Said,
+    standing: Standing,
+}
+
 /// What the rules that spoke to a line so far leave for those after them.
 struct Hearing {
     /// It begins a problem, or is known to be none.
@@ -141,6 +153,10 @@ impl Digester {
             }
             Act::Ends(family) => self.tally.ends(family),
             Act::Part(family) => self.tally.part(family, &groups.text("t").unwrap_or_default()),
+            Act::FailedPart(family) => {
+                let named = |name| groups.text(name).unwrap_or_default();
+                self.tally.failed_part(family, &format!("{} @ {}", named("goal"), named("project")));
+            }
             Act::TellsPasses(family) => self.tally.tells_passes(family),
             Act::Flaky => self.tally.names_flaky(&groups.text("t").unwrap_or_default()),
             Act::Cut(family) => self.tally.cut(family),
@@ -170,6 +186,28 @@ impl Digester {
                 let standing = self.tally.summary(family, counts, counted());
                 if matches!(act, Act::Counts(..)) {
                     self.total(family, standing, line);
+                }
+            }
+            Act::Announced(family, count) => {
+                let Some(counts) = count(groups) else { return };
+                if self.tally.is_announced(family, line.standing) {
+                    let text = lossy(line.body).into_owned();
+                    self.own_total(family, counts, (text, line.stream, line.from, self.order), line.standing);
+                }
+            }
+            Act::Awaits(family, count) => {
+                let Some(counts) = count(groups) else { return };
+                let place = (lossy(line.body).into_owned(), line.stream, line.from, self.order);
+                self.awaited = Some(Awaited { family, counts, place, standing: line.standing });
+            }
+            Act::Confirms(family) => {
+                let is_above = |awaited: &Awaited| {
+                    awaited.family == family
+                        && awaited.place.1 == line.stream
+                        && awaited.standing.number + 1 == line.standing.number
+                };
+                if let Some(awaited) = self.awaited.take().filter(is_above) {
+                    self.own_total(family, awaited.counts, awaited.place, awaited.standing);
                 }
             }
             Act::Adds(family, count) => {
@@ -210,6 +248,26 @@ impl Digester {
             }
             _ => {}
         }
+    }
+
+    /// A total that is surely the tool's own, of a run of its own.
+    fn own_total(
+        &mut self,
+        family: Family,
+        counts: Counts,
+        (text, stream, from, order): Said,
+        standing: Standing,
+    ) {
+        self.signs.counted(counts.failed, &text);
+        self.tally.session(family);
+        if let Some(counts) = self.tally.summary(family, counts, standing) {
+            if counts.failed == 0 && family.judges_more_than_tests() {
+                self.signs.add(Sign::TakesBack(family.name()), (&text, stream, from, order), false);
+            } else {
+                self.signs.total(family, counts, (&text, stream, from, order));
+            }
+        }
+        self.summary(stream, text.as_bytes(), from);
     }
 
     /// What a tool's counts say about the run, if they are its own.

@@ -1,5 +1,5 @@
 //! Test frameworks that end with words of their own: Boost.Test, Check, CUnit, stestr, lab, alcotest, ward, kyua, zope.testrunner,
-//! Catch2 in compact form, rebar3's EUnit and Common Test; and go vet.
+//! Catch2 in compact form, Nim's unittest, rebar3's EUnit and Common Test; and go vet.
 
 use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, indented, place, problem, set_place};
 use crate::tally::{Counts, Family};
@@ -27,7 +27,7 @@ const ALL_PASSED: Count = |_| Some(Counts { passed: 1, ..Counts::default() });
 
 /// lab counts what it skipped beside the total.
 const WITHOUT_SKIPPED: Count = |groups| {
-    let (total, failed) = (groups.number("n"), groups.number("failed"));
+    let (total, failed) = (groups.number("n") + groups.number("all"), groups.number("failed"));
     Some(Counts {
         passed: total.saturating_sub(failed),
         failed,
@@ -103,7 +103,40 @@ fn below_box(so_far: &[String], line: &str) -> Next {
     }
 }
 
+/// What Nim's unittest says of a check, up to the line that names the test that failed.
+fn nim_lines(so_far: &[String], line: &str) -> Next {
+    let said = line.trim_start();
+    if said.starts_with("[FAILED] ") {
+        Next::Last
+    } else if said.starts_with("[OK] ") || said.contains(".nim(") || so_far.len() > 20 {
+        Next::Beyond
+    } else if said.is_empty() {
+        Next::Maybe
+    } else if line.starts_with(' ') {
+        Next::Part
+    } else {
+        Next::Beyond
+    }
+}
+
+/// The test is named in the last line. Without it and without a place it may be anybody's exception.
+fn nim_test(draft: &mut Draft) {
+    let last = draft.lines.last().map_or("", |line| line.trim_start());
+    draft.test = last.strip_prefix("[FAILED] ").map(str::to_owned);
+    draft.spurious = draft.test.is_none() && draft.file.is_none();
+}
+
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        name: "nim.check",
+        pattern: r"^ +(?:(?P<f>\S+\.nim)\((?P<l>\d+), (?P<c>\d+)\): (?:Check failed: |Expect Failed, )|Unhandled exception: .* \[\w+\]$)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Test, 93).follow(nim_lines).refine(nim_test))],
+    },
+    Rule {
+        name: "nim.program",
+        pattern: r"^Error: execution of an external program failed: ",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 50))],
+    },
     Rule {
         name: "boost.unplaced",
         pattern: r#"^\**unknown location(?:\(0\)|:0): (?:fatal )?error: in "(?P<t>[^"]+)": (?P<m>.*)"#,
@@ -192,9 +225,14 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Adds(Family::Stestr, SORTS), Act::Summary, Act::Harmless],
     },
     Rule {
-        name: "lab.failed",
-        pattern: r"^(?P<failed>\d+) of (?P<n>\d+) tests? failed(?: \((?:(?P<skipped>\d+) skipped|\d+ todo)(?:, \d+ todo)?\))?$",
-        acts: &[Act::Session(Family::Lab), Act::Counts(Family::Lab, WITHOUT_SKIPPED), Act::Summary],
+        name: "lab.total",
+        pattern: r"^(?:(?P<failed>\d+) of (?P<n>\d+) tests? failed|(?P<all>\d+) tests? (?:passed|complete))(?: \((?:(?P<skipped>\d+) skipped|\d+ todo)(?:, \d+ todo)?\))?$",
+        acts: &[Act::Awaits(Family::Lab, WITHOUT_SKIPPED)],
+    },
+    Rule {
+        name: "lab.duration",
+        pattern: r"^Test duration: [\d.]+ ms$",
+        acts: &[Act::Confirms(Family::Lab)],
     },
     Rule {
         name: "alcotest.test",
@@ -277,6 +315,17 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(
             problem(ERROR, Kind::Test, 93).follow(case_lines).owning().refine(erlang_frame),
         )],
+    },
+    Rule {
+        // How far it is, or what became of a case; the total of a good run comes right after the last one.
+        name: "common_test.case",
+        pattern: r"^(?:%%% \w+_SUITE(?:: \.*$| ==> )|Testing \S+: TEST COMPLETE, )",
+        acts: &[Act::Heading(Family::CommonTest)],
+    },
+    Rule {
+        name: "common_test.good",
+        pattern: r"^All (?P<n>\d+) tests passed\. ?$",
+        acts: &[Act::Announced(Family::CommonTest, TOTAL)],
     },
     Rule {
         name: "common_test.total",

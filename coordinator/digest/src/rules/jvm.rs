@@ -106,8 +106,14 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "surefire.goal",
-        pattern: r"^\[INFO\] --- (?P<t>\S*(?:surefire|failsafe)\S*:\S+ \(\S+\) @ \S+) ---$",
+        pattern: r"^\[INFO\] --- \S*(?:surefire|failsafe)\S*:(?P<t>[^\s:]+ \(\S+\) @ \S+) ---$",
         acts: &[Act::Part(Family::Maven)],
+    },
+    Rule {
+        // A quiet run names the goal and the module only here.
+        name: "surefire.failed_goal",
+        pattern: r"^\[ERROR\] Failed to execute goal \S*(?:surefire|failsafe)\S*:(?P<goal>[^\s:]+ \(\S+\)) on project (?P<project>[^\s:]+): ",
+        acts: &[Act::FailedPart(Family::Maven)],
     },
     Rule {
         name: "surefire.heading",
@@ -221,6 +227,12 @@ pub(super) const RULES: &[Rule] = &[
         name: "ant.failed",
         pattern: r"^BUILD FAILED$",
         acts: &[Act::Sign(Sign::Failure("gradle or ant")), Act::Summary],
+    },
+    Rule {
+        // Of both. Ant says so where it was told not to mind what failed, too.
+        name: "ant.success",
+        pattern: r"^BUILD SUCCESSFUL$",
+        acts: &[Act::Sign(Sign::TakesBack("gradle or ant")), Act::Summary],
     },
     Rule {
         name: "gradle.wrong",

@@ -175,6 +175,8 @@ pub(crate) enum Sign {
     TotalOfErrors(&'static str),
     /// A tool says that it failed in words that anybody may say; they count if something else is known of this family's tool.
     FailureUnder(Family),
+    /// A tool says that what it said of its own failure is no more; its name. Says nothing about how the run went.
+    TakesBack(&'static str),
     /// A tool was at work; its name. Says nothing about how it went.
     Tool(&'static str),
     /// A run of a tool begins; its name. Whatever it ran before has ended.
@@ -262,6 +264,12 @@ pub(crate) enum Act {
     Ends(Family),
     /// It is a tool's summary of its tests, and says how the run went.
     Counts(Family, Count),
+    /// It is such a summary if the next line is the tool's own: anybody may say its words.
+    Awaits(Family, Count),
+    /// It is the tool's own line right below its summary.
+    Confirms(Family),
+    /// It is a summary if something announced it a few lines before.
+    Announced(Family, Count),
     /// It is a summary of a part of the tests, or of those that ran so far: it does not say how the run went.
     Partial(Family, Count),
     /// A program of this family is at work.
@@ -294,6 +302,8 @@ pub(crate) enum Act {
     TellsPasses(Family),
     /// The tests of a part of the run follow, named by group `t`: only those of the same part are the same tests.
     Part(Family),
+    /// A part of the run failed, which groups `goal` and `project` name.
+    FailedPart(Family),
     /// The tests of a family that began and have not ended never will, whatever its program says at its end.
     Cut(Family),
     /// It names the file (`f`) that the failures after it are in.
@@ -481,6 +491,10 @@ mod tests {
                         assert!(groups.contains("s"), "{} has no severity word", rule.name);
                     }
                     Act::Adds(..)
+                    | Act::Awaits(..)
+                    | Act::Confirms(_)
+                    | Act::Announced(..)
+                    | Act::FailedPart(_)
                     | Act::Logs
                     | Act::AtWork(_)
                     | Act::Ends(_)

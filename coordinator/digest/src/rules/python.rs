@@ -299,6 +299,11 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "coverage.reached",
+        pattern: r"^Required test coverage of [\d.]+% reached\. Total coverage: ",
+        acts: &[Act::Sign(Sign::TakesBack("coverage"))],
+    },
+    Rule {
         name: "pytest.summary",
         pattern: r"^=* ?(?:(?:no tests (?:ran|collected)|(?P<failed>\d+) failed|(?P<passed>\d+) passed|(?P<skipped>\d+) skipped|(?P<errors>\d+) errors?|(?P<xfailed>\d+) xfailed|(?P<xpassed>\d+) xpassed|\d+ (?:deselected|warnings?|rerun|reruns|retried|subtests \w+))(?:, )?)+ in [\d.]+ ?s(?:econds)?(?: \(.*\))? ?=*$",
         acts: &[Act::Counts(Family::Pytest, PYTEST), Act::Summary],

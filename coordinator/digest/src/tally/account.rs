@@ -77,6 +77,12 @@ impl Ledger {
         self.summaries += 1;
     }
 
+    /// What failed where no part was named was in this one.
+    pub(super) fn failed_in(&mut self, part: u64) {
+        self.part.get_or_insert(part);
+        self.failed.name(part);
+    }
+
     /// Whether each total that counts failed tests has a later one of the same tests that counts none.
     pub(super) fn failures_are_past(&self, family: Family) -> bool {
         let Some(open) = self.open else { return self.failed.are_past() };

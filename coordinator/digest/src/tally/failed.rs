@@ -44,6 +44,16 @@ impl FailedTotals {
         }
     }
 
+    /// Those of no named part are of this one.
+    pub(super) fn name(&mut self, part: u64) {
+        let those = self.by_total.range([0, 0, 0]..=[0, u64::MAX, u64::MAX]);
+        for [unnamed, total, failed] in those.copied().collect::<Vec<_>>() {
+            self.forget(unnamed, total, failed);
+            self.by_total.insert([part, total, failed]);
+            self.by_failed.insert([part, failed, total]);
+        }
+    }
+
     /// Whether none is left.
     pub(super) fn are_past(&self) -> bool {
         self.by_total.is_empty() && !self.more

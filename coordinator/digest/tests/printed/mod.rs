@@ -88,6 +88,8 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         SEVERAL,
         JAVASCRIPT,
         COMMON_WORDS,
+        TAKEN_BACK,
+        NIM,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
@@ -105,3 +107,4 @@ include!("closing.rs");
 include!("several.rs");
 include!("javascript.rs");
 include!("common_words.rs");
+include!("taken_back.rs");
