@@ -26,6 +26,8 @@ pub(crate) struct Signs {
     pub(crate) success: Option<Seen<&'static str>>,
     /// The last one, until it is known which stand: see [`standing_failure`](Self::standing_failure).
     pub(crate) failure: Option<Seen<&'static str>>,
+    /// The last one that another tool had said before it.
+    failure_before: Option<Seen<&'static str>>,
     /// The last word of failure of each tool whose failure stands for itself.
     apart: BTreeMap<&'static str, Seen<&'static str>>,
     /// Tools that failed after an error with a place was told.
@@ -94,6 +96,9 @@ impl Signs {
                 }
                 self.began.remove(tool);
                 self.last_failure = order;
+                if let Some(other) = self.failure.take_if(|failure| failure.what != tool) {
+                    self.failure_before = Some(other);
+                }
                 self.failure = Some(seen);
             }
             Sign::FailureToo(tool) => {
@@ -113,7 +118,9 @@ impl Signs {
             }
             Sign::TakesBack(tool) => {
                 self.apart.remove(tool);
-                self.failure.take_if(|failure| failure.what == tool);
+                if self.failure.take_if(|failure| failure.what == tool).is_some() {
+                    self.failure = self.failure_before.take();
+                }
             }
             // What it counts on is known where lines are heard.
             Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => {}

@@ -370,20 +370,28 @@ impl Tally {
 
     /// A program begins, which may run tests.
     pub(crate) fn header(&mut self, family: Family, at: Standing) {
-        self.accounts.entry(family).or_default().header = Some(at.number);
+        let account = self.accounts.entry(family).or_default();
+        (account.header, account.has_settings) = (Some(at.number), false);
+    }
+
+    /// What the program that has just begun runs tests with.
+    pub(crate) fn settings(&mut self, family: Family) {
+        if let Some(account) = self.accounts.get_mut(&family) {
+            account.has_settings = account.header.is_some();
+        }
     }
 
     /// A line of marks: some test ran, and a total follows, if such a program has just begun. None need follow once all have run
     /// and none failed.
     pub(crate) fn marks(&mut self, family: Family, marks: &str, is_last: bool, at: Standing) {
         let Some(account) = self.accounts.get_mut(&family) else { return };
-        let is_first = at.after_blank
+        let is_first = (at.after_blank || account.has_settings)
             && account.header.take().is_some_and(|header| at.number - header <= HEADER_LINES_MAX);
         if is_first {
             account.announced = account.announced.saturating_add(1);
             account.known = true;
             account.marks_fail = false;
-            account.lone_mark = (marks == ".").then_some(at.number);
+            account.lone_mark = (marks == "." && !account.has_settings).then_some(at.number);
         }
         account.marks_fail |= marks.contains(['F', 'E']);
         if is_last && !account.marks_fail {

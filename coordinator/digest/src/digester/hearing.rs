@@ -174,6 +174,7 @@ impl Digester {
                 self.sign(Sign::Failure(family.name()), line);
             }
             Act::Header(family) => self.tally.header(family, line.standing),
+            Act::Settings(family) => self.tally.settings(family),
             Act::Marks(family) => {
                 let marks = groups.text("marks").unwrap_or_default();
                 let is_last = groups.number("n") > 0 && groups.number("k") == groups.number("n");

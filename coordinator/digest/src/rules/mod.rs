@@ -285,8 +285,10 @@ pub(crate) enum Act {
     Announces(Family),
     /// A program of this family begins, which may run tests or do something else.
     Header(Family),
-    /// Marks of tests that ran (`marks`), below a blank line: a run that began with a header just before, and that a total
-    /// follows. It may tell how many (`k`) of all (`n`) have run.
+    /// What the program that has just begun runs its tests with: it does run them.
+    Settings(Family),
+    /// Marks of tests that ran (`marks`), below a blank line if no settings came before: a run that began with a header just
+    /// before, and that a total follows. It may tell how many (`k`) of all (`n`) have run.
     Marks(Family),
     /// A directory's list, whose line before looks like the mark of a test.
     NoMarks(Family),
@@ -504,6 +506,7 @@ mod tests {
                     | Act::Heading(_)
                     | Act::Amiss(_)
                     | Act::Header(_)
+                    | Act::Settings(_)
                     | Act::Marks(_)
                     | Act::NoMarks(_)
                     | Act::Over(..)

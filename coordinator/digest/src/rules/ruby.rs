@@ -151,6 +151,7 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^PHPUnit \S+ by Sebastian Bergmann(?: and contributors)?\.$",
         acts: &[Act::Header(Family::PhpUnit)],
     },
+    Rule { name: "phpunit.runtime", pattern: r"^Runtime: +PHP \d", acts: &[Act::Settings(Family::PhpUnit)] },
     Rule {
         // What `ls -a` and `find .` print behind the header of `phpunit --version`: its first line is a mark, too.
         name: "phpunit.no_marks",

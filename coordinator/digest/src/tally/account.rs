@@ -115,6 +115,8 @@ pub(super) struct Account {
     pub(super) amiss: bool,
     /// The number of the line with which a program began that has told of no test yet.
     pub(super) header: Option<u64>,
+    /// That program told what it runs tests with.
+    pub(super) has_settings: bool,
     /// The marks of the program under way tell of a failure.
     pub(super) marks_fail: bool,
     /// The number of the line with the first mark of a program, if it stands alone.

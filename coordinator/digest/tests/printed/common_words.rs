@@ -10,6 +10,9 @@ pub(crate) const COMMON_WORDS: &[Run] = &[
     Run { what: "PHPUnit without its results", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\nConfiguration: /w/phpunit.xml\n\n...............................................................  63 / 66 ( 95%)\n...                                                             66 / 66 (100%)\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run { what: "PHPUnit without its results, all marks in one line", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\n\n..S                                                                 3 / 3 (100%)\n", verdicts: [Passed, Inconclusive], ..RUN },
     Run { what: "PHPUnit without its results, of which one failed", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\n\n..F............................................................  63 / 66 ( 95%)\n...                                                             66 / 66 (100%)\n", ..RUN_CUT },
+    Run { what: "PHPUnit, whose first test prints a line, cut", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\n\nseeding\n.\n", ..RUN_CUT },
+    Run { what: "PHPUnit, whose tests print the ends of lines, cut", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\n\n.\n..", ..RUN_CUT },
+    Run { what: "PHPUnit 9, whose second line is a mark, cut", log: "PHPUnit 9.6.7 by Sebastian Bergmann and contributors.\n\n.\n.", ..RUN_CUT },
     Run { what: "PHPUnit, cut in its second line", log: "PHPUnit 10.5.5 by Sebastian Bergmann and contributors.\n\nRuntime:       PHP 8.2.7\n\n...............................................................  63 / 66 ( 95%)\n..", ..RUN_CUT },
 ];
 
