@@ -135,7 +135,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "nim.program",
         pattern: r"^Error: execution of an external program failed: ",
-        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 50))],
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 50)),
+            Act::Sign(Sign::Failure("nim")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "boost.unplaced",

@@ -19,6 +19,7 @@ pub(crate) const COMMON_WORDS: &[Run] = &[
 /// Tests of Nim's own framework.
 pub(crate) const NIM: &[Run] = &[
     Run { what: "Nim's unittest", log: "[Suite] sums\n    /w/t.nim(4, 21): Check failed: a == 2\n    a was 1\n  [FAILED] bad\n  [OK] ok\n    /w/t.nim(9)              t\n\n    Unhandled exception: no [ValueError]\n  [FAILED] raises\nError: execution of an external program failed: '/w/t '\n", told: &["Check failed: a == 2 & a was 1", "Unhandled exception: no"], ..RUN_FAILED },
+    Run { what: "Nim's unittest behind a pipe", log: "[Suite] sums\n    /w/t.nim(4, 21): Check failed: a == 2\n    a was 1\n  [FAILED] bad\n  [OK] ok\n    /w/t.nim(9)              t\n\n    Unhandled exception: no [ValueError]\n  [FAILED] raises\nError: execution of an external program failed: '/w/t '\n", told: &["Check failed: a == 2 & a was 1", "Unhandled exception: no"], ..RUN_HIDDEN },
     Run { what: "Nim's unittest without a suite", log: "  /w/t.nim(4, 9): Expect Failed, no exception was thrown.\n[FAILED] throws\nError: execution of an external program failed: '/w/t '\n", told: &["Expect Failed, no exception was thrown"], ..RUN_FAILED },
     Run { what: "a program that says of an exception that it went on", log: "  Unhandled exception: no [ValueError]\ngoing on\n", verdicts: [Passed, Inconclusive], ..RUN },
 ];
