@@ -1,25 +1,10 @@
 //! Test frameworks that end with words of their own: Boost.Test, Check, CUnit, stestr, lab, alcotest, ward, kyua, zope.testrunner,
 //! Catch2 in compact form, Nim's unittest, rebar3's EUnit and Common Test; and go vet.
 
-use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, indented, place, problem, set_place};
+use super::{
+    Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, TOTAL, indented, place, problem, set_place,
+};
 use crate::tally::{Counts, Family};
-
-/// Each sort has its own number.
-const SORTS: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed") + groups.number("errors"),
-        skipped: groups.number("skipped"),
-        expected: groups.number("expected"),
-    })
-};
-
-/// What is not told of a total passed.
-const TOTAL: Count = |groups| {
-    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
-    let failed = groups.number("failed") + groups.number("errors");
-    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
-};
 
 /// Boost.Test counts the failures and not the tests.
 const SOME_FAILED: Count = |_| Some(Counts { failed: 1, ..Counts::default() });

@@ -1,17 +1,7 @@
 //! Test frameworks of languages that have no table of their own: EUnit, tcltest, DejaGnu, SRFI 64.
 
-use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, problem};
+use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, problem};
 use crate::tally::{Counts, Family};
-
-/// Each sort has its own number.
-const SORTS: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed"),
-        skipped: groups.number("skipped"),
-        expected: groups.number("expected"),
-    })
-};
 
 /// A total begins whose numbers follow on lines of their own.
 const NONE_YET: Count = |_| Some(Counts::default());

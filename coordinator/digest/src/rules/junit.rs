@@ -1,8 +1,7 @@
 //! JUnit's own runners: the console of JUnit 5, JUnitCore of JUnit 4; and Ant's task.
 
 use super::jvm::{java_place, stack_any};
-use super::runners::SORTS;
-use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, indented, problem};
+use super::{Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, indented, problem};
 use crate::tally::{Counts, Family};
 use crate::toolbox::JUNIT_CONTAINERS;
 

@@ -253,6 +253,23 @@ impl Indicator {
 /// Reads counts from a summary line.
 pub(crate) type Count = fn(&Groups<'_>) -> Option<Counts>;
 
+/// Each sort has its own number.
+const SORTS: Count = |groups| {
+    Some(Counts {
+        passed: groups.number("passed"),
+        failed: groups.number("failed") + groups.number("errors"),
+        skipped: groups.number("skipped"),
+        expected: groups.number("expected"),
+    })
+};
+
+/// What is not told of a total passed.
+const TOTAL: Count = |groups| {
+    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
+    let failed = groups.number("failed") + groups.number("errors");
+    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
+};
+
 /// What follows from a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {

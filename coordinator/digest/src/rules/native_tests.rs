@@ -1,7 +1,9 @@
 //! GoogleTest, cmocka, ctest, Catch2, TAP, bats.
 
 use super::TestEvent::{Ended, ExpectedFailure, Failed, Passed, Skipped, Started};
-use super::{Act, Count, Draft, ERROR, FATAL, INFO, Indicator, Kind, Next, Problem, Rule, Sign, problem};
+use super::{
+    Act, Count, Draft, ERROR, FATAL, INFO, Indicator, Kind, Next, Problem, Rule, SORTS, Sign, problem,
+};
 use crate::tally::{Counts, Family};
 
 /// A GoogleTest failure's lines: up to the next bracketed line.
@@ -78,16 +80,6 @@ const FAILED: Count =
     |groups| Some(Counts { passed: 0, failed: groups.number("n"), skipped: 0, expected: 0 });
 
 const ONE_SKIPPED: Count = |_| Some(Counts { passed: 0, failed: 0, skipped: 1, expected: 0 });
-
-/// `3 | 2 passed | 1 failed`, and Catch2's own expected failures.
-const SORTS: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed") + groups.number("errors"),
-        skipped: groups.number("skipped"),
-        expected: groups.number("expected"),
-    })
-};
 
 const GTEST_PASSED: Count =
     |groups| Some(Counts { passed: groups.number("n"), failed: 0, skipped: 0, expected: 0 });

@@ -3,19 +3,10 @@
 
 use super::TestEvent::{Failed, Passed};
 use super::{
-    Act, Count, Draft, ERROR, Kind, Next, Rule, Sign, indented, indented_or_blank, problem, set_place,
+    Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, TOTAL, indented, indented_or_blank, problem,
+    set_place,
 };
 use crate::tally::{Counts, Family};
-
-/// Each sort has its own number.
-pub(super) const SORTS: Count = |groups| {
-    Some(Counts {
-        passed: groups.number("passed"),
-        failed: groups.number("failed") + groups.number("errors"),
-        skipped: groups.number("skipped"),
-        expected: 0,
-    })
-};
 
 /// cucumber has several sorts of those that did not run.
 const SCENARIOS: Count = |groups| {
@@ -35,12 +26,6 @@ fn in_rules(so_far: &[String], line: &str) -> Next {
         Next::Part
     }
 }
-
-const TOTAL: Count = |groups| {
-    let (total, skipped) = (groups.number("n"), groups.number("skipped"));
-    let failed = groups.number("failed") + groups.number("errors");
-    Some(Counts { passed: total.saturating_sub(failed + skipped), failed, skipped, expected: 0 })
-};
 
 /// A task that failed and whose failure does not matter.
 fn ignoring(_: &[String], line: &str) -> Next {
