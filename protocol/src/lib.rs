@@ -11,6 +11,7 @@ pub mod frame;
 mod glob;
 pub mod ids;
 pub mod infrastructure;
+pub mod java;
 pub mod limits;
 pub mod outcome;
 pub mod output;

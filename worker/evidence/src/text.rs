@@ -1,6 +1,7 @@
 //! Text from untrusted files: cut at a limit, made harmless for a terminal, places found in it.
 
 use crate::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
+use buildpool_protocol::java;
 use buildpool_protocol::report::Location;
 use std::path::Path;
 
@@ -78,33 +79,13 @@ const FOREIGN: &[&str] = &[
     "/usr/include/",
 ];
 
-/// Packages whose frames are nobody's place: each failed assertion has them above the test, and each test below.
-const FOREIGN_PACKAGES: &[&str] = &[
-    "java.",
-    "javax.",
-    "jdk.",
-    "sun.",
-    "com.sun.",
-    "junit.",
-    "org.junit.",
-    "org.testng.",
-    "org.hamcrest.",
-    "org.assertj.",
-    "org.opentest4j.",
-    "org.mockito.",
-    "kotlin.",
-    "org.apache.maven.",
-    "org.gradle.",
-];
-
-/// `at org.junit.Assert.fail(Assert.java:89)`, also with loader and module: `at java.base@17/java.util.List.of(List.java:1)`.
+/// `at org.junit.Assert.fail(Assert.java:89)`.
 fn is_foreign_frame(line: &str) -> bool {
     let Some((method, _)) = line.trim_start().strip_prefix("at ").and_then(|frame| frame.split_once('('))
     else {
         return false;
     };
-    let method = method.rsplit_once('/').map_or(method, |(_, method)| method);
-    FOREIGN_PACKAGES.iter().any(|package| method.starts_with(package))
+    java::is_foreign(method)
 }
 
 /// The first place in a text, as compilers, assertions and stack traces write it: `path.ext:line[:column]`, also in

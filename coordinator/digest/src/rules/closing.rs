@@ -3,6 +3,7 @@
 
 use super::{
     Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, TOTAL, indented, place, problem, set_place,
+    up_to_rule,
 };
 use crate::tally::{Counts, Family};
 
@@ -77,15 +78,7 @@ fn erlang_frame(draft: &mut Draft) {
 
 /// What alcotest prints below the box with a test's name, up to a rule.
 fn below_box(so_far: &[String], line: &str) -> Next {
-    if line.starts_with(" ───") {
-        Next::Last
-    } else if so_far.len() > 60 {
-        Next::Beyond
-    } else if line.trim().is_empty() {
-        Next::Maybe
-    } else {
-        Next::Part
-    }
+    up_to_rule(" ───", so_far, line)
 }
 
 /// What Nim's unittest says of a check, up to the line that names the test that failed.

@@ -25,6 +25,19 @@ pub(crate) fn drawn(so_far: &[String], line: &str) -> Next {
     if is_drawing(line) && so_far.len() < 40 { Next::Part } else { indented(so_far, line) }
 }
 
+/// Everything up to the rule that closes a report, blank lines and that rule included.
+pub(crate) fn up_to_rule(rule: &str, so_far: &[String], line: &str) -> Next {
+    if line.starts_with(rule) {
+        Next::Last
+    } else if so_far.len() > 60 {
+        Next::Beyond
+    } else if line.trim().is_empty() {
+        Next::Maybe
+    } else {
+        Next::Part
+    }
+}
+
 /// Only lines that draw a box under a message.
 pub(crate) fn boxed(so_far: &[String], line: &str) -> Next {
     if is_drawing(line) && so_far.len() < 40 { Next::Part } else { Next::Beyond }

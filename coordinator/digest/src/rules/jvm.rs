@@ -4,6 +4,7 @@ use super::TestEvent::{Ended, Started};
 use super::javascript::stack;
 use super::{Act, Count, ERROR, FATAL, Indicator, Kind, Level, Next, Rule, Sign, WARNING, indented, problem};
 use crate::tally::{Counts, Family};
+use buildpool_protocol::java;
 
 const SUREFIRE: Count = |groups| {
     let (run, failed) = (groups.number("n"), groups.number("failed") + groups.number("errors"));
@@ -444,35 +445,14 @@ fn gradle_test(draft: &mut super::Draft) {
     }
 }
 
-/// Whose frames are nobody's place: they are below each failed assertion and above each test.
-const FOREIGN: &[&str] = &[
-    "java.",
-    "javax.",
-    "jdk.",
-    "sun.",
-    "com.sun.",
-    "junit.",
-    "org.junit.",
-    "org.testng.",
-    "org.hamcrest.",
-    "org.assertj.",
-    "org.opentest4j.",
-    "org.mockito.",
-    "kotlin.",
-    "org.apache.maven.",
-    "org.gradle.",
-];
-
 /// The first frame of a stack that is not a framework's, `at app.Main.run(Main.java:5)`; in some without `at`.
 pub(super) fn java_place(draft: &mut super::Draft) {
     let own = draft.lines.iter().find_map(|line| {
         let line = line.trim();
         let (method, place) = line.strip_prefix("at ").unwrap_or(line).strip_suffix(')')?.rsplit_once('(')?;
-        // The loader and the module come first: `java.base@17/java.util.List`, `app//a.B`.
-        let method = method.rsplit_once('/').map_or(method, |(_, method)| method);
         let (file, row) = place.rsplit_once(':')?;
         let is_frame = method.contains('.') && !method.contains(' ') && file.contains('.');
-        let is_own = is_frame && !FOREIGN.iter().any(|package| method.starts_with(package));
+        let is_own = is_frame && !java::is_foreign(method);
         Some((file.to_owned(), row.parse().ok()?)).filter(|_| is_own)
     });
     if let Some((file, row)) = own {

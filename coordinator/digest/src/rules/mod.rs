@@ -37,7 +37,7 @@ mod texts;
 
 use follow::is_drawing;
 pub(crate) use follow::{
-    boxed, drawn, indented, indented_or_blank, one_more, paragraph, place, pointed, set_place,
+    boxed, drawn, indented, indented_or_blank, one_more, paragraph, place, pointed, set_place, up_to_rule,
 };
 pub(crate) use groups::Groups;
 pub(crate) use set::{Asker, RuleSet};

@@ -4,7 +4,7 @@
 use super::TestEvent::{Failed, Passed};
 use super::{
     Act, Count, Draft, ERROR, Kind, Next, Rule, SORTS, Sign, TOTAL, indented, indented_or_blank, problem,
-    set_place,
+    set_place, up_to_rule,
 };
 use crate::tally::{Counts, Family};
 
@@ -16,15 +16,7 @@ const SCENARIOS: Count = |groups| {
 
 /// Up to the rule that closes a report.
 fn in_rules(so_far: &[String], line: &str) -> Next {
-    if line.starts_with("════════") {
-        Next::Last
-    } else if so_far.len() > 60 {
-        Next::Beyond
-    } else if line.trim().is_empty() {
-        Next::Maybe
-    } else {
-        Next::Part
-    }
+    up_to_rule("════════", so_far, line)
 }
 
 /// A task that failed and whose failure does not matter.

@@ -1,0 +1,44 @@
+//! Whose code a frame of a Java stack is in. Pure.
+
+/// Packages whose frames are nobody's place: each failed assertion has them above the test, and each test below.
+const FOREIGN: &[&str] = &[
+    "java.",
+    "javax.",
+    "jdk.",
+    "sun.",
+    "com.sun.",
+    "junit.",
+    "org.junit.",
+    "org.testng.",
+    "org.hamcrest.",
+    "org.assertj.",
+    "org.opentest4j.",
+    "org.mockito.",
+    "kotlin.",
+    "org.apache.maven.",
+    "org.gradle.",
+];
+
+/// Whether the method of a frame is a framework's or the platform's: `org.junit.Assert.fail`. Loader and module may come first,
+/// as in `app//a.B.c` and `java.base@17/java.util.List.of` (`StackTraceElement.toString`).
+pub fn is_foreign(method: &str) -> bool {
+    let method = method.rsplit_once('/').map_or(method, |(_, method)| method);
+    FOREIGN.iter().any(|package| method.starts_with(package))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_foreign;
+
+    #[test]
+    fn a_frame_is_known_by_its_package_whatever_loaded_it() {
+        for foreign in
+            ["org.junit.Assert.fail", "java.base@17/java.util.List.of", "app//org.testng.Assert.fail"]
+        {
+            assert!(is_foreign(foreign), "{foreign}");
+        }
+        for own in ["app.Main.run", "app//app.Main.run", "com.example.java.Main.run", "organ.Pipe.play"] {
+            assert!(!is_foreign(own), "{own}");
+        }
+    }
+}
