@@ -82,19 +82,29 @@ async fn whole(client: &Client, arguments: &LogsArguments) -> Result<LogAnswer, 
 
 /// All that is there, and where that ends.
 async fn read(client: &Client, arguments: &LogsArguments, texts: &mut Texts) -> Result<Cursor, Failure> {
-    let mut events = client.follow(query(arguments)).await?;
+    let wants = |stream| arguments.stream.wants(stream);
+    each_output(client, query(arguments), |output| {
+        for chunk in output.chunks.iter().filter(|chunk| wants(chunk.header.stream)) {
+            texts.push(chunk.header.stream, chunk.data());
+            if let Some(gap) = chunk.gap() {
+                texts.miss(chunk.header.stream, &gap);
+            }
+        }
+    })
+    .await
+}
+
+/// Calls with all output of a log that is asked for. Gives where it ended.
+async fn each_output(
+    client: &Client,
+    query: FollowQuery,
+    mut take: impl FnMut(Output),
+) -> Result<Cursor, Failure> {
+    let mut events = client.follow(query).await?;
     let mut end = Cursor::default();
     while let Some(event) = events.next().await {
         match event {
-            JobEvent::Output(output) => {
-                for chunk in output.chunks.iter().filter(|chunk| arguments.stream.wants(chunk.header.stream))
-                {
-                    texts.push(chunk.header.stream, chunk.data());
-                    if let Some(gap) = chunk.gap() {
-                        texts.miss(chunk.header.stream, &gap);
-                    }
-                }
-            }
+            JobEvent::Output(output) => take(output),
             JobEvent::End(cursor) => end = cursor,
             JobEvent::OutputLost(error) => return Err(Failure::of(REFUSED, &error)),
             JobEvent::Failed(error) => return Err(error.into()),
@@ -245,38 +255,24 @@ async fn gather(
     asked: u64,
 ) -> Result<Gathered, Failure> {
     let query = FollowQuery { to_end: true, tail: Some(asked), ..query(arguments) };
-    let mut gathered = Gathered { tail: Tail::new(lines), from_start: true, end: Cursor::default() };
-    let mut events = client.follow(query).await?;
-    let mut begun = false;
-    while let Some(event) = events.next().await {
-        match event {
-            JobEvent::Output(output) => {
-                gathered.from_start &= begun || output.from == 0;
-                begun = true;
-                for chunk in output.chunks {
-                    let stream = chunk.header.stream;
-                    if !arguments.stream.wants(stream) {
-                        continue;
-                    }
-                    match chunk.gap() {
-                        Some(gap) => gathered.tail.miss(stream, gap),
-                        None if chunk.header.kind == ChunkKind::Data => {
-                            gathered.tail.push(stream, chunk.payload);
-                        }
-                        None => {}
-                    }
-                }
+    let (mut tail, mut from_start, mut begun) = (Tail::new(lines), true, false);
+    let end = each_output(client, query, |output| {
+        from_start &= begun || output.from == 0;
+        begun = true;
+        for chunk in output.chunks {
+            let stream = chunk.header.stream;
+            if !arguments.stream.wants(stream) {
+                continue;
             }
-            JobEvent::End(cursor) => gathered.end = cursor,
-            JobEvent::OutputLost(error) => return Err(Failure::of(REFUSED, &error)),
-            JobEvent::Failed(error) => return Err(error.into()),
-            JobEvent::Accepted { .. }
-            | JobEvent::Progress(_)
-            | JobEvent::Attempt(_)
-            | JobEvent::Complete(_) => {}
+            match chunk.gap() {
+                Some(gap) => tail.miss(stream, gap),
+                None if chunk.header.kind == ChunkKind::Data => tail.push(stream, chunk.payload),
+                None => {}
+            }
         }
-    }
-    Ok(gathered)
+    })
+    .await?;
+    Ok(Gathered { tail, from_start, end })
 }
 
 /// The last lines of what comes, in its order. A last line without an end counts as one.

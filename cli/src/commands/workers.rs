@@ -51,9 +51,9 @@ fn set(
         let client = settings::connect(pool).await?;
         let mut workers = client.drain(worker, draining, deadline).await?;
         if !draining {
-            // Whether it takes jobs again it says itself, when it has heard of it; one that is about to end does not.
             let until = Instant::now() + RESUMED_WITHIN;
             while is_emptied(&workers, worker) && Instant::now() < until {
+                // Only the coordinator hears that it takes jobs again, and of one that is about to end never.
                 tokio::time::sleep(LOOK_EVERY).await;
                 workers = client.workers().await?;
             }
