@@ -283,7 +283,7 @@ async def check_changes(client, era, world, seen):
 
     def write():
         config.parent.mkdir(exist_ok=True)
-        config.write_text('commands: {test: "echo configured {filter}"}\ntemplates: {mine: {include_regex: "FAIL"}}\n')
+        config.write_text('test: "echo configured {filter}"\ntemplates: {mine: {include_regex: "FAIL"}}\n')
 
     await announced(write)
     try:

@@ -1,7 +1,6 @@
 //! `.buildpool/config.yaml` and `.quiet-shell/config.yaml`: where they are, what they say, and when they change.
 
 use buildpool_digest::templates::FILES;
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,12 +14,14 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Directories whose configuration is remembered.
 const CACHED_MAX: usize = 256;
 
-/// Keys that may stand under `commands:`.
-const COMMAND_KEYS: [&str; 3] = ["test", "build", GROUP_KEY];
-/// What jobs are called of which one runs at a time.
+/// Keys of `.buildpool/config.yaml` with a text as value.
+const TEXT_KEYS: [&str; 3] = ["test", "build", GROUP_KEY];
+/// Key of the templates, which `buildpool_digest::templates` reads.
+const TEMPLATES_KEY: &str = "templates";
+/// Key of the concurrency group: of the jobs in one group, one runs at a time.
 const GROUP_KEY: &str = "concurrency_group";
 
-/// The configuration's commands, by what they do.
+/// The texts of the configuration, by key.
 pub type Commands = BTreeMap<String, String>;
 
 /// Something that is wrong in a configuration file. What is right in it holds nevertheless.
@@ -92,32 +93,31 @@ impl Configuration {
     }
 
     fn read_commands(&mut self, file: &Path, text: &str) {
-        let keys: Keys = match serde_saphyr::from_str(text) {
-            Ok(keys) => keys,
+        let keys: BTreeMap<String, Value> = match serde_saphyr::from_str::<Option<_>>(text) {
+            Ok(keys) => keys.unwrap_or_default(),
             Err(error) => {
                 let line = error.to_string();
-                let line = line.lines().next().unwrap_or("is no valid YAML");
-                return self.problem(file, "", format!("is no valid YAML: {line}"));
+                let line = line.lines().next().unwrap_or_default();
+                return self.problem(file, "", format!("invalid YAML: {line}"));
             }
         };
-        let Some(commands) = keys.commands else { return };
-        let Value::Object(commands) = commands else {
-            return self.problem(
-                file,
-                "commands",
-                format!("is {commands}; valid is a mapping with {}", valid_keys()),
-            );
-        };
-        for (name, value) in commands {
-            let key = format!("commands.{name}");
+        // The other file belongs to another product, which has keys of its own beside the templates.
+        if !file.ends_with(FILES[0]) {
+            return;
+        }
+        for (key, value) in keys {
             match value {
-                _ if !COMMAND_KEYS.contains(&name.as_str()) => {
-                    self.problem(file, &key, format!("is no known command; valid are {}", valid_keys()));
+                _ if key == TEMPLATES_KEY => {}
+                _ if !TEXT_KEYS.contains(&key.as_str()) => {
+                    self.problem(file, &key, format!("unknown key; valid are {}", valid_keys()));
                 }
-                Value::String(command) if !command.trim().is_empty() => {
-                    self.commands.insert(name, command);
+                Value::String(text) if !text.trim().is_empty() => {
+                    self.commands.insert(key, text);
                 }
-                other => self.problem(file, &key, format!("is {other}; valid is text, e.g. \"make {name}\"")),
+                other => {
+                    let reason = format!("invalid value {other}: must be a text, e.g. \"make {key}\"");
+                    self.problem(file, &key, reason);
+                }
             }
         }
     }
@@ -160,8 +160,7 @@ impl Configuration {
     /// # Errors
     /// When what stands there is none.
     pub fn concurrency_group(&self) -> Result<Option<&str>, ConfigProblem> {
-        let key = format!("commands.{GROUP_KEY}");
-        match self.problems.iter().find(|problem| problem.key == key) {
+        match self.problems.iter().find(|problem| problem.key == GROUP_KEY) {
             Some(problem) => Err(problem.clone()),
             None => Ok(self.commands.get(GROUP_KEY).map(String::as_str)),
         }
@@ -169,10 +168,7 @@ impl Configuration {
 
     /// What is wrong with a command of the file; also when the file can't be read at all.
     pub fn problem_of_command(&self, name: &str) -> Option<&ConfigProblem> {
-        let key = format!("commands.{name}");
-        self.problems
-            .iter()
-            .find(|problem| problem.key.is_empty() || problem.key == "commands" || problem.key == key)
+        self.problems.iter().find(|problem| problem.key.is_empty() || problem.key == name)
     }
 
     /// All that is wrong with the commands.
@@ -181,14 +177,8 @@ impl Configuration {
     }
 }
 
-#[derive(Deserialize)]
-struct Keys {
-    #[serde(default)]
-    commands: Option<Value>,
-}
-
 fn valid_keys() -> String {
-    COMMAND_KEYS.join(", ")
+    format!("{}, {TEMPLATES_KEY}", TEXT_KEYS.join(", "))
 }
 
 fn text_of(file: &Path) -> Result<String, String> {
@@ -278,16 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_named_and_the_others_hold() {
+    fn a_wrong_key_is_reported_and_the_others_are_used() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(".buildpool/config.yaml");
         for (text, key, reason) in [
-            (
-                "commands: {test: make check, lint: x}",
-                "commands.lint",
-                "valid are test, build, concurrency_group",
-            ),
-            ("commands: {test: make check, build: []}", "commands.build", "valid is text"),
+            ("{test: make check, lint: x}", "lint", "valid are test, build, concurrency_group, templates"),
+            ("{test: make check, build: []}", "build", "must be a text"),
         ] {
             write(&file, text);
             let configuration = Configuration::load(directory.path());
@@ -296,7 +282,7 @@ mod tests {
             assert_eq!((problem.key.as_str(), &problem.file), (key, &file));
             assert!(problem.reason.contains(reason), "{problem}");
         }
-        for text in ["commands: [", "commands: 3"] {
+        for text in ["[", "3"] {
             write(&file, text);
             let configuration = Configuration::load(directory.path());
             assert!(configuration.problem_of_command("test").is_some(), "{text}");
@@ -306,14 +292,22 @@ mod tests {
     }
 
     #[test]
-    fn a_group_stands_beside_the_commands() {
+    fn the_file_of_the_other_product_has_templates_only() {
+        let directory = tempfile::tempdir().unwrap();
+        write(&directory.path().join(".quiet-shell/config.yaml"), "{test: make, theirs: 1}");
+        let configuration = Configuration::load(directory.path());
+        assert_eq!((configuration.command("test"), configuration.problems()), (None, &[][..]));
+    }
+
+    #[test]
+    fn the_concurrency_group_is_a_text() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(".buildpool/config.yaml");
-        write(&file, "commands: {test: make check, concurrency_group: device}");
+        write(&file, "{test: make check, concurrency_group: device}");
         assert_eq!(Configuration::load(directory.path()).concurrency_group(), Ok(Some("device")));
-        write(&file, "commands: {concurrency_group: [device]}");
+        write(&file, "concurrency_group: [device]");
         let problem = Configuration::load(directory.path()).concurrency_group().unwrap_err();
-        assert!(problem.to_string().contains("commands.concurrency_group: is [\"device\"]"), "{problem}");
+        assert!(problem.to_string().contains("concurrency_group: invalid value [\"device\"]"), "{problem}");
         write(&file, "");
         assert_eq!(Configuration::load(directory.path()).concurrency_group(), Ok(None));
     }
@@ -325,9 +319,9 @@ mod tests {
         let cache = ConfigurationCache::default();
         let command = || cache.load(directory.path()).command("test").map(|(_, command)| command.to_owned());
         assert_eq!(command(), None);
-        write(&file, "commands: {test: one}");
+        write(&file, "test: one");
         assert_eq!(command().as_deref(), Some("one"));
-        write(&file, "commands: {test: other}");
+        write(&file, "test: other");
         assert_eq!(command().as_deref(), Some("other"));
         fs::remove_file(&file).unwrap();
         assert_eq!(command(), None);

@@ -1,17 +1,17 @@
-//! What a project says about itself: its configuration file, and the tools that its files show it uses.
+//! The project of a call: its configuration file, and the commands of the tools that its files show.
 //!
-//! Reads the disk, runs nothing.
+//! Reads the disk and runs nothing.
 
 mod choose;
 mod config;
-mod detect;
-mod node;
+mod configured;
+mod directory;
+mod filter;
 mod quote;
 mod templates;
-mod xcode;
+mod tools;
 
 pub use choose::{ChooseError, Chosen, Goal, choose, repository_of};
 pub use config::{Commands, ConfigProblem, Configuration, ConfigurationCache, nearest};
-pub use detect::{Detected, Tool};
 pub use quote::quoted;
 pub use templates::Templates;

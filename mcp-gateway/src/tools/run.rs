@@ -69,7 +69,7 @@ impl Task {
             let directory = options.directory.clone();
             return Ok(Self { command, directory, reports: Vec::new(), concurrency_group, chosen: None });
         }
-        let chosen = project::choose(&configuration, &options.directory, &top, goal)?;
+        let chosen = project::choose(&configuration, &options.directory, &top, goal, None)?;
         let why = format!("{}, because {}", chosen.command, chosen.because);
         Ok(Self {
             command: chosen.command,

@@ -308,7 +308,7 @@ fn commands_stay_in_the_project_whoever_chose_them() {
     for configured in [false, true] {
         if configured {
             std::fs::create_dir_all(place.work().join(".buildpool")).unwrap();
-            let text = "commands: {test: touch ran, build: touch ran}";
+            let text = "{test: touch ran, build: touch ran}";
             std::fs::write(place.work().join(".buildpool/config.yaml"), text).unwrap();
         }
         for (tool, arguments) in

@@ -1,0 +1,23 @@
+//! Go modules.
+
+use super::{Detected, Parallel, Refusal, Tool, with_filter};
+use crate::project::directory::Directory;
+use crate::project::filter;
+use crate::project::quote::quoted;
+
+struct Go;
+
+pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
+    Some(Detected::new(Go, directory.first_file(&["go.mod", "go.work"])?))
+}
+
+impl Tool for Go {
+    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+        Ok(with_filter("go test ./...", "-run ", filter.map(filter::pattern).as_deref()))
+    }
+
+    fn build(&self, target: Option<&str>, release: bool, _: Parallel) -> Result<String, Refusal> {
+        let command = if release { "go build -trimpath -ldflags '-s -w'" } else { "go build" };
+        Ok(format!("{command} {}", target.map_or_else(|| "./...".to_owned(), quoted)))
+    }
+}

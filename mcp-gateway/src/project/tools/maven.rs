@@ -1,0 +1,44 @@
+//! Maven, by the wrapper where the project has one.
+
+use super::{Detected, Parallel, Refusal, Tool, no_option};
+use crate::project::directory::Directory;
+use crate::project::filter;
+use crate::project::quote::quoted;
+
+struct Maven {
+    program: &'static str,
+}
+
+pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
+    let marker = directory.first_file(&["pom.xml"])?;
+    let program = if directory.has("mvnw") { "./mvnw" } else { "mvn" };
+    Some(Detected::new(Maven { program }, marker))
+}
+
+impl Tool for Maven {
+    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+        let command = format!("{} --batch-mode test", self.program);
+        let Some(filter) = filter else { return Ok(command) };
+        let test = match filter::class_and_method(filter) {
+            Some((class, method)) => format!("{class}#{method}"),
+            None => filter.to_owned(),
+        };
+        // Without the second option, a module without such a test fails the whole run.
+        Ok(format!("{command} -Dtest={} -Dsurefire.failIfNoSpecifiedTests=false", quoted(&test)))
+    }
+
+    fn build(&self, target: Option<&str>, release: bool, _: Parallel) -> Result<String, Refusal> {
+        if release {
+            return Err(no_option("maven", "release", "name the profile in `command`"));
+        }
+        let command = format!("{} --batch-mode package -DskipTests", self.program);
+        Ok(match target {
+            Some(target) => format!("{command} --projects {} --also-make", quoted(target)),
+            None => command,
+        })
+    }
+
+    fn test_reports(&self) -> &'static [&'static str] {
+        &["**/target/surefire-reports/TEST-*.xml"]
+    }
+}

@@ -1,0 +1,126 @@
+//! package.json: its scripts, and the program that runs them.
+
+use super::script::{self, Filtered};
+use super::{Detected, Parallel, Refusal, Tool, no_option};
+use crate::project::directory::Directory;
+use crate::project::quote::quoted;
+use serde_json::Value;
+
+/// A package with scripts.
+struct Node {
+    manager: Manager,
+    package: Value,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Manager {
+    Npm,
+    Pnpm,
+    Yarn,
+    Bun,
+}
+
+/// Part of the script that `npm init` writes when there are no tests.
+const NO_TESTS: &str = "no test specified";
+
+pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
+    let marker = directory.first_file(&["package.json"])?;
+    let package: Value = serde_json::from_str(&directory.text(&marker)?).ok()?;
+    let manager = Manager::of_package(&package, directory);
+    Some(Detected::new(Node { manager, package }, marker))
+}
+
+impl Manager {
+    /// The field `packageManager` decides, else the lock file.
+    fn of_package(package: &Value, directory: &Directory<'_>) -> Self {
+        let named = package.get("packageManager").and_then(Value::as_str).unwrap_or_default();
+        let by_name =
+            [("pnpm@", Self::Pnpm), ("yarn@", Self::Yarn), ("bun@", Self::Bun), ("npm@", Self::Npm)];
+        let by_lock = [
+            ("pnpm-lock.yaml", Self::Pnpm),
+            ("yarn.lock", Self::Yarn),
+            ("bun.lock", Self::Bun),
+            ("bun.lockb", Self::Bun),
+        ];
+        let named = by_name.iter().find(|(prefix, _)| named.starts_with(prefix));
+        let locked = || by_lock.iter().find(|(file, _)| directory.has(file));
+        named.or_else(locked).map_or(Self::Npm, |(_, manager)| *manager)
+    }
+
+    /// The program.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Pnpm => "pnpm",
+            Self::Yarn => "yarn",
+            Self::Bun => "bun",
+        }
+    }
+
+    /// The command that runs the script `test`. `bun test` is bun's own test runner instead.
+    const fn test(self) -> &'static str {
+        match self {
+            Self::Npm => "npm test",
+            Self::Pnpm => "pnpm test",
+            Self::Yarn => "yarn test",
+            Self::Bun => "bun run test",
+        }
+    }
+}
+
+impl Node {
+    fn script(&self, name: &str) -> Option<String> {
+        let script = self.package.get("scripts")?.get(name)?.as_str()?;
+        (!script.contains(NO_TESTS)).then(|| script.to_owned())
+    }
+
+    /// A script with a filter, and with the script before it, outside the package manager.
+    fn rewritten(&self, text: &str) -> String {
+        let before = self.script("pretest").map(|_| format!("{} run pretest && ", self.manager.name()));
+        format!("{}PATH=\"$PWD/node_modules/.bin:$PATH\"; {text}", before.unwrap_or_default())
+    }
+}
+
+impl Tool for Node {
+    fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
+        let Some(script) = self.script("test") else {
+            return match (self.manager, filter) {
+                (Manager::Bun, None) => Ok("bun test".to_owned()),
+                (Manager::Bun, Some(filter)) => Ok(format!("bun test -t {}", quoted(filter))),
+                _ => Err(Refusal::Goal("it has no script `test`".to_owned())),
+            };
+        };
+        let command = self.manager.test();
+        let Some(filter) = filter else { return Ok(command.to_owned()) };
+        let filtered = script::filtered(&script, filter, &|name| self.script(name)).map_err(|reason| {
+            no_option(
+                "the script `test`",
+                "filter",
+                &format!("{reason}; give the whole command as `command`"),
+            )
+        })?;
+        Ok(match (filtered, self.manager) {
+            // Only npm keeps for itself what is not behind two dashes.
+            (Filtered::Appended(options), Manager::Npm) => format!("{command} -- {options}"),
+            (Filtered::Appended(options), _) => format!("{command} {options}"),
+            (Filtered::Rewritten(text), _) => self.rewritten(&text),
+        })
+    }
+
+    fn build(&self, target: Option<&str>, release: bool, _: Parallel) -> Result<String, Refusal> {
+        if self.script("build").is_none() && target.is_none() {
+            return Err(Refusal::Goal("it has no script `build`".to_owned()));
+        }
+        if release {
+            return Err(no_option("a package", "release", "the script `build` decides; or give `command`"));
+        }
+        let target = target.map(quoted);
+        Ok(match (self.manager, target) {
+            (manager, None) => format!("{} run build", manager.name()),
+            (Manager::Npm, Some(part)) => format!("npm run build --workspace={part}"),
+            (Manager::Pnpm, Some(part)) => format!("pnpm --filter {part} run build"),
+            (Manager::Yarn, Some(part)) => format!("yarn workspace {part} run build"),
+            (Manager::Bun, Some(part)) => format!("bun run --filter {part} build"),
+        })
+    }
+}
