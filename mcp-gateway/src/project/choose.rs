@@ -69,7 +69,7 @@ pub enum ChooseError {
         goal: &'static str,
         /// The tools that were found and can't do it, each with the reason.
         unfit: Vec<String>,
-        /// The projects below the directory: relative directory and file, at most [`LISTED_MAX`].
+        /// The projects below the directory: relative directory and file, at most 20.
         below: Vec<String>,
     },
     /// The project's tool does not take an option of the call.
