@@ -97,6 +97,9 @@ pub const HISTORY_MAX: usize = 1_000;
 pub const BASES_MAX: usize = 64;
 /// Most files in a snapshot.
 pub const SNAPSHOT_FILES_MAX: u64 = 2_000_000;
+/// Directories, one in another, that a snapshot may have. Deeper ones that a job leaves in a
+/// workspace are removed before the next job.
+pub const SNAPSHOT_DEPTH_MAX: usize = 256;
 /// Largest snapshot, in bytes of its files.
 pub const SNAPSHOT_BYTES_MAX: u64 = 64 << 30;
 /// Largest pack or artifact, in bytes.

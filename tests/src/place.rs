@@ -2,6 +2,7 @@
 
 use crate::{Finished, binary, wait_until};
 use buildpool_gateway::local::{DIRECTORY_VARIABLE, IDLE_VARIABLE, LocalPool, Lock};
+use buildpool_objects::removal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::OsStr;
@@ -12,10 +13,21 @@ use tempfile::TempDir;
 /// A user's home directory, a directory to work in, and a local pool that nobody else knows. It ends with the value.
 #[derive(Debug)]
 pub struct Place {
-    directory: TempDir,
+    directory: Directory,
     binary: PathBuf,
     /// Set for every command.
     variables: Vec<(String, String)>,
+}
+
+/// A temporary directory that is removed however deep it is: hostile jobs leave such trees.
+#[derive(Debug)]
+struct Directory(TempDir);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // What can't be removed here, the inner value tries again.
+        removal::remove(self.0.path()).ok();
+    }
 }
 
 impl Default for Place {
@@ -31,7 +43,7 @@ impl Place {
         for name in ["home", "work"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        Self { directory, binary: binary(), variables: Vec::new() }
+        Self { directory: Directory(directory), binary: binary(), variables: Vec::new() }
     }
 
     /// Sets a variable for every command from here on.
@@ -46,17 +58,17 @@ impl Place {
 
     /// The user's home.
     pub fn home(&self) -> PathBuf {
-        self.directory.path().join("home")
+        self.directory.0.path().join("home")
     }
 
     /// Where commands are started.
     pub fn work(&self) -> PathBuf {
-        self.directory.path().join("work")
+        self.directory.0.path().join("work")
     }
 
     /// Where the local pool lies.
     pub fn local_pool(&self) -> LocalPool {
-        LocalPool::at(self.directory.path().join("local"), binary())
+        LocalPool::at(self.directory.0.path().join("local"), binary())
     }
 
     /// The process of the local pool, while one is published.

@@ -4,7 +4,7 @@
 use buildpool_objects::cache::{ObjectCache, project_key};
 use buildpool_objects::incoming::{Received, checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::PackFile;
-use buildpool_objects::{CacheError, Git, GitError, record};
+use buildpool_objects::{CacheError, Git, GitError, record, removal};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
@@ -196,7 +196,7 @@ impl TransferStore {
         for directory in directories(&self.artifacts()) {
             let job = directory.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
             if job.is_some_and(|job| !is_known(job)) {
-                log_failure(&directory, fs::remove_dir_all(&directory));
+                log_failure(&directory, removal::remove(&directory));
             }
         }
         for directory in directories(&self.root.join("projects")) {
@@ -239,7 +239,7 @@ fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> R
         if let Some(_alone) = cache.hold_alone()?
             && may_go()
         {
-            log_failure(directory, fs::remove_dir_all(directory));
+            log_failure(directory, removal::remove(directory));
         }
         return Ok(());
     }

@@ -6,7 +6,7 @@ use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum;
 use crate::limits::{GIT_RUN_MAX, PACKS_MAX, SNAPSHOTS_KEPT};
 use crate::pack::{self, PackFile, Part};
-use crate::record;
+use crate::{record, removal};
 use buildpool_protocol::limits::{SNAPSHOT_BYTES_MAX, TRANSFER_BYTES_MAX};
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
@@ -406,10 +406,8 @@ impl ObjectCache {
         let whole = self.directory.join("whole.pack");
         pack::write(&self.git, &self.place(), parts, None, &whole)?;
         let staging = self.directory.join("staging");
-        if staging.exists() {
-            // Of a time that was ended in the middle.
-            fs::remove_dir_all(&staging).map_err(GitError::io(format!("removing {}", staging.display())))?;
-        }
+        // Left by a run that was ended in the middle.
+        removal::remove(&staging).map_err(GitError::io(format!("removing {}", staging.display())))?;
         directory::write(&staging, parts[0].id.format(), true, &[])?;
         let file = File::open(&whole).map_err(GitError::io("opening the new pack"))?;
         let place = Place { git_dir: Some(staging.clone()), ..Place::default() };
@@ -429,7 +427,7 @@ impl ObjectCache {
             let target = self.directory.join(format!("objects/pack/pack-{stamp:040x}.{extension}"));
             fs::rename(&file, &target).map_err(GitError::io(format!("moving {}", file.display())))?;
         }
-        fs::remove_dir_all(&staging)
+        removal::remove(&staging)
             .and_then(|()| fs::remove_file(&whole))
             .map_err(GitError::io("clearing up"))?;
         Ok(())

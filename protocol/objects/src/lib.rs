@@ -10,6 +10,7 @@ pub mod limits;
 pub mod pack;
 pub mod pump;
 pub mod record;
+pub mod removal;
 
 pub use cache::{CacheError, ObjectCache};
 pub use git::{Git, GitError, Place};

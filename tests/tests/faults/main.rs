@@ -7,6 +7,7 @@
 mod bad_peers;
 mod chaos;
 mod disks;
+mod hostile_jobs;
 mod leaving;
 mod links;
 mod output;

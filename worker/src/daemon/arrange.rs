@@ -1,5 +1,6 @@
 //! Lays out an attempt on the disk before it runs. Blocking.
 
+use super::aside;
 use super::home::Home;
 use super::memory;
 use crate::config::Config;
@@ -50,7 +51,7 @@ pub(super) fn arrange(
     match create(&attempt_directory) {
         // Left by a daemon that died here, before anyone was asked to run it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_dir_all(&attempt_directory)
+            aside::discard(home.directory(), &attempt_directory)
                 .and_then(|()| create(&attempt_directory))
                 .map_err(failed)?;
         }

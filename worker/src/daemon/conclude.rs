@@ -9,12 +9,12 @@ use crate::limits::{EVIDENCE_POLL, SUSPECT_TAIL_BYTES};
 use crate::records::{self, AttemptRecord, StateRecord};
 use crate::workspace::{Prepared, Workspaces};
 use buildpool_evidence::{Collection, Context, Progress, suggests_crash};
+use buildpool_objects::removal;
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::ARTIFACTS_BYTES_MAX;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::spec::Source;
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::thread;
@@ -75,11 +75,8 @@ pub(super) fn conclude(
 
 /// Removes the result bundle that the command was told to write: it can be large, and nobody asked for it.
 fn remove_bundle(bundle: &Path) {
-    match fs::remove_dir_all(bundle) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            warn!("{} stays until the result is recorded: {error}", bundle.display());
-        }
-        _ => {}
+    if let Err(error) = removal::remove(bundle) {
+        warn!("{} stays until the result is recorded: {error}", bundle.display());
     }
 }
 

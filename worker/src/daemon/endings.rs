@@ -2,6 +2,7 @@
 
 use super::account;
 use super::agent::Agent;
+use super::aside;
 use super::attempt::{Attempt, Stage};
 use super::conclude::About;
 use super::event::Event;
@@ -10,7 +11,6 @@ use crate::isolation::doors;
 use crate::keeper::messages::ToKeeper;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Acted, Outcome, StartFailure};
-use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,14 +56,11 @@ impl Agent {
     pub(super) fn delete(&mut self, id: AttemptId) {
         self.attempts.remove(&id);
         self.outbox.remove(id);
-        let (directory, files) = (self.home.attempt(id), self.files.clone());
+        let (directory, home, files) = (self.home.attempt(id), Arc::clone(&self.home), self.files.clone());
         self.work.spawn_blocking(move || {
             files.release(id);
-            match fs::remove_dir_all(&directory) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    warn!("{} can't be removed: {error}", directory.display());
-                }
-                _ => {}
+            if let Err(error) = aside::discard(home.directory(), &directory) {
+                warn!("{} can't be removed: {error}", directory.display());
             }
             Event::Deleted
         });

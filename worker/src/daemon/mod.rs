@@ -6,6 +6,7 @@
 mod account;
 mod agent;
 mod arrange;
+mod aside;
 mod attempt;
 mod conclude;
 mod earlier;

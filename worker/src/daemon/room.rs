@@ -4,6 +4,7 @@
 use super::agent::Agent;
 use super::home::Home;
 use crate::limits::{ROOM_BYTES_MIN, ROOM_LOOK_EVERY};
+use buildpool_objects::removal;
 use buildpool_protocol::outcome::StartFailure;
 use nix::errno::Errno;
 use std::fs;
@@ -45,7 +46,7 @@ fn try_room(home: &Home) -> io::Result<()> {
     let place = home.directory().join("room");
     let tried =
         fs::create_dir_all(&place).and_then(|()| fs::write(place.join("probe"), vec![0x5a; ROOM_BYTES_MIN]));
-    let removed = fs::remove_dir_all(&place);
+    let removed = removal::remove(&place);
     tried.and(removed)
 }
 

@@ -1,6 +1,7 @@
 //! What earlier daemons left: attempts that run, attempts that have ended unsaid, directories of none.
 
 use super::agent::Agent;
+use super::aside;
 use super::attempt::{Attempt, Stage};
 use super::earlier::{self, Left};
 use crate::isolation::doors;
@@ -8,12 +9,13 @@ use crate::records::{self, AttemptRecord};
 use std::fs;
 use std::io;
 use std::path::Path;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 impl Agent {
     /// Takes up what is there, and starts the first keeper.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         let earlier = earlier::look(&self.home);
+        aside::clear(self.home.directory());
         self.keepers.find(&self.home)?;
         // Who holds a lock in this directory was started in it.
         let left = if self.keepers.are_some_unknown() { Left::Here } else { earlier.left };
@@ -25,7 +27,7 @@ impl Agent {
                     "{} was left by a worker elsewhere, of which this is a copy; it is removed here",
                     directory.display()
                 );
-                fs::remove_dir_all(&directory)?;
+                self.discard(&directory);
                 continue;
             }
             match records::read::<AttemptRecord>(&directory, records::ATTEMPT) {
@@ -35,7 +37,7 @@ impl Agent {
                 // Made and not recorded: nobody was asked to run it, and the coordinator grants it again.
                 Ok(None) => {
                     info!("removing {}, which holds no attempt", directory.display());
-                    fs::remove_dir_all(&directory)?;
+                    self.discard(&directory);
                 }
                 Ok(Some(_)) => warn!("{} holds the record of another attempt", directory.display()),
                 Err(error) => warn!("{} is left alone: {error}", directory.display()),
@@ -53,6 +55,13 @@ impl Agent {
             warn!("no keeper can be started yet: {error}");
         }
         Ok(())
+    }
+
+    /// A directory that can be neither removed nor moved stays, and the worker starts all the same.
+    fn discard(&self, directory: &Path) {
+        if let Err(error) = aside::discard(self.home.directory(), directory) {
+            error!("{} can't be removed: {error}", directory.display());
+        }
     }
 
     fn take_up(&mut self, record: AttemptRecord, left: Left) {

@@ -10,7 +10,7 @@ use super::visible::{self, Laid};
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::write_if_different;
 use buildpool_objects::git::split_nul;
-use buildpool_objects::{GitError, Place};
+use buildpool_objects::{GitError, Place, removal};
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -309,28 +309,7 @@ pub(super) fn unlock(index: &Path) -> Result<(), WorkspaceError> {
 
 /// Removes a file, a link or a directory with all that is in it; it may be gone already.
 pub(super) fn remove(path: &Path) -> Result<(), WorkspaceError> {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
-    let removed = if metadata.is_dir() { remove_directory(path) } else { fs::remove_file(path) };
-    match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(WorkspaceError::io("removing", path)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Also where directories in it do not allow it (a Go module cache is read-only).
-fn remove_directory(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    if fs::remove_dir_all(path).is_ok() {
-        return Ok(());
-    }
-    for entry in walkdir::WalkDir::new(path).follow_links(false).into_iter().flatten() {
-        if entry.file_type().is_dir() {
-            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o700)).ok();
-        }
-    }
-    fs::remove_dir_all(path)
+    removal::remove(path).map_err(WorkspaceError::io("removing", path))
 }
 
 pub(super) fn now() -> u64 {

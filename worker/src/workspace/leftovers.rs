@@ -7,6 +7,7 @@ use super::error::WorkspaceError;
 use super::names::Disk;
 use buildpool_objects::git::split_nul;
 use buildpool_objects::{Git, GitError, Place};
+use buildpool_protocol::limits::SNAPSHOT_DEPTH_MAX;
 use buildpool_protocol::transfer::ObjectId;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -223,6 +224,7 @@ impl Files<'_> {
     /// Adds a path and, of a directory, all directories and odd files in it, outer ones first. Repositories and what can't be
     /// looked into go at once.
     fn list(&self, path: &Path, into: &mut Vec<PathBuf>) -> Result<(), WorkspaceError> {
+        let deepest = self.root.components().count() + SNAPSHOT_DEPTH_MAX;
         let mut walk = walkdir::WalkDir::new(self.root.join(path)).follow_links(false).into_iter();
         while let Some(entry) = walk.next() {
             // Gone with the untracked files that were in it.
@@ -233,7 +235,9 @@ impl Files<'_> {
             }
             let is_closed = kind.is_dir()
                 && entry.metadata().is_ok_and(|found| found.permissions().mode() & 0o700 != 0o700);
-            if self.is_gits(entry.file_name()) || is_closed {
+            // Deeper ones could reach beyond the longest path: then neither git nor this walk sees them.
+            let is_too_deep = entry.path().components().count() > deepest;
+            if self.is_gits(entry.file_name()) || is_closed || is_too_deep {
                 remove(entry.path())?;
                 if kind.is_dir() {
                     walk.skip_current_dir();

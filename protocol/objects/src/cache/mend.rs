@@ -3,7 +3,7 @@
 
 use super::{CacheError, ObjectCache, SNAPSHOTS};
 use crate::git::GitError;
-use crate::{directory, pack, record};
+use crate::{directory, pack, record, removal};
 use buildpool_protocol::transfer::{Manifest, ObjectFormat};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -114,9 +114,7 @@ impl ObjectCache {
             if ["lock", SNAPSHOTS, "config"].iter().any(|kept| name == *kept) {
                 continue;
             }
-            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let removed = if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-            removed.map_err(failed(&path))?;
+            removal::remove(&path).map_err(failed(&path))?;
         }
         Ok(directory::lay_out(&self.directory)?)
     }

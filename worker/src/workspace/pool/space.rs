@@ -111,19 +111,7 @@ fn clear_aside(project: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(REMOVED) {
             continue;
         }
-        let result = remove(&entry.path());
-        if result.is_err() {
-            let all = walkdir::WalkDir::new(entry.path()).follow_links(false).contents_first(true);
-            for inside in all.into_iter().flatten() {
-                // Each for itself: which ones can't is said by the result.
-                if inside.file_type().is_dir() {
-                    fs::remove_dir(inside.path()).ok();
-                } else {
-                    fs::remove_file(inside.path()).ok();
-                }
-            }
-        }
-        log_failure(&entry.path(), result);
+        log_failure(&entry.path(), remove(&entry.path()));
     }
 }
 
