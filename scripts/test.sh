@@ -33,6 +33,10 @@ want() {
 want bwrap bubblewrap
 want dpkg-deb dpkg
 want systemd-analyze systemd
+want strip binutils
+want setpriv util-linux
+want ip iproute2
+want adduser adduser
 want chromium chromium
 announce_missing() {
     [ -z "$missing" ] || printf '\n%s\n' \

@@ -55,6 +55,13 @@ impl Service {
         }
     }
 
+    /// Where a package of the distribution puts the machine's unit.
+    pub(crate) fn packaged_unit_path(&self) -> Option<PathBuf> {
+        let directory = Path::new("/usr/lib/systemd/system");
+        let name = format!("buildpool-{}.service", self.part.name());
+        (self.scope == Scope::System).then(|| directory.join(name))
+    }
+
     /// Where launchd looks for it.
     pub(crate) fn plist_path(&self, home: &Path) -> PathBuf {
         let name = format!("{}.plist", self.label());
@@ -99,8 +106,6 @@ impl Service {
             match (key, self.scope) {
                 ("ExecStart", _) => out.push_str(&format!("ExecStart={start}")),
                 ("User", Scope::System) => out.push_str(&format!("User={}", self.user)),
-                // Without it the user's own group counts, whatever that is called (systemd.exec(5)).
-                ("Group", Scope::System) => continue,
                 ("StateDirectory", Scope::System) if !self.is_data_packaged() => {
                     out.push_str(&format!("ReadWritePaths={}", systemd_path(&self.data_dir)));
                 }
@@ -208,8 +213,12 @@ const IN_A_SESSION: &[&str] = &[
     "Description",
     "Documentation",
     "Type",
+    "StartLimitIntervalSec",
     "Restart",
     "RestartSec",
+    "RestartSteps",
+    "RestartMaxDelaySec",
+    "OOMPolicy",
     "RestartPreventExitStatus",
     "KillMode",
     "TimeoutStopSec",
@@ -375,7 +384,11 @@ mod tests {
             {
                 assert!(!unit.contains(key), "{key} in\n{unit}");
             }
-            assert!(unit.contains("WantedBy=default.target") && unit.contains("Restart=always"), "{unit}");
+            for kept in
+                ["WantedBy=default.target", "Restart=always", "StartLimitIntervalSec=0", "OOMPolicy=continue"]
+            {
+                assert!(unit.contains(kept), "{kept} in\n{unit}");
+            }
             let system = service(part, Scope::System).unit();
             assert!(system.contains("\nUser=buildpool\n") && system.contains("WantedBy=multi-user.target"));
         }
@@ -385,14 +398,12 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_s_unit_leaves_the_data_directory_open_and_the_group_to_the_user() {
+    fn the_machine_s_unit_leaves_the_data_directory_open() {
         let packaged = service(Part::Coordinator, Scope::System);
         assert!(packaged.unit().contains("\nStateDirectory=buildpool\n"), "{}", packaged.unit());
         let elsewhere = Service { data_dir: "/srv/the 1% pool".into(), ..packaged.clone() }.unit();
         assert!(elsewhere.contains("\nReadWritePaths=\"/srv/the 1%% pool\"\n"), "{elsewhere}");
-        for gone in ["StateDirectory", "Group="] {
-            assert!(!elsewhere.contains(gone), "{gone} in\n{elsewhere}");
-        }
+        assert!(!elsewhere.contains("StateDirectory"), "{elsewhere}");
         assert!(elsewhere.contains("ProtectSystem=strict"));
         // A flag would go before what the configuration says, now or later.
         assert!(elsewhere.contains(" --data-dir \"/srv/the 1%% pool\"\n"), "{elsewhere}");

@@ -135,12 +135,24 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
     } else if !below(&service.config).exists() {
         write_private(&service.config, example(part))?;
     }
-    write(&below(&path), &text, Secrecy::Open, None)?;
+    let packaged = service.packaged_unit_path().filter(|_| !launchd);
+    let path = match packaged.filter(|packaged| suffices(&below(packaged), &text, &below(&path))) {
+        Some(packaged) => packaged,
+        None => {
+            write(&below(&path), &text, Secrecy::Open, None)?;
+            path
+        }
+    };
     terminal::print(&format!("{}\n", path.display()))?;
     for command in service.start_commands(launchd, &home, nix::unistd::getuid().as_raw()) {
         terminal::print(&format!("{command}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a package has installed this very unit and nothing overrides it. Then the package keeps it up to date.
+fn suffices(packaged: &Path, text: &str, own: &Path) -> bool {
+    !own.exists() && std::fs::read_to_string(packaged).is_ok_and(|found| found == text)
 }
 
 /// A token by which no worker will ever be let in is refused before anything is written. A coordinator that can't be asked now

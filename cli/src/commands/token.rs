@@ -14,8 +14,10 @@ use buildpool_gateway::client::PoolUrl;
 use buildpool_protocol::client_link::{Role, TokenCreated, TokenSummary};
 use buildpool_protocol::token;
 use buildpool_trust::is_loopback;
+use nix::unistd::{Gid, Uid, setegid, seteuid};
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -108,7 +110,26 @@ pub(super) fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
     if config.data_dir.as_os_str().is_empty() {
         return Err(Failure::new(USAGE, "data_dir: not in the configuration file; name it by --data-dir"));
     }
+    become_owner(&config.data_dir)?;
     Ok(Some(config))
+}
+
+/// Lets root create files as the owner of the data directory. The coordinator, which runs as that user, can't open files of root.
+fn become_owner(directory: &Path) -> Result<(), Failure> {
+    let Ok(metadata) = directory.metadata() else { return Ok(()) };
+    if !Uid::effective().is_root() || metadata.uid() == 0 {
+        return Ok(());
+    }
+    setegid(Gid::from_raw(metadata.gid())).and_then(|()| seteuid(Uid::from_raw(metadata.uid()))).map_err(
+        |error| {
+            let doing = format!(
+                "{} belongs to user {}, whose rights can't be taken",
+                directory.display(),
+                metadata.uid()
+            );
+            Failure::while_doing(REFUSED, doing, &error)
+        },
+    )
 }
 
 async fn create(

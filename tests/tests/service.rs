@@ -1,0 +1,106 @@
+//! Both daemons as services of a machine: under a real systemd, with the units as they are shipped.
+
+use buildpool_tests::{Finished, Machine, binary, wait_until};
+use std::path::Path;
+use std::process::Command;
+
+const SERVICES: [&str; 2] = ["buildpool-coordinator", "buildpool-worker"];
+
+/// Both users, as docs/operating.md makes them.
+const USERS: &str = "
+useradd --system --user-group --home-dir /var/lib/buildpool --shell /usr/sbin/nologin buildpool
+useradd --system --user-group --create-home --home-dir /var/lib/buildpool-worker-home --shell /usr/sbin/nologin buildpool-worker";
+
+/// Installs and starts both services on one machine, and lets root submit jobs by `config.toml`.
+fn start_services(machine: &Machine) {
+    machine.sh("buildpool install coordinator --system --write").expect(0);
+    machine.sh("systemctl daemon-reload; systemctl enable --now buildpool-coordinator").expect(0);
+    let token = |role: &str| {
+        let create =
+            format!("buildpool token create --role {role} --name {role} --data-dir /var/lib/buildpool");
+        machine.sh(&create).expect(0).out().trim().to_owned()
+    };
+    let join = format!("wss://127.0.0.1:7420#{}\n", token("worker"));
+    machine.sh_with_input("buildpool install worker --system --write --join -", &join).expect(0);
+    machine.sh("systemctl daemon-reload; systemctl enable --now buildpool-worker").expect(0);
+    let settings = format!("coordinator = \"wss://127.0.0.1:7420\"\ntoken = \"{}\"\n", token("submit"));
+    machine
+        .sh_with_input("mkdir -p .config/buildpool; cat >.config/buildpool/config.toml", &settings)
+        .expect(0);
+    wait_until("the worker has joined", || machine.sh("buildpool workers").out().contains("ready"));
+}
+
+/// Runs a job on a snapshot, with an artifact and a log that is long enough to be digested in the background.
+fn run_a_job(machine: &Machine) {
+    machine.sh("git init -q repository; echo 1 >repository/file").expect(0);
+    let job = "cd repository; buildpool run --artifact out -- sh -c 'id -un; cat file; seq 1000000 >&2; echo made >out'";
+    let ran: Finished = machine.sh(job).expect(0);
+    assert_eq!(ran.out(), "buildpool-worker\n1\n");
+    machine.sh("test $(buildpool jobs --json | wc -c) -gt 2").expect(0);
+    machine.sh("buildpool backup /root/backup --data-dir /var/lib/buildpool").expect(0);
+}
+
+fn assert_nothing_was_restarted(machine: &Machine) {
+    for unit in SERVICES {
+        let state = ["ActiveState", "NRestarts"].map(|property| machine.show(unit, property));
+        assert_eq!(state, ["active", "0"], "{unit}");
+    }
+}
+
+#[test]
+fn both_services_run_jobs_as_install_writes_them() {
+    let Some(machine) = Machine::boot("pool") else { return };
+    machine.bring_program();
+    machine.sh(USERS).expect(0);
+    machine.sh("install -m 755 buildpool /usr/local/bin/buildpool").expect(0);
+    start_services(&machine);
+    run_a_job(&machine);
+    assert_nothing_was_restarted(&machine);
+    // A refused system call is an error for its caller, not the end of it.
+    let refused = machine.sh("buildpool run --no-snapshot -- date --set=@0");
+    assert_eq!(refused.code(), 1, "the job was not killed by SIGSYS: {refused}");
+    for unit in SERVICES {
+        let properties = ["StartLimitIntervalUSec", "OOMPolicy", "SystemCallErrorNumber"];
+        assert_eq!(properties.map(|property| machine.show(unit, property)), ["0", "continue", "1"], "{unit}");
+    }
+}
+
+#[test]
+fn both_services_run_jobs_as_the_debian_package_installs_them() {
+    let Some(machine) = Machine::boot("pool") else { return };
+    let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/debian/build");
+    let package = Command::new(build).arg(binary()).arg(machine.path("/root")).output().expect("it runs");
+    assert!(package.status.success(), "{}", String::from_utf8_lossy(&package.stderr));
+    machine.sh("dpkg --install --force-depends ./buildpool_*.deb").expect(0);
+    start_services(&machine);
+    for unit in SERVICES {
+        let fragment = machine.show(unit, "FragmentPath");
+        assert!(fragment.starts_with("/lib/") || fragment.starts_with("/usr/lib/"), "{unit}: {fragment}");
+    }
+    run_a_job(&machine);
+    // An upgrade under running services.
+    let before = SERVICES.map(|unit| machine.show(unit, "ExecMainPID"));
+    machine.sh("dpkg --install --force-depends ./buildpool_*.deb").expect(0);
+    wait_until("both services run again", || {
+        let now = SERVICES.map(|unit| machine.show(unit, "ExecMainPID"));
+        now.iter().zip(&before).all(|(now, before)| now != before && now != "0")
+    });
+    wait_until("the worker has joined again", || machine.sh("buildpool workers").out().contains("ready"));
+    assert_nothing_was_restarted(&machine);
+}
+
+/// systemd's own limit is five starts within ten seconds.
+#[test]
+fn a_service_that_fails_to_start_is_started_again_until_its_cause_is_gone() {
+    let Some(machine) = Machine::boot("pool") else { return };
+    machine.bring_program();
+    machine.sh(USERS).expect(0);
+    machine.sh("install -m 755 buildpool /usr/local/bin/buildpool").expect(0);
+    machine.sh("mkdir /etc/buildpool; echo 'liste = 1' >/etc/buildpool/coordinator.toml").expect(0);
+    machine.sh("buildpool install coordinator --system --write").expect(0);
+    machine.sh("systemctl daemon-reload; systemctl enable --now buildpool-coordinator").expect(0);
+    let restarts = || machine.show(SERVICES[0], "NRestarts").parse::<u32>().expect("a number");
+    wait_until("more failures than systemd allows by itself", || restarts() > 6);
+    machine.sh("echo 'listen = \"127.0.0.1:7420\"' >/etc/buildpool/coordinator.toml").expect(0);
+    wait_until("it listens", || machine.sh("test -s /var/lib/buildpool/url").code() == 0);
+}
