@@ -2,17 +2,20 @@
 
 use crate::arguments::PoolOptions;
 use crate::failure::{Failure, POOL, USAGE};
+use crate::terminal;
 use buildpool_gateway::client::{AccessToken, Client, Endpoint, PoolUrl, Target};
 use buildpool_gateway::directories;
 use buildpool_gateway::local::LocalPool;
 use buildpool_protocol::token;
 use serde::Deserialize;
 use std::env;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 /// The value of `--coordinator` that means this machine's own pool, whatever is configured.
 const LOCAL: &str = "local";
+/// The flag that names a coordinator.
+const URL_FLAG: &str = "--coordinator";
 /// The variable that names a coordinator.
 pub(crate) const URL_VARIABLE: &str = "BUILDPOOL_URL";
 /// The variable that gives a token.
@@ -31,25 +34,110 @@ pub(crate) struct Settings {
     insecure_plain_text: bool,
 }
 
-/// Connects to the pool that the options, the environment and the configuration name.
+/// Connects to the pool that the options, the environment and the configuration name, else to the local pool, which it starts
+/// if needed. Prints on stderr which pool it uses, unless the command line names it.
 ///
 /// # Errors
-/// What is wrong with them, or why the pool can't be talked to.
+/// An invalid setting, or the reason why there is no connection.
 pub(crate) async fn connect(options: &PoolOptions) -> Result<Client, Failure> {
+    let chosen = choose(options)?;
+    chosen.announce();
+    Ok(Client::connect(chosen.target, CLIENT).await?)
+}
+
+/// As [`connect`], for a command that prints a job's bytes on stderr: announces the pool on a terminal only.
+///
+/// # Errors
+/// As [`connect`].
+pub(crate) async fn connect_for_output(options: &PoolOptions) -> Result<Client, Failure> {
     Ok(Client::connect(target(options)?, CLIENT).await?)
 }
 
-/// The pool that the options, the environment and the configuration name. A coordinator is named with a token.
+/// As [`connect`], for a command that makes no sense on a pool that was just started: never starts the local pool.
 ///
 /// # Errors
-/// What is wrong with them.
+/// As [`connect`]; also when no coordinator is named and the local pool does not run.
+pub(crate) async fn connect_to_running(options: &PoolOptions) -> Result<Client, Failure> {
+    let chosen = choose(options)?;
+    chosen.announce();
+    let target = match chosen.target {
+        Target::Local(local) => Target::Named(running(&local)?),
+        named @ Target::Named(_) => named,
+    };
+    Ok(Client::connect(target, CLIENT).await?)
+}
+
+/// The address of the local pool, which runs already.
+fn running(local: &LocalPool) -> Result<Endpoint, Failure> {
+    let is_running = local.is_running().map_err(|error| Failure::of(POOL, &error))?;
+    let published = local.published().map_err(|error| Failure::of(POOL, &error))?;
+    published.filter(|_| is_running).map(|published| published.endpoint()).ok_or_else(|| {
+        let key = key_of("coordinator", file().as_deref());
+        Failure::new(
+            POOL,
+            format!(
+                "this command needs a running pool, and this user's local pool does not run; name a coordinator by --coordinator, {URL_VARIABLE} or {key}"
+            ),
+        )
+    })
+}
+
+/// The pool that the options, the environment and the configuration name. A coordinator is named with a token.
+/// On a terminal, prints which one, unless the command line names it.
+///
+/// # Errors
+/// An invalid setting.
 pub(crate) fn target(options: &PoolOptions) -> Result<Target, Failure> {
+    let chosen = choose(options)?;
+    if io::stderr().is_terminal() {
+        chosen.announce();
+    }
+    Ok(chosen.target)
+}
+
+/// A pool, and the place that named it.
+pub(crate) struct Chosen {
+    pub(crate) target: Target,
+    /// None when no place named a pool.
+    place: Option<String>,
+}
+
+impl Chosen {
+    /// Prints which pool a command uses, unless its command line names it.
+    fn announce(&self) {
+        let place = self.place.as_deref();
+        if place == Some(URL_FLAG) {
+            return;
+        }
+        let pool = match &self.target {
+            Target::Named(endpoint) => endpoint.url.to_string(),
+            Target::Local(_) => "this user's local pool".to_owned(),
+        };
+        terminal::warn(&format!("using {pool} ({})", place.unwrap_or("no coordinator is named")));
+    }
+}
+
+/// Whether the options, the environment or the configuration name a pool.
+///
+/// # Errors
+/// An invalid setting.
+pub(crate) fn is_named(options: &PoolOptions) -> Result<bool, Failure> {
+    Ok(named_url(options, &Settings::read()?)?.is_some())
+}
+
+/// The pool that the options, the environment and the configuration name, else the local one. A coordinator needs a token.
+///
+/// # Errors
+/// An invalid setting.
+pub(crate) fn choose(options: &PoolOptions) -> Result<Chosen, Failure> {
+    let place = named_url(options, &Settings::read()?)?.map(|(_, place)| place);
     let Some(Named { url, ca_file, token, allow_plain }) = named(options)? else {
-        return local().map(Target::Local);
+        return Ok(Chosen { target: Target::Local(local()?), place });
     };
     let token = token.ok_or_else(|| no_token(&format!("for the coordinator at {url}"), file().as_deref()))?;
     let token = token.check()?.parse().map_err(|error| Failure::of(USAGE, &error))?;
-    Ok(Target::Named(Endpoint { url, token: Some(token), ca_file, certificate: None, allow_plain }))
+    let target = Target::Named(Endpoint { url, token: Some(token), ca_file, certificate: None, allow_plain });
+    Ok(Chosen { target, place })
 }
 
 /// As [`target`], for a gateway: whoever asks it may bring a token of their own, and it says itself what is wrong.
@@ -73,16 +161,24 @@ struct Named {
     allow_plain: bool,
 }
 
+/// The URL of a pool, or [`LOCAL`], with the place that named it.
+fn named_url(options: &PoolOptions, settings: &Settings) -> Result<Option<(String, String)>, Failure> {
+    if let Some(url) = &options.coordinator {
+        return Ok(Some((url.clone(), URL_FLAG.to_owned())));
+    }
+    if let Some(url) = variable(URL_VARIABLE)? {
+        return Ok(Some((url, URL_VARIABLE.to_owned())));
+    }
+    let of_file = |url: &String| (url.clone(), key_of("coordinator", file().as_deref()));
+    Ok(settings.coordinator.as_ref().map(of_file))
+}
+
 fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
     let settings = Settings::read()?;
-    let named = match &options.coordinator {
-        Some(url) => Some((url.clone(), "--coordinator".to_owned())),
-        None => variable(URL_VARIABLE)?.map(|url| (url, URL_VARIABLE.to_owned())),
-    };
-    // What the file says of a coordinator's token is of the coordinator in the file, not of another one.
+    let named = named_url(options, &settings)?;
+    // The token in the file belongs to the coordinator in the file, not to another one.
     let is_own = named.as_ref().is_none_or(|(url, _)| Some(url) == settings.coordinator.as_ref());
     let own_token = settings.token.filter(|_| is_own);
-    let named = named.or(settings.coordinator.map(|url| (url, key_of("coordinator", file().as_deref()))));
     let Some((url, place)) = named.filter(|(url, _)| url != LOCAL) else { return Ok(None) };
     let given = match &options.token {
         Some(token) => Some(Given::new(token, "--token")),

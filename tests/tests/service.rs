@@ -16,8 +16,7 @@ fn start_services(machine: &Machine) {
     machine.sh("buildpool install coordinator --system --write").expect(0);
     machine.sh("systemctl daemon-reload; systemctl enable --now buildpool-coordinator").expect(0);
     let token = |role: &str| {
-        let create =
-            format!("buildpool token create --role {role} --name {role} --data-dir /var/lib/buildpool");
+        let create = format!("buildpool token create --role {role} --name {role}");
         machine.sh(&create).expect(0).out().trim().to_owned()
     };
     let join = format!("wss://127.0.0.1:7420#{}\n", token("worker"));
@@ -37,7 +36,20 @@ fn run_a_job(machine: &Machine) {
     let ran: Finished = machine.sh(job).expect(0);
     assert_eq!(ran.out(), "buildpool-worker\n1\n");
     machine.sh("test $(buildpool jobs --json | wc -c) -gt 2").expect(0);
-    machine.sh("buildpool backup /root/backup --data-dir /var/lib/buildpool").expect(0);
+    machine.sh("buildpool backup /root/backup").expect(0);
+}
+
+/// On the coordinator's machine, its configuration is found without a flag, unless a pool is named.
+fn assert_the_configuration_is_found(machine: &Machine) {
+    machine.sh("rm -r .config").expect(0);
+    for command in ["token list", "audit", "doctor", "doctor --full"] {
+        let found = machine.sh(&format!("buildpool {command}")).expect(0);
+        assert!(!found.out().contains("local pool") && !found.out().is_empty(), "{command}: {found}");
+    }
+    let listed = machine.sh("buildpool token list --config /etc/buildpool/coordinator.toml").expect(0);
+    assert_eq!(listed.out(), machine.sh("buildpool token list").expect(0).out());
+    let named = machine.sh("BUILDPOOL_URL=local buildpool token list").expect(125);
+    assert!(named.err().contains("local pool does not run"), "{named}");
 }
 
 fn assert_nothing_was_restarted(machine: &Machine) {
@@ -63,6 +75,7 @@ fn both_services_run_jobs_as_install_writes_them() {
         let properties = ["StartLimitIntervalUSec", "OOMPolicy", "SystemCallErrorNumber"];
         assert_eq!(properties.map(|property| machine.show(unit, property)), ["0", "continue", "1"], "{unit}");
     }
+    assert_the_configuration_is_found(&machine);
 }
 
 #[test]

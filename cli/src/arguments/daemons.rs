@@ -117,10 +117,10 @@ pub(crate) struct WorkerArguments {
 /// Which data directory of a coordinator on this machine.
 #[derive(Args, Debug)]
 pub(crate) struct DataPlace {
-    /// The coordinator's data directory; the one of its configuration, or this user's, by default
+    /// The coordinator's data directory. Default: the one of its configuration, else this user's
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The coordinator's configuration file
+    /// The coordinator's configuration file. Default: /etc/buildpool/coordinator.toml, if it is there
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -153,7 +153,7 @@ pub(crate) struct DoctorArguments {
     #[arg(long, value_name = "DIR", conflicts_with = "worker")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Read all logs and records in it, too, and compare them with their checksums: takes as long as reading them does
-    #[arg(long, requires = "data_dir")]
+    #[arg(long, conflicts_with = "worker")]
     pub(crate) full: bool,
     /// Look at a coordinator by its configuration
     #[arg(long, value_name = "FILE", conflicts_with = "worker")]

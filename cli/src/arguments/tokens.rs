@@ -75,7 +75,7 @@ pub(crate) struct TokenPlace {
     /// The coordinator's data directory on this machine
     #[arg(long, value_name = "DIR", conflicts_with_all = ["coordinator", "token", "ca_file"])]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The coordinator's configuration file on this machine
+    /// The coordinator's configuration file on this machine. Default, unless a pool is named: /etc/buildpool/coordinator.toml, if it is there
     #[arg(long, value_name = "FILE", conflicts_with_all = ["coordinator", "token", "ca_file"])]
     pub(crate) config: Option<PathBuf>,
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let entries = match files(&arguments.place)? {
-            None => settings::connect(&arguments.place.pool).await?.audit(arguments.limit).await?,
+            None => settings::connect_to_running(&arguments.place.pool).await?.audit(arguments.limit).await?,
             Some(config) => open(&config.data_dir)?
                 .audit_tail(arguments.limit)
                 .map_err(|error| Failure::of(REFUSED, &error))?,

@@ -50,7 +50,9 @@ fn warn_of_tokens(data: &Path) -> Result<(), Failure> {
 }
 
 fn data_of(place: &DataPlace) -> Result<PathBuf, Failure> {
-    coordinator::data_directory(place.config.as_deref(), place.data_dir.clone())
+    let unnamed = place.config.is_none() && place.data_dir.is_none();
+    let file = place.config.clone().or_else(|| coordinator::system_file().filter(|_| unnamed));
+    coordinator::data_directory(file.as_deref(), place.data_dir.clone())
 }
 
 fn show(done: &BackedUp, into: &Path, form: Form) -> Result<ExitCode, Failure> {

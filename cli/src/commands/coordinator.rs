@@ -16,6 +16,11 @@ pub(crate) const URL_FILE: &str = "url";
 /// Name of the file in the data directory that names those of the certificate, where it is not of its own making.
 const CERTIFICATE_FILE: &str = "certificate-files";
 
+/// The configuration that the machine's unit names.
+const SYSTEM_FILE: &str = "/etc/buildpool/coordinator.toml";
+/// The data directory that systemd creates for the machine's unit.
+const SYSTEM_DATA: &str = "/var/lib/buildpool";
+
 pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
     let format = arguments.daemon.log_format;
     let config = config(arguments)?;
@@ -77,7 +82,9 @@ fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
 /// # Errors
 /// When the file is of no use, or nothing names a data directory.
 pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<Config, Failure> {
-    let default = state_directory().or_else(|| directories::data().map(|data| data.join("coordinator")));
+    let of_unit = file.filter(|file| *file == Path::new(SYSTEM_FILE)).map(|_| PathBuf::from(SYSTEM_DATA));
+    let of_user = || directories::data().map(|data| data.join("coordinator"));
+    let default = state_directory().or(of_unit).or_else(of_user);
     let mut config = Config::new(data_dir.clone().or(default).unwrap_or_default());
     if let Some(file) = file {
         config = config.read(file).map_err(|error| Failure::of(USAGE, &error))?;
@@ -94,6 +101,11 @@ pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> R
     // What it starts (git) runs in other directories.
     config.data_dir = std::path::absolute(&config.data_dir).unwrap_or(config.data_dir);
     Ok(config)
+}
+
+/// The configuration of the service that this machine runs, if there is one.
+pub(crate) fn system_file() -> Option<PathBuf> {
+    Some(PathBuf::from(SYSTEM_FILE)).filter(|file| file.exists())
 }
 
 /// The directory that systemd made for this service (systemd.exec(5), StateDirectory=). That of another service, from which this

@@ -5,7 +5,8 @@ mod mac;
 mod reach;
 
 use crate::arguments::DoctorArguments;
-use crate::failure::{Failure, REFUSED};
+use crate::commands::coordinator;
+use crate::failure::{Failure, REFUSED, USAGE};
 use crate::settings::{self, Settings};
 use crate::terminal::{self, Colour};
 use buildpool_coordinator::store::Depth;
@@ -15,7 +16,7 @@ use buildpool_gateway::project::Configuration;
 use buildpool_objects::Git;
 use serde::Serialize;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -61,11 +62,17 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
         let mut checks = vec![version()];
         checks.extend(match &arguments.worker {
             Some(config) => ends::of_worker(config).await,
-            None if arguments.data_dir.is_some() || arguments.config.is_some() => {
-                let depth = if arguments.full { Depth::Full } else { Depth::Quick };
-                ends::coordinator(arguments.config.as_deref(), arguments.data_dir.as_deref(), depth).await
-            }
-            None => client(arguments).await,
+            None => match subject(arguments) {
+                Subject::Coordinator(file) => {
+                    let depth = if arguments.full { Depth::Full } else { Depth::Quick };
+                    ends::coordinator(file.as_deref(), arguments.data_dir.as_deref(), depth).await
+                }
+                Subject::Pool if arguments.full => {
+                    let text = "--full: reads the files of a coordinator on this machine; name them by --data-dir or --config";
+                    return Err(Failure::new(USAGE, text));
+                }
+                Subject::Pool => client(arguments).await,
+            },
         });
         if arguments.form.json {
             terminal::print_json(&checks)?;
@@ -77,11 +84,32 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
     })
 }
 
+/// The thing that a command checks, unless it is a worker.
+enum Subject {
+    /// The files of a coordinator on this machine, with its configuration file if there is one.
+    Coordinator(Option<PathBuf>),
+    /// The pool that this user's commands use.
+    Pool,
+}
+
+fn subject(arguments: &DoctorArguments) -> Subject {
+    if arguments.data_dir.is_some() || arguments.config.is_some() {
+        return Subject::Coordinator(arguments.config.clone());
+    }
+    // An invalid setting is one of the findings about the pool.
+    if settings::is_named(&arguments.pool).unwrap_or(true) {
+        return Subject::Pool;
+    }
+    // Users who can't read the file check the pool that they use.
+    let file = coordinator::system_file().filter(|file| std::fs::File::open(file).is_ok());
+    file.map_or(Subject::Pool, |file| Subject::Coordinator(Some(file)))
+}
+
 /// Looks from where jobs are asked for.
 async fn client(arguments: &DoctorArguments) -> Vec<Check> {
     let mut checks = configuration();
     checks.extend([git(), project()]);
-    match settings::target(&arguments.pool) {
+    match settings::choose(&arguments.pool).map(|chosen| chosen.target) {
         Ok(Target::Named(endpoint)) => {
             if let Err(error) = endpoint.check() {
                 checks.push(Check::new("reach", State::Failed, chain(&error)));

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 pub(crate) fn run(arguments: &LogsArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
-        let client = settings::connect(&arguments.pool).await?;
+        let client = settings::connect_for_output(&arguments.pool).await?;
         if arguments.form.json {
             terminal::print_json(&whole(&client, arguments).await?)?;
             return Ok(ExitCode::SUCCESS);

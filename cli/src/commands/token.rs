@@ -3,7 +3,7 @@
 use super::coordinator::{self, URL_FILE};
 use super::jobs::ago;
 use crate::arguments::{Form, TokenAction, TokenArguments, TokenPlace};
-use crate::failure::{Failure, REFUSED, USAGE};
+use crate::failure::{Failure, REFUSED};
 use crate::settings;
 use crate::terminal;
 use crate::terminal::table::Table;
@@ -18,7 +18,7 @@ use nix::unistd::{Gid, Uid, setegid, seteuid};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -90,25 +90,24 @@ fn show_joining(token: &str, url: &str, certificate: &Certificate) {
     }
 }
 
-/// The files that were named; none when a pool is to be asked.
+/// The coordinator of this machine that the command is about. None when the command is about a pool that it connects to.
 pub(super) fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
-    let Some(named) = place.data_dir.clone().or_else(|| place.config.is_some().then(PathBuf::new)) else {
-        return Ok(None);
+    let file = match (&place.config, &place.data_dir) {
+        (Some(file), _) => Some(file.clone()),
+        (None, Some(_)) => None,
+        (None, None) => match coordinator::system_file() {
+            Some(file) if !settings::is_named(&place.pool)? => {
+                terminal::warn(&format!("using the coordinator of this machine ({})", file.display()));
+                Some(file)
+            }
+            _ => return Ok(None),
+        },
     };
-    let mut config = Config::new(named.clone());
-    if let Some(file) = &place.config {
-        config = config.read(file).map_err(|error| Failure::of(USAGE, &error))?;
-    }
-    if place.data_dir.is_some() {
-        config.data_dir = named;
-    }
-    if place.config.is_none()
+    let mut config = coordinator::configuration(file.as_deref(), place.data_dir.clone())?;
+    if file.is_none()
         && let Some(protection) = coordinator::told_certificate(&config.data_dir)
     {
         config.protection = protection;
-    }
-    if config.data_dir.as_os_str().is_empty() {
-        return Err(Failure::new(USAGE, "data_dir: not in the configuration file; name it by --data-dir"));
     }
     become_owner(&config.data_dir)?;
     Ok(Some(config))
@@ -139,7 +138,7 @@ async fn create(
     expires: Option<Duration>,
 ) -> Result<(TokenCreated, String, Certificate), Failure> {
     let Some(config) = files(place)? else {
-        let client = settings::connect(&place.pool).await?;
+        let client = settings::connect_to_running(&place.pool).await?;
         let url = client.pool().url.to_string();
         return Ok((client.token_create(role, name, expires).await?, url, Certificate::Unknown));
     };
@@ -148,10 +147,9 @@ async fn create(
     let created = tokens
         .create(role, name, expires, fingerprint.as_deref(), BY_FILES)
         .map_err(|error| Failure::of(REFUSED, &error))?;
-    let url = told_url(&config).unwrap_or_else(|| match place.config {
-        Some(_) => url_of(&config),
-        None => format!("wss://{UNKNOWN_HOST}"),
-    });
+    let is_configured = place.config.is_some() || place.data_dir.is_none();
+    let url = told_url(&config)
+        .unwrap_or_else(|| if is_configured { url_of(&config) } else { format!("wss://{UNKNOWN_HOST}") });
     Ok((created, url, certificate(&config)))
 }
 
@@ -200,7 +198,10 @@ async fn rotate(
     expires: Option<Duration>,
 ) -> Result<TokenCreated, Failure> {
     let Some(config) = files(place)? else {
-        return Ok(settings::connect(&place.pool).await?.token_rotate(which, grace, expires).await?);
+        return Ok(settings::connect_to_running(&place.pool)
+            .await?
+            .token_rotate(which, grace, expires)
+            .await?);
     };
     let tokens = open(&config.data_dir)?;
     let fingerprint = fingerprint(&config)?;
@@ -211,14 +212,14 @@ async fn rotate(
 
 async fn list(place: &TokenPlace) -> Result<Vec<TokenSummary>, Failure> {
     match files(place)? {
-        None => Ok(settings::connect(&place.pool).await?.tokens().await?),
+        None => Ok(settings::connect_to_running(&place.pool).await?.tokens().await?),
         Some(config) => open(&config.data_dir)?.list().map_err(|error| Failure::of(REFUSED, &error)),
     }
 }
 
 async fn revoke(place: &TokenPlace, token: &str) -> Result<Vec<TokenSummary>, Failure> {
     let Some(config) = files(place)? else {
-        return Ok(settings::connect(&place.pool).await?.token_revoke(token).await?);
+        return Ok(settings::connect_to_running(&place.pool).await?.token_revoke(token).await?);
     };
     let tokens = open(&config.data_dir)?;
     tokens.revoke(token, BY_FILES).map_err(|error| Failure::of(REFUSED, &error))?;

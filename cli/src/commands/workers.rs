@@ -19,11 +19,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) fn run(arguments: &WorkersArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let Some(action) = &arguments.action else {
-            let client = settings::connect(&arguments.pool).await?;
+            let client = settings::connect_to_running(&arguments.pool).await?;
             return print(&client.workers().await?, arguments.form);
         };
         let (WorkersAction::Approve(of) | WorkersAction::Forget(of)) = action;
-        let client = settings::connect(&of.pool).await?;
+        let client = settings::connect_to_running(&of.pool).await?;
         let workers = match action {
             WorkersAction::Approve(_) => client.approve(&of.worker).await?,
             WorkersAction::Forget(_) => client.forget_worker(&of.worker).await?,
@@ -48,7 +48,7 @@ fn set(
     form: Form,
 ) -> Result<ExitCode, Failure> {
     super::block_on(async {
-        let client = settings::connect(pool).await?;
+        let client = settings::connect_to_running(pool).await?;
         let mut workers = client.drain(worker, draining, deadline).await?;
         if !draining {
             let until = Instant::now() + RESUMED_WITHIN;

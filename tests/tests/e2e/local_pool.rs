@@ -167,3 +167,53 @@ fn a_directory_that_can_not_be_used_is_named() {
     let ended = place.shell("true").expect(125);
     assert!(ended.err().contains(directory.to_str().unwrap()), "{ended}");
 }
+
+#[test]
+fn commands_that_look_after_a_pool_start_none() {
+    let place = Place::new();
+    for words in [
+        &["token", "list"][..],
+        &["token", "create", "--role", "submit", "--name", "ada"],
+        &["token", "rotate", "ada"],
+        &["token", "revoke", "ada"],
+        &["audit"],
+        &["workers"],
+        &["workers", "approve", "mac-1"],
+        &["workers", "forget", "mac-1"],
+        &["drain", "mac-1"],
+        &["resume", "mac-1"],
+    ] {
+        let refused = place.buildpool(words).expect(125);
+        assert!(
+            refused.err().contains("local pool does not run; name a coordinator by --coordinator"),
+            "{refused}"
+        );
+        assert_eq!(place.local_pool_pid(), None, "{words:?}");
+        let named = place.buildpool(&[words, &["--coordinator", "local"]].concat()).expect(125);
+        assert!(named.err().contains("local pool does not run"), "{named}");
+    }
+    place.shell("true").expect(0);
+    let workers = place.buildpool(&["workers"]).expect(0);
+    assert!(workers.err().contains("using this user's local pool (no coordinator is named)"), "{workers}");
+}
+
+#[test]
+fn a_command_prints_which_pool_it_uses_unless_its_command_line_names_it() {
+    let mut place = Place::new();
+    let job = place.buildpool(&["run", "--detach", "--", "true"]).expect(0);
+    assert_eq!(job.err(), "", "a job's own bytes go to stderr here");
+    let published = place.local_pool().published().unwrap().unwrap();
+    let url = published.url.to_string();
+    let named = ["jobs", "--coordinator", &url, "--token", published.token.expose()];
+    assert!(!place.buildpool(&named).expect(0).err().contains("using "));
+    assert!(!place.buildpool(&["jobs", "--coordinator", "local"]).expect(0).err().contains("using "));
+    let config = place.home().join("config/buildpool/config.toml");
+    std::fs::create_dir_all(config.parent().unwrap()).unwrap();
+    let text = format!("coordinator = \"{url}\"\ntoken = \"{}\"\n", published.token.expose());
+    std::fs::write(&config, text).unwrap();
+    let of_file = place.buildpool(&["jobs"]).expect(0).err();
+    assert_eq!(of_file, format!("buildpool: using {url} (`coordinator` in {})\n", config.display()));
+    place.set("BUILDPOOL_URL", "local");
+    let of_variable = place.buildpool(&["jobs"]).expect(0).err();
+    assert_eq!(of_variable, "buildpool: using this user's local pool (BUILDPOOL_URL)\n");
+}

@@ -116,11 +116,10 @@ fn it_shows_what_the_commands_show() {
     assert_eq!(commands, ["true", "false"], "{build}");
     assert!(build["jobs"][1]["cause"].as_str().unwrap().contains("code 1"), "{build}");
     let cut = pool.buildpool(&["jobs", "--limit", "3"]).expect(0);
-    assert_eq!(
-        (cut.out().lines().count(), cut.err().as_str()),
-        (4, "buildpool: the newest 3; `--limit 6` shows older ones too\n")
-    );
-    assert_eq!(pool.buildpool(&["jobs", "--limit", "4"]).expect(0).err(), "");
+    let using = format!("buildpool: using {} (BUILDPOOL_URL)\n", pool.url());
+    let is_cut = format!("{using}buildpool: the newest 3; `--limit 6` shows older ones too\n");
+    assert_eq!((cut.out().lines().count(), cut.err()), (4, is_cut));
+    assert_eq!(pool.buildpool(&["jobs", "--limit", "4"]).expect(0).err(), using);
     assert_eq!(read(&pool, "pool?limit=3")["has_more"], true);
     let name = build["request_id"].as_str().unwrap();
     let url = format!("http://{}/#/builds/{name}", pool.address());

@@ -97,7 +97,8 @@ fn a_worker_is_drained_and_resumed() {
     assert!(!waiting["waiting"]["reason"].as_str().unwrap().is_empty());
     assert!(pool.buildpool(&["workers"]).expect(0).out().contains("draining"));
     let resumed = pool.buildpool(&["resume", "w0", "--json"]).expect(0);
-    assert_eq!((&resumed.json()[0]["draining"], resumed.err().as_str()), (&false.into(), ""), "{resumed}");
+    assert_eq!(resumed.json()[0]["draining"], false, "{resumed}");
+    assert!(!resumed.err().contains("still takes no jobs"), "{resumed}");
     assert_eq!(pool.wait_for_state(id.trim(), "done")["verdict"], "passed");
 }
 
