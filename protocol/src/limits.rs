@@ -95,13 +95,15 @@ pub const LEFT_BEHIND_BYTES_MAX: usize = 64 << 10;
 pub const HISTORY_MAX: usize = 1_000;
 /// Trees or commits that one side names as being there.
 pub const BASES_MAX: usize = 64;
-/// Most files in a snapshot.
+/// Most files in a snapshot; also most paths, which are files, links and directories.
 pub const SNAPSHOT_FILES_MAX: u64 = 2_000_000;
 /// Directories, one in another, that a snapshot may have. Deeper ones that a job leaves in a
 /// workspace are removed before the next job.
 pub const SNAPSHOT_DEPTH_MAX: usize = 256;
-/// Largest snapshot, in bytes of its files.
-pub const SNAPSHOT_BYTES_MAX: u64 = 64 << 30;
+/// Paths of a snapshot together, in bytes.
+pub const SNAPSHOT_NAMES_BYTES_MAX: u64 = 256 << 20;
+/// Largest snapshot, in bytes of its files. A content that lies at several paths counts at each.
+pub const SNAPSHOT_BYTES_MAX: u64 = 32 << 30;
 /// Largest pack or artifact, in bytes.
 pub const TRANSFER_BYTES_MAX: u64 = 32 << 30;
 /// Bytes of one transfer that may be on the way beyond what the receiver has taken.

@@ -118,6 +118,22 @@ pub(crate) struct Channel {
     incoming: mpsc::Receiver<Event>,
 }
 
+impl Channel {
+    /// Returns when the other side is gone or gives the transfer up. For times when it has nothing else
+    /// to send.
+    pub(super) async fn given_up(&mut self) {
+        loop {
+            tokio::select! {
+                () = self.out.closed() => return,
+                event = self.incoming.recv() => match event {
+                    None | Some(Event::Step(Message::Failed { .. })) => return,
+                    Some(Event::Step(_) | Event::Bytes { .. }) => {}
+                },
+            }
+        }
+    }
+}
+
 impl pump::Channel for Channel {
     fn number(&self) -> u32 {
         self.number

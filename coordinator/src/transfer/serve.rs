@@ -5,7 +5,7 @@ use super::store::{Fetch, TransferStore};
 use crate::shared::Shared;
 use crate::store::Lookup;
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
-use buildpool_objects::{CacheError, record};
+use buildpool_objects::{CacheError, GitError, Stop, record};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease};
 use buildpool_protocol::limits::{ARTIFACTS_BYTES_MAX, BASES_MAX, PATH_BYTES_MAX, TRANSFER_BYTES_MAX};
@@ -83,8 +83,9 @@ async fn offer(
         return Err(LinkError::new(ErrorCode::Invalid, text));
     }
     let number = channel.number();
-    let (store, offered) = (shared.transfers.clone(), manifest.clone());
-    let lacks = blocking(move || {
+    let stop = Stop::default();
+    let (store, offered) = (shared.transfers.stopped_by(&stop), manifest.clone());
+    let lacks = blocking(channel, &stop, move || {
         let place = (offered.project.as_str(), offered.tree.format());
         // Once more where damaged objects went meanwhile: then it is lacking.
         match store.after(answer(&store, &offered, &bases), place) {
@@ -125,8 +126,9 @@ async fn offer(
         Err(error) => return told(error),
     };
     shared.metrics.snapshot_bytes.inc_by(length);
-    let store = shared.transfers.clone();
-    blocking(move || {
+    let stop = Stop::default();
+    let store = shared.transfers.stopped_by(&stop);
+    blocking(channel, &stop, move || {
         let place = (manifest.project.as_str(), manifest.tree.format());
         let cache = store.cache(place.0, place.1)?;
         let accepted = store.after(cache.accept(pack.path(), &manifest, base.as_ref()), place);
@@ -169,8 +171,9 @@ fn answer(
 
 /// A worker wants a snapshot.
 async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch) -> Result<(), LinkError> {
-    let store = shared.transfers.clone();
-    let (outgoing, manifest, base) = blocking(move || {
+    let stop = Stop::default();
+    let store = shared.transfers.stopped_by(&stop);
+    let (outgoing, manifest, base) = blocking(channel, &stop, move || {
         let packed = store.pack(&fetch);
         store.after(packed, (&fetch.project, fetch.name.tree.format()))
     })
@@ -294,16 +297,27 @@ fn told(error: PumpError) -> Result<(), LinkError> {
     }
 }
 
+/// Does work on the disk as long as the other side waits for it.
 async fn blocking<T: Send + 'static>(
+    channel: &mut Channel,
+    stop: &Stop,
     work: impl FnOnce() -> Result<T, CacheError> + Send + 'static,
 ) -> Result<T, LinkError> {
     let going = || LinkError::new(ErrorCode::Unavailable, "the coordinator is going away");
-    let done = tokio::task::spawn_blocking(work).await.map_err(|_| going())?;
+    let mut work = tokio::task::spawn_blocking(work);
+    let done = tokio::select! {
+        done = &mut work => done,
+        () = channel.given_up() => {
+            stop.stop();
+            work.await
+        }
+    };
+    let done = done.map_err(|_| going())?;
     done.map_err(|error| {
         let code = match &error {
             CacheError::Unknown(_) => ErrorCode::NotFound,
             CacheError::NoBase(_) | CacheError::Incomplete { .. } => ErrorCode::Invalid,
-            CacheError::TooLarge { .. } => ErrorCode::TooLarge,
+            CacheError::Git(GitError::Excess(_)) => ErrorCode::TooLarge,
             CacheError::Git(_) => ErrorCode::Internal,
         };
         tracing::warn!(error = &error as &dyn std::error::Error, "a snapshot can't be served");

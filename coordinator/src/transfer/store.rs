@@ -4,7 +4,7 @@
 use buildpool_objects::cache::{ObjectCache, project_key};
 use buildpool_objects::incoming::{Received, checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::PackFile;
-use buildpool_objects::{CacheError, Git, GitError, record, removal};
+use buildpool_objects::{CacheError, Git, GitError, Stop, record, removal};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
@@ -32,6 +32,8 @@ fn create_private(path: &Path) -> io::Result<()> {
 #[derive(Clone, Debug)]
 pub(crate) struct TransferStore {
     root: PathBuf,
+    /// Ends the git commands of one transfer.
+    stop: Stop,
 }
 
 /// How often a pack is made that is removed at once, because another worker has got the same.
@@ -83,7 +85,7 @@ pub(crate) struct Fetch {
 
 impl TransferStore {
     pub(crate) fn new(data_directory: &Path) -> Self {
-        let store = Self { root: data_directory.join("transfer") };
+        let store = Self { root: data_directory.join("transfer"), stop: Stop::default() };
         // Made here, so that whoever makes what is below finds them closed; an earlier version left them open to read.
         for directory in [store.root.clone(), store.incoming(), store.outgoing(), store.root.join("projects")]
         {
@@ -94,6 +96,11 @@ impl TransferStore {
             }
         }
         store
+    }
+
+    /// The same store for one transfer, whose git commands `stop` ends.
+    pub(crate) fn stopped_by(&self, stop: &Stop) -> Self {
+        Self { stop: stop.clone(), ..self.clone() }
     }
 
     /// Packs that workers fetch.
@@ -110,7 +117,7 @@ impl TransferStore {
     pub(crate) fn cache(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
         let directory = self.project(project, format);
         create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
-        ObjectCache::open(Git::find()?, &directory, format)
+        ObjectCache::open(Git::find()?.for_service(&self.stop), &directory, format)
     }
 
     /// The same, after a look at it that costs little: for the beginning of a transfer, when all can still come anew.
@@ -228,7 +235,7 @@ fn bounded<T>(ids: &[T]) -> &[T] {
 fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> Result<(), CacheError> {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let format = if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
-    let cache = ObjectCache::open(Git::find()?, directory, format)?;
+    let cache = ObjectCache::open(Git::find()?.for_service(&Stop::default()), directory, format)?;
     let is_pinned = |manifest: &Manifest| pinned.iter().any(|name| record::fits(name, manifest));
     let is_idle = || {
         used_at(directory).is_some_and(|used| now.duration_since(used).is_ok_and(|idle| idle > IDLE_AFTER))

@@ -176,7 +176,7 @@ impl Snapshot {
                 Err(_) => tries += 1,
             }
             match self.pack_on(base, lacks, &path) {
-                Err(SnapshotError::Git(GitError::Failed { .. })) => {
+                Err(SnapshotError::Git(GitError::Failed { .. } | GitError::Absent { .. })) => {
                     self.read_again()?;
                     self.pack_on(base, lacks, &path)?;
                 }
@@ -192,7 +192,9 @@ impl Snapshot {
         path: &Path,
     ) -> Result<(), SnapshotError> {
         match (self.write_pack(base, lacks, path), base) {
-            (Err(GitError::Failed { .. }), Some(base)) if self.is_base_gone(base)? => {
+            (Err(GitError::Failed { .. } | GitError::Absent { .. }), Some(base))
+                if self.is_base_gone(base)? =>
+            {
                 Err(SnapshotError::BaseGone { base: base.clone() })
             }
             (result, _) => Ok(result.map(drop)?),
@@ -204,7 +206,7 @@ impl Snapshot {
     fn is_base_gone(&self, base: &ObjectId) -> Result<bool, GitError> {
         let is_unreadable =
             |base| match pack::lacking(&self.git, &self.place, &self.manifest, base, &|_| false) {
-                Err(GitError::Failed { .. }) => Ok(true),
+                Err(GitError::Failed { .. } | GitError::Absent { .. }) => Ok(true),
                 listed => listed.map(|_| false),
             };
         Ok(is_unreadable(Some(base))? && !is_unreadable(None)?)
@@ -218,7 +220,7 @@ impl Snapshot {
     ) -> Result<PackFile, GitError> {
         let is_wanted = |id: &ObjectId| lacks.is_none_or(|lacks| lacks.contains(id));
         let parts = pack::lacking(&self.git, &self.place, &self.manifest, base, &is_wanted)?;
-        pack::write(&self.git, &self.place, &parts, base, path)
+        pack::write(&self.git, &self.place, &parts, base, 0, path)
     }
 
     /// The user's repository has dropped objects that our index refers to: lets all files be read anew, into objects of

@@ -2,20 +2,31 @@
 //! so has each worker.
 
 use crate::directory;
+use crate::extent::Extent;
 use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum;
 use crate::limits::{GIT_RUN_MAX, PACKS_MAX, SNAPSHOTS_KEPT};
-use crate::pack::{self, PackFile, Part};
-use crate::{record, removal};
-use buildpool_protocol::limits::{SNAPSHOT_BYTES_MAX, TRANSFER_BYTES_MAX};
+use crate::pack::{self, Lack, PackFile, Part};
+use crate::trees::Difference;
+use crate::{record, removal, scan};
+use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufReader, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
+
+/// Largest delta that many packs may unpack at the same time, in bytes. Larger ones take turns, so
+/// that the memory for them does not grow with the number of peers.
+const LIGHT_DELTA_BYTES: u64 = 16 << 20;
+static HEAVY: Mutex<()> = Mutex::new(());
+
+/// Cost of one path beside its content, in bytes.
+const PATH_WORK_BYTES: u64 = 4 << 10;
 
 /// Where a cache notes what is whole in it.
 const SNAPSHOTS: &str = "snapshots";
@@ -36,11 +47,6 @@ pub enum CacheError {
         /// How many are.
         count: usize,
     },
-    /// The files are larger than allowed.
-    TooLarge {
-        /// In bytes.
-        bytes: u64,
-    },
     /// The snapshot is not here.
     Unknown(ObjectId),
 }
@@ -48,13 +54,11 @@ pub enum CacheError {
 impl fmt::Display for CacheError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Git(GitError::Excess(excess)) => excess.fmt(f),
             Self::Git(_) => f.write_str("the object cache's git failed"),
             Self::NoBase(base) => write!(f, "the pack builds on the tree {base}, which is not here"),
             Self::Incomplete { tree, object, count } => {
                 write!(f, "the snapshot {tree} lacks {count} objects, the first is {object}")
-            }
-            Self::TooLarge { bytes } => {
-                write!(f, "the snapshot has {bytes} bytes; at most {SNAPSHOT_BYTES_MAX} are valid")
             }
             Self::Unknown(tree) => write!(f, "the snapshot {tree} is not here"),
         }
@@ -64,8 +68,9 @@ impl fmt::Display for CacheError {
 impl std::error::Error for CacheError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
+            Self::Git(GitError::Excess(_)) => None,
             Self::Git(source) => Some(source),
-            Self::NoBase(_) | Self::Incomplete { .. } | Self::TooLarge { .. } | Self::Unknown(_) => None,
+            Self::NoBase(_) | Self::Incomplete { .. } | Self::Unknown(_) => None,
         }
     }
 }
@@ -175,7 +180,7 @@ impl ObjectCache {
         self.mark(tree).exists()
     }
 
-    /// An empty file that says that a tree is whole.
+    /// A file that exists when a tree is whole, with the tree's extent. Earlier versions left it empty.
     fn mark(&self, id: &ObjectId) -> PathBuf {
         self.directory.join(format!("{SNAPSHOTS}/{id}.tree"))
     }
@@ -213,11 +218,17 @@ impl ObjectCache {
         }
         let file = File::open(pack).map_err(GitError::io(format!("opening {}", pack.display())))?;
         let bound = format!("--max-input-size={TRANSFER_BYTES_MAX}");
-        let empty = file.metadata().is_ok_and(|metadata| metadata.len() == 0);
-        if !empty {
+        let length = file.metadata().map_err(GitError::io(format!("measuring {}", pack.display())))?.len();
+        if length > 0 {
+            let reader = BufReader::new(file.try_clone().map_err(GitError::io("opening a pack"))?);
+            let unpacked = scan::scan(reader, self.format, &self.git.stop())?;
+            (&file).rewind().map_err(GitError::io(format!("reading {}", pack.display())))?;
+            let _alone = (unpacked.largest_delta > LIGHT_DELTA_BYTES)
+                .then(|| HEAVY.lock().unwrap_or_else(PoisonError::into_inner));
             self.git
                 .run(&self.place())
                 .args(["index-pack", "--stdin", "--fix-thin", &bound])
+                .for_bytes(unpacked.bytes.saturating_add(length))
                 .input_from(file)?;
         }
         self.complete(manifest, base)
@@ -236,12 +247,19 @@ impl ObjectCache {
     fn complete(&self, manifest: &Manifest, base: Option<&ObjectId>) -> Result<(), CacheError> {
         let base = if self.has_tree(&manifest.tree) { Some(&manifest.tree) } else { base };
         let whole = manifest.head.as_ref().map(|head| &head.tree).filter(|tree| self.has_tree(tree));
-        let parts = pack::lacking(&self.git, &self.place(), manifest, base, &|id| Some(id) != whole)?;
-        self.check_parts(&parts, manifest)?;
-        directory::write_if_different(&self.mark(&manifest.tree), b"")?;
-        if let Some(head) = &manifest.head {
-            directory::write_if_different(&self.mark(&head.tree), b"")?;
+        let lack = pack::lack(&self.git, &self.place(), manifest, base, &|id| Some(id) != whole)?;
+        let sizes = self.check_parts(&lack, manifest)?;
+        let extent = match (&lack.tree, base) {
+            (Some(difference), base) => difference.extent(self.extent_of(base)?, &sizes),
+            (None, base) => self.extent_of(base)?,
+        };
+        extent.check().map_err(GitError::Excess)?;
+        if let (Some(difference), Some(head)) = (&lack.head, &manifest.head) {
+            let extent = difference.extent(extent, &sizes);
+            extent.check().map_err(GitError::Excess)?;
+            self.note_tree(&head.tree, extent)?;
         }
+        self.note_tree(&manifest.tree, extent)?;
         let text = serde_json::to_vec(manifest).expect("a manifest has string keys only");
         let path = self.directory.join(SNAPSHOTS).join(record::file_name(manifest));
         directory::write_if_different(&path, &text)?;
@@ -268,15 +286,44 @@ impl ObjectCache {
         Ok(sizes.collect())
     }
 
-    fn check_parts(&self, parts: &[Part], manifest: &Manifest) -> Result<(), CacheError> {
-        let found = self.look(parts)?;
-        let mut missing = parts.iter().zip(&found).filter(|(_, size)| size.is_none()).map(|(part, _)| part);
+    /// Fails if an object is missing; else returns the sizes of all objects that differ.
+    fn check_parts(&self, lack: &Lack, manifest: &Manifest) -> Result<HashMap<ObjectId, u64>, CacheError> {
+        let mut parts = lack.parts.clone();
+        parts.extend([&lack.tree, &lack.head].into_iter().flatten().flat_map(Difference::gone));
+        let found = self.look(&parts)?;
+        let wanted = parts.iter().zip(&found).take(lack.parts.len());
+        let mut missing = wanted.filter(|(_, size)| size.is_none()).map(|(part, _)| part);
         if let Some(first) = missing.next() {
             let (tree, object) = (manifest.tree.clone(), first.id.clone());
             return Err(CacheError::Incomplete { tree, object, count: 1 + missing.count() });
         }
-        let bytes = found.into_iter().flatten().fold(0_u64, u64::saturating_add);
-        if bytes > SNAPSHOT_BYTES_MAX { Err(CacheError::TooLarge { bytes }) } else { Ok(()) }
+        let sizes = parts.iter().zip(&found).filter_map(|(part, size)| Some((part.id.clone(), (*size)?)));
+        Ok(sizes.collect())
+    }
+
+    /// The extent of a tree that is whole here.
+    fn extent_of(&self, tree: Option<&ObjectId>) -> Result<Extent, CacheError> {
+        let Some(tree) = tree else { return Ok(Extent::default()) };
+        let noted = fs::read(self.mark(tree)).ok();
+        if let Some(extent) = noted.and_then(|text| serde_json::from_slice(&text).ok()) {
+            return Ok(extent);
+        }
+        let difference = Difference::between(&self.git, &self.place(), None, tree)?;
+        let found = self.look(&difference.parts)?;
+        let sizes = difference.parts.iter().zip(found);
+        let sizes = sizes.filter_map(|(part, size)| Some((part.id.clone(), size?))).collect();
+        Ok(difference.extent(Extent::default(), &sizes))
+    }
+
+    /// The work that a tree makes as files, in bytes: for the time that commands on it get.
+    pub fn work_of(&self, tree: &ObjectId) -> u64 {
+        let extent = self.extent_of(Some(tree)).unwrap_or_default();
+        extent.paths.saturating_mul(PATH_WORK_BYTES).saturating_add(extent.bytes)
+    }
+
+    fn note_tree(&self, tree: &ObjectId, extent: Extent) -> Result<(), CacheError> {
+        let text = serde_json::to_vec(&extent).expect("an extent has string keys only");
+        Ok(directory::write_if_different(&self.mark(tree), &text)?)
     }
 
     /// Makes the pack that somebody lacks of a snapshot who has these trees, and these snapshots whole; also says which tree it
@@ -300,7 +347,7 @@ impl ObjectCache {
             theirs.extend(head.head.iter().map(|head| head.tree.clone()));
         }
         let parts = pack::lacking(&self.git, &self.place(), &manifest, base, &|id| !theirs.contains(id))?;
-        let file = pack::write(&self.git, &self.place(), &parts, base, into)?;
+        let file = pack::write(&self.git, &self.place(), &parts, base, self.content(), into)?;
         Ok((file, manifest, base.cloned()))
     }
 
@@ -404,14 +451,15 @@ impl ObjectCache {
             return Ok(());
         }
         let whole = self.directory.join("whole.pack");
-        pack::write(&self.git, &self.place(), parts, None, &whole)?;
+        pack::write(&self.git, &self.place(), parts, None, self.content(), &whole)?;
         let staging = self.directory.join("staging");
         // Left by a run that was ended in the middle.
         removal::remove(&staging).map_err(GitError::io(format!("removing {}", staging.display())))?;
         directory::write(&staging, parts[0].id.format(), true, &[])?;
         let file = File::open(&whole).map_err(GitError::io("opening the new pack"))?;
         let place = Place { git_dir: Some(staging.clone()), ..Place::default() };
-        self.git.run(&place).args(["index-pack", "--stdin"]).input_from(file)?;
+        let call = self.git.run(&place).args(["index-pack", "--stdin"]);
+        call.for_bytes(self.content()).input_from(file)?;
         let made = staging.join("objects/pack");
         let mut files: Vec<PathBuf> = fs::read_dir(&made)
             .map_err(GitError::io("listing the new pack"))?
@@ -471,6 +519,11 @@ impl ObjectCache {
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
             Err((_, error)) => Err(GitError::io(format!("locking {}", path.display()))(error.into()).into()),
         }
+    }
+
+    /// An estimate of what all packs unpack to, in bytes.
+    pub(crate) fn content(&self) -> u64 {
+        self.bytes().saturating_mul(8)
     }
 
     /// Bytes on disk.

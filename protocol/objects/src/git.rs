@@ -1,16 +1,23 @@
 //! Running `git` so that nothing of the caller's surroundings reaches in: no `GIT_*` variables, no system or user
 //! configuration, no prompts, no optional locks, no network; bounded in time and output.
 
-use crate::limits;
+mod call;
+mod dialog;
+mod error;
+mod stop;
+
+pub use call::Call;
+pub use dialog::Dialog;
+pub use error::GitError;
+pub use stop::Stop;
+
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// A version of git, as far as it matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,105 +34,6 @@ pub const OLDEST: Version = Version { major: 2, minor: 32 };
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
-    }
-}
-
-/// Why git did not do it.
-#[derive(Debug)]
-pub enum GitError {
-    /// There is no git.
-    Missing {
-        /// What was tried.
-        program: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// It is there and too old.
-    TooOld {
-        /// As it calls itself.
-        found: String,
-    },
-    /// It ended badly.
-    Failed {
-        /// The command without its data.
-        command: String,
-        /// How it ended.
-        status: ExitStatus,
-        /// What it said.
-        message: String,
-    },
-    /// It took too long and was ended.
-    TimedOut {
-        /// The command without its data.
-        command: String,
-        /// The limit.
-        after: Duration,
-    },
-    /// It wrote more than can be held.
-    TooMuchOutput {
-        /// The command without its data.
-        command: String,
-        /// The limit, in bytes.
-        limit: usize,
-    },
-    /// It wrote what it never should.
-    Unexpected {
-        /// The command without its data.
-        command: String,
-        /// What was wrong.
-        what: String,
-    },
-    /// A file or pipe beside it failed.
-    Io {
-        /// Which, and what was tried.
-        what: String,
-        /// The system's reason.
-        source: io::Error,
-    },
-}
-
-impl GitError {
-    /// A failure of a file, with what was tried.
-    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let what = what.into();
-        move |source| Self::Io { what, source }
-    }
-}
-
-impl fmt::Display for GitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { program, .. } => {
-                write!(f, "`{}` can't be started; git {OLDEST} or newer is needed", program.display())
-            }
-            Self::TooOld { found } => {
-                write!(f, "this machine's git is {found}; {OLDEST} or newer is needed")
-            }
-            Self::Failed { command, status, message } => {
-                write!(f, "`git {command}` failed ({status}): {}", message.trim())
-            }
-            Self::TimedOut { command, after } => {
-                write!(f, "`git {command}` was ended after {} seconds", after.as_secs())
-            }
-            Self::TooMuchOutput { command, limit } => {
-                write!(f, "`git {command}` wrote more than {limit} bytes")
-            }
-            Self::Unexpected { command, what } => write!(f, "`git {command}` answered oddly: {what}"),
-            Self::Io { what, .. } => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for GitError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Missing { source, .. } | Self::Io { source, .. } => Some(source),
-            Self::TooOld { .. }
-            | Self::Failed { .. }
-            | Self::TimedOut { .. }
-            | Self::TooMuchOutput { .. }
-            | Self::Unexpected { .. } => None,
-        }
     }
 }
 
@@ -170,7 +78,28 @@ impl Stamp {
 pub struct Git {
     program: PathBuf,
     version: Version,
+    /// Present where git reads what other parties sent: it then runs with limits, and this ends it.
+    service: Option<Stop>,
 }
+
+/// Sets the limits of a service's git, then becomes git. A limit that a system does not have is
+/// skipped: macOS accepts `ulimit -v` and does not enforce it (getrlimit(2) there: RLIMIT_AS).
+const LIMITED: &str = concat!(
+    "ulimit -S -c 0 2>/dev/null; ulimit -S -v \"$BUILDPOOL_GIT_KIB\" 2>/dev/null; ",
+    "ulimit -S -t \"$BUILDPOOL_GIT_SECONDS\" 2>/dev/null; exec \"$0\" \"$@\""
+);
+
+/// How a service's git is configured: little memory, whatever the machine has, and no file of the
+/// user's, which jobs may have replaced by a pipe.
+const SERVICE_SETTINGS: &[&str] = &[
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.packedGitWindowSize=64m",
+    "core.packedGitLimit=512m",
+    "core.bigFileThreshold=64m",
+    "pack.windowMemory=256m",
+    "pack.threads=2",
+];
 
 impl Git {
     /// Finds `git` in `PATH` and checks its version.
@@ -214,7 +143,9 @@ impl Git {
             .map_err(|source| GitError::Missing { program: program.to_owned(), source })?;
         let text = String::from_utf8_lossy(&output.stdout);
         match parse_version(&text) {
-            Some(version) if version >= OLDEST => Ok(Self { program: program.to_owned(), version }),
+            Some(version) if version >= OLDEST => {
+                Ok(Self { program: program.to_owned(), version, service: None })
+            }
             _ => Err(GitError::TooOld { found: text.trim().to_owned() }),
         }
     }
@@ -224,6 +155,18 @@ impl Git {
         self.version
     }
 
+    /// The same git for objects and files of other parties: with limits on memory, processor time
+    /// and wall time, and without a home directory. `stop` ends its commands.
+    #[must_use]
+    pub fn for_service(self, stop: &Stop) -> Self {
+        Self { service: Some(stop.clone()), ..self }
+    }
+
+    /// Returns the stop of this git's commands. Without limits that is one that is never stopped.
+    pub fn stop(&self) -> Stop {
+        self.service.clone().unwrap_or_default()
+    }
+
     /// A command that only this place's own configuration governs.
     pub fn run(&self, place: &Place) -> Call {
         let mut call = self.run_as_user(place);
@@ -231,12 +174,26 @@ impl Git {
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_ATTR_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null");
+        if self.service.is_some() {
+            call.command
+                .env("HOME", "/dev/null")
+                .env("XDG_CONFIG_HOME", "/dev/null")
+                // One arena for all threads: each reserves 64 MiB of the limit otherwise.
+                .env("MALLOC_ARENA_MAX", "1");
+            call.command.args(SERVICE_SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        }
         call
     }
 
     /// A command that also sees the user's configuration: for asking, never for writing.
     pub fn run_as_user(&self, place: &Place) -> Call {
-        let mut command = Command::new(&self.program);
+        let mut command = if self.service.is_some() {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", LIMITED]).arg(&self.program);
+            command
+        } else {
+            Command::new(&self.program)
+        };
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("GIT_") {
                 command.env_remove(name);
@@ -262,184 +219,13 @@ impl Git {
             command.env("GIT_INDEX_FILE", index);
         }
         command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"]);
-        Call { command, name: String::new(), stdin: None, limit: limits::GIT_OUTPUT_BYTES_MAX }
+        Call::new(command, self.service.clone())
     }
 }
 
 fn parse_version(text: &str) -> Option<Version> {
     let mut numbers = text.trim().strip_prefix("git version ")?.split(['.', ' ']);
     Some(Version { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
-}
-
-/// A git command that is being put together.
-#[derive(Debug)]
-pub struct Call {
-    command: Command,
-    name: String,
-    stdin: Option<Vec<u8>>,
-    limit: usize,
-}
-
-impl Call {
-    /// Adds arguments.
-    #[must_use]
-    pub fn args<A: AsRef<std::ffi::OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
-        for argument in arguments {
-            if self.name.len() < 120 {
-                if !self.name.is_empty() {
-                    self.name.push(' ');
-                }
-                self.name.push_str(&argument.as_ref().to_string_lossy());
-            }
-            self.command.arg(argument);
-        }
-        self
-    }
-
-    /// Gives it this on standard input; nothing otherwise.
-    #[must_use]
-    pub fn input(mut self, bytes: Vec<u8>) -> Self {
-        self.stdin = Some(bytes);
-        self
-    }
-
-    /// Runs it and gives its standard output.
-    ///
-    /// # Errors
-    /// Every [`GitError`] except those of finding git.
-    pub fn output(self) -> Result<Vec<u8>, GitError> {
-        let (status, output, message, name) = self.finish(None)?;
-        checked(status, message, name).map(|()| output)
-    }
-
-    /// Runs it and gives its standard output, and what it said beside it.
-    ///
-    /// # Errors
-    /// As for [`Call::output`].
-    pub fn output_and_remarks(self) -> Result<(Vec<u8>, String), GitError> {
-        let (status, output, message, name) = self.finish(None)?;
-        checked(status, message.clone(), name).map(|()| (output, message))
-    }
-
-    /// Runs it and gives its standard output, or none if it ended with code 1: how git says "there is none".
-    ///
-    /// # Errors
-    /// As for [`Call::output`].
-    pub fn output_or_none(self) -> Result<Option<Vec<u8>>, GitError> {
-        let (status, output, message, name) = self.finish(None)?;
-        if status.code() == Some(1) {
-            return Ok(None);
-        }
-        checked(status, message, name).map(|()| Some(output))
-    }
-
-    /// Runs it and gives its standard output as text without the last line's end.
-    ///
-    /// # Errors
-    /// As for [`Call::output`]; [`GitError::Unexpected`] if it is not UTF-8.
-    pub fn text(self) -> Result<String, GitError> {
-        let name = self.name.clone();
-        let mut text = String::from_utf8(self.output()?)
-            .map_err(|_| GitError::Unexpected { command: name, what: "the answer is not UTF-8".into() })?;
-        text.truncate(text.trim_end_matches('\n').len());
-        Ok(text)
-    }
-
-    /// Runs it with its standard output into a file.
-    ///
-    /// # Errors
-    /// As for [`Call::output`].
-    pub fn output_into(self, file: File) -> Result<(), GitError> {
-        let (status, _, message, name) = self.finish(Some(file))?;
-        checked(status, message, name)
-    }
-
-    /// Runs it with a file as its standard input.
-    ///
-    /// # Errors
-    /// As for [`Call::output`].
-    pub fn input_from(mut self, file: File) -> Result<Vec<u8>, GitError> {
-        self.command.stdin(Stdio::from(file));
-        self.stdin = None;
-        let (status, output, message, name) = self.start(None)?;
-        checked(status, message, name).map(|()| output)
-    }
-
-    fn finish(mut self, into: Option<File>) -> Result<Ended, GitError> {
-        self.command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-        self.start(into)
-    }
-
-    fn start(mut self, into: Option<File>) -> Result<Ended, GitError> {
-        self.command.stderr(Stdio::piped());
-        self.command.stdout(match into {
-            Some(file) => Stdio::from(file),
-            None => Stdio::piped(),
-        });
-        let program = PathBuf::from(self.command.get_program());
-        let mut child = self.command.spawn().map_err(|source| GitError::Missing { program, source })?;
-        if let (Some(bytes), Some(mut pipe)) = (self.stdin.take(), child.stdin.take()) {
-            // A git that ends early closes the pipe; its status says why.
-            std::thread::spawn(move || pipe.write_all(&bytes).ok());
-        }
-        let errors = child.stderr.take().map(|pipe| read_aside(pipe, limits::GIT_MESSAGE_BYTES_MAX));
-        let output = child.stdout.take().map(|pipe| read_aside(pipe, self.limit));
-        let deadline = Instant::now() + limits::GIT_RUN_MAX;
-        let output = match output {
-            None => Vec::new(),
-            Some(receiver) => match receiver.recv_timeout(limits::GIT_RUN_MAX) {
-                Ok(Ok((_, true))) => {
-                    end(&mut child);
-                    return Err(GitError::TooMuchOutput { command: self.name, limit: self.limit });
-                }
-                Ok(Ok((bytes, false))) => bytes,
-                Ok(Err(source)) => {
-                    end(&mut child);
-                    return Err(GitError::Io { what: format!("the output of `git {}`", self.name), source });
-                }
-                Err(_) => {
-                    end(&mut child);
-                    return Err(GitError::TimedOut { command: self.name, after: limits::GIT_RUN_MAX });
-                }
-            },
-        };
-        let message = errors.and_then(|receiver| {
-            receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()
-        });
-        let Some(message) = message else {
-            end(&mut child);
-            return Err(GitError::TimedOut { command: self.name, after: limits::GIT_RUN_MAX });
-        };
-        let status = child.wait().map_err(GitError::io(format!("waiting for `git {}`", self.name)))?;
-        let message = message.map(|(bytes, _)| bytes).unwrap_or_default();
-        Ok((status, output, String::from_utf8_lossy(&message).into_owned(), self.name))
-    }
-}
-
-type Ended = (ExitStatus, Vec<u8>, String, String);
-
-fn checked(status: ExitStatus, message: String, command: String) -> Result<(), GitError> {
-    if status.success() { Ok(()) } else { Err(GitError::Failed { command, status, message }) }
-}
-
-fn end(child: &mut Child) {
-    child.kill().ok();
-    child.wait().ok();
-}
-
-/// Reads a pipe to its end in a thread; keeps at most `limit` bytes and says whether there were more.
-fn read_aside(
-    mut pipe: impl Read + Send + 'static,
-    limit: usize,
-) -> mpsc::Receiver<io::Result<(Vec<u8>, bool)>> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    std::thread::spawn(move || {
-        let mut kept = Vec::new();
-        let result = pipe.by_ref().take(limit as u64).read_to_end(&mut kept);
-        let more = io::copy(&mut pipe, &mut io::sink()).is_ok_and(|more| more > 0);
-        sender.send(result.map(|_| (kept, more))).ok();
-    });
-    receiver
 }
 
 /// Splits output of a command with `-z`.
@@ -449,7 +235,7 @@ pub fn split_nul(output: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Git, GitError, OLDEST, Place, Version, parse_version, split_nul};
+    use super::{Git, GitError, OLDEST, Place, Stop, Version, parse_version, split_nul};
     use std::path::Path;
     use std::sync::Mutex;
 
@@ -490,6 +276,40 @@ mod tests {
         let output = git.run(&place).args(["stripspace"]).input(input.clone()).output().unwrap();
         assert_eq!(output, input);
         assert_eq!(split_nul(b"a\0b\0").count(), 2);
+    }
+
+    #[test]
+    fn a_service_s_git_has_limits_and_no_home() {
+        let git = Git::find().unwrap().for_service(&Stop::default());
+        let place = Place { work_tree: Some("/".into()), ..Place::default() };
+        let shown = "alias.shown=!ulimit -v; ulimit -t; echo $HOME $XDG_CONFIG_HOME";
+        let text = git.run(&place).args(["-c", shown, "shown"]).text().unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let has_memory_limit = cfg!(target_os = "linux");
+        let kib = if has_memory_limit { "3145728" } else { lines[0] };
+        assert_eq!(lines, [kib, "60", "/dev/null /dev/null"]);
+        let spin = "alias.spin=!ulimit -S -t 1; while :; do :; done";
+        let error = git.run(&place).args(["-c", spin, "spin"]).output().unwrap_err();
+        assert!(matches!(error, GitError::Failed { .. } | GitError::OutOfTime { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_command_ends_when_its_operation_is_stopped() {
+        let stop = Stop::default();
+        let git = Git::find().unwrap().for_service(&stop);
+        let place = Place { work_tree: Some("/".into()), ..Place::default() };
+        let (input, held) = nix::unistd::pipe().unwrap();
+        let mut dialog = git.run(&place).args(["stripspace"]).dialog().unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| git.run(&place).args(["stripspace"]).input_from(input.into()));
+            let reads = scope.spawn(|| dialog.line());
+            stop.stop();
+            assert!(matches!(waits.join().unwrap(), Err(GitError::Stopped { .. })));
+            assert!(matches!(reads.join().unwrap(), Err(GitError::Stopped { .. })));
+        });
+        drop(held);
+        let later = git.run(&place).args(["version"]).output();
+        assert!(matches!(later, Err(GitError::Stopped { .. })));
     }
 
     #[test]

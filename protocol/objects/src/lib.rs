@@ -3,6 +3,7 @@
 
 pub mod cache;
 pub mod directory;
+pub mod extent;
 pub mod flow;
 pub mod git;
 pub mod incoming;
@@ -11,6 +12,9 @@ pub mod pack;
 pub mod pump;
 pub mod record;
 pub mod removal;
+pub mod scan;
+pub mod trees;
 
 pub use cache::{CacheError, ObjectCache};
-pub use git::{Git, GitError, Place};
+pub use extent::{Excess, Extent};
+pub use git::{Git, GitError, Place, Stop};

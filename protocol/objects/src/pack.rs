@@ -3,6 +3,7 @@
 
 use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum_of;
+use crate::trees::Difference;
 use buildpool_protocol::transfer::{Checksum, Head, Manifest, ObjectId};
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -56,11 +57,53 @@ pub struct PackFile {
     pub length: u64,
 }
 
-/// What somebody lacks of a snapshot who has the tree `base` (or nothing), and of what belongs to the head all but what is
-/// wanted: commits, tags and the commit's tree. Each object once.
+/// What a receiver lacks of a snapshot.
+#[derive(Debug)]
+pub struct Lack {
+    /// All objects, each once.
+    pub parts: Vec<Part>,
+    /// From the base to the tree; absent where these are the same.
+    pub tree: Option<Difference>,
+    /// From the tree to the commit's; absent where that is the same or not wanted.
+    pub head: Option<Difference>,
+}
+
+/// Lists what a receiver lacks that has the tree `base` (or nothing), and of the head all parts that
+/// are wanted: commits, tags and the commit's tree.
 ///
 /// # Errors
-/// When git fails: an object is missing here.
+/// When git fails or an object is missing here.
+pub fn lack(
+    git: &Git,
+    place: &Place,
+    manifest: &Manifest,
+    base: Option<&ObjectId>,
+    is_wanted: &dyn Fn(&ObjectId) -> bool,
+) -> Result<Lack, GitError> {
+    let empty = manifest.tree.format().empty_tree();
+    let mut parts = Vec::new();
+    let mut compare = |from: Option<&ObjectId>, to: &ObjectId| {
+        let difference = Difference::between(git, place, from, to)?;
+        parts.extend_from_slice(&difference.parts);
+        Ok::<_, GitError>(difference)
+    };
+    let has_tree = base.unwrap_or(&empty) == &manifest.tree;
+    let tree = (!has_tree).then(|| compare(base, &manifest.tree)).transpose()?;
+    let other = manifest.head.as_ref().map(|head| &head.tree);
+    let other = other.filter(|other| **other != manifest.tree && is_wanted(other));
+    let head = other.map(|other| compare(Some(&manifest.tree), other)).transpose()?;
+    if let Some(head) = &manifest.head {
+        parts.extend(commits_and_tags(head).filter(|part| is_wanted(&part.id)));
+    }
+    let mut seen = HashSet::new();
+    parts.retain(|part| part.id != empty && seen.insert(part.id.clone()));
+    Ok(Lack { parts, tree, head })
+}
+
+/// The objects of [`lack`].
+///
+/// # Errors
+/// As for [`lack`].
 pub fn lacking(
     git: &Git,
     place: &Place,
@@ -68,36 +111,18 @@ pub fn lacking(
     base: Option<&ObjectId>,
     is_wanted: &dyn Fn(&ObjectId) -> bool,
 ) -> Result<Vec<Part>, GitError> {
-    let empty = manifest.tree.format().empty_tree();
-    let base = base.unwrap_or(&empty);
-    let top = |id: &ObjectId, kind| Part { id: id.clone(), kind, path: Vec::new() };
-    let mut parts = Vec::new();
-    if manifest.tree != *base {
-        parts.push(top(&manifest.tree, Kind::Tree));
-        parts.extend(added(git, place, base, &manifest.tree)?);
-    }
-    if let Some(head) = &manifest.head {
-        if head.tree != manifest.tree && is_wanted(&head.tree) {
-            parts.push(top(&head.tree, Kind::Tree));
-            parts.extend(added(git, place, &manifest.tree, &head.tree)?);
-        }
-        parts.extend(commits_and_tags(head).filter(|part| is_wanted(&part.id)));
-    }
-    let mut seen = HashSet::new();
-    parts.retain(|part| part.id != empty && seen.insert(part.id.clone()));
-    Ok(parts)
+    lack(git, place, manifest, base, is_wanted).map(|lack| lack.parts)
 }
 
-/// How many trees and blobs of `to` are not here that are not at the same place in `from` either. Where the difference can't even
-/// be listed, one.
+/// Counts the trees and blobs of `to` that are not here and not at the same place in `from` either.
+/// Where the difference can't even be listed, returns one.
 ///
 /// # Errors
 /// When git can't be run.
 pub fn absent(git: &Git, place: &Place, from: Option<&ObjectId>, to: &ObjectId) -> Result<usize, GitError> {
-    let empty = to.format().empty_tree();
-    let parts = match added(git, place, from.unwrap_or(&empty), to) {
-        Err(GitError::Failed { .. }) => return Ok(1),
-        parts => parts?,
+    let parts = match Difference::between(git, place, from, to) {
+        Err(GitError::Failed { .. } | GitError::Absent { .. }) => return Ok(1),
+        difference => difference?.parts,
     };
     let list = parts.iter().flat_map(|part| [part.id.as_str().as_bytes(), b"\n"].concat()).collect();
     let call = git.run(place).args(["cat-file", "--batch-check=%(objecttype)", "--buffer"]);
@@ -112,37 +137,11 @@ pub fn commits_and_tags(head: &Head) -> impl Iterator<Item = Part> {
     commits.chain(head.tags.iter().map(move |tag| top(&tag.object, Kind::TagOrCommit)))
 }
 
-/// Trees and blobs that are in `to` and not at the same place in `from`. Gitlinks are passed over.
-fn added(git: &Git, place: &Place, from: &ObjectId, to: &ObjectId) -> Result<Vec<Part>, GitError> {
-    let arguments =
-        ["diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--no-abbrev", from.as_str(), to.as_str()];
-    let output = git.run(place).args(arguments).output()?;
-    let mut fields = output.split(|byte| *byte == 0);
-    let mut parts = Vec::new();
-    let odd = |what: &[u8]| GitError::Unexpected {
-        command: "diff-tree".into(),
-        what: String::from_utf8_lossy(what).into_owned(),
-    };
-    while let Some(entry) = fields.next().filter(|entry| !entry.is_empty()) {
-        let path = fields.next().ok_or_else(|| odd(entry))?;
-        let text = std::str::from_utf8(entry).map_err(|_| odd(entry))?;
-        let columns: Vec<&str> = text.split(' ').collect();
-        let [_, mode, _, id, _] = columns.as_slice() else { return Err(odd(entry)) };
-        let kind = match *mode {
-            "040000" => Kind::Tree,
-            "000000" | "160000" => continue,
-            _ => Kind::Blob,
-        };
-        parts.push(Part { id: id.parse().map_err(|_| odd(entry))?, kind, path: path.to_vec() });
-    }
-    Ok(parts)
-}
-
 /// Numbers the packs that are being made.
 static MAKING: AtomicU64 = AtomicU64::new(0);
 
 /// Writes a pack with these objects; objects may be deltas against those of `base`. Replaces `into` whole. Without objects the file
-/// is empty.
+/// is empty. A git with limits gets time for so many bytes.
 ///
 /// # Errors
 /// When git or the disk fails.
@@ -151,6 +150,7 @@ pub fn write(
     place: &Place,
     parts: &[Part],
     base: Option<&ObjectId>,
+    bytes: u64,
     into: &Path,
 ) -> Result<PackFile, GitError> {
     let mut list = Vec::new();
@@ -168,8 +168,11 @@ pub fn write(
     let beside = into.with_extension(format!("{}-{number}.new", std::process::id()));
     let file = File::create(&beside).map_err(GitError::io(format!("creating {}", beside.display())))?;
     let arguments = ["pack-objects", "--stdout", "--delta-base-offset", "-q"];
-    let made =
-        if parts.is_empty() { Ok(()) } else { git.run(place).args(arguments).input(list).output_into(file) };
+    let made = if parts.is_empty() {
+        Ok(())
+    } else {
+        git.run(place).args(arguments).for_bytes(bytes).input(list).output_into(file)
+    };
     if let Err(error) = made {
         fs::remove_file(&beside).ok();
         return Err(error);

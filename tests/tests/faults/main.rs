@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod bad_peers;
+mod bombs;
 mod chaos;
 mod disks;
 mod hostile_jobs;

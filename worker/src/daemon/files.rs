@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::link::transfers::Transfers;
 use crate::records;
 use crate::workspace::{Lacking, SpaceLimits, Workspaces, carry};
+use buildpool_objects::Stop;
 use buildpool_protocol::error::chain;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::outcome::{Outcome, StartFailure};
@@ -43,12 +44,36 @@ impl Files {
         users: Users,
         mut stopped: watch::Receiver<bool>,
     ) -> Result<Arranged, StartFailure> {
-        self.fetch_unless_stopped(&grant, &mut stopped).await?;
+        let stop = Stop::default();
+        let files = Self { workspaces: self.workspaces.stopped_by(&stop), ..self };
+        let (mut cancelled, stop_early) = (stopped.clone(), stop.clone());
+        let _watching = AbortOnDrop(tokio::spawn(async move {
+            if cancelled.wait_for(|stopped| *stopped).await.is_ok() {
+                stop_early.stop();
+            }
+        }));
+        let arranged = files.lay_out_with(home, config, grant, users, &mut stopped).await;
+        // The task above may not have had its turn. A fetch that was given up leaves work on the disk.
+        if *stopped.borrow() {
+            stop.stop();
+        }
+        arranged
+    }
+
+    async fn lay_out_with(
+        self,
+        home: Arc<Home>,
+        config: Arc<Config>,
+        grant: Grant,
+        users: Users,
+        stopped: &mut watch::Receiver<bool>,
+    ) -> Result<Arranged, StartFailure> {
+        self.fetch_unless_stopped(&grant, stopped).await?;
         let work = (home, config, grant, users);
         let arranged = self.arrange(work.clone()).await;
         // Once: objects that turned out to be damaged are gone now, and come anew.
         if arranged.is_err() && matches!(self.lacking(&work.2).await, Ok(Some(_))) {
-            self.fetch_unless_stopped(&work.2, &mut stopped).await?;
+            self.fetch_unless_stopped(&work.2, stopped).await?;
             return self.arrange(work).await.map_err(judged);
         }
         arranged.map_err(judged)
@@ -148,6 +173,15 @@ impl Files {
         if let Err(error) = self.workspaces.collect_space(&self.space) {
             warn!("the space of workspaces can't be looked after: {error}");
         }
+    }
+}
+
+/// A task that ends with this value.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -66,6 +66,10 @@ impl WorkspaceError {
     /// Whether it lies in the files that are there: with others in their place it may go well. Of a disk that takes no more, a process that
     /// may open no more and a git that fails it does not.
     pub(super) fn is_of_files(&self) -> bool {
+        // A command that waits for ever waits for something in the files: a pipe, a device.
+        if let Self::Git(GitError::TimedOut { .. } | GitError::OutOfTime { .. }) = self {
+            return true;
+        }
         let (Self::Io { source, .. } | Self::Git(GitError::Io { source, .. })) = self else { return false };
         let is_elsewhere = matches!(
             source.kind(),

@@ -9,7 +9,7 @@ use super::names::Disk;
 use crate::platform;
 use buildpool_objects::cache::{ObjectCache, project_key};
 use buildpool_objects::incoming::remove_stale;
-use buildpool_objects::{CacheError, Git, record};
+use buildpool_objects::{CacheError, Git, Stop, record};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::BASES_MAX;
 use buildpool_protocol::spec::Source;
@@ -35,6 +35,8 @@ pub struct Workspaces {
     root: PathBuf,
     disk: Disk,
     links_objects: bool,
+    /// Ends the git commands of one attempt.
+    stop: Stop,
 }
 
 /// Files that are laid out for an attempt.
@@ -86,7 +88,7 @@ impl Workspaces {
         // Builds write absolute paths down; one without links stays the same.
         let root = root.canonicalize().map_err(WorkspaceError::io("finding", &root))?;
         let disk = probe(&root)?;
-        Ok(Self { root, disk, links_objects: false })
+        Ok(Self { root, disk, links_objects: false, stop: Stop::default() })
     }
 
     /// The same ones, whose checkouts have links to the objects beside them: for jobs that can't read the project's own, which
@@ -94,6 +96,12 @@ impl Workspaces {
     #[must_use]
     pub fn linking_objects(self) -> Self {
         Self { links_objects: true, disk: Disk { owner: None, ..self.disk }, ..self }
+    }
+
+    /// The same ones for one attempt, whose git commands `stop` ends.
+    #[must_use]
+    pub fn stopped_by(&self, stop: &Stop) -> Self {
+        Self { stop: stop.clone(), ..self.clone() }
     }
 
     fn project(&self, project: &str) -> PathBuf {
@@ -107,7 +115,7 @@ impl Workspaces {
             ObjectFormat::Sha256 => "objects-sha256",
         };
         let cache = ObjectCache::open_for_disk(
-            Git::find()?,
+            Git::find()?.for_service(&self.stop),
             &directory.join(name),
             tree.format(),
             self.disk.ignores_case,

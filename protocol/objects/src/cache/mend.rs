@@ -16,7 +16,7 @@ impl CacheError {
         match self {
             Self::Git(error) => error.may_be_damage(),
             Self::NoBase(_) | Self::Incomplete { .. } => true,
-            Self::TooLarge { .. } | Self::Unknown(_) => false,
+            Self::Unknown(_) => false,
         }
     }
 }
@@ -24,7 +24,7 @@ impl CacheError {
 impl GitError {
     /// Whether it may come of objects that should be there and are not, or can't be read.
     pub const fn may_be_damage(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::Unexpected { .. })
+        matches!(self, Self::Failed { .. } | Self::Unexpected { .. } | Self::Absent { .. })
     }
 }
 
@@ -97,12 +97,12 @@ impl ObjectCache {
         }
         // Named in full: a name that begins with a dash would be an option.
         let call = self.git.run(&self.place()).args(["verify-pack".as_ref(), path("idx").as_os_str()]);
-        is_fine(call.output().map(drop).map_err(CacheError::Git))
+        is_fine(call.for_bytes(self.content()).output().map(drop).map_err(CacheError::Git))
     }
 
     fn is_whole(&self, manifest: &Manifest) -> Result<bool, CacheError> {
-        let parts = pack::lacking(&self.git, &self.place(), manifest, None, &|_| true);
-        is_fine(parts.map_err(CacheError::Git).and_then(|parts| self.check_parts(&parts, manifest)))
+        let lack = pack::lack(&self.git, &self.place(), manifest, None, &|_| true);
+        is_fine(lack.map_err(CacheError::Git).and_then(|lack| self.check_parts(&lack, manifest).map(drop)))
     }
 
     /// Removes all but the lock, which is ours, and the records, which are gone already.

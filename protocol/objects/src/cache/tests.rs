@@ -67,7 +67,7 @@ impl Source {
 
     fn pack(&self, manifest: &Manifest, base: Option<&ObjectId>) -> pack::PackFile {
         let parts = pack::lacking(&self.git, &self.place(), manifest, base, &|_| true).unwrap();
-        pack::write(&self.git, &self.place(), &parts, base, &self.root.path().join("out.pack")).unwrap()
+        pack::write(&self.git, &self.place(), &parts, base, 0, &self.root.path().join("out.pack")).unwrap()
     }
 
     fn cache(&self, name: &str) -> ObjectCache {
@@ -172,7 +172,7 @@ fn tags_branch_and_ignore_patterns_make_another_snapshot_that_costs_only_what_is
     let tree = Some(&first.tree);
     let parts = pack::lacking(&source.git, &source.place(), &tagged, tree, &|id| lacks.contains(id)).unwrap();
     let pack =
-        pack::write(&source.git, &source.place(), &parts, tree, &source.root.path().join("t")).unwrap();
+        pack::write(&source.git, &source.place(), &parts, tree, 0, &source.root.path().join("t")).unwrap();
     assert!(pack.length < 500, "{}", pack.length);
     cache.accept(&pack.path, &tagged, tree).unwrap();
     assert_eq!(cache.manifest(&name(&tagged)), Some(tagged.clone()));
@@ -229,7 +229,7 @@ fn a_pack_that_does_not_bring_everything_or_has_no_base_here_is_refused() {
     let removed = parts.iter().position(|part| part.path.ends_with(b"file7.rs")).unwrap();
     let removed = parts.remove(removed);
     let pack =
-        pack::write(&source.git, &source.place(), &parts, None, &source.root.path().join("o")).unwrap();
+        pack::write(&source.git, &source.place(), &parts, None, 0, &source.root.path().join("o")).unwrap();
     match cache.accept(&pack.path, &first, None) {
         Err(CacheError::Incomplete { object, count: 1, .. }) => assert_eq!(object, removed.id),
         other => panic!("{other:?}"),

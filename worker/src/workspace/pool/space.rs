@@ -78,7 +78,7 @@ impl Workspaces {
         for (name, format) in [("objects", ObjectFormat::Sha1), ("objects-sha256", ObjectFormat::Sha256)] {
             if project.join(name).is_dir() {
                 let cache = ObjectCache::open_for_disk(
-                    Git::find()?,
+                    Git::find()?.for_service(&self.stop),
                     &project.join(name),
                     format,
                     self.disk.ignores_case,

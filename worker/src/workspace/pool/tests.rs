@@ -130,7 +130,7 @@ impl Bench {
         if let Some(lacking) = self.workspaces.lacking(&source).unwrap() {
             let base = lacking.trees.first();
             let parts = pack::lacking(&self.git, &place, &manifest, base, &|_| true).unwrap();
-            let file = pack::write(&self.git, &place, &parts, base, &self.root.path().join("p")).unwrap();
+            let file = pack::write(&self.git, &place, &parts, base, 0, &self.root.path().join("p")).unwrap();
             self.workspaces.accept(&file.path, &manifest, base).unwrap();
             assert!(!file.path.exists() && self.workspaces.lacking(&source).unwrap().is_none());
         }
@@ -412,7 +412,7 @@ fn a_tree_that_reaches_into_git_is_not_laid_out() {
         };
         let place = Place { git_dir: Some(bench.home().join(".git")), ..Place::default() };
         let parts = pack::lacking(&bench.git, &place, &manifest, None, &|_| true).unwrap();
-        let file = pack::write(&bench.git, &place, &parts, None, &bench.root.path().join("p")).unwrap();
+        let file = pack::write(&bench.git, &place, &parts, None, 0, &bench.root.path().join("p")).unwrap();
         bench.workspaces.accept(&file.path, &manifest, None).unwrap();
         let (project, directory) = ("p".into(), String::new());
         let source = Source::Snapshot { id: tree, project, directory, head: None, manifest: None };
