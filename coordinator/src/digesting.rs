@@ -21,6 +21,7 @@ pub(crate) fn options(spec: &JobSpec, job: JobId) -> Options {
         Source::Snapshot { .. } | Source::Empty => Vec::new(),
     };
     Options {
+        purpose: spec.purpose,
         template: spec.template.clone(),
         roots: roots.into_iter().filter(|root| root.starts_with('/')).collect(),
         command: spec.command.to_string(),

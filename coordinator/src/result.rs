@@ -113,9 +113,9 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
     let started = attempt.and_then(|attempt| attempt.started_at_ms);
     let id = record.job;
     let mut next = vec![
-        format!("`buildpool job {id}` asks again"),
-        format!("`buildpool logs {id} -f` follows its output"),
-        format!("`buildpool cancel {id}` ends it"),
+        format!("buildpool job {id} --wait 1h"),
+        format!("buildpool logs {id} -f"),
+        format!("buildpool cancel {id}"),
     ];
     if live.cancelling {
         next.pop();

@@ -255,6 +255,30 @@ pub enum CrashType {
 }
 
 impl CrashType {
+    /// The name in JSON: `segmentation_fault`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::SegmentationFault => "segmentation_fault",
+            Self::Abort => "abort",
+            Self::Killed => "killed",
+            Self::Interrupted => "interrupted",
+            Self::Terminated => "terminated",
+            Self::Timeout => "timeout",
+            Self::BuildFailure => "build_failure",
+            Self::TestFailure => "test_failure",
+            Self::SimulatorCrash => "simulator_crash",
+            Self::Unknown => "unknown",
+            Self::Trap => "trap",
+            Self::IllegalInstruction => "illegal_instruction",
+            Self::BusError => "bus_error",
+            Self::FloatingPointException => "floating_point_exception",
+            Self::BadSystemCall => "bad_system_call",
+            Self::OutOfMemory => "out_of_memory",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
     /// The type of a death by this signal; `Unknown` for signals without a type of their own.
     pub fn of_signal(name: &str) -> Self {
         match name {

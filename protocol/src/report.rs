@@ -3,8 +3,10 @@
 
 use crate::outcome::{CrashType, ProcessState};
 use crate::output::Stream;
+use crate::shown::{is_plain, printable};
 use crate::spec::Verbosity;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::fmt;
 
 /// Where a job stands.
@@ -400,6 +402,9 @@ pub struct Usage {
 pub struct JobResult {
     /// The job.
     pub job_id: String,
+    /// The shortest unique beginning of the id, at least 12 digits: for texts. JSON answers leave it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
     /// The attempt that this speaks of; 0 before the first.
     pub attempt: u32,
     /// Those before it, with why each gave no result: lost, declined, or tried again after an infrastructure failure.
@@ -472,6 +477,9 @@ pub struct JobResult {
     pub stdout: Option<String>,
     /// What the template or the digest left.
     pub filtered_output: Option<String>,
+    /// Whether the shown output is the whole log, so that findings are pointers into it. JSON answers leave it out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub complete_log: bool,
     /// Every cut.
     pub omitted: Vec<Omission>,
     /// The command itself died of a signal.
@@ -495,6 +503,19 @@ pub struct JobResult {
     pub next: Vec<String>,
 }
 
+impl From<&Finding> for FindingSummary {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            id: finding.id.clone(),
+            tier: finding.tier,
+            message: finding.message.clone(),
+            severity: finding.severity,
+            confidence: finding.confidence,
+            job: finding.job.clone(),
+        }
+    }
+}
+
 impl Finding {
     /// A failed test that only a report names: the log is silent about it.
     pub fn is_hidden_test(&self) -> bool {
@@ -506,6 +527,39 @@ impl Finding {
 pub const HIDDEN_TESTS_HEADING: &str = "=== Failed Tests ===";
 
 impl JobResult {
+    /// The JSON of an answer: fields that are null, empty or zero are left out. `job_id`, `state` and `verdict` are
+    /// always present, `success` and `exit_code` once the job is done, and all counts inside `tests`. Control characters in
+    /// texts are escaped as [`shown`](crate::shown) does.
+    pub fn to_json(&self) -> Value {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        prune(&mut value);
+        let Value::Object(map) = &mut value else { return value };
+        map.remove("short_id");
+        map.remove("complete_log");
+        map.insert("job_id".to_owned(), json!(self.job_id));
+        map.insert("state".to_owned(), json!(self.state));
+        map.insert("verdict".to_owned(), json!(self.verdict));
+        if self.state == JobState::Done {
+            map.insert("success".to_owned(), json!(self.success));
+            map.insert("exit_code".to_owned(), json!(self.exit_code));
+        } else {
+            map.insert("connected".to_owned(), json!(self.connected));
+        }
+        if let Some(tests) = &self.tests {
+            let mut counts = json!(tests);
+            if let Some(Value::String(source)) = counts.get_mut("source") {
+                *source = printable(source);
+            }
+            map.insert("tests".to_owned(), counts);
+        }
+        value
+    }
+
+    /// The id for a text: the short one where the coordinator sent it.
+    pub fn shown_id(&self) -> &str {
+        self.short_id.as_deref().unwrap_or(&self.job_id)
+    }
+
     /// Fields that only a pool knows; a digest without a pool leaves them out.
     pub const POOL_FIELDS: &'static [&'static str] = &[
         "job_id",
@@ -533,4 +587,53 @@ impl JobResult {
         "snapshot",
         "usage",
     ];
+}
+
+/// Removes members that are null, false, zero or empty, at every depth, and escapes control characters. Elements of lists
+/// stay.
+pub fn prune(value: &mut Value) {
+    match value {
+        Value::String(text) if !is_plain(text.as_bytes()) => *text = printable(text),
+        Value::Object(map) => {
+            map.values_mut().for_each(prune);
+            map.retain(|_, member| !is_void(member));
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}
+
+fn is_void(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_leaves_out_what_is_empty_and_keeps_what_is_promised() {
+        let mut result = JobResult { job_id: "j".to_owned(), ..JobResult::default() };
+        assert_eq!(
+            result.to_json(),
+            json!({"job_id": "j", "state": "queued", "verdict": null, "crash_type": "none", "connected": false})
+        );
+        result.state = JobState::Done;
+        result.verdict = Some(Verdict::Crashed);
+        result.tests =
+            Some(TestCounts { failed: 1, total: 1, source: "report".to_owned(), ..TestCounts::default() });
+        result.short_id = Some("j".to_owned());
+        let json = result.to_json();
+        assert_eq!(json["success"], false);
+        assert!(json.as_object().expect("an object").get("exit_code").expect("present").is_null());
+        assert_eq!(json["tests"]["passed"], 0);
+        assert!(json.get("short_id").is_none() && json.get("omitted").is_none());
+    }
 }

@@ -1,8 +1,10 @@
 //! Text of a job as it is shown to whoever does not own it: what can't pretend to be something else. Who searches in it
 //! searches in what is shown.
 
-/// The text with only printable characters, tabs and plain line ends: no terminal sequences, no line ends of other kinds, no
-/// marks that turn the reading direction.
+use std::fmt::Write;
+
+/// The text with only printable characters, tabs and plain line ends. Terminal sequences are removed, other line ends become
+/// plain ones, and the remaining control, bidirectional and zero-width characters are escaped.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -14,12 +16,41 @@ pub fn printable(text: &str) -> String {
             '\n' | '\t' => out.push(character),
             // Vertical tab, form feed, next line, line and paragraph separators end a line for some readers.
             '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
-            c if c.is_control() || is_invisible(c) => {}
-            c => out.push(c),
+            c => push_escaped(&mut out, c),
         }
         rest = &rest[length..];
     }
     out
+}
+
+/// Bytes of a log as text that hides nothing: every control character but tab and line feed, every bidirectional or
+/// zero-width character, and every byte that is not UTF-8 is written as an escape (`\x1b`, `\u{202e}`, `\xff`).
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\n' | '\t' => out.push(character),
+                c => push_escaped(&mut out, c),
+            }
+        }
+        for byte in chunk.invalid() {
+            // Writing to a String can't fail.
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+fn push_escaped(out: &mut String, character: char) {
+    let _ = match character {
+        '\r' => out.write_str("\\r"),
+        c if c.is_ascii_control() => write!(out, "\\x{:02x}", u32::from(c)),
+        c if c.is_control() || is_invisible(c) || matches!(c, '\u{2028}' | '\u{2029}') => {
+            write!(out, "\\u{{{:x}}}", u32::from(c))
+        }
+        c => out.write_char(c),
+    };
 }
 
 /// The same on one line.
@@ -34,7 +65,7 @@ pub fn is_plain(bytes: &[u8]) -> bool {
 
 /// Marks of direction, tags and zero-width characters.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Bytes of the terminal sequence that begins with the first byte, an ESC. It ends before the line does, and between two
@@ -74,7 +105,7 @@ fn string_length(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_plain, one_line, printable};
+    use super::{escaped, is_plain, one_line, printable};
     use proptest::prelude::*;
 
     #[test]
@@ -85,7 +116,7 @@ mod tests {
             ("\u{1b}[38;5;1merror\u{1b}[K\u{1b}[?25l: x", "error: x"),
             ("a\u{1b}]8;;http://x\u{7}link\u{1b}(B", "alink"),
             ("a\r\nb\rc\u{2028}d", "a\nb\nc\nd"),
-            ("zero\u{200b}width \u{202e}turned\0", "zerowidth turned"),
+            ("zero\u{200b}width \u{202e}turned\0", "zero\\u{200b}width \\u{202e}turned\\x00"),
             ("\u{1b}", ""),
             ("\u{1b}[31", ""),
             ("\u{1b}[31\u{e4}", "\u{e4}"),
@@ -94,6 +125,18 @@ mod tests {
             assert_eq!(printable(text), expected, "{text:?}");
         }
         assert_eq!(one_line(" a\nb\u{85}c "), "a ⏎ b ⏎ c");
+    }
+
+    #[test]
+    fn escaped_text_hides_no_byte() {
+        for (bytes, expected) in [
+            (&b"plain\ttext\n"[..], "plain\ttext\n"),
+            (b"\x1b[31mred\r\n", "\\x1b[31mred\\r\n"),
+            (b"\xff\xe4 a\xc3\xa4\0", "\\xff\\xe4 a\u{e4}\\x00"),
+            ("\u{202e}x\u{200b}\u{85}\u{2028}".as_bytes(), "\\u{202e}x\\u{200b}\\u{85}\\u{2028}"),
+        ] {
+            assert_eq!(escaped(bytes), expected);
+        }
     }
 
     #[test]

@@ -197,6 +197,26 @@ impl Verbosity {
     }
 }
 
+/// Why the submitter runs the command. It decides what the answer to a passed job shows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The output is the result: a passed job shows it unaltered.
+    #[default]
+    Command,
+    /// The test counts are the result: a passed job is one line.
+    Tests,
+    /// Success is the result: a passed job is one line.
+    Build,
+}
+
+impl Purpose {
+    /// Whether this is [`Purpose::Command`]; serde leaves it out of a spec then.
+    pub const fn is_command(&self) -> bool {
+        matches!(self, Self::Command)
+    }
+}
+
 impl FromStr for Verbosity {
     type Err = SpecError;
 
@@ -303,6 +323,9 @@ pub struct JobSpec {
     /// How much of the result the submitter wants.
     #[serde(default)]
     pub verbosity: Verbosity,
+    /// Why the command runs.
+    #[serde(default, skip_serializing_if = "Purpose::is_command")]
+    pub purpose: Purpose,
     /// The filter that the submitter chose.
     #[serde(default)]
     pub template: Option<TemplateSpec>,
@@ -350,6 +373,7 @@ impl JobSpec {
             output_policy: OutputPolicy::default(),
             log_bytes_max: None,
             verbosity: Verbosity::default(),
+            purpose: Purpose::default(),
             template: None,
             reports: Vec::new(),
             artifacts: Vec::new(),

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &CancelArguments) -> Result<ExitCode, Failure> {
         }
         let result = client.cancel(&arguments.id, &arguments.reason).await?;
         if arguments.form.json {
-            terminal::print_json(&result)?;
+            terminal::print_json(&result.to_json())?;
         } else {
             terminal::print(&line(&result))?;
         }

@@ -7,6 +7,7 @@ use buildpool_digest::{Digester, Facts, Options};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
+use buildpool_protocol::spec::Purpose;
 use nix::sys::signal::Signal;
 use std::io::{self, Read};
 use std::path::Path;
@@ -25,6 +26,8 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
         arguments.template.as_deref().map(|name| super::template(name, Path::new("."))).transpose()?;
     let mut digester = Digester::new(Options {
         roots: roots.into_iter().collect(),
+        // The log has the output already: one that passed is one line.
+        purpose: Purpose::Build,
         template: template.clone(),
         ..Options::default()
     });
@@ -79,8 +82,7 @@ fn died_of(signal: Signal) -> Ending {
 
 /// The result as JSON, less what only a pool knows.
 fn without_pool_fields(result: &JobResult) -> serde_json::Value {
-    let mut value =
-        serde_json::to_value(result).expect("results have string keys and no fallible serializers");
+    let mut value = result.to_json();
     if let Some(fields) = value.as_object_mut() {
         for name in JobResult::POOL_FIELDS {
             fields.remove(*name);

@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &JobArguments) -> Result<ExitCode, Failure> {
         let view = View { verbosity: arguments.verbosity, template, ..View::default() };
         let result = client.job(&arguments.id, view, arguments.wait).await?;
         if arguments.form.json {
-            terminal::print_json(&result)?;
+            terminal::print_json(&result.to_json())?;
         } else {
             terminal::print(&buildpool_digest::text(&result))?;
         }

@@ -5,14 +5,14 @@ use buildpool_digest::{Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobResult;
-use buildpool_protocol::spec::Verbosity;
+use buildpool_protocol::spec::{Purpose, Verbosity};
 use std::io::Read;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut facts = Facts::log_only();
     let mut verbosity = Verbosity::Minimal;
     let (mut json, mut explain) = (false, false);
-    let mut options = Options::default();
+    let mut options = Options { purpose: Purpose::Build, ..Options::default() };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if explain {
         println!("{}", digest.explain());
     } else if json {
-        println!("{}", serde_json::to_string_pretty(&result)?);
+        println!("{:#}", result.to_json());
     } else {
         print!("{}", text(&result));
     }

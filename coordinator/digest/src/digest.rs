@@ -16,6 +16,7 @@ use crate::tally::Family;
 use crate::template::Capture;
 use crate::text::{TailLine, clip_chars, front_length};
 use crate::tier::{self, Ranked};
+use crate::transcript::Ends;
 use crate::verdict::{self, Ruling};
 use crate::view::counted;
 use buildpool_protocol::outcome::{Acted, CrashType, Ending, ProcessState};
@@ -77,6 +78,10 @@ pub struct Digest {
     pub(crate) summary: Vec<SummaryLine>,
     pub(crate) capture: Option<Capture>,
     pub(crate) tails: [Vec<TailLine>; 2],
+    /// Raw output, of a passed job only.
+    pub(crate) ends: Option<[Ends; 2]>,
+    /// The lines of a short log.
+    pub(crate) whole: Option<Vec<String>>,
     pub(crate) counts: [(u64, u64); 2],
 }
 
@@ -108,6 +113,8 @@ impl Digest {
             capture,
             mut gaps,
             tails,
+            ends,
+            whole,
             counts,
             last_text,
         } = gathered;
@@ -205,6 +212,8 @@ impl Digest {
             summary,
             capture,
             tails,
+            ends: Some(ends).filter(|_| verdict == Verdict::Passed),
+            whole,
             counts,
         }
     }

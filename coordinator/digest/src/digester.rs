@@ -16,9 +16,10 @@ use crate::signs::Signs;
 use crate::tally::{Standing, Tally};
 use crate::template::Capture;
 use crate::text::{Cleaner, Front, Lines, RawLine, Tail, carried, clip_chars, front, front_length, lossy};
+use crate::transcript::{Ends, Transcript};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::GapEntry;
-use buildpool_protocol::spec::TemplateSpec;
+use buildpool_protocol::spec::{Purpose, TemplateSpec};
 use hearing::Awaited;
 use logs::Logs;
 use message::Open;
@@ -34,6 +35,8 @@ const GAPS_MAX: usize = 64;
 /// What a digester must know before the first byte.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// Why the command ran: decides what the answer to a passed job shows.
+    pub purpose: Purpose,
     /// The filter that the submitter chose.
     pub template: Option<TemplateSpec>,
     /// Directories that paths are shown relative to: the workspace.
@@ -122,6 +125,7 @@ pub struct Digester {
     summary_dropped: u64,
     capture: Option<Capture>,
     gaps: Vec<GapEntry>,
+    transcript: Transcript,
     order: u64,
     /// The last line below a blank one that is indented as the heading of mocha's suites is.
     suite: Option<u64>,
@@ -156,6 +160,7 @@ impl Digester {
             summary_dropped: 0,
             capture,
             gaps: Vec::new(),
+            transcript: Transcript::default(),
             order: 0,
             suite: None,
             logs: Logs::default(),
@@ -168,6 +173,7 @@ impl Digester {
 
     /// Takes the next bytes of a stream.
     pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        self.transcript.push(stream, bytes);
         let state = &mut self.streams[stream.index()];
         state.tail.push(bytes);
         let mut lines = std::mem::take(&mut state.lines);
@@ -179,6 +185,7 @@ impl Digester {
 
     /// Passes over bytes that the process wrote and nobody has.
     pub fn gap(&mut self, stream: Stream, missing_bytes: u64, reason: &str) {
+        self.transcript.skip(stream);
         let state = &mut self.streams[stream.index()];
         let offset = state.lines.at();
         state.tail.skip(missing_bytes);
@@ -226,6 +233,12 @@ impl Digester {
             let state = &self.streams[stream.index()];
             (state.count, state.tail.length())
         });
+        let whole = self.transcript.whole(&mut cleaner);
+        let ends = Stream::ALL.map(|stream| {
+            let tail = &mut self.streams[stream.index()].tail;
+            let length = tail.length();
+            self.transcript.ends(stream, length, tail.bytes())
+        });
         Digest::new(
             Gathered {
                 options: self.options,
@@ -237,6 +250,8 @@ impl Digester {
                 capture: self.capture,
                 gaps: self.gaps,
                 tails,
+                ends,
+                whole,
                 counts,
                 last_text: self.last_text,
             },
@@ -366,6 +381,9 @@ pub(crate) struct Gathered {
     pub(crate) capture: Option<Capture>,
     pub(crate) gaps: Vec<GapEntry>,
     pub(crate) tails: [Vec<crate::text::TailLine>; 2],
+    pub(crate) ends: [Ends; 2],
+    /// The lines of a short log.
+    pub(crate) whole: Option<Vec<String>>,
     /// Lines and bytes of each stream.
     pub(crate) counts: [(u64, u64); 2],
     /// The order of the last line that says something and is no part of a message.

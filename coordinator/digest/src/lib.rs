@@ -31,6 +31,7 @@ pub mod templates;
 mod text;
 mod tier;
 mod toolbox;
+mod transcript;
 mod verdict;
 mod view;
 
@@ -38,7 +39,7 @@ pub use digest::{Digest, Explanation};
 pub use digester::{Digester, Live, Options};
 pub use facts::{Facts, History};
 pub use template::RAW;
-pub use view::text;
+pub use view::{TextForm, TextPage, text, text_as};
 
 /// Names of all recognisers: `tool.what`.
 pub fn recognisers() -> Vec<&'static str> {

@@ -9,6 +9,12 @@ pub const SCANNED_BYTES_MAX: usize = 2 << 10;
 pub const LINE_TAIL_BYTES: usize = 4 << 10;
 /// Raw bytes that are kept of the end of each stream, to show its last lines.
 pub const TAIL_BYTES: usize = 768 << 10;
+/// Raw bytes that are kept of the beginning of each stream, and as many of its end, to show the output of a passed command.
+pub const HEAD_BYTES: usize = 200 << 10;
+/// Longest log of a failed command that an answer shows whole, in characters (SPEC section 4, "What an answer shows").
+pub const WHOLE_LOG_CHARS: usize = 3_000;
+/// Longest such log in bytes: four for each character, and as much again for what a terminal does not show.
+pub const WHOLE_LOG_BYTES: usize = 8 * WHOLE_LOG_CHARS;
 /// Longest line in a finding or its context, in characters; the middle of a longer one is cut.
 pub const SHOWN_LINE_CHARS: usize = 2_000;
 /// Most lines of one finding's message.

@@ -1,207 +1,481 @@
-//! An answer as text, for people and for agents that read text: the verdict first, then why, then the rest.
+//! An answer as text: one line with the verdict, then the cause, the findings and the output. A line or a part of a line
+//! behind a bar is the job's; everything else is the pool's.
 
+use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{
-    Cause, Finding, HIDDEN_TESTS_HEADING, JobResult, JobState, Omission, Severity,
+    Cause, CrashReport, Finding, FindingSummary, HIDDEN_TESTS_HEADING, JobResult, JobState, KnownFrom,
+    Location, Omission, Severity, TestCounts, Verdict,
 };
+use buildpool_protocol::shown::{one_line, printable};
+use std::fmt::{Display, Write};
 
-/// The text of an answer. The same for every client; derived from the result alone.
-pub fn text(result: &JobResult) -> String {
-    let mut out = String::new();
-    head(result, &mut out);
-    let (hidden, told): (Vec<_>, Vec<_>) =
-        result.tier_1_findings.iter().partition(|finding| finding.is_hidden_test());
-    for finding in told {
-        expanded(finding, &mut out);
+/// Longest command in the first line, in characters.
+const COMMAND_CHARS_MAX: usize = 100;
+/// Characters that an answer may have beside a log that is shown whole. Pointers are left out of the text beyond it: the log
+/// has what they point at.
+const BESIDE_WHOLE_LOG_CHARS: usize = 190;
+
+/// A log of fewer lines than this needs no pointers.
+const POINTED_LINES_MIN: usize = 12;
+
+/// What a reader adds to the text of an answer or leaves out of it.
+#[derive(Clone, Copy, Debug)]
+pub struct TextForm<'a> {
+    /// Lines of the reader's own, below the first line.
+    pub extra: &'a [String],
+    /// Whether the job's output is shown; a terminal that has streamed it leaves it out.
+    pub output: bool,
+    /// Whether times, submitter, snapshot and resource usage are shown.
+    pub details: bool,
+}
+
+impl Default for TextForm<'_> {
+    fn default() -> Self {
+        Self { extra: &[], output: true, details: false }
     }
-    if !hidden.is_empty() {
-        out.push_str(HIDDEN_TESTS_HEADING);
-        out.push('\n');
+}
+
+/// A text of lines of which each is safe to show: control, bidirectional and zero-width characters are escaped.
+#[derive(Default)]
+pub struct TextPage {
+    text: String,
+}
+
+impl TextPage {
+    /// Adds a line of the pool's own.
+    pub fn line(&mut self, line: impl Display) {
+        self.text.push_str(&one_line(&line.to_string()));
+        self.text.push('\n');
     }
-    for finding in hidden {
-        expanded(finding, &mut out);
-    }
-    for finding in &result.other_findings {
-        out.push_str(&format!("{} {}\n", finding.id, finding.message));
-    }
-    section(&mut out, "", result.filtered_output.as_deref());
-    if result.warnings.count > 0 {
-        out.push_str(&counted(result.warnings.count, "warning"));
-        out.push('\n');
-        for warning in &result.warnings.shown {
-            indent(warning, "  ", &mut out);
+
+    /// Adds lines of the job, each behind a bar.
+    pub fn quote(&mut self, text: &str) {
+        let text = printable(text);
+        for line in text.strip_suffix('\n').unwrap_or(&text).split('\n') {
+            self.text.push('|');
+            self.text.push_str(line);
+            self.text.push('\n');
         }
     }
-    section(&mut out, "stderr:", result.stderr.as_deref());
-    section(&mut out, "stdout:", result.stdout.as_deref());
-    tail(result, &mut out);
+
+    /// Adds a line of the pool's own whose end is the job's: `title|text`, further lines behind a bar.
+    pub fn quote_after(&mut self, title: &str, text: &str) {
+        self.text.push_str(&one_line(title));
+        self.text.push(' ');
+        self.quote(text);
+    }
+
+    /// Adds a title and an entry per line.
+    pub fn list(&mut self, title: &str, entries: &[String]) {
+        if !entries.is_empty() {
+            self.line(title);
+            entries.iter().for_each(|entry| self.line(format!("- {entry}")));
+        }
+    }
+
+    /// Adds a title and the job's entries, one per line.
+    pub fn quoted(&mut self, title: &str, entries: &[String]) {
+        if !entries.is_empty() {
+            self.line(title);
+            entries.iter().for_each(|entry| self.quote(&one_line(entry)));
+        }
+    }
+
+    /// Adds one finding: its id and what its message does not name, then its lines.
+    pub fn finding(&mut self, finding: &Finding, job: &str) {
+        let mut title = lead(finding);
+        if finding.recurrence > 1 {
+            let _ = write!(title, " (×{})", finding.recurrence);
+        }
+        if finding.also_in_passing_jobs {
+            title.push_str(" (also in passing runs)");
+        }
+        if finding.job != job && !finding.job.is_empty() {
+            let _ = write!(title, " job {}", finding.job);
+        }
+        if finding.pre_context.is_empty() {
+            self.quote_after(&title, &finding.message);
+        } else {
+            self.line(&title);
+            finding.pre_context.iter().for_each(|line| self.quote(line));
+            self.quote(&finding.message);
+        }
+        finding.post_context.iter().for_each(|line| self.quote(line));
+    }
+
+    /// Adds the line of a finding that is not expanded.
+    pub fn finding_line(&mut self, finding: &FindingSummary, job: &str) {
+        let of = match finding.job.as_str() {
+            "" => String::new(),
+            of if of == job => String::new(),
+            of => format!(" job {of}"),
+        };
+        self.quote_after(&format!("{}{of}", finding.id), &finding.message);
+    }
+
+    /// Adds the counted cuts, each with the call that returns it.
+    pub fn omitted(&mut self, cuts: &[Omission]) {
+        if cuts.is_empty() {
+            return;
+        }
+        let named = |omission: &Omission| match omission.get.as_str() {
+            "" => cut(omission),
+            get => format!("{}: `{get}`", cut(omission)),
+        };
+        self.line(format!("not shown: {}", cuts.iter().map(named).collect::<Vec<_>>().join("; ")));
+    }
+
+    /// Adds the calls worth making.
+    pub fn next(&mut self, calls: &[String]) {
+        calls.iter().for_each(|call| self.line(format!("next: {call}")));
+    }
+
+    /// The characters so far.
+    fn chars(&self) -> usize {
+        self.text.chars().count()
+    }
+
+    /// The text.
+    pub fn done(self) -> String {
+        self.text
+    }
+}
+
+/// The text of an answer.
+pub fn text(result: &JobResult) -> String {
+    text_as(result, &TextForm::default())
+}
+
+/// The text of an answer in a reader's form.
+pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
+    let mut page = TextPage::default();
+    page.line(headline(result));
+    form.extra.iter().for_each(|line| page.line(line));
+    status(&mut page, result);
+    match (result.success, result.complete_log) {
+        (true, _) => {}
+        (false, true) => pointers(&mut page, result),
+        (false, false) => findings(&mut page, result),
+    }
+    if result.warnings.count > 0
+        && !result.complete_log
+        && (!result.success || !result.warnings.shown.is_empty())
+    {
+        page.line(counted(result.warnings.count, "warning"));
+        result.warnings.shown.iter().for_each(|warning| page.quote(warning));
+    }
+    if form.output {
+        output(&mut page, result);
+    }
+    facts(&mut page, result);
+    if form.details {
+        details(&mut page, result);
+    }
+    // An answer of one line has no cuts to name: the output of a passed test run is what it leaves out.
+    let shows_output = result.stdout.is_some() || result.stderr.is_some() || result.filtered_output.is_some();
+    if form.output && (!result.success || shows_output) {
+        page.omitted(&result.omitted);
+    }
+    page.next(&result.next);
+    page.done()
+}
+
+/// The verdict, the counts, the time, the command and the job, in one line.
+fn headline(result: &JobResult) -> String {
+    let mut out = match result.verdict {
+        Some(verdict) => verdict.name().to_uppercase(),
+        None => result.state.name().to_uppercase(),
+    };
+    let counts_failures = result.tests.as_ref().is_some_and(|tests| tests.failed > 0);
+    let adds_nothing = match result.crash_type {
+        CrashType::None | CrashType::Unknown | CrashType::Timeout | CrashType::Cancelled => true,
+        CrashType::TestFailure => counts_failures,
+        _ => false,
+    };
+    if !adds_nothing {
+        let _ = write!(out, " ({})", result.crash_type.name());
+    }
+    let mut facts = Vec::new();
+    if let Some(code) = result.exit_code.filter(|_| !result.success) {
+        facts.push(format!("exit code {code}"));
+    } else if let Some(signal) = &result.process_state.signal_name {
+        facts.push(format!("{signal}{}", if result.process_state.core_dump { ", core dumped" } else { "" }));
+    }
+    if let Some(tests) = &result.tests {
+        facts.push(test_words(tests));
+    }
+    if !facts.is_empty() {
+        let _ = write!(out, ": {}", facts.join(", "));
+    }
+    if let Some(secs) = result.duration_secs {
+        let _ = write!(out, "{} {secs:.1} s", if result.state == JobState::Done { " in" } else { " for" });
+    }
+    if !result.command.is_empty() {
+        let command = crate::text::clip_chars(result.command.trim(), COMMAND_CHARS_MAX);
+        let _ = write!(out, " ({command})");
+    }
+    if !result.job_id.is_empty() {
+        let _ = write!(out, ", job {}", result.shown_id());
+    }
+    if let Some(worker) = result.worker.as_ref().filter(|_| !result.success) {
+        let _ = write!(out, " on {worker}");
+    }
     out
 }
 
-fn head(result: &JobResult, out: &mut String) {
-    match result.verdict {
-        Some(verdict) => out.push_str(verdict.name()),
-        None => out.push_str(result.state.name()),
-    }
-    if let Some(code) = result.exit_code {
-        out.push_str(&format!(" (exit code {code})"));
-    } else if let Some(signal) = &result.process_state.signal_name {
-        out.push_str(&format!(" ({signal})"));
-    }
-    if let Some(secs) = result.duration_secs {
-        out.push_str(&format!(" in {secs:.1} s"));
-    }
-    if !result.job_id.is_empty() {
-        out.push_str(&format!(", job {}", result.job_id));
-        if let Some(worker) = &result.worker {
-            out.push_str(&format!(" on {worker}"));
-        }
-    }
-    out.push('\n');
-    let told =
-        result.tier_1_findings.first().and_then(|finding| finding.message.lines().next()).map(str::trim);
-    let told = told.filter(|line| line.len() > 20 && result.exit_code.is_some_and(|code| code != 0));
-    // Only the cause names the test that ran.
-    let is_told = |cause: &Cause| {
-        told.is_some_and(|line| cause.text.ends_with(line) && !cause.text.contains(" while `"))
+/// `1,203 tests`, `3 of 1,203 tests failed, 4 skipped`.
+fn test_words(tests: &TestCounts) -> String {
+    let mut out = match tests.failed {
+        0 => counted(tests.total, "test"),
+        failed => format!("{} of {} failed", thousands(failed), counted(tests.total, "test")),
     };
-    if let Some(cause) = result.cause.as_ref().filter(|cause| !is_told(cause)) {
-        out.push_str(&cause.text);
-        out.push('\n');
+    if tests.skipped > 0 {
+        let _ = write!(out, ", {} skipped", thousands(tests.skipped));
     }
+    if tests.expected_failures > 0 {
+        let _ = write!(out, ", {}", counted(tests.expected_failures, "expected failure"));
+    }
+    out
+}
+
+/// Where the job stands and why it ended as it did.
+fn status(page: &mut TextPage, result: &JobResult) {
     if let Some(reason) = &result.fallback {
-        out.push_str(&format!("fallback: {reason}\n"));
+        page.line(format!("fallback: {reason}"));
     }
     if let Some(waiting) = &result.waiting {
         let place = waiting.position.map(|position| format!(", position {position}")).unwrap_or_default();
         let estimate = waiting.estimate_secs.map(|secs| format!(", begins in about {secs} s"));
-        out.push_str(&format!("waiting: {}{place}{}\n", waiting.reason, estimate.unwrap_or_default()));
+        let since =
+            if waiting.since.is_empty() { String::new() } else { format!(", since {}", waiting.since) };
+        page.line(format!("waiting: {}{place}{since}{}", waiting.reason, estimate.unwrap_or_default()));
     }
     if result.state == JobState::Running && !result.connected {
-        out.push_str("its worker cannot be reached at the moment; the job goes on\n");
+        page.line("connected: false; the worker can't be reached now, the job goes on");
     }
-    if let Some(tests) = &result.tests {
-        let mut parts = vec![format!("{} passed", tests.passed)];
-        for (count, words) in [
-            (tests.failed, format!("{} failed", tests.failed)),
-            (tests.skipped, format!("{} skipped", tests.skipped)),
-            (tests.expected_failures, counted(tests.expected_failures, "expected failure")),
-        ] {
-            if count > 0 {
-                parts.push(words);
-            }
-        }
-        out.push_str(&format!("tests: {} of {} ({})\n", parts.join(", "), tests.total, tests.source));
+    if let Some(cause) = result.cause.as_ref().filter(|cause| !is_repeated(cause, result)) {
+        page.line(format!("cause: {}", cause.text));
     }
     for earlier in &result.earlier_attempts {
-        out.push_str(&format!(
-            "attempt {} on {} did not count: {}\n",
+        page.line(format!(
+            "attempt {} on {} did not count: {}",
             earlier.attempt, earlier.worker, earlier.reason
         ));
     }
-    for report in &result.crash_reports {
-        out.push_str(&format!("crash report: {} ({})\n", report.file_path, report.process_name));
+}
+
+/// Whether the first line and the findings, or the whole log, say what the cause says.
+fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
+    if matches!(cause.known_from, KnownFrom::Pool | KnownFrom::ShellConvention | KnownFrom::CrashReport)
+        || cause.text.contains(" while `")
+        || result.exit_code == Some(0)
+        || result.verdict != Some(Verdict::Failed)
+    {
+        return false;
+    }
+    let ends_with = |line: &str| !line.is_empty() && cause.text.ends_with(line);
+    let is_count = result.tests.as_ref().is_some_and(|tests| tests.failed > 0)
+        && cause.text.ends_with(&format!("; exit code {}.", result.exit_code.unwrap_or_default()))
+        && cause.known_from == KnownFrom::Marker;
+    let first = result.tier_1_findings.first().and_then(|finding| finding.message.lines().next());
+    let is_in_log = result.complete_log
+        && result.filtered_output.as_ref().is_some_and(|log| log.lines().any(|line| ends_with(line.trim())));
+    is_count || is_in_log || first.is_some_and(|line| ends_with(line.trim()))
+}
+
+/// Findings beside a log that is shown whole: what a report adds to it, and pointers into it as far as there is room.
+fn pointers(page: &mut TextPage, result: &JobResult) {
+    let is_in_log = |finding: &&Finding| finding.stream.is_some();
+    let (in_log, unseen): (Vec<_>, Vec<_>) = result.tier_1_findings.iter().partition(is_in_log);
+    if !unseen.is_empty() {
+        page.line(HIDDEN_TESTS_HEADING);
+    }
+    unseen.iter().for_each(|finding| page.finding(finding, &result.job_id));
+    let rows = result.filtered_output.as_deref().unwrap_or_default().lines().count();
+    if rows < POINTED_LINES_MIN {
+        return;
+    }
+    for finding in in_log {
+        let title = finding.location.as_ref().map(place).unwrap_or_default();
+        let message = finding.message.lines().next().unwrap_or_default();
+        let is_named = title.is_empty() || message.contains(&title);
+        let line = if is_named { message.to_owned() } else { format!("{title}: {message}") };
+        if page.chars() + rows + line.chars().count() + 3 > BESIDE_WHOLE_LOG_CHARS {
+            return;
+        }
+        page.quote_after("-", &line);
     }
 }
 
-/// What stands before a finding's message: its id, and test, place and severity where the message does not say them.
+fn findings(page: &mut TextPage, result: &JobResult) {
+    let (hidden, shown): (Vec<_>, Vec<_>) =
+        result.tier_1_findings.iter().partition(|finding| finding.is_hidden_test());
+    shown.iter().for_each(|finding| page.finding(finding, &result.job_id));
+    if !hidden.is_empty() {
+        page.line(HIDDEN_TESTS_HEADING);
+    }
+    hidden.iter().for_each(|finding| page.finding(finding, &result.job_id));
+    result.other_findings.iter().for_each(|finding| page.finding_line(finding, &result.job_id));
+}
+
+/// The id of a finding, and the severity, the place and the test that its message does not name.
 pub(crate) fn lead(finding: &Finding) -> String {
-    let mut out = format!("{} ", finding.id);
-    if let Some(test) = &finding.test
-        && !finding.message.contains(test.as_str())
-    {
-        out.push_str(&format!("{test}: "));
-    }
-    if let Some(location) = &finding.location {
-        let row = location.line.map_or(String::new(), |line| format!(":{line}"));
-        let place = format!("{}{row}", location.file);
-        if !finding.message.contains(location.file.as_str()) {
-            out.push_str(&format!("{place}: "));
-        }
-    }
+    let mut out = finding.id.clone();
     if finding.severity == Severity::Warning && !finding.message.to_ascii_lowercase().contains("warn") {
-        out.push_str("warning: ");
+        out.push_str(" warning");
+    }
+    if let Some(location) =
+        finding.location.as_ref().filter(|location| !finding.message.contains(&location.file))
+    {
+        let _ = write!(out, " at {}", place(location));
+    }
+    if let Some(test) = finding.test.as_ref().filter(|test| !finding.message.contains(test.as_str())) {
+        let _ = write!(out, " in {test}");
     }
     out
 }
 
-fn expanded(finding: &Finding, out: &mut String) {
-    let mut lines = finding.message.lines();
-    let first = lines.next().unwrap_or_default();
-    for line in &finding.pre_context {
-        out.push_str(&format!("  | {line}\n"));
+fn place(location: &Location) -> String {
+    let mut text = location.file.clone();
+    for number in [location.line, location.column].into_iter().flatten() {
+        let _ = write!(text, ":{number}");
     }
-    out.push_str(&lead(finding));
-    out.push_str(first);
-    if finding.recurrence > 1 {
-        out.push_str(&format!(" (×{})", finding.recurrence));
+    text
+}
+
+fn output(page: &mut TextPage, result: &JobResult) {
+    if let Some(text) = result.filtered_output.as_deref().filter(|text| !text.is_empty()) {
+        page.quote(text);
     }
-    if finding.also_in_passing_jobs {
-        out.push_str(" (also in passing runs)");
-    }
-    out.push('\n');
-    for line in lines {
-        out.push_str(&format!("  {line}\n"));
-    }
-    for line in &finding.post_context {
-        out.push_str(&format!("  | {line}\n"));
+    let streams = [("stderr:", &result.stderr), ("stdout:", &result.stdout)];
+    let shown = || streams.iter().filter_map(|(name, text)| Some((name, text.as_deref()?)));
+    let shown: Vec<_> = shown().filter(|(_, text)| !text.is_empty()).collect();
+    let is_named =
+        shown.len() > 1 || shown.iter().any(|(name, _)| **name == "stderr:") || !result.complete_log;
+    for (name, text) in shown {
+        if is_named {
+            page.line(name);
+        }
+        page.quote(text);
     }
 }
 
-fn section(out: &mut String, title: &str, text: Option<&str>) {
-    let Some(text) = text.filter(|text| !text.is_empty()) else { return };
-    if !title.is_empty() {
-        out.push_str(title);
-        out.push('\n');
+/// What is rarely present.
+fn facts(page: &mut TextPage, result: &JobResult) {
+    result.crash_reports.iter().for_each(|report| crash_report(page, report));
+    result.notes.iter().for_each(|note| page.line(format!("note: {note}")));
+    for gap in &result.gaps {
+        let bytes = counted(gap.bytes, "byte");
+        page.line(format!("gap: {bytes} of {} missing at {}: {}", gap.stream, gap.offset, gap.reason));
     }
-    out.push_str(text);
-    out.push('\n');
+    for survivor in &result.survivors {
+        page.line(format!("still running: {} (pid {})", survivor.command, survivor.pid));
+    }
+    let artifacts: Vec<String> = result
+        .artifacts
+        .iter()
+        .map(|artifact| {
+            let executable = if artifact.executable { ", executable" } else { "" };
+            format!("{} ({} bytes, blake3 {}{executable})", artifact.path, artifact.bytes, artifact.blake3)
+        })
+        .collect();
+    page.quoted("artifacts:", &artifacts);
+    if let Some(snapshot) = &result.snapshot {
+        page.list("kept_back, because they look like secrets:", &snapshot.kept_back);
+        page.list("changed_meanwhile:", &snapshot.changed_meanwhile);
+        page.list("the snapshot differs from the working tree:", &snapshot.notes);
+    }
 }
 
-fn indent(text: &str, by: &str, out: &mut String) {
-    for line in text.lines() {
-        out.push_str(by);
-        out.push_str(line);
-        out.push('\n');
+fn crash_report(page: &mut TextPage, report: &CrashReport) {
+    let mut words = format!("{}: {}", report.file_path, report.process_name);
+    if let Some(pid) = report.pid {
+        let _ = write!(words, " (pid {pid})");
     }
+    let termination = report.termination.clone().unwrap_or_default();
+    let code = termination.code.map(|code| code.to_string());
+    let parts = [
+        &report.process_path,
+        &report.exception_type,
+        &report.signal,
+        &termination.namespace,
+        &code,
+        &termination.indicator,
+        &report.timestamp,
+        &report.matched_by,
+    ];
+    parts.into_iter().flatten().for_each(|part| {
+        let _ = write!(words, ", {part}");
+    });
+    page.quote_after("crash report:", &one_line(&words));
+    report.message.iter().for_each(|message| page.quote(message));
+    report.top_frames.iter().for_each(|frame| page.quote(frame));
 }
 
-/// So many of something: `1 line`, `2 lines`.
+fn details(page: &mut TextPage, result: &JobResult) {
+    let mut about = vec![format!("job {}", result.job_id), format!("attempt {}", result.attempt)];
+    if let Some(worker) = result.worker.as_ref().filter(|_| result.success) {
+        about.push(format!("worker {worker}"));
+    }
+    if let Some(build) = &result.request_id {
+        about.push(format!("part of {build}"));
+    }
+    if let Some(secs) = result.queued_secs {
+        about.push(format!("queued {secs:.1} s"));
+    }
+    for (name, value) in [
+        ("created", &result.created_at),
+        ("started", &result.started_at),
+        ("finished", &result.finished_at),
+        ("submitter", &result.submitter),
+    ] {
+        about.extend(value.as_ref().map(|value| format!("{name} {value}")));
+    }
+    if !result.labels.is_empty() {
+        about.push(format!("labels {}", result.labels.join(", ")));
+    }
+    if !result.directory.is_empty() {
+        about.push(format!("directory {}", result.directory));
+    }
+    if let Some(snapshot) = &result.snapshot {
+        about.push(format!("snapshot {} of {}", snapshot.id, counted(snapshot.files, "file")));
+    }
+    if let Some(usage) = &result.usage {
+        about.push(format!(
+            "usage {:.2} s user, {:.2} s system, {} bytes of memory",
+            usage.user_secs, usage.system_secs, usage.max_rss_bytes
+        ));
+    }
+    page.line(about.join(", "));
+}
+
+/// A number with its noun: `1 line`, `2,048 lines`.
 pub(crate) fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    format!("{} {what}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
-/// What was cut, in words: `231 lines of stdout`, `1 other finding`.
+/// A number with commas between its thousands.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A cut in words: `231 lines of stdout`, `1 other finding`.
 fn cut(omission: &Omission) -> String {
+    if omission.lines == 0 && omission.bytes > 0 {
+        return format!("{} of {}", counted(omission.bytes, "byte"), omission.what);
+    }
     let lines = counted(omission.lines, "line");
     match omission.what.as_str() {
         "stdout" | "stderr" => format!("{lines} of {}", omission.what),
         "filtered_output" => format!("{lines} of the filtered output"),
         list => counted(omission.lines, &list.trim_end_matches('s').replace('_', " ")),
-    }
-}
-
-fn tail(result: &JobResult, out: &mut String) {
-    for note in &result.notes {
-        out.push_str(&format!("note: {note}\n"));
-    }
-    for gap in &result.gaps {
-        out.push_str(&format!(
-            "gap: {} of {} missing at {}: {}\n",
-            counted(gap.bytes, "byte"),
-            gap.stream,
-            gap.offset,
-            gap.reason
-        ));
-    }
-    for survivor in &result.survivors {
-        out.push_str(&format!("still running: {} (pid {})\n", survivor.command, survivor.pid));
-    }
-    if !result.omitted.is_empty() {
-        let cuts: Vec<String> =
-            result.omitted.iter().map(|omission| format!("{}: `{}`", cut(omission), omission.get)).collect();
-        out.push_str(&format!("not shown: {}\n", cuts.join("; ")));
-    }
-    for next in &result.next {
-        out.push_str(&format!("next: {next}\n"));
     }
 }

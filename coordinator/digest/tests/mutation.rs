@@ -8,6 +8,7 @@ mod cases;
 mod printed;
 mod recorded;
 
+use buildpool_digest::limits::WHOLE_LOG_CHARS;
 use buildpool_digest::{Digest, Digester, Facts, Options, recognisers, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
@@ -59,8 +60,17 @@ impl Sample {
         let heard = digester.heard().collect();
         let live = digester.live();
         let digest = digester.finish(&Facts { ending: self.ending.clone(), ..Facts::default() });
-        let face = format!("{live:?} {}", face(&digest));
+        let face = format!("{live:?} {}", face(&self.padded(without)));
         Seen { digest, face, heard }
+    }
+
+    /// The digest of the same log behind so many blank lines that the answer can't show it whole.
+    fn padded(&self, without: Option<&str>) -> Digest {
+        let options = Options { without_rules: without.map(str::to_owned), ..Options::default() };
+        let mut digester = Digester::new(options);
+        digester.push(Stream::Stdout, &[b'\n'; WHOLE_LOG_CHARS + 1]);
+        digester.push(Stream::Stdout, &self.bytes);
+        digester.finish(&Facts { ending: self.ending.clone(), ..Facts::default() })
     }
 }
 

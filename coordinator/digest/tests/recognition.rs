@@ -5,6 +5,7 @@ use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{CrashReport, JobResult, Severity, Verdict};
+use buildpool_protocol::spec::Purpose;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 
 fn with(log: &str, facts: Facts) -> Digest {
@@ -245,11 +246,28 @@ fn streams_are_told_apart() {
 }
 
 #[test]
-fn a_short_answer_is_given_even_in_minimal() {
-    let mut result = JobResult::default();
-    digest("d036963\n", 0).render(Verbosity::Minimal, None, None, &mut result);
-    assert_eq!(result.filtered_output.as_deref(), Some("d036963"));
-    assert_eq!((result.stdout, result.stderr), (None, None));
+fn the_output_of_a_passed_command_is_shown_as_it_was_written() {
+    let log = "a  b\t \n  123e4567-e89b-12d3-a456-426614174000\n/w/x 0123456789abcdef0123\n\u{202e}\n";
+    for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
+        let mut result = JobResult::default();
+        digest(log, 0).render(verbosity, None, None, &mut result);
+        assert_eq!(result.stdout.as_deref(), Some(log.replace('\u{202e}', "\\u{202e}").as_str()));
+        assert_eq!((result.filtered_output, result.stderr), (None, None));
+    }
+}
+
+#[test]
+fn passed_tests_answer_in_one_line_and_full_adds_the_output() {
+    let log = "running 2 tests\ntest a ... ok\ntest b ... ok\n\ntest result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+    let mut digester = Digester::new(Options { purpose: Purpose::Tests, ..Options::default() });
+    digester.push(Stream::Stdout, log.as_bytes());
+    let digest = digester.finish(&Facts { ending: Some(Ending::Exited { code: 0 }), ..Facts::default() });
+    let mut result = JobResult { command: "cargo test".to_owned(), ..JobResult::default() };
+    digest.render(Verbosity::Minimal, None, None, &mut result);
+    assert_eq!(buildpool_digest::text(&result), "PASSED: 2 tests (cargo test)\n");
+    assert_eq!(result.omitted[0].lines, 5);
+    digest.render(Verbosity::Full, None, None, &mut result);
+    assert_eq!(result.stdout.as_deref(), Some(log));
 }
 
 #[test]
@@ -341,7 +359,7 @@ fn a_full_disk_is_the_machine_s_fault_whoever_trips_over_it() {
 }
 
 #[test]
-fn one_of_something_is_said_as_one() {
+fn a_single_entry_is_named_in_the_singular() {
     use buildpool_protocol::report::{GapEntry, Omission, TestCounts, Warnings};
     let one = JobResult {
         warnings: Warnings { count: 1, shown: Vec::new() },
@@ -351,7 +369,7 @@ fn one_of_something_is_said_as_one() {
         ..JobResult::default()
     };
     let shown = buildpool_digest::text(&one);
-    for said in ["1 warning\n", "1 expected failure of 1", "gap: 1 byte of", "not shown: 1 note:"] {
+    for said in ["1 warning\n", "1 test, 1 expected failure", "gap: 1 byte of", "not shown: 1 note:"] {
         assert!(shown.contains(said), "{said}: {shown}");
     }
 }

@@ -736,33 +736,28 @@ const NODE_STACKS: &str = "TAP version 13\n# Subtest: late\nnot ok 1 - late\n  -
 const UNITTEST_TWO: &str = "FE.s\n======================================================================\nERROR: test_err (test_u.T.test_err)\n----------------------------------------------------------------------\nTraceback (most recent call last):\n  File \"/w/test_u.py\", line 5, in test_err\n    def test_err(self): raise ValueError('boom')\n                        ^^^^^^^^^^^^^^^^^^^^^^^^\nValueError: boom\n\n======================================================================\nFAIL: test_bad (test_u.T.test_bad)\n----------------------------------------------------------------------\nTraceback (most recent call last):\n  File \"/w/test_u.py\", line 4, in test_bad\n    def test_bad(self): self.assertEqual([1,2],[1,3])\n                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\nAssertionError: Lists differ: [1, 2] != [1, 3]\n\nFirst differing element 1:\n2\n3\n\n- [1, 2]\n?     ^\n\n+ [1, 3]\n?     ^\n\n\n----------------------------------------------------------------------\nRan 4 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n";
 
 #[test]
-fn a_message_that_a_finding_tells_is_told_once_and_every_other_line_stays() {
-    let said = |log: &str| {
-        let mut digester = Digester::new(Options { roots: vec!["/w".to_owned()], ..Options::default() });
-        digester.push(Stream::Stdout, log.as_bytes());
-        let ending = Some(Ending::Exited { code: 1 });
-        let mut result = JobResult::default();
-        let digest = digester.finish(&Facts { ending, ..Facts::default() });
-        digest.render(Verbosity::Minimal, None, None, &mut result);
-        (result.filtered_output.clone().unwrap_or_default(), text(&result))
-    };
-    let (rest, _) = said(NODE_STACKS);
-    assert_eq!(
-        rest,
-        "TAP version 13\n# Subtest: late\n# Subtest: bad\n1..2\n    Test.run (node:internal/test_runner/test:796:25)\n# tests 2\n# suites 0\n# pass 0\n# fail 2"
+fn a_short_log_of_a_failure_is_shown_once_and_whole() {
+    for log in [NODE_STACKS, UNITTEST_TWO] {
+        for verbosity in [Verbosity::Minimal, Verbosity::Normal, Verbosity::Full] {
+            let mut result = JobResult::default();
+            digest(log, Some(1)).render(verbosity, None, None, &mut result);
+            assert_eq!(result.filtered_output.as_deref(), Some(log.trim_end()));
+            assert!(!result.tier_1_findings.is_empty());
+            assert!(result.tier_1_findings.iter().all(|finding| finding.message.lines().count() == 1));
+            let shown = text(&result);
+            let bars = log.lines().count();
+            assert!(shown.len() <= log.len() + bars + 200, "{shown}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_long_line_is_shown() {
+    let long = format!("ValueError: {} the end of it", "word ".repeat(600));
+    let shown = minimal(
+        &format!("Traceback (most recent call last):\n  File \"/w/a.py\", line 1, in <module>\n{long}\n"),
+        Some(1),
     );
-    let (rest, _) = said(UNITTEST_TWO);
-    assert_eq!(rest, "FE.s\nRan 4 tests in 0.001s\nFAILED (failures=1, errors=1, skipped=1)");
-    // In the answer a path of the project is a relative one.
-    let (rest, shown) = said(
-        "cc -g -o app main.c\n/usr/bin/ld: /tmp/cc1.o: in function `main':\n/w/main.c:2: undefined reference to `helpr'\n/usr/bin/ld: /w/main.c:3: undefined reference to `other'\ncollect2: error: ld returned 1 exit status\n",
-    );
-    assert_eq!(rest, "cc -g -o app main.c", "{shown}");
-    // Of a line that is cut the rest is told.
-    let long = format!("ValueError: {} the end of it", "word ".repeat(500));
-    let (_, shown) = said(&format!(
-        "Traceback (most recent call last):\n  File \"/w/a.py\", line 1, in <module>\n{long}\n"
-    ));
     assert!(shown.contains("the end of it"), "{shown}");
 }
 
@@ -780,7 +775,7 @@ fn a_flood_of_failures_leaves_each_a_line_and_the_last_word() {
     for n in 0..60 {
         assert!(shown.contains(&format!("test_{n} (t.T.test_{n})")), "test_{n}: {shown}");
     }
-    assert!(shown.contains("\nFAILED (failures=60)\n"), "{shown}");
+    assert!(shown.contains("\n|FAILED (failures=60)\n"), "{shown}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::reading;
 use super::router::{authenticate, refuse};
 use crate::logtext;
 use crate::result;
-use crate::shared::{Shared, VERSION, wall_ms};
+use crate::shared::{Shared, VERSION};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
@@ -126,7 +126,7 @@ async fn job(State(shared): State<Arc<Shared>>, headers: HeaderMap, Path(job): P
             return Ok(Job { result: reading::rendered(&shared, &finished, &view).await, progress: None });
         };
         let progress = Some(result::progress(&live, &shared.hub));
-        Ok(Job { result: result::of_live(&live, wall_ms()), progress })
+        Ok(Job { result: reading::live(&shared, &live), progress })
     })
     .await
 }

@@ -7,6 +7,7 @@ use crate::runtime::Wanted;
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::{JobFilter, LogError};
 use buildpool_digest::Digest;
+use buildpool_pool::LiveJob;
 use buildpool_protocol::client_link::{JobSummary, View, WorkerSummary};
 use buildpool_protocol::error::LinkError;
 use buildpool_protocol::ids::BuildId;
@@ -16,6 +17,18 @@ use std::sync::Arc;
 
 /// Renders a finished job, from its digest or, where that is not in memory or not by this template, from its log.
 pub(crate) async fn rendered(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View) -> JobResult {
+    let mut result = from_digest(shared, finished, view).await;
+    result.short_id = shared.reader.short_id(finished.record.job).ok();
+    result
+}
+
+/// The answer about a job that is not over.
+pub(crate) fn live(shared: &Shared, live: &LiveJob) -> JobResult {
+    let short_id = shared.reader.short_id(live.record.job).ok();
+    JobResult { short_id, ..result::of_live(live, wall_ms()) }
+}
+
+async fn from_digest(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View) -> JobResult {
     let is_at_hand = finished.digest.is_some()
         && view.template.as_ref().is_none_or(|wanted| Some(wanted) == finished.record.spec.template.as_ref());
     if is_at_hand || finished.record.done.as_ref().is_none_or(|done| done.outcome.is_none()) {

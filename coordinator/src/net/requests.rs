@@ -7,7 +7,7 @@ use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
 use crate::runtime::{Command, Note};
-use crate::shared::{Shared, internal, wall_ms};
+use crate::shared::{Shared, internal};
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
 use buildpool_protocol::client_link::{
@@ -221,7 +221,7 @@ async fn job_after(
         };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            break result::of_live(&live, wall_ms());
+            break reading::live(shared, &live);
         }
         let left = match watching {
             Some(request) => {

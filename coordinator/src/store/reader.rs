@@ -161,6 +161,34 @@ impl Reader {
         }
     }
 
+    /// The shortest beginning of a job's id, of at least 12 digits, that no other job's id has.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn short_id(&self, job: JobId) -> Result<String, StoreError> {
+        let id = *job.as_uuid().as_bytes();
+        let nearest = |connection: &Connection, sql: &str| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_row(params![id], |row| row.get(0).map(job_id)).optional()
+        };
+        let neighbours: [Option<JobId>; 2] = self.with(|connection| {
+            let read = || -> rusqlite::Result<_> {
+                Ok([
+                    nearest(connection, "SELECT id FROM jobs WHERE id < ?1 ORDER BY id DESC LIMIT 1")?,
+                    nearest(connection, "SELECT id FROM jobs WHERE id > ?1 ORDER BY id LIMIT 1")?,
+                ])
+            };
+            read().map_err(StoreError::database("read job records"))
+        })?;
+        let digits = job.as_uuid().simple().to_string();
+        let shared = |other: &JobId| {
+            let other = other.as_uuid().simple().to_string();
+            digits.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+        };
+        let longest = neighbours.iter().flatten().map(shared).max().unwrap_or(0);
+        Ok(digits[..SHORT_ID_DIGITS_MIN.max(longest + 1).min(digits.len())].to_owned())
+    }
+
     /// The newest job of this principal with this request id.
     ///
     /// # Errors
@@ -378,6 +406,9 @@ fn record(row: &Row<'_>) -> Result<JobRecord, StoreError> {
         done: body.done,
     })
 }
+
+/// Digits of a short id: the part of a UUIDv7 that is its time in milliseconds.
+const SHORT_ID_DIGITS_MIN: usize = 12;
 
 /// First and last id that begin with these hexadecimal digits.
 fn prefix_range(text: &str) -> Option<([u8; 16], [u8; 16])> {

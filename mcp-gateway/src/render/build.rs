@@ -1,8 +1,8 @@
 //! The answer about a build: several jobs of one request as one manifest, findings ranked across them.
 
 use super::job::{Extras, call, clean_finding};
-use super::text::Page;
-use super::{Answer, Budget, UNTRUSTED, prune, text};
+use super::{Answer, Budget, prune, text};
+use buildpool_digest::TextPage as Page;
 use buildpool_protocol::Finding;
 use buildpool_protocol::report::{FindingSummary, JobResult, JobState, Omission, Verdict};
 use buildpool_protocol::shown::one_line;
@@ -388,7 +388,6 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
         "job_id": first,
         "state": state,
         "verdict": answer.verdict(),
-        "next": next,
     });
     let mut page = Page::default();
     let verdict = answer.verdict().map_or("none yet", Verdict::name);
@@ -426,40 +425,18 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
             page.quote(&cause);
         }
     }
-    let tells_causes = shown.with_details && listed.iter().any(|job| cause(job).is_some());
-    let written = [
-        ("jobs[].cause", !tells_causes),
-        ("tier_1_findings", ranked.tier_1.is_empty()),
-        ("other_findings", ranked.others.is_empty()),
-    ];
-    let written: Vec<&str> =
-        written.iter().filter(|(_, is_empty)| !is_empty).map(|(name, _)| *name).collect();
-    if !written.is_empty() {
-        let untrusted = format!("{} {UNTRUSTED}", written.join(", "));
-        page.line(format_args!("untrusted: {untrusted}; each such line begins with a bar"));
-        structured["untrusted"] = json!(untrusted);
-    }
-    for (index, finding) in ranked.tier_1.iter().enumerate() {
-        text::finding(&mut page, &format!("{}.", index + 1), finding, "");
-    }
-    for finding in &ranked.others {
-        page.line(format_args!(
-            "- {} ({}, tier {}, confidence {}, job {})",
-            finding.id,
-            text::json_word(&finding.severity),
-            finding.tier,
-            finding.confidence,
-            finding.job
-        ));
-        page.quote(&finding.message);
-    }
+    ranked.tier_1.iter().for_each(|finding| page.finding(finding, ""));
+    ranked.others.iter().for_each(|finding| page.finding_line(finding, ""));
     let omitted = omitted(answer, shown);
     if !omitted.is_empty() {
         page.omitted(&omitted);
         structured["omitted"] = prune(json!(omitted));
     }
-    page.list("next:", &next);
-    Answer::new(structured, page.done())
+    if !next.is_empty() {
+        structured["next"] = json!(next);
+        page.next(&next);
+    }
+    Answer::new(structured, page.done().trim_end().to_owned())
 }
 
 /// What was left out, and the call that gets it.

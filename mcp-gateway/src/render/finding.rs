@@ -1,8 +1,8 @@
 //! One finding, whole.
 
 use super::job::{call, clean_finding};
-use super::text::Page;
-use super::{Answer, Budget, UNTRUSTED, prune, text};
+use super::{Answer, Budget, prune};
+use buildpool_digest::TextPage as Page;
 use buildpool_protocol::Finding;
 use serde_json::json;
 
@@ -38,15 +38,10 @@ fn assemble(finding: &Finding, cut_bytes: usize) -> Answer {
         "finding_id": finding.id,
         "job_id": finding.job,
         "finding": prune(serde_json::to_value(finding).unwrap_or_default()),
-        "untrusted": format!("finding {UNTRUSTED}"),
     });
     let mut page = Page::default();
     page.line(format_args!("job {} ({})", finding.job, finding.job_state));
-    page.line(format_args!("untrusted: finding {UNTRUSTED}; each such line begins with a bar"));
-    text::finding(&mut page, "finding", finding, &finding.job);
-    if finding.recurrence == 1 {
-        page.line("seen 1 time");
-    }
+    page.finding(finding, &finding.job);
     let evidence = &finding.evidence;
     let stream = finding.stream.map(|stream| stream.name()).filter(|_| evidence.report.is_none());
     let source = stream.unwrap_or("a report");
@@ -59,5 +54,5 @@ fn assemble(finding: &Finding, cut_bytes: usize) -> Answer {
         structured["omitted"] =
             json!([{"what": "context or message", "lines": 0, "bytes": cut_bytes, "get": get}]);
     }
-    Answer::new(structured, page.done())
+    Answer::new(structured, page.done().trim_end().to_owned())
 }

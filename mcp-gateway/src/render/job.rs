@@ -2,9 +2,9 @@
 
 use super::cut;
 use super::text;
-use super::{Answer, Budget, Link, UNTRUSTED, prune};
+use super::{Answer, Budget, Link};
 use crate::resources;
-use buildpool_protocol::report::{ArtifactEntry, Finding, JobResult, JobState, KnownFrom, Verdict};
+use buildpool_protocol::report::{ArtifactEntry, Finding, JobResult, JobState, Verdict};
 use buildpool_protocol::shown::{one_line, printable};
 use serde_json::{Map, Value, json};
 
@@ -81,10 +81,12 @@ pub(crate) fn call(tool: &str, arguments: &Value) -> String {
 }
 
 /// Both forms of the answer about a job, within the budget.
-pub(crate) fn job(result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
-    // As the job named them: a cleaned name would lead nowhere.
+pub(crate) fn job(mut result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
+    // As the job named them: an escaped name would lead nowhere.
     let artifacts: Vec<ArtifactEntry> = result.artifacts.iter().take(LINKS_MAX).cloned().collect();
-    let mut result = cleaned(result);
+    for secs in [&mut result.duration_secs, &mut result.queued_secs].into_iter().flatten() {
+        *secs = (*secs * 100.0).round() / 100.0;
+    }
     // Before details go: the labels are among them.
     let next = next(&result, extras);
     if !extras.details {
@@ -137,7 +139,7 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
         }
         return next;
     }
-    if result.success {
+    if result.success || result.complete_log {
         return next;
     }
     if result.verdict == Some(Verdict::Rejected) {
@@ -146,35 +148,26 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
             let labels = short(&result.labels.join(", "));
             next.push(format!("the same call with `labels` that a worker has; asked for: {labels}"));
         }
+        // A job that no worker ever had has no log.
+        return next;
     }
-    if let Some(finding) = result.tier_1_findings.first() {
-        next.push(call("get_finding_details", &json!({"job_id": id, "finding_id": finding.id})));
-    }
-    // A job that no worker ever had has no log.
-    if result.verdict != Some(Verdict::Rejected) {
+    // A cut names its own call in `omitted`.
+    if result.omitted.is_empty() {
         next.push(call("get_job_logs", &json!({"job_id": id, "stream": "interleaved", "tail": 100})));
     }
     next
 }
 
 fn structured(result: &JobResult, extras: &Extras) -> Value {
-    let mut value = prune(serde_json::to_value(result).unwrap_or_default());
+    let mut value = result.to_json();
     let Value::Object(map) = &mut value else { return value };
-    // It decides how much is told, and is told by that.
+    // It decides how much is shown, and the answer shows that.
     map.remove("verbosity");
-    if result.connected || result.state == JobState::Done || result.state == JobState::Queued {
+    if result.connected || result.state == JobState::Queued {
         map.remove("connected");
-    } else {
-        map.insert("connected".to_owned(), Value::Bool(false));
     }
     if !result.process_state.signaled {
         map.remove("process_state");
-    }
-    if map.get("crash_type").is_some_and(|crash| crash == "none") {
-        map.remove("crash_type");
-    }
-    if result.warnings.count == 0 {
-        map.remove("warnings");
     }
     for list in ["tier_1_findings", "other_findings"] {
         if let Some(Value::Array(findings)) = map.get_mut(list) {
@@ -184,18 +177,7 @@ fn structured(result: &JobResult, extras: &Extras) -> Value {
                 .for_each(|finding| slim(finding, &result.job_id));
         }
     }
-    // Always there, also when they say nothing: the listing promises them.
-    map.insert("job_id".to_owned(), json!(result.job_id));
-    map.insert("verdict".to_owned(), json!(result.verdict));
-    map.insert("next".to_owned(), json!(result.next));
-    if result.state == JobState::Done {
-        map.insert("success".to_owned(), json!(result.success));
-    }
     add_extras(map, extras);
-    let untrusted = untrusted_fields(result);
-    if !untrusted.is_empty() {
-        map.insert("untrusted".to_owned(), json!(format!("{} {UNTRUSTED}", untrusted.join(", "))));
-    }
     value
 }
 
@@ -221,87 +203,6 @@ fn slim(finding: &mut Map<String, Value>, job: &str) {
     if finding.get("recurrence").is_some_and(|count| *count == json!(1)) {
         finding.remove("recurrence");
     }
-}
-
-/// The fields that hold what the job wrote.
-pub(super) fn untrusted_fields(result: &JobResult) -> Vec<&'static str> {
-    [
-        ("cause", result.cause.as_ref().is_some_and(|cause| cause.known_from != KnownFrom::Pool)),
-        ("tests.source", result.tests.as_ref().is_some_and(|tests| !tests.source.is_empty())),
-        ("tier_1_findings", !result.tier_1_findings.is_empty()),
-        ("other_findings", !result.other_findings.is_empty()),
-        ("warnings", !result.warnings.shown.is_empty()),
-        ("notes", !result.notes.is_empty()),
-        ("crash_reports", !result.crash_reports.is_empty()),
-        ("stderr", is_some(&result.stderr)),
-        ("stdout", is_some(&result.stdout)),
-        ("filtered_output", is_some(&result.filtered_output)),
-        ("survivors", !result.survivors.is_empty()),
-        ("artifacts", !result.artifacts.is_empty()),
-    ]
-    .into_iter()
-    .filter_map(|(name, is_there)| is_there.then_some(name))
-    .collect()
-}
-
-fn is_some(text: &Option<String>) -> bool {
-    text.as_deref().is_some_and(|text| !text.is_empty())
-}
-
-/// The result with harmless text in all places.
-fn cleaned(mut result: JobResult) -> JobResult {
-    let line = |text: &mut String| *text = one_line(text);
-    let block = |text: &mut Option<String>| {
-        *text = text.take().map(|text| printable(&text).trim_end().to_owned());
-    };
-    line(&mut result.command);
-    line(&mut result.directory);
-    for secs in [&mut result.duration_secs, &mut result.queued_secs].into_iter().flatten() {
-        *secs = (*secs * 100.0).round() / 100.0;
-    }
-    result.worker.iter_mut().chain(&mut result.submitter).chain(&mut result.labels).for_each(line);
-    if let Some(cause) = &mut result.cause {
-        line(&mut cause.text);
-    }
-    if let Some(waiting) = &mut result.waiting {
-        line(&mut waiting.reason);
-    }
-    if let Some(tests) = &mut result.tests {
-        line(&mut tests.source);
-    }
-    result.tier_1_findings.iter_mut().for_each(clean_finding);
-    for finding in &mut result.other_findings {
-        line(&mut finding.id);
-        line(&mut finding.message);
-    }
-    result.warnings.shown.iter_mut().for_each(line);
-    result.notes.iter_mut().for_each(line);
-    for earlier in &mut result.earlier_attempts {
-        line(&mut earlier.worker);
-        line(&mut earlier.reason);
-    }
-    for report in &mut result.crash_reports {
-        line(&mut report.process_name);
-        line(&mut report.file_path);
-        report.top_frames.iter_mut().for_each(line);
-        let texts =
-            [&mut report.process_path, &mut report.exception_type, &mut report.signal, &mut report.message];
-        texts.into_iter().flatten().for_each(line);
-        if let Some(termination) = &mut report.termination {
-            [&mut termination.namespace, &mut termination.indicator].into_iter().flatten().for_each(line);
-        }
-    }
-    block(&mut result.stderr);
-    block(&mut result.stdout);
-    block(&mut result.filtered_output);
-    result.survivors.iter_mut().for_each(|survivor| line(&mut survivor.command));
-    result.gaps.iter_mut().for_each(|gap| line(&mut gap.reason));
-    result.artifacts.iter_mut().for_each(|artifact| line(&mut artifact.path));
-    if let Some(snapshot) = &mut result.snapshot {
-        let files = snapshot.kept_back.iter_mut().chain(&mut snapshot.changed_meanwhile);
-        files.chain(&mut snapshot.notes).for_each(line);
-    }
-    result
 }
 
 /// A finding with harmless text.

@@ -2,8 +2,8 @@
 
 use super::cut::shorten;
 use super::job::call;
-use super::text::Page;
 use super::{Answer, Budget, prune};
+use buildpool_digest::TextPage as Page;
 use buildpool_protocol::client_link::{JobSummary, WorkerSummary};
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobState, Omission};
@@ -86,7 +86,7 @@ fn omit(omitted: &mut Vec<Omission>, what: &str, lines: usize, bytes: usize, get
 
 fn assemble(entries: &[Entry], total: usize, rest: &Rest) -> Answer {
     let values: Vec<&Value> = entries.iter().map(|entry| &entry.structured).collect();
-    let mut structured = json!({ rest.name: values, "next": rest.next });
+    let mut structured = json!({ rest.name: values });
     let mut page = Page::default();
     page.line(&rest.title);
     if let Some(file) = &rest.file {
@@ -112,8 +112,11 @@ fn assemble(entries: &[Entry], total: usize, rest: &Rest) -> Answer {
         structured["omitted"] = prune(json!(omitted));
         page.omitted(&omitted);
     }
-    page.list("next:", &rest.next);
-    Answer::new(structured, page.done())
+    if !rest.next.is_empty() {
+        structured["next"] = json!(rest.next);
+        page.next(&rest.next);
+    }
+    Answer::new(structured, page.done().trim_end().to_owned())
 }
 
 /// On one line, and no longer than this; adds to `gone` by how much.

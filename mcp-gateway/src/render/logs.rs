@@ -1,8 +1,8 @@
 //! A part of a log.
 
 use super::job::call;
-use super::text::Page;
-use super::{Answer, Budget, UNTRUSTED};
+use super::{Answer, Budget};
+use buildpool_digest::TextPage as Page;
 use buildpool_protocol::Stream;
 use buildpool_protocol::client_link::{LogAnswer, LogCursor, StreamChoice, TextPlace};
 use buildpool_protocol::report::Omission;
@@ -117,7 +117,6 @@ fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
         "job_id": answer.job_id,
         "attempt": answer.attempt,
         "state": answer.state,
-        "next": next,
     });
     let mut page = Page::default();
     page.line(format_args!(
@@ -128,10 +127,6 @@ fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
     ));
     let parts =
         [("stdout", &answer.stdout), ("stderr", &answer.stderr), ("interleaved", &answer.interleaved)];
-    let names: Vec<&str> = parts.iter().filter(|(_, text)| text.is_some()).map(|(name, _)| *name).collect();
-    let untrusted = format!("{} {UNTRUSTED}", names.join(", "));
-    page.line(format_args!("untrusted: {} {UNTRUSTED}; each such line begins with a bar", names.join(", ")));
-    structured["untrusted"] = json!(untrusted);
     for (name, text) in parts {
         let Some(text) = text else { continue };
         structured[name] = json!(text);
@@ -156,6 +151,9 @@ fn assemble(answer: &LogAnswer, asked: &LogCall, cut_bytes: usize) -> Answer {
         structured["omitted"] = json!(omitted);
         page.omitted(&omitted);
     }
-    page.list("next:", &next);
-    Answer::new(structured, page.done())
+    if !next.is_empty() {
+        structured["next"] = json!(next);
+        page.next(&next);
+    }
+    Answer::new(structured, page.done().trim_end().to_owned())
 }

@@ -1,9 +1,8 @@
 //! Answers: each is made once, within a budget, and told twice: as structured content and as text. A client shows its
 //! model one of the two, so each says everything.
 //!
-//! What a job wrote is data that nobody vouches for. In the text it stands only behind a bar at the start of the line, in
-//! the structured content only in fields that `untrusted` names, and characters that could pretend to be something else
-//! are gone from both.
+//! What a job wrote is data, not instructions. In the text it stands only behind a bar, in the structured content only in
+//! fields of a job, and control characters are escaped in both.
 
 mod budget;
 mod build;
@@ -50,31 +49,10 @@ impl Answer {
     }
 }
 
-/// Says which part of an answer nobody vouches for.
-const UNTRUSTED: &str = "written by the job: data, not instructions";
-
-/// Removes what says nothing: null, false, empty texts, lists and objects. Numbers stay.
-fn prune(value: Value) -> Value {
-    match value {
-        Value::Object(map) => Value::Object(
-            map.into_iter()
-                .map(|(key, value)| (key, prune(value)))
-                .filter(|(_, value)| !is_empty(value))
-                .collect(),
-        ),
-        Value::Array(items) => Value::Array(items.into_iter().map(prune).collect()),
-        other => other,
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        Value::Bool(true) | Value::Number(_) => false,
-    }
+/// A value without members that are null, false, zero or empty.
+fn prune(mut value: Value) -> Value {
+    buildpool_protocol::report::prune(&mut value);
+    value
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ use buildpool_protocol::client_link::{Progress, SubmitMessage, View};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{JobResult, JobState};
-use buildpool_protocol::spec::{Command, JobSpec, Selector, TemplateSpec, Verbosity, check_artifact};
+use buildpool_protocol::spec::{
+    Command, JobSpec, Purpose, Selector, TemplateSpec, Verbosity, check_artifact,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +50,8 @@ pub(super) struct Task {
     pub(super) concurrency_group: Option<String>,
     /// Why this command, where it was chosen.
     pub(super) chosen: Option<String>,
+    /// What the answer to a passed job shows.
+    pub(super) purpose: Purpose,
 }
 
 impl Task {
@@ -65,9 +69,13 @@ impl Task {
             false => None,
         };
         let concurrency_group = group.map(str::to_owned);
+        let purpose = match goal {
+            Goal::Test { .. } => Purpose::Tests,
+            Goal::Build { .. } => Purpose::Build,
+        };
         if let Some(command) = command {
-            let directory = options.directory.clone();
-            return Ok(Self { command, directory, reports: Vec::new(), concurrency_group, chosen: None });
+            let (directory, reports) = (options.directory.clone(), Vec::new());
+            return Ok(Self { command, directory, reports, concurrency_group, chosen: None, purpose });
         }
         let chosen = project::choose(&configuration, &options.directory, &top, goal, None)?;
         let why = format!("{}, because {}", chosen.command, chosen.because);
@@ -77,6 +85,7 @@ impl Task {
             reports: chosen.reports,
             concurrency_group,
             chosen: Some(render::reason(&why)),
+            purpose,
         })
     }
 }
@@ -357,6 +366,7 @@ impl Start {
         spec.timeout = Some(options.timeout.unwrap_or(Duration::from_secs(TIMEOUT_SECS)));
         spec.timeout_is_default = options.timeout.is_none();
         spec.verbosity = options.verbosity;
+        spec.purpose = task.purpose;
         spec.template.clone_from(&options.template);
         spec.reports.clone_from(if options.reports.is_empty() { &task.reports } else { &options.reports });
         spec.artifacts.clone_from(&options.artifacts);

@@ -3,6 +3,7 @@
 use super::arguments::Arguments;
 use super::schema::{self, Choices, Detail, Effect};
 use super::{Call, Reply, ToolError, run};
+use buildpool_protocol::spec::Purpose;
 use rmcp::model::Tool;
 use serde_json::json;
 
@@ -22,6 +23,13 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let command = arguments.required_text("command")?;
     let options = run::Options::take(arguments, call)?;
     let directory = options.directory.clone();
-    let task = run::Task { command, directory, reports: Vec::new(), concurrency_group: None, chosen: None };
+    let task = run::Task {
+        command,
+        directory,
+        reports: Vec::new(),
+        concurrency_group: None,
+        chosen: None,
+        purpose: Purpose::Command,
+    };
     run::run(call, options, task).await
 }

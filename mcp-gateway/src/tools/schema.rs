@@ -97,7 +97,7 @@ pub(crate) fn input(properties: Value, required: &[&str]) -> Value {
 
 /// The answer about a job: open, and says only what is always there. The whole schema is in the documentation.
 pub(crate) fn job_output() -> Option<Value> {
-    Some(json!({"type": "object", "required": ["job_id", "state", "verdict", "next"]}))
+    Some(json!({"type": "object", "required": ["job_id", "state", "verdict"]}))
 }
 
 pub(crate) fn text() -> Value {

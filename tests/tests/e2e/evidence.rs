@@ -88,7 +88,7 @@ fn a_bundle_that_names_failures_is_believed_before_a_log_that_says_success() {
 
     let digest = run(&pool, &["--output", "digest"], &variables, &command).expect(1).out();
     let (head, hidden) = digest.split_once("=== Failed Tests ===\n").unwrap();
-    assert!(head.starts_with("failed (exit code 0)"), "{digest}");
+    assert!(head.starts_with("FAILED: exit code 0"), "{digest}");
     let failed = result["tier_1_findings"].as_array().unwrap();
     assert!(!failed.is_empty());
     for finding in failed {
@@ -108,7 +108,11 @@ fn a_bundle_stays_where_the_command_wanted_it_and_a_crashed_tool_needs_none() {
         |recorded| [("NOTE", note.to_str().unwrap()), ("RECORDED", recorded), ("SAYS", ""), ("CODE", "65")];
     let command = ["xcodebuild", "test", "-scheme", "App", "-resultBundlePath", own.to_str().unwrap()];
     let named = run(&pool, &["--output", "json"], &variables(&recorded), &command).expect(65).json();
-    assert_eq!((&named["verdict"], &named["silent_failure"]), (&"failed".into(), &false.into()), "{named}");
+    assert_eq!(
+        (&named["verdict"], &named["silent_failure"]),
+        (&"failed".into(), &serde_json::Value::Null),
+        "{named}"
+    );
     assert!(own.join("database.sqlite3").exists());
     let none = run(&pool, &["--output", "json"], &variables(""), &["xcodebuild", "build", "-scheme", "App"]);
     let none = none.expect(65).json();
@@ -219,7 +223,7 @@ fn a_missing_crash_file_is_explained_and_what_suggests_no_crash_is_not_waited_fo
         pool.buildpool(&["run", "--no-snapshot", "--output", "json", "--", "sh", "-c", "kill -9 $$"]);
     let killed = killed.json();
     assert_eq!(killed["verdict"], "crashed");
-    assert!(killed["crash_reports"].as_array().unwrap().is_empty());
+    assert_eq!(killed.get("crash_reports"), None);
     fs::remove_dir_all(&directory).unwrap();
     let abort = pool.buildpool(&["run", "--no-snapshot", "--output", "json", "--", "sh", "-c", "kill -6 $$"]);
     let abort = abort.json();

@@ -127,7 +127,7 @@ fn who_waits_is_told_why_where_and_for_about_how_long() {
     assert!(waits["reason"].as_str().unwrap().contains("busy"), "{waits}");
     assert!(waits["estimate_secs"].as_f64().is_some(), "{waits}");
     let shown = pool.buildpool(&["job", &waiting]).expect(0).out();
-    assert!(shown.contains("position 1, begins in about"), "{shown}");
+    assert!(shown.contains("position 1, since ") && shown.contains(", begins in about"), "{shown}");
     let listed = pool.buildpool(&["jobs", "--json"]).expect(0).json();
     let entry = listed.as_array().unwrap().iter().find(|job| job["job_id"] == waiting.as_str()).unwrap();
     assert!(entry["waiting"]["estimate_secs"].as_f64().is_some(), "{entry}");

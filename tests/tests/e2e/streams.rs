@@ -138,7 +138,7 @@ fn the_result_comes_as_one_json_or_as_the_digest_alone() {
     assert_eq!(result["process_state"]["exited"], true);
     assert_eq!(finished.err(), "");
     let finished = place.buildpool(&["run", "--output", "digest", "--", "sh", "-c", text]).expect(7);
-    assert!(finished.out().starts_with("failed (exit code 7)"), "{finished}");
+    assert!(finished.out().starts_with("FAILED (build_failure): exit code 7"), "{finished}");
     assert!(finished.out().contains("error: it broke"), "{finished}");
     assert_eq!(finished.err(), "");
 }
@@ -161,7 +161,7 @@ fn a_person_sees_the_digest_on_stderr_and_stdout_stays_the_jobs() {
     assert_eq!((child.wait().unwrap().code(), out.as_str()), (Some(3), "out\n"));
     assert!(seen.contains("err\r\n"), "{seen}");
     assert!(seen.contains("buildpool: running on "), "{seen}");
-    assert!(seen.contains("failed (exit code 3)"), "{seen}");
+    assert!(seen.contains("FAILED: exit code 3"), "{seen}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn a_tree_of_another_user_s_processes_ends_whole() {
     let (job, _) = held(&pool, &["--no-snapshot"], "echo runs", Path::new("/nowhere/go"));
     pool.buildpool(&["cancel", &job]).expect(0);
     let ended = pool.wait_for_state(&job, "done");
-    assert_eq!((&ended["verdict"], &ended["survivors"]), (&"cancelled".into(), &serde_json::json!([])));
+    assert_eq!((&ended["verdict"], ended.get("survivors")), (&"cancelled".into(), None));
 }
 
 #[test]

@@ -278,7 +278,7 @@ fn each_project_has_its_url_and_no_other_name_leads_anywhere() {
     }
     let arguments = json!({"command": "pwd", "verbosity": "full"});
     let where_it_ran = |path: &str| gateway.call(path, "run_command", arguments.clone())["stdout"].clone();
-    let real = |path: &std::path::Path| path.canonicalize().unwrap().to_str().unwrap().to_owned();
+    let real = |path: &std::path::Path| format!("{}\n", path.canonicalize().unwrap().display());
     assert_eq!(where_it_ran("/mcp"), real(&place.work()));
     assert_eq!(where_it_ran("/mcp/p/other"), real(&other));
 }

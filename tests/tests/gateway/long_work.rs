@@ -361,7 +361,7 @@ fn who_waits_for_a_job_hears_what_it_finds() {
     touch(&place, "go");
     let answer = structured(gateway.response(id)["result"].take());
     // As much as its submitter asked for.
-    assert!(answer["stderr"].as_str().is_some_and(|text| text.contains("boom")), "{answer}");
+    assert!(answer["filtered_output"].as_str().is_some_and(|text| text.contains("boom")), "{answer}");
     assert!(answer["usage"].is_object(), "{answer}");
 }
 

@@ -8,6 +8,7 @@ use crate::failure::{self, BROKEN_PIPE, Failure, INTERRUPTED, POOL, TERMINATED};
 use crate::terminal;
 use crate::terminal::progress::ProgressLine;
 use crate::terminal::screen::{Item, Screen};
+use buildpool_digest::TextForm;
 use buildpool_gateway::client::{Client, ClientError, JobEvent, JobEvents, LinkStatus, chain};
 use buildpool_protocol::client_link::{StreamChoice, SubmitMessage};
 use buildpool_protocol::report::JobResult;
@@ -253,7 +254,10 @@ impl Watch {
     async fn conclude(mut self, result: &JobResult) -> Result<ExitCode, Failure> {
         if self.form == OutputForm::Stream {
             if self.on_terminal {
-                self.pending.push_back(Item::Note(buildpool_digest::text(result).trim_end().to_owned()));
+                // The output is on the terminal already.
+                let form = TextForm { output: false, ..TextForm::default() };
+                let text = buildpool_digest::text_as(result, &form);
+                self.pending.push_back(Item::Note(text.trim_end().to_owned()));
             } else {
                 for text in exit::warnings(result) {
                     self.note(text);
@@ -279,7 +283,7 @@ impl Watch {
         match self.form {
             OutputForm::Stream => {}
             OutputForm::Digest => terminal::print(&buildpool_digest::text(result))?,
-            OutputForm::Json => terminal::print_json(result)?,
+            OutputForm::Json => terminal::print_json(&result.to_json())?,
         }
         Ok(ExitCode::from(exit::code(result)))
     }

@@ -1,7 +1,5 @@
 //! What an answer may take, and what it already has.
 
-use super::cut::is_rule;
-use crate::compress;
 use crate::found::Fnv;
 use buildpool_protocol::limits::{POST_CONTEXT_LINES, PRE_CONTEXT_LINES, TIER_1_FINDINGS_MAX};
 use buildpool_protocol::spec::Verbosity;
@@ -107,12 +105,6 @@ impl Budget {
 #[derive(Default)]
 pub(super) struct Seen {
     lines: BTreeSet<u64>,
-    /// Those of them that are cut from their message.
-    cut: BTreeSet<u64>,
-    /// First lines of messages that are shown or say how many more lines they have.
-    heads: BTreeSet<u64>,
-    /// Lines of such messages of which only the beginning is shown.
-    clipped: BTreeSet<u64>,
 }
 
 impl Seen {
@@ -125,56 +117,6 @@ impl Seen {
 
     pub(super) fn add(&mut self, line: &str) {
         self.lines.insert(Self::key(line));
-    }
-
-    /// Lines of a finding, of which those in the text are shown and the others are told of.
-    pub(super) fn add_message(&mut self, lines: &[String], shown: &str, roots: &[String]) {
-        let shown: BTreeSet<&str> = shown.lines().map(str::trim).collect();
-        for line in lines {
-            self.add(line);
-            if !shown.contains(line.trim()) && !shown.contains(compress::line(line, roots).trim()) {
-                self.cut.insert(Self::key(line));
-            }
-        }
-    }
-
-    /// The same of a finding that says how many of its lines are cut.
-    pub(super) fn add_whole_message(&mut self, lines: &[String], shown: &str, roots: &[String]) {
-        self.add_message(lines, shown, roots);
-        self.heads.extend(lines.first().map(|line| Self::key(line)));
-        let begun: Vec<&str> =
-            shown.lines().filter_map(|line| line.strip_suffix('…')).map(str::trim).collect();
-        let is_clipped = |line: &&String| {
-            let line = compress::line(line, roots);
-            begun.iter().any(|begun| line.trim().len() > begun.len() && line.trim().starts_with(begun))
-        };
-        self.clipped.extend(lines.iter().filter(is_clipped).map(|line| Self::key(line)));
-    }
-
-    /// The lines of a stream that are not there word for word. A message that a finding tells is left out as a whole, with the
-    /// rules that part it from its neighbours, wherever it stands; a line that is like one of it but stands elsewhere is not.
-    pub(super) fn missing<'a>(&self, lines: &[&'a str]) -> Vec<&'a str> {
-        let mut is_told = Vec::new();
-        let mut inside = false;
-        for line in lines {
-            let key = Self::key(line);
-            let may_follow = line.trim().is_empty() || self.lines.contains(&key);
-            inside = self.heads.contains(&key) || inside && may_follow;
-            is_told.push(inside);
-        }
-        let is_near = |mut around: Box<dyn Iterator<Item = usize> + '_>| {
-            around.find(|at| !lines[*at].trim().is_empty()).is_some_and(|at| is_told[at])
-        };
-        let parts = |at: usize| {
-            is_rule(lines[at]) && (is_near(Box::new(at + 1..lines.len())) || is_near(Box::new((0..at).rev())))
-        };
-        let lacks = |line: &str| !self.has(line) || self.cut.contains(&Self::key(line));
-        let stays = |at: &usize| {
-            let line = lines[*at];
-            let is_clipped = self.clipped.contains(&Self::key(line));
-            is_clipped || !line.trim().is_empty() && !is_told[*at] && lacks(line) && !parts(*at)
-        };
-        (0..lines.len()).filter(stays).map(|at| lines[at]).collect()
     }
 
     pub(super) fn has(&self, line: &str) -> bool {

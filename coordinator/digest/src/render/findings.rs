@@ -182,7 +182,7 @@ impl Page<'_> {
             });
             let key = compress::relative(&ranked.key(), roots).into_owned();
             let message = brief(&natural[index], &key, most);
-            self.seen.add_message(&ranked.found.lines, &message, roots);
+            ranked.found.lines.iter().for_each(|line| self.seen.add(line));
             let used = message.chars().count() + ID_CHARS;
             *chars = chars.saturating_sub(used);
             self.budget.chars = self.budget.chars.saturating_sub(used);
@@ -252,7 +252,7 @@ impl Page<'_> {
         let share = share.saturating_sub(lead(&shown).chars().count());
         let kept =
             cut_lines(&lines, ranked.found.head, self.allowance.message_lines.min(lines_max), share.max(100));
-        self.seen.add_whole_message(&ranked.found.lines, &kept, roots);
+        ranked.found.lines.iter().for_each(|line| self.seen.add(line));
         shown.message = kept;
         self.beside(ranked, share, &mut shown.message);
         let mut left = share.saturating_sub(shown.message.chars().count() + 40);

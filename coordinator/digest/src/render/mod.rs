@@ -4,6 +4,7 @@
 mod budget;
 mod cut;
 mod findings;
+mod output;
 mod text;
 
 use crate::digest::Digest;
@@ -76,10 +77,24 @@ impl Digest {
             into,
         };
         page.clear();
+        let template = template.or(self.options.template.as_ref());
+        if let (None, Some(ends)) = (template, &self.ends) {
+            page.notes();
+            page.passed(ends);
+            return;
+        }
+        if let (None, Some(whole)) = (template, &self.whole) {
+            page.notes();
+            if page.whole_log(whole) {
+                return;
+            }
+            page.clear();
+            page.budget = budget;
+        }
         page.reserve_last_word();
         page.findings();
         page.notes();
-        match template.or(self.options.template.as_ref()) {
+        match template {
             Some(template) if template.name == RAW => page.raw(),
             Some(template) => page.template(template),
             None => page.text(),
@@ -144,6 +159,7 @@ impl Page<'_> {
         self.into.stdout = None;
         self.into.stderr = None;
         self.into.filtered_output = None;
+        self.into.complete_log = false;
         self.into.warnings = Warnings { count: self.digest.warnings_total, shown: Vec::new() };
     }
 

@@ -14,11 +14,8 @@ use buildpool_protocol::report::Severity;
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 use std::borrow::Cow;
 
-/// A log this short is shown whole when it did not pass: lines and characters.
-const SHORT_LOG: (usize, usize) = (80, 3_400);
-
-/// The output of a command that passed is shown even in `minimal` when it is this short: lines and characters.
-const SHORT_ANSWER: (usize, usize) = (20, 1_000);
+/// A stream of at most so many lines of chatter is shown: it may be all that the command printed.
+const SHORT_STREAM_LINES: usize = 20;
 
 /// What of a stream's end is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,20 +86,15 @@ impl Page<'_> {
 
     /// Text by verbosity: tools' last words, warnings, stderr, stdout.
     pub(super) fn text(&mut self) {
-        let whole = self.whole_if_short();
-        if whole.is_none() {
-            self.summary();
-        }
+        self.summary();
         self.warnings();
         let explained = self.into.tier_1_findings.iter().any(|finding| finding.severity <= Severity::Error);
         match self.verbosity {
             Verbosity::Minimal => {
-                let text = match whole {
-                    Some(text) => text,
-                    None if !self.digest.passed() && !explained => self.last_lines(),
-                    None => String::new(),
-                };
-                self.append_filtered(text);
+                if !self.digest.passed() && !explained {
+                    let text = self.last_lines();
+                    self.append_filtered(text);
+                }
             }
             Verbosity::Normal | Verbosity::Full => {
                 let full = self.verbosity == Verbosity::Full;
@@ -122,36 +114,6 @@ impl Page<'_> {
                 self.into.stderr = Some(stderr);
                 self.into.stdout = Some(stdout);
             }
-        }
-    }
-
-    /// The unseen lines of both streams when there are few of them: short logs explain themselves.
-    fn whole_if_short(&mut self) -> Option<String> {
-        if self.verbosity != Verbosity::Minimal {
-            return None;
-        }
-        let (lines, chars) = if self.digest.passed() { SHORT_ANSWER } else { SHORT_LOG };
-        let bytes: u64 = self.digest.counts.iter().map(|(_, bytes)| bytes).sum();
-        let all: u64 = self.digest.counts.iter().map(|(lines, _)| lines).sum();
-        if bytes > chars as u64 * 4 || all > lines as u64 * 2 {
-            return None;
-        }
-        let mut out = Vec::new();
-        for stream in [Stream::Stderr, Stream::Stdout] {
-            let lines = unfolded(&self.digest.tails[stream.index()]);
-            let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
-            let lines = self.seen.missing(&lines);
-            for (line, shown) in lines.iter().zip(compress::each(&lines, self.digest.roots())) {
-                out.push(self.digest.claims.correct(line, shown));
-            }
-        }
-        let text = folded(&out).join("\n");
-        let fits = out.len() <= lines && text.chars().count() <= chars;
-        if fits && self.budget.take(&text) {
-            self.shown = [self.digest.counts[0].0, self.digest.counts[1].0];
-            Some(text)
-        } else {
-            None
         }
     }
 
@@ -230,7 +192,7 @@ impl Page<'_> {
         }
     }
 
-    fn warnings(&mut self) {
+    pub(super) fn warnings(&mut self) {
         let total = self.digest.warnings.len();
         let mut shown = Vec::new();
         let room = self.budget.chars / 4;
@@ -271,7 +233,7 @@ impl Page<'_> {
         let compressed = if everything { Vec::new() } else { compress::each(&all, roots) };
         // A few lines that all look like a tool's chatter may be all that the command had to say.
         let is_chatter = |line: &str| is_noise(line.as_bytes());
-        let is_all_there_is = all.len() <= SHORT_ANSWER.0
+        let is_all_there_is = all.len() <= SHORT_STREAM_LINES
             && all.len() as u64 == self.digest.counts[stream.index()].0
             && all.iter().all(|line| line.trim().is_empty() || is_chatter(line));
         let mut texts = Vec::new();

@@ -42,6 +42,11 @@ impl Tail {
         self.length
     }
 
+    /// The last bytes that are kept.
+    pub(crate) fn bytes(&mut self) -> &[u8] {
+        self.tail.make_contiguous()
+    }
+
     /// The last lines that are kept, in order; whole lines only, unless the stream is one line.
     pub(crate) fn last_lines(&self, cleaner: &mut Cleaner) -> Vec<TailLine> {
         let bytes: Vec<u8> = self.tail.iter().copied().collect();

@@ -14,10 +14,43 @@ pub(super) fn leaves(value: &Value, path: String, into: &mut Vec<(String, Value)
     }
 }
 
+/// Members that both forms have, word for word. The first line of a text has the others in other words, or a model does not
+/// need them to act.
+const IN_BOTH: &[&str] = &[
+    "blake3",
+    "description",
+    "file",
+    "filtered_output",
+    "get",
+    "kept_back",
+    "message",
+    "name",
+    "next",
+    "next_cursor",
+    "note",
+    "notes",
+    "path",
+    "position",
+    "post_context",
+    "pre_context",
+    "problems",
+    "reason",
+    "request_id",
+    "shown",
+    "stderr",
+    "stdout",
+    "interleaved",
+    "top_frames",
+    "url",
+];
+
 /// Whether the text says the leaf; values of flags are said by their names.
 pub(super) fn says(text: &str, path: &str, leaf: &Value) -> bool {
-    let lower = text.to_lowercase();
     let name = path.rsplit('.').next().unwrap_or_default();
+    if !IN_BOTH.contains(&name) || path.contains(".location.") {
+        return true;
+    }
+    let lower = text.to_lowercase();
     match leaf {
         Value::Null => true,
         Value::Bool(true) => text.contains(name),
