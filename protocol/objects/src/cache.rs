@@ -312,7 +312,9 @@ impl ObjectCache {
         let found = self.look(&difference.parts)?;
         let sizes = difference.parts.iter().zip(found);
         let sizes = sizes.filter_map(|(part, size)| Some((part.id.clone(), size?))).collect();
-        Ok(difference.extent(Extent::default(), &sizes))
+        let extent = difference.extent(Extent::default(), &sizes);
+        self.note_tree(tree, extent)?;
+        Ok(extent)
     }
 
     /// The work that a tree makes as files, in bytes: for the time that commands on it get.

@@ -10,7 +10,7 @@ use super::visible::{self, Laid};
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::write_if_different;
 use buildpool_objects::git::split_nul;
-use buildpool_objects::{GitError, Place, removal};
+use buildpool_objects::{Git, GitError, Place, Stop, removal};
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -167,14 +167,16 @@ impl Checkout {
         }
         unlock(&self.index())?;
         let place = self.place(cache);
-        let git = cache.git();
+        let halt = cache.git().stop().part();
+        let git = cache.git().clone().for_service(&halt);
+        let work = cache.work_of(&manifest.tree);
         let excludes = self.excludes();
         let files = self.files(cache, &excludes, disk);
         let (unchanged, droppings, leftovers) = std::thread::scope(|scope| {
-            let droppings = scope.spawn(|| self.droppings(cache));
-            let leftovers = scope.spawn(|| files.look(&difference.before));
+            let droppings = scope.spawn(|| self.droppings(&git, &place, work));
+            let leftovers = scope.spawn(|| files.look(&difference.before, &halt));
             let arguments = ["diff-files", "--quiet", "--no-ext-diff", "--ignore-submodules=all"];
-            let unchanged = git.run(&place).args(arguments).output_or_none();
+            let unchanged = git.run(&place).args(arguments).for_bytes(work).output_or_none();
             (unchanged, droppings.join(), leftovers.join())
         });
         let (Ok(Some(_)), Ok(Ok(droppings)), Ok(Ok(leftovers))) = (unchanged, droppings, leftovers) else {
@@ -189,6 +191,7 @@ impl Checkout {
             return Ok(true);
         }
         let (before, after) = (difference.before.as_str(), difference.after.as_str());
+        let git = cache.git();
         let call = match difference.changed_files() {
             // Much less work than a merge of whole trees.
             Some(files) => {
@@ -198,7 +201,7 @@ impl Checkout {
             }
             None => git.run(&place).args(["read-tree", "-m", "-u", "--no-recurse-submodules", before, after]),
         };
-        match call.output() {
+        match call.for_bytes(work).output() {
             Ok(_) => Ok(true),
             // What is ignored lies where the new tree has a file.
             Err(GitError::Failed { .. }) => Ok(false),
@@ -209,24 +212,32 @@ impl Checkout {
     /// The way that copes with whatever a job left.
     fn change(&self, cache: &ObjectCache, manifest: &Manifest, disk: Disk) -> Result<(), WorkspaceError> {
         let place = self.place(cache);
+        let work = cache.work_of(&manifest.tree);
+        let excludes = self.excludes();
+        let files = self.files(cache, &excludes, disk);
         unlock(&self.index())?;
+        files.remove_pipes(Path::new(""))?;
         if self.index().exists() {
             self.set_modes(cache, disk)?;
             // What a job wrote without changing it shall keep its time too.
-            cache.git().run(&place).args(["update-index", "-q", "--refresh"]).output_or_none()?;
+            cache
+                .git()
+                .run(&place)
+                .args(["update-index", "-q", "--refresh"])
+                .for_bytes(work)
+                .output_or_none()?;
         }
         let tree = manifest.tree.as_str();
         cache
             .git()
             .run(&place)
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", tree])
+            .for_bytes(work)
             .output()?;
-        let excludes = self.excludes();
         write_if_different(&excludes, manifest.excludes.as_bytes())?;
-        let files = self.files(cache, &excludes, disk);
         // First, because it opens directories that git could not look into, and takes away what says that it shall not.
-        let leftovers = files.look(&manifest.tree)?;
-        self.remove_all(&self.droppings(cache)?)?;
+        let leftovers = files.look(&manifest.tree, &Stop::default())?;
+        self.remove_all(&self.droppings(cache.git(), &place, work)?)?;
         files.clear(leftovers)
     }
 
@@ -252,11 +263,11 @@ impl Checkout {
     }
 
     /// What is neither in the tree nor ignored, as git lists it.
-    fn droppings(&self, cache: &ObjectCache) -> Result<Vec<u8>, GitError> {
+    fn droppings(&self, git: &Git, place: &Place, work: u64) -> Result<Vec<u8>, GitError> {
         let excludes = self.excludes();
         let arguments = ["ls-files", "-o", "-z", "--exclude-standard", "-X"].map(OsStr::new);
         let arguments = arguments.iter().copied().chain([excludes.as_os_str()]);
-        cache.git().run(&self.place(cache)).args(arguments).output()
+        git.run(place).args(arguments).for_bytes(work).output()
     }
 
     fn remove_all(&self, listed: &[u8]) -> Result<(), WorkspaceError> {

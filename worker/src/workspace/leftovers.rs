@@ -6,7 +6,7 @@ use super::checkout::remove;
 use super::error::WorkspaceError;
 use super::names::Disk;
 use buildpool_objects::git::split_nul;
-use buildpool_objects::{Git, GitError, Place};
+use buildpool_objects::{Git, GitError, Place, Stop};
 use buildpool_protocol::limits::SNAPSHOT_DEPTH_MAX;
 use buildpool_protocol::transfer::ObjectId;
 use std::collections::{BTreeSet, HashSet};
@@ -19,6 +19,11 @@ use std::path::{Path, PathBuf};
 
 /// Files that one command names at most.
 const NAMED_FILES_MAX: usize = 500;
+
+/// Files that git opens wherever they lie.
+const GIT_READS: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".mailmap"];
+/// Directories, one in another, in which git may look for such files: as deep as a path can be.
+const DEPTH_MAX: usize = 2048;
 
 /// The files of a checkout, and how git sees them.
 pub(super) struct Files<'a> {
@@ -57,7 +62,10 @@ struct Directories {
 impl Files<'_> {
     /// Looks for them in the directories of this tree, gives these the permissions that they should have, and removes ignore files from
     /// them that are not the tree's.
-    pub(super) fn look(&self, tree: &ObjectId) -> Result<Leftovers, WorkspaceError> {
+    ///
+    /// A pipe in place of a file that git reads is removed, and `halt` is stopped: a git that runs beside
+    /// this look may wait for a writer.
+    pub(super) fn look(&self, tree: &ObjectId, halt: &Stop) -> Result<Leftovers, WorkspaceError> {
         let directories = self.directories(tree)?;
         let mut found = Leftovers::default();
         let mut ignore_files = Vec::new();
@@ -82,6 +90,10 @@ impl Files<'_> {
                     found.hid_something |= self.set_mode(&entry.path())?;
                     let inner = fs::read_dir(entry.path()).map_err(WorkspaceError::io("listing", &path))?;
                     found.certain.extend(inner.flatten().map(|entry| below.join(entry.file_name())));
+                } else if self.blocks_git(&name, kind) {
+                    halt.stop();
+                    found.hid_something = true;
+                    remove(&entry.path())?;
                 } else if kind.is_dir() || !(kind.is_file() || kind.is_symlink()) {
                     found.doubtful.push(below);
                 } else if kind.is_file() {
@@ -104,6 +116,12 @@ impl Files<'_> {
         let is_missing = |path: &&PathBuf| self.root.join(path).symlink_metadata().is_err();
         found.missing = directories.of_submodules.iter().filter(is_missing).cloned().collect();
         found.doubtful = self.without_ignored(found.doubtful)?;
+        for path in &found.doubtful {
+            if self.remove_pipes(path)? {
+                halt.stop();
+                found.hid_something = true;
+            }
+        }
         Ok(found)
     }
 
@@ -146,6 +164,27 @@ impl Files<'_> {
         }
         files.retain(|path| !known.contains(path));
         Ok(files)
+    }
+
+    /// Removes pipes, devices and sockets below a path that lie in place of files that git reads. Returns
+    /// whether there was one.
+    pub(super) fn remove_pipes(&self, below: &Path) -> Result<bool, WorkspaceError> {
+        let mut has_found = false;
+        // What lies deeper git does not reach either.
+        let walk = walkdir::WalkDir::new(self.root.join(below)).follow_links(false).max_depth(DEPTH_MAX);
+        for entry in walk.into_iter().flatten() {
+            if self.blocks_git(entry.file_name(), entry.file_type()) {
+                has_found = true;
+                remove(entry.path())?;
+            }
+        }
+        Ok(has_found)
+    }
+
+    /// Whether git would open this entry and wait.
+    fn blocks_git(&self, name: &OsStr, kind: fs::FileType) -> bool {
+        let is_plain = kind.is_file() || kind.is_dir() || kind.is_symlink();
+        !is_plain && GIT_READS.iter().any(|read| self.is(name, read))
     }
 
     fn is_gits(&self, name: &OsStr) -> bool {

@@ -41,6 +41,15 @@ impl Stop {
         self.state().is_stopped
     }
 
+    /// Returns a stop for a part of the operation: it stops with this one, or by itself.
+    pub fn part(&self) -> Self {
+        let part = Self::default();
+        let stopped = part.clone();
+        // For as long as the operation: the number is never taken back.
+        std::mem::forget(self.listen(move || stopped.stop()));
+        part
+    }
+
     /// Calls the listener when the operation is stopped, at once if it is already, as long as the
     /// returned value lives.
     pub(crate) fn listen(&self, listener: impl FnOnce() + Send + 'static) -> Listening {

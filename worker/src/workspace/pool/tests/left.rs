@@ -8,6 +8,42 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
+fn pipes_in_place_of_files_that_git_reads_do_not_block_the_next_job() {
+    let bench = Bench::new();
+    bench.write(".gitignore", "/target\n");
+    for file in ["src/a", "src/deep/b"] {
+        bench.write(file, file);
+    }
+    bench.commit();
+    let root = bench.run(1);
+    let all = [
+        ".gitignore",
+        ".gitattributes",
+        "src/.gitignore",
+        "src/deep/.gitattributes",
+        "loose/deep/.gitignore",
+        "loose/.gitattributes",
+        "target/.gitignore",
+    ];
+    let singly = all.iter().map(std::slice::from_ref);
+    for (number, pipes) in (2..).zip(singly.chain([&all[..], &[]])) {
+        for pipe in pipes {
+            let path = root.join(pipe);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::remove_file(&path).ok();
+            nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+        }
+        // Files that git compares by content, for which it reads attributes.
+        fs::write(root.join("src/a"), "src/b").unwrap();
+        bench.write("src/deep/b", &number.to_string());
+        // Another checkout would mean that git had to be ended.
+        assert_eq!(bench.run(number), root, "{pipes:?}");
+        assert_eq!(fs::read_to_string(root.join(".gitignore")).unwrap(), "/target\n");
+        assert!(!root.join("loose").exists() && !root.join(".gitattributes").exists(), "{pipes:?}");
+    }
+}
+
+#[test]
 fn what_git_does_not_list_does_not_reach_the_next_job_either() {
     let bench = Bench::new();
     bench.write(".gitignore", "/target\n*.sock\n");
