@@ -13,8 +13,8 @@ pub(crate) use clients::{
     Init, InstallArguments, InstallMcpClientArguments, InstallServiceArguments, InstallWhat, McpArguments,
 };
 pub(crate) use daemons::{
-    BackupArguments, CoordinatorArguments, DataPlace, DoctorArguments, KeeperArguments, LocalPoolArguments,
-    LogFormat, RestoreArguments, TrustOptions, WorkerArguments,
+    BackupArguments, CertificateAction, CoordinatorArguments, DataPlace, DoctorArguments, KeeperArguments,
+    LocalPoolArguments, LogFormat, RestoreArguments, TrustOptions, WorkerArguments,
 };
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,
@@ -72,6 +72,11 @@ pub(crate) enum Subcommand {
     Backup(BackupArguments),
     /// Make a data directory of a backup, where it is empty or not there
     Restore(RestoreArguments),
+    /// Show or rotate the certificate that a coordinator of this machine made
+    Certificate {
+        #[command(subcommand)]
+        action: CertificateAction,
+    },
     /// Serve coding agents over MCP, on standard input and output or over HTTP
     Mcp(Box<McpArguments>),
     /// Look whether everything is as it should be

@@ -7,6 +7,7 @@ mod arguments;
 mod commands;
 mod durations;
 mod exit;
+mod exposure;
 mod failure;
 mod service;
 mod settings;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return arguments::complain(&error),
     };
+    exposure::warn();
     match dispatch(arguments.subcommand) {
         Ok(code) => code,
         Err(failure) => failure.report(),
@@ -44,6 +46,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Audit(arguments) => commands::audit::run(&arguments),
         Subcommand::Backup(arguments) => commands::backup::create(&arguments),
         Subcommand::Restore(arguments) => commands::backup::restore(&arguments),
+        Subcommand::Certificate { action } => commands::certificate::run(&action),
         Subcommand::Token(arguments) => commands::token::run(arguments),
         Subcommand::Install(arguments) => commands::install::run(arguments.what),
         Subcommand::Mcp(arguments) => commands::mcp::run(*arguments),

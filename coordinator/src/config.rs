@@ -1,5 +1,6 @@
 //! What an operator may choose.
 
+use crate::public_url::PublicUrl;
 use buildpool_pool::{Quota, Quotas};
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::check_name;
@@ -21,6 +22,8 @@ pub const VALID_ADDRESSES: &str =
 pub struct Config {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// The URL by which others reach it. Its host is a name of the certificate, and join lines contain it.
+    pub public_url: Option<PublicUrl>,
     /// Where records and logs are.
     pub data_dir: PathBuf,
     /// Certificate and key, both PEM; without them a certificate is made where TLS is needed.
@@ -69,6 +72,7 @@ impl Config {
     pub fn new(data_dir: PathBuf) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
+            public_url: None,
             data_dir,
             protection: Protection::default(),
             lost_after: limits::LOST_AFTER,
@@ -82,6 +86,12 @@ impl Config {
             approve_workers: false,
             requests_per_minute: None,
         }
+    }
+
+    /// The host names and addresses that a certificate of its own making is for, beside those of this machine alone.
+    pub fn certificate_names(&self) -> Vec<String> {
+        let address = Some(self.listen.ip()).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string());
+        address.into_iter().chain(self.public_url.as_ref().map(|url| url.host.clone())).collect()
     }
 
     /// Reads a TOML file on top of these values. Paths in it are relative to its directory.
@@ -100,6 +110,9 @@ impl Config {
         if let Some(listen) = file.listen {
             let wrong = |_| format!("listen: `{}`: valid are {VALID_ADDRESSES}", listen.escape_debug());
             self.listen = listen.parse().map_err(wrong)?;
+        }
+        if let Some(url) = file.public_url {
+            self.public_url = Some(url.parse().map_err(|reason| format!("public_url: {reason}"))?);
         }
         if let Some(data_dir) = file.data_dir {
             self.data_dir = directory.join(data_dir);
@@ -158,6 +171,7 @@ impl Config {
 #[serde(deny_unknown_fields)]
 struct File {
     listen: Option<String>,
+    public_url: Option<String>,
     data_dir: Option<PathBuf>,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
@@ -238,6 +252,9 @@ mod tests {
         assert_eq!(merged.listen.port(), 1);
         assert_eq!(merged.lost_after, Duration::from_secs(600));
         assert_eq!(merged.protection, Protection::Off);
+        let named =
+            merge("listen = \"192.0.2.1:1\"\npublic_url = \"wss://pool.example.com:7420\"").expect("valid");
+        assert_eq!(named.certificate_names(), ["192.0.2.1", "pool.example.com"]);
         let merged = merge("[quota]\nqueued_jobs = 5\njob_secs = 60\n[quota_of.ci]\nqueued_jobs = 50");
         let quotas = merged.expect("valid").quotas;
         assert_eq!((quotas.of("ada").queued_jobs, quotas.of("ci").queued_jobs), (Some(5), Some(50)));
@@ -250,6 +267,7 @@ mod tests {
         for (text, key) in [
             ("lost_after_secs = 5", "lost_after_secs"),
             ("listen = \"localhost:7420\"", "listen: `localhost:7420`: valid are an IP address and a port"),
+            ("public_url = \"pool\"", "public_url: `pool`: valid is wss://HOST:PORT"),
             ("tls_cert = \"a\"", "tls_key"),
             ("tls_key = \"a\"", "tls_cert"),
             ("colour = \"red\"", "colour"),

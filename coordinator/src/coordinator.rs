@@ -34,9 +34,7 @@ pub struct Coordinator {
     shared: Arc<Shared>,
     listener: Listener,
     thread: std::thread::JoinHandle<()>,
-    tls: Option<Arc<Tls>>,
     store: Store,
-    is_protected: bool,
 }
 
 /// Why a coordinator can't start or go on.
@@ -124,8 +122,6 @@ impl Coordinator {
         let store = Store::open(&config.data_dir)?;
         let tokens = Tokens::open(&config.data_dir)?;
         let tls = tls(&config)?.map(Arc::new);
-        let fingerprint = tls.as_ref().and_then(|tls| tls.token_fingerprint());
-        let is_protected = tls.is_some();
         let listener = Listener::bind(config.listen, acceptor(tls.clone()))
             .await
             .map_err(|source| CoordinatorError::Listen { address: config.listen, source })?;
@@ -165,9 +161,9 @@ impl Coordinator {
             finished,
             tokens,
             metrics,
-            fingerprint,
+            tls,
         });
-        Ok(Self { shared, listener, thread, tls, store, is_protected })
+        Ok(Self { shared, listener, thread, store })
     }
 
     /// Where it listens.
@@ -177,13 +173,13 @@ impl Coordinator {
 
     /// As `--coordinator` takes it.
     pub fn url(&self) -> String {
-        let scheme = if self.is_protected { "wss" } else { "ws" };
+        let scheme = if self.shared.tls.is_some() { "wss" } else { "ws" };
         format!("{scheme}://{}", self.address())
     }
 
     /// What a token carries so that its holder knows this coordinator: set when the certificate is self-signed.
-    pub fn fingerprint(&self) -> Option<&str> {
-        self.shared.fingerprint.as_deref()
+    pub fn fingerprint(&self) -> Option<String> {
+        self.shared.token_fingerprint()
     }
 
     /// Its tokens.
@@ -213,7 +209,7 @@ impl Coordinator {
         let mut upkeep = tokio::task::JoinSet::new();
         upkeep.spawn(retain(self.store.logs(), retention));
         upkeep.spawn(tidy_transfers(self.shared.clone()));
-        if let Some(tls) = self.tls {
+        if let Some(tls) = self.shared.tls.clone() {
             upkeep.spawn(reload(tls));
         }
         let served = tokio::select! {
@@ -256,15 +252,22 @@ fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
     let source = match &config.protection {
         Protection::Off => return Ok(None),
         Protection::Automatic if config.listen.ip().is_loopback() => return Ok(None),
-        Protection::Automatic => TlsSource::SelfSigned {
-            directory: config.data_dir.clone(),
-            names: vec![config.listen.ip().to_string()],
-        },
+        Protection::Automatic => {
+            TlsSource::SelfSigned { directory: config.data_dir.clone(), names: config.certificate_names() }
+        }
         Protection::Files { certificate, key } => {
             TlsSource::Files { certificate: certificate.clone(), key: key.clone() }
         }
     };
-    Tls::open(&source).map(Some)
+    let tls = Tls::open(&source)?;
+    let missing = tls.missing_names(&config.certificate_names());
+    if !missing.is_empty() {
+        tracing::warn!(
+            names = missing.join(", "),
+            "the TLS certificate does not contain these names, so curl and browsers refuse it; one of the coordinator's own making is issued again by `buildpool certificate rotate`"
+        );
+    }
+    Ok(Some(tls))
 }
 
 fn acceptor(tls: Option<Arc<Tls>>) -> Acceptor {

@@ -16,6 +16,7 @@ mod logtext;
 mod metrics;
 mod net;
 mod priority;
+mod public_url;
 mod result;
 mod runtime;
 mod shared;

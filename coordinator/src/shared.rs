@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::net::rate::Rates;
 use crate::runtime::Handle;
 use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
+use crate::tls::Tls;
 use crate::transfer::TransferStore;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
@@ -25,8 +26,8 @@ pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) transfers: TransferStore,
-    /// Goes into new tokens when the certificate is self-signed.
-    pub(crate) fingerprint: Option<String>,
+    /// The listener's certificate. None where connections are plain.
+    pub(crate) tls: Option<Arc<Tls>>,
     /// When a refused connection was last written down.
     pub(crate) refusal_noted: Mutex<Option<Instant>>,
     /// When a request that a role forbids was last written down.
@@ -44,6 +45,11 @@ const TOKEN_CHECK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Shared {
+    /// The fingerprint for new tokens, where the certificate is of the coordinator's own making.
+    pub(crate) fn token_fingerprint(&self) -> Option<String> {
+        self.tls.as_ref().and_then(|tls| tls.token_fingerprint())
+    }
+
     /// The job that a text names: an id, or the beginning of one.
     pub(crate) fn resolve(&self, text: &str) -> Result<JobId, LinkError> {
         if let Ok(job) = text.parse() {

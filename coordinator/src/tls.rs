@@ -1,11 +1,18 @@
-//! The coordinator's certificate: from files, or one of its own making whose fingerprint travels in join tokens.
+//! The coordinator's certificate: from files, or one of its own making, signed by its own authority, whose fingerprint tokens
+//! carry.
+
+mod authority;
+
+pub use authority::REPLACED_MAX;
 
 use crate::store::{StoreError, make_directory, setup_lock};
+use authority::{Authority, pem_of};
 use rustls::ServerConfig;
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::client::verify_server_name;
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -23,7 +30,7 @@ pub enum TlsSource {
         /// Its key.
         key: PathBuf,
     },
-    /// Made on first use and kept in this directory. Clients know it by its fingerprint.
+    /// Made on first use and kept in this directory. Clients know it by the fingerprint of its authority.
     SelfSigned {
         /// The data directory.
         directory: PathBuf,
@@ -156,17 +163,18 @@ impl Tls {
                 let [certificate, key] = own_files(directory);
                 make_directory(directory)?;
                 let _setup = setup_lock(directory)?;
-                if !certificate.exists() {
-                    generate(&certificate, &key, names)?;
-                }
+                ensure_own(directory, names)?;
                 (certificate, key, true)
             }
         };
         Self::load(certificate, key, self_signed)
     }
 
-    /// The certificate of our own making, if there is one.
-    pub(crate) fn existing(directory: &Path) -> Option<Result<Self, TlsError>> {
+    /// The certificate of our own making, if there is one. Makes and issues nothing.
+    ///
+    /// # Errors
+    /// As [`Tls::open`].
+    pub fn existing(directory: &Path) -> Option<Result<Self, TlsError>> {
         let [certificate, key] = own_files(directory);
         certificate.exists().then(|| Self::load(certificate, key, true))
     }
@@ -197,9 +205,18 @@ impl Tls {
         blake3::hash(leaf).to_hex().to_string()
     }
 
-    /// The fingerprint that a token must carry: only a certificate of our own making needs it.
+    /// The fingerprint that a token must carry: the authority's, for a certificate of our own making. Certificates that versions
+    /// without an authority made stand for themselves.
     pub fn token_fingerprint(&self) -> Option<String> {
-        self.self_signed.then(|| self.fingerprint())
+        let certified = self.current.certified();
+        let pinned = certified.cert.get(1).or_else(|| certified.cert.first()).filter(|_| self.self_signed)?;
+        Some(blake3::hash(pinned).to_hex().to_string())
+    }
+
+    /// The host names and addresses among these that the certificate is not for.
+    pub fn missing_names(&self, names: &[String]) -> Vec<String> {
+        let certified = self.current.certified();
+        certified.cert.first().map(|leaf| missing_names(leaf, names)).unwrap_or_default()
     }
 
     /// Takes the certificate anew if its files have changed; true when it did. New connections get the new one.
@@ -219,8 +236,13 @@ impl Tls {
     }
 }
 
+/// Names of the files in the data directory that hold a certificate of the coordinator's own making.
+pub(crate) const OWN_FILES: [&str; 3] = [authority::FILE, CERTIFICATE, KEY];
+const CERTIFICATE: &str = "tls-certificate.pem";
+const KEY: &str = "tls-key.pem";
+
 fn own_files(directory: &Path) -> [PathBuf; 2] {
-    ["tls-certificate.pem", "tls-key.pem"].map(|name| directory.join(name))
+    [CERTIFICATE, KEY].map(|name| directory.join(name))
 }
 
 fn stamps(certificate: &Path, key: &Path) -> Result<[Stamp; 2], TlsError> {
@@ -250,14 +272,81 @@ fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     })
 }
 
-fn generate(certificate: &Path, key: &Path, names: &[String]) -> Result<(), TlsError> {
+/// Replaces the authority of a data directory and issues the listener's certificate again. A coordinator that runs takes it into
+/// use within seconds. Tokens that carry the fingerprint of one of the last [`REPLACED_MAX`] authorities stay valid.
+/// Returns the new fingerprint.
+///
+/// # Errors
+/// [`TlsError`]. The old authority stays in use.
+pub fn rotate(directory: &Path, names: &[String]) -> Result<String, TlsError> {
+    make_directory(directory)?;
+    let _setup = setup_lock(directory)?;
+    let [certificate, key] = own_files(directory);
+    let old = match Authority::read(directory)? {
+        Some(authority) => authority,
+        None if certificate.exists() => Authority::of_earlier_version(&certificate, &key)?,
+        None => Authority::create(directory)?,
+    };
+    let next = old.replace(directory)?;
+    issue(&next, directory, names)?;
+    Ok(blake3::hash(next.certificate()).to_hex().to_string())
+}
+
+/// The certificate (PEM) that others trust to trust this coordinator: its authority's, or its own where an earlier version made it.
+/// None before the first one is made.
+///
+/// # Errors
+/// [`TlsError`] when a file can't be read.
+pub fn trusted_certificate(directory: &Path) -> Result<Option<String>, TlsError> {
+    if let Some(authority) = Authority::read(directory)? {
+        return Ok(Some(pem_of(authority.certificate())));
+    }
+    let [certificate, _] = own_files(directory);
+    if !certificate.exists() {
+        return Ok(None);
+    }
+    std::fs::read_to_string(&certificate).map(Some).map_err(TlsError::file("read", certificate))
+}
+
+/// Makes the authority and the listener's certificate where they are missing, and issues the latter again for other names. A
+/// certificate that an earlier version made stays until it is rotated: workers of that version trust it only.
+fn ensure_own(directory: &Path, names: &[String]) -> Result<(), TlsError> {
+    let [certificate, key] = own_files(directory);
+    let authority = match Authority::read(directory)? {
+        Some(authority) => authority,
+        None if certificate.exists() => return Ok(()),
+        None => Authority::create(directory)?,
+    };
+    // An issue that was interrupted left a key and a certificate that do not belong together, or an older authority's.
+    let is_current = certificate.exists()
+        && load(&certificate, &key).is_ok_and(|certified| {
+            certified.cert.split_first().is_some_and(|(leaf, chain)| {
+                chain == authority.certificates() && missing_names(leaf, names).is_empty()
+            })
+        });
+    if is_current { Ok(()) } else { issue(&authority, directory, names) }
+}
+
+fn issue(authority: &Authority, directory: &Path, names: &[String]) -> Result<(), TlsError> {
     let mut all = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    all.extend(names.iter().filter(|name| !name.is_empty()).cloned());
-    all.dedup();
-    let made = rcgen::generate_simple_self_signed(all).map_err(TlsError::Generate)?;
-    // The key first: as long as the certificate is not there, both are made anew.
-    write_private(key, made.signing_key.serialize_pem().as_bytes())?;
-    write_private(certificate, made.cert.pem().as_bytes())
+    for name in names {
+        if !name.is_empty() && !all.contains(name) {
+            all.push(name.clone());
+        }
+    }
+    let [certificate, key] = own_files(directory);
+    let (new_key, chain) = authority.issue(&all)?;
+    write_private(&key, new_key.as_bytes())?;
+    write_private(&certificate, chain.as_bytes())
+}
+
+fn missing_names(leaf: &CertificateDer<'_>, names: &[String]) -> Vec<String> {
+    let Ok(parsed) = ParsedCertificate::try_from(leaf) else { return names.to_vec() };
+    let is_missing = |name: &&String| {
+        let subject = ServerName::try_from(name.as_str());
+        !name.is_empty() && !subject.is_ok_and(|subject| verify_server_name(&parsed, &subject).is_ok())
+    };
+    names.iter().filter(is_missing).cloned().collect()
 }
 
 /// Writes a file for this user only; it is there as a whole or not at all.
@@ -273,62 +362,4 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<(), TlsError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Tls, TlsError, TlsSource};
-    use std::os::unix::fs::PermissionsExt;
-
-    fn own(directory: &std::path::Path) -> TlsSource {
-        TlsSource::SelfSigned { directory: directory.to_owned(), names: vec!["pool.example".into()] }
-    }
-
-    #[test]
-    fn a_certificate_is_made_once_and_kept_for_this_user_only() {
-        let directory = tempfile::tempdir().unwrap();
-        let first = Tls::open(&own(directory.path())).unwrap();
-        let second = Tls::open(&own(directory.path())).unwrap();
-        assert_eq!(first.fingerprint(), second.fingerprint());
-        assert_eq!(first.token_fingerprint(), Some(first.fingerprint()));
-        for name in ["tls-certificate.pem", "tls-key.pem"] {
-            let mode = std::fs::metadata(directory.path().join(name)).unwrap().permissions().mode();
-            assert_eq!(mode & 0o777, 0o600, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_certificate_is_exchanged_while_it_is_in_use() {
-        let directory = tempfile::tempdir().unwrap();
-        let (ours, theirs) = (directory.path().join("a"), directory.path().join("b"));
-        let first = Tls::open(&own(&ours)).unwrap();
-        let other = Tls::open(&own(&theirs)).unwrap();
-        let (certificate, key) = (ours.join("tls-certificate.pem"), ours.join("tls-key.pem"));
-        let tls =
-            Tls::open(&TlsSource::Files { certificate: certificate.clone(), key: key.clone() }).unwrap();
-        assert_eq!(tls.token_fingerprint(), None);
-        assert!(!tls.reload().unwrap());
-
-        // Half of a change: the old pair stays in use.
-        std::fs::rename(theirs.join("tls-certificate.pem"), &certificate).unwrap();
-        assert!(matches!(tls.reload(), Err(TlsError::Unusable { .. })));
-        assert_eq!(tls.fingerprint(), first.fingerprint());
-        std::fs::rename(theirs.join("tls-key.pem"), &key).unwrap();
-        assert!(tls.reload().unwrap());
-        assert_eq!(tls.fingerprint(), other.fingerprint());
-    }
-
-    #[test]
-    fn a_file_that_is_missing_or_no_certificate_is_named() {
-        let directory = tempfile::tempdir().unwrap();
-        drop(Tls::open(&own(directory.path())).unwrap());
-        let (certificate, key) =
-            (directory.path().join("tls-certificate.pem"), directory.path().join("tls-key.pem"));
-        let missing = directory.path().join("none.pem");
-        let error =
-            Tls::open(&TlsSource::Files { certificate: missing.clone(), key: key.clone() }).unwrap_err();
-        assert_eq!(error.to_string(), format!("can't read {}", missing.display()));
-        let error = Tls::open(&TlsSource::Files { certificate: key, key: certificate.clone() }).unwrap_err();
-        assert!(error.to_string().contains("no certificate or no private key"), "{error}");
-        let error =
-            Tls::open(&TlsSource::Files { certificate: certificate.clone(), key: certificate }).unwrap_err();
-        assert!(matches!(error, TlsError::Pem { .. }), "{error}");
-    }
-}
+mod tests;

@@ -102,6 +102,62 @@ fn both_services_run_jobs_as_the_debian_package_installs_them() {
     assert_nothing_was_restarted(&machine);
 }
 
+/// The shell blocks of a section of docs/operating.md.
+fn blocks_of(section: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md");
+    let guide = std::fs::read_to_string(path).expect("the guide");
+    let (_, rest) = guide.split_once(&format!("\n## {section}\n")).expect(section);
+    let section = rest.split("\n## ").next().expect("a text");
+    section
+        .split("```sh\n")
+        .skip(1)
+        .map(|part| part.split("```").next().expect("a text").to_owned())
+        .collect()
+}
+
+/// Does what the page says, and no more: only the names of the machines are ours, and the tokens are those that were printed.
+#[test]
+fn the_guide_leads_from_its_first_line_to_a_finished_job() {
+    let Some(pool) = Machine::boot("pool") else { return };
+    let (worker, desk) = (pool.boot_beside("linux-1"), pool.boot_beside("desk"));
+    pool.sh("ip address add 192.0.2.10/32 dev lo").expect(0);
+    for machine in [&pool, &worker, &desk] {
+        machine.bring_program();
+        machine.sh("echo 192.0.2.10 pool.example.com >>/etc/hosts").expect(0);
+    }
+    let blocks = blocks_of("A pool on three machines");
+    let [coordinating, working, submitting] = blocks.as_slice() else { panic!("{blocks:?}") };
+    let coordinated = pool.sh(coordinating).expect(0);
+    let tokens: Vec<String> =
+        coordinated.out().lines().filter(|line| line.starts_with("bp_")).map(str::to_owned).collect();
+    assert_eq!(tokens.len(), 3, "{coordinated}");
+    let printed = coordinated.err();
+    let join = printed.split('\'').find(|part| part.contains("#bp_")).expect("a join text");
+    assert_eq!(join, format!("wss://pool.example.com:7420#{}", tokens[1]));
+    worker.sh_with_input(working, &format!("{join}\n")).expect(0);
+    desk.sh("install -m 755 buildpool /usr/local/bin/buildpool; git init -q repository").expect(0);
+    let submitting =
+        format!("cd repository; {}", submitting.replace("TOKEN=TOKEN", &format!("TOKEN={}", tokens[2])));
+    let ran = desk.sh(&submitting).expect(0);
+    assert!(ran.out().contains("linux-1") && ran.out().contains("\ngit version "), "{ran}");
+    assert!(!ran.out().contains("failed "), "{ran}");
+    assert!(!worker.path("/root/.bash_history").exists());
+
+    let [certificate] = &blocks_of("The certificate")[..] else { panic!("one block") };
+    let shown = pool.sh(certificate).expect(0);
+    assert!(shown.out().starts_with("ok\n"), "{shown}");
+    let fetch = "curl --silent --fail --cacert buildpool-ca.pem https://pool.example.com:7420/healthz";
+    pool.sh("buildpool certificate show >buildpool-ca.pem").expect(0);
+    wait_until("the new certificate is in use", || pool.sh(fetch).code() == 0);
+    // All tokens are older than the certificate.
+    worker.sh("systemctl restart buildpool-worker").expect(0);
+    wait_until("the worker has joined again", || desk.sh(&submitting).code() == 0);
+    for machine in [&pool, &worker] {
+        let failed = machine.sh("systemctl list-units --failed --no-legend").out();
+        assert!(!failed.contains("buildpool"), "{failed}");
+    }
+}
+
 /// systemd's own limit is five starts within ten seconds.
 #[test]
 fn a_service_that_fails_to_start_is_started_again_until_its_cause_is_gone() {

@@ -147,6 +147,22 @@ pub(crate) struct RestoreArguments {
     pub(crate) form: Form,
 }
 
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum CertificateAction {
+    /// Print the certificate (PEM) that others trust to trust the coordinator, as for `curl --cacert`
+    Show {
+        #[command(flatten)]
+        place: DataPlace,
+    },
+    /// Replace the key and the certificate that tokens pin; tokens stay valid
+    Rotate {
+        #[command(flatten)]
+        place: DataPlace,
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArguments {
     /// Look at this data directory of a coordinator

@@ -50,9 +50,7 @@ fn warn_of_tokens(data: &Path) -> Result<(), Failure> {
 }
 
 fn data_of(place: &DataPlace) -> Result<PathBuf, Failure> {
-    let unnamed = place.config.is_none() && place.data_dir.is_none();
-    let file = place.config.clone().or_else(|| coordinator::system_file().filter(|_| unnamed));
-    coordinator::data_directory(file.as_deref(), place.data_dir.clone())
+    Ok(coordinator::configuration_of(place)?.data_dir)
 }
 
 fn show(done: &BackedUp, into: &Path, form: Form) -> Result<ExitCode, Failure> {

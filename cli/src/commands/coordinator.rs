@@ -1,6 +1,6 @@
 //! `buildpool coordinator`
 
-use crate::arguments::CoordinatorArguments;
+use crate::arguments::{CoordinatorArguments, DataPlace};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::terminal;
 use buildpool_coordinator::{Config, Coordinator, Protection};
@@ -119,12 +119,20 @@ fn is_own(path: &Path) -> bool {
     path.is_absolute() && name.is_some_and(|name| name.starts_with("buildpool"))
 }
 
-/// Where a coordinator that is started like this keeps its data.
+/// The configuration of a coordinator of this machine, with the certificate that it used last.
 ///
 /// # Errors
-/// When the file can't be read, or there is no such place.
-pub(crate) fn data_directory(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<PathBuf, Failure> {
-    Ok(configuration(file, data_dir)?.data_dir)
+/// As [`configuration`].
+pub(crate) fn configuration_of(place: &DataPlace) -> Result<Config, Failure> {
+    let unnamed = place.config.is_none() && place.data_dir.is_none();
+    let file = place.config.clone().or_else(|| system_file().filter(|_| unnamed));
+    let mut config = configuration(file.as_deref(), place.data_dir.clone())?;
+    if file.is_none()
+        && let Some(protection) = told_certificate(&config.data_dir)
+    {
+        config.protection = protection;
+    }
+    Ok(config)
 }
 
 #[cfg(test)]

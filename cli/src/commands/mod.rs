@@ -4,6 +4,7 @@ pub(crate) mod artifacts;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod cancel;
+pub(crate) mod certificate;
 pub(crate) mod coordinator;
 pub(crate) mod digest;
 pub(crate) mod doctor;

@@ -2,7 +2,7 @@
 
 use super::coordinator::{self, URL_FILE};
 use super::jobs::ago;
-use crate::arguments::{Form, TokenAction, TokenArguments, TokenPlace};
+use crate::arguments::{DataPlace, Form, TokenAction, TokenArguments, TokenPlace};
 use crate::failure::{Failure, REFUSED};
 use crate::settings;
 use crate::terminal;
@@ -78,7 +78,7 @@ fn show_joining(token: &str, url: &str, certificate: &Certificate) {
         ),
     };
     terminal::warn(&format!(
-        "to join{hint}: buildpool install worker --write{option} --join '{url}#{token}'"
+        "to join{hint}: echo '{url}#{token}' | buildpool install worker --write{option} --join -"
     ));
     note.into_iter().for_each(terminal::warn);
     let is_plain = url.parse::<PoolUrl>().is_ok_and(|url| !url.is_secure() && !is_loopback(url.host()));
@@ -92,29 +92,21 @@ fn show_joining(token: &str, url: &str, certificate: &Certificate) {
 
 /// The coordinator of this machine that the command is about. None when the command is about a pool that it connects to.
 pub(super) fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
-    let file = match (&place.config, &place.data_dir) {
-        (Some(file), _) => Some(file.clone()),
-        (None, Some(_)) => None,
-        (None, None) => match coordinator::system_file() {
-            Some(file) if !settings::is_named(&place.pool)? => {
-                terminal::warn(&format!("using the coordinator of this machine ({})", file.display()));
-                Some(file)
-            }
-            _ => return Ok(None),
-        },
-    };
-    let mut config = coordinator::configuration(file.as_deref(), place.data_dir.clone())?;
-    if file.is_none()
-        && let Some(protection) = coordinator::told_certificate(&config.data_dir)
-    {
-        config.protection = protection;
+    if place.config.is_none() && place.data_dir.is_none() {
+        let Some(file) = coordinator::system_file() else { return Ok(None) };
+        if settings::is_named(&place.pool)? {
+            return Ok(None);
+        }
+        terminal::warn(&format!("using the coordinator of this machine ({})", file.display()));
     }
+    let data = DataPlace { data_dir: place.data_dir.clone(), config: place.config.clone() };
+    let config = coordinator::configuration_of(&data)?;
     become_owner(&config.data_dir)?;
     Ok(Some(config))
 }
 
 /// Lets root create files as the owner of the data directory. The coordinator, which runs as that user, can't open files of root.
-fn become_owner(directory: &Path) -> Result<(), Failure> {
+pub(super) fn become_owner(directory: &Path) -> Result<(), Failure> {
     let Ok(metadata) = directory.metadata() else { return Ok(()) };
     if !Uid::effective().is_root() || metadata.uid() == 0 {
         return Ok(());
@@ -148,7 +140,9 @@ async fn create(
         .create(role, name, expires, fingerprint.as_deref(), BY_FILES)
         .map_err(|error| Failure::of(REFUSED, &error))?;
     let is_configured = place.config.is_some() || place.data_dir.is_none();
-    let url = told_url(&config)
+    let public = config.public_url.as_ref().map(ToString::to_string);
+    let url = public
+        .or_else(|| told_url(&config))
         .unwrap_or_else(|| if is_configured { url_of(&config) } else { format!("wss://{UNKNOWN_HOST}") });
     Ok((created, url, certificate(&config)))
 }
@@ -247,8 +241,8 @@ fn fingerprint(config: &Config) -> Result<Option<String>, Failure> {
     match config.protection {
         Protection::Off | Protection::Files { .. } => Ok(None),
         Protection::Automatic => {
-            let names = vec![config.listen.ip().to_string()];
-            let source = TlsSource::SelfSigned { directory: config.data_dir.clone(), names };
+            let (directory, names) = (config.data_dir.clone(), config.certificate_names());
+            let source = TlsSource::SelfSigned { directory, names };
             let tls = Tls::open(&source).map_err(|error| Failure::of(REFUSED, &error))?;
             Ok(tls.token_fingerprint())
         }

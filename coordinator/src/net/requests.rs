@@ -7,7 +7,7 @@ use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
 use crate::runtime::{Command, Note};
-use crate::shared::{Shared, internal};
+use crate::shared::internal;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
 use buildpool_protocol::client_link::{
@@ -342,8 +342,8 @@ fn token_create(
     admin(back, "making a token")?;
     lasts(expires)?;
     let shared = &back.shared;
-    let created =
-        shared.tokens.create(role, name, expires, shared.fingerprint.as_deref(), &back.principal.name);
+    let fingerprint = shared.token_fingerprint();
+    let created = shared.tokens.create(role, name, expires, fingerprint.as_deref(), &back.principal.name);
     created.map_err(|error| LinkError::from(&error))
 }
 
@@ -374,8 +374,9 @@ fn token_rotate(
     admin(back, "rotating a token")?;
     is_not_the_pools_own(back, token)?;
     lasts(expires)?;
-    let Shared { tokens, fingerprint, .. } = &*back.shared;
-    let rotated = tokens.rotate(token, grace, expires, fingerprint.as_deref(), &back.principal.name);
+    let fingerprint = back.shared.token_fingerprint();
+    let rotated =
+        back.shared.tokens.rotate(token, grace, expires, fingerprint.as_deref(), &back.principal.name);
     rotated.map_err(|error| LinkError::from(&error))
 }
 

@@ -111,7 +111,7 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     if from.join(tokens).exists() {
         copy_database(&from.join(tokens), &to.join(tokens))?;
     }
-    for name in ["tls-certificate.pem", "tls-key.pem"] {
+    for name in crate::tls::OWN_FILES {
         copy_file(&from.join(name), &to.join(name))?;
     }
     let done = copy_logs(from, to)?;

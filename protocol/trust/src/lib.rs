@@ -2,7 +2,9 @@
 //! signed; and where none is needed. Both who submits and who works dial with this.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
@@ -38,7 +40,7 @@ pub fn is_loopback(host: &str) -> bool {
 /// How a coordinator proves that it is the one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trust {
-    /// Its certificate has this BLAKE3.
+    /// Its certificate, or one that vouches for it and comes with it, has this BLAKE3.
     Fingerprint([u8; 32]),
     /// Its certificate is signed by one of those in this file (PEM).
     Authorities(PathBuf),
@@ -144,8 +146,9 @@ fn authorities(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
     Ok(store)
 }
 
-/// Believes one certificate, whoever signed it and whatever name and dates it has. The signatures of the handshake, which
-/// prove that the peer has its key, are checked as always.
+/// Believes one certificate, whoever signed it and whatever name and dates it has, and certificates that its key vouches for. The
+/// peer sends the pinned certificate behind its own, so a new certificate needs no new fingerprint. Names are not compared. The
+/// signatures of the handshake, which prove that the peer has its key, are checked as always.
 #[derive(Debug)]
 struct Pin {
     fingerprint: blake3::Hash,
@@ -156,17 +159,27 @@ impl ServerCertVerifier for Pin {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
+        intermediates: &[CertificateDer<'_>],
         _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
-        _now: UnixTime,
+        now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         // The comparison is in constant time (blake3::Hash).
-        if blake3::hash(end_entity) == self.fingerprint {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        let is_pinned = |certificate: &CertificateDer<'_>| blake3::hash(certificate) == self.fingerprint;
+        if is_pinned(end_entity) {
+            return Ok(ServerCertVerified::assertion());
         }
+        let another = rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure);
+        let Some(pinned) = intermediates.iter().find(|certificate| is_pinned(certificate)) else {
+            return Err(another);
+        };
+        let mut anchor = RootCertStore::empty();
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        let verified = anchor.add(pinned.clone().into_owned()).and_then(|()| {
+            let leaf = ParsedCertificate::try_from(end_entity)?;
+            verify_server_cert_signed_by_trust_anchor(&leaf, &anchor, intermediates, now, algorithms)
+        });
+        verified.map(|()| ServerCertVerified::assertion()).map_err(|_| another)
     }
 
     fn verify_tls12_signature(

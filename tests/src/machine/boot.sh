@@ -3,7 +3,6 @@
 # The machine's disk is this machine's, with a layer over it that is thrown away.
 set -eu
 top=$1
-hostname "$2"
 mount -t tmpfs -o size=1g machine "$top"
 mkdir "$top/upper" "$top/work" "$top/root"
 mount -t overlay -o "lowerdir=/,upperdir=$top/upper,workdir=$top/work" machine "$top/root"
@@ -43,10 +42,11 @@ for user in buildpool buildpool-worker; do
     sed -i "/^$user:/d" etc/passwd etc/group etc/shadow etc/gshadow
 done
 rm -rf var/lib/buildpool* etc/buildpool var/log/journal
-: > etc/machine-id
+: >etc/machine-id
+echo "$2" >etc/hostname
 mkdir -p "$top/root/old"
 pivot_root . old
 umount -l old
 rmdir old
 exec env -i container=buildpool-test PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    /lib/systemd/systemd --unit=multi-user.target --log-target=journal --show-status=no </dev/null
+    /lib/systemd/systemd --unit=multi-user.target --log-level=notice --log-target=journal --show-status=no </dev/null

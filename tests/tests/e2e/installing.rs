@@ -20,18 +20,27 @@ fn written(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// The join text and the words of the command that `token create` prints: `echo 'TEXT' | buildpool WORDS… -`.
+fn joining(printed: &str) -> (String, Vec<&str>) {
+    let line = printed.lines().find_map(|line| line.split_once("to join: echo '")).unwrap().1;
+    let (join, command) = line.split_once("' | buildpool ").unwrap();
+    (join.to_owned(), command.split_whitespace().collect())
+}
+
 #[test]
 fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
     let pool = Pool::start(0);
     let created = pool.buildpool(&["token", "create", "--role", "worker", "--name", "mac-1"]).expect(0);
     let line = created.err();
-    let (_, line) = line.split_once("to join: buildpool ").unwrap();
-    let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+    let (join, mut words) = joining(&line);
+    words.pop();
+    words.push(&join);
     let root = pool.place().home().join("root");
     let mut all = words.clone();
     all.extend(["--system", "--init", "systemd", "--root", root.to_str().unwrap()]);
     let installed: Finished = pool.buildpool(&all).expect(0);
     assert!(installed.out().contains("systemctl enable --now buildpool-worker"), "{installed}");
+    assert!(installed.err().contains("warning: the command line contains a token"), "{installed}");
     let unit = written(&root.join("etc/systemd/system/buildpool-worker.service"));
     assert!(unit.contains(" worker --config /etc/buildpool/worker.toml\n"), "the rest is the file's: {unit}");
     let (config, token) = (root.join("etc/buildpool/worker.toml"), root.join("etc/buildpool/worker.token"));
@@ -158,8 +167,9 @@ fn one_line_joins_a_coordinator_with_a_certificate_of_one_s_own() {
     assert!(told(&by_data).is_some() && told(&by_data) == told(&worker), "{by_data}");
     assert_eq!(by_data.out().matches('_').count(), 2, "no other fingerprint is in the token");
     let said = worker.err();
-    let line = said.lines().find_map(|line| line.split_once("to join: buildpool ")).unwrap().1.to_owned();
-    let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
+    let (join, mut words) = joining(&said);
+    words.pop();
+    words.push(&join);
     let root = place.home().join("root");
     let installed = Finished::from(
         place.command(&words).args(["--system", "--init", "systemd", "--root"]).arg(&root).output().unwrap(),
@@ -168,8 +178,7 @@ fn one_line_joins_a_coordinator_with_a_certificate_of_one_s_own() {
     assert!(!installed.err().contains("could not be tried"), "{installed}");
     let fingerprint = words[words.iter().position(|word| *word == "--fingerprint").unwrap() + 1];
     assert!(written(&root.join("etc/buildpool/worker.toml")).contains(fingerprint));
-    let join = words.last().unwrap();
-    let mut daemon = place.command(["worker", "--no-tools", "--join", join, "--ca-file"]);
+    let mut daemon = place.command(["worker", "--no-tools", "--join", &join, "--ca-file"]);
     daemon.arg(&certificate).arg("--data-dir").arg(place.home().join("w"));
     let _worker = Daemon(daemon.stderr(Stdio::null()).spawn().unwrap());
     wait_until("it has joined", || {

@@ -6,7 +6,7 @@ use crate::commands::worker;
 use crate::failure::Failure;
 use crate::settings::Given;
 use buildpool_coordinator::store::{self, Depth, Weight};
-use buildpool_coordinator::tls::{Tls, TlsSource};
+use buildpool_coordinator::tls::{Tls, TlsError, TlsSource};
 use buildpool_coordinator::{Config, Protection};
 use buildpool_gateway::client::{PoolUrl, chain};
 use buildpool_objects::Git;
@@ -55,11 +55,8 @@ fn own_certificate(config: &Config, checks: &mut Vec<Check>) -> Option<Trust> {
     let source = match &config.protection {
         Protection::Off => return None,
         Protection::Automatic => {
-            let made = config.data_dir.join("tls-certificate.pem");
-            if !made.exists() {
-                return None;
-            }
-            TlsSource::SelfSigned { directory: config.data_dir.clone(), names: Vec::new() }
+            let tls = Tls::existing(&config.data_dir)?;
+            return own_trust(tls, checks);
         }
         Protection::Files { certificate, key } => {
             checks.push(private(key));
@@ -68,7 +65,11 @@ fn own_certificate(config: &Config, checks: &mut Vec<Check>) -> Option<Trust> {
             TlsSource::Files { certificate: certificate.clone(), key: key.clone() }
         }
     };
-    match Tls::open(&source) {
+    own_trust(Tls::open(&source), checks)
+}
+
+fn own_trust(tls: Result<Tls, TlsError>, checks: &mut Vec<Check>) -> Option<Trust> {
+    match tls {
         Ok(tls) => Trust::fingerprint(&tls.fingerprint()),
         Err(error) => {
             let check = Check::new("certificate", State::Failed, chain(&error));
