@@ -46,8 +46,8 @@ fn assert_the_configuration_is_found(machine: &Machine) {
         let found = machine.sh(&format!("buildpool {command}")).expect(0);
         assert!(!found.out().contains("local pool") && !found.out().is_empty(), "{command}: {found}");
     }
-    let listed = machine.sh("buildpool token list --config /etc/buildpool/coordinator.toml").expect(0);
-    assert_eq!(listed.out(), machine.sh("buildpool token list").expect(0).out());
+    let listed = machine.sh("buildpool token list --json --config /etc/buildpool/coordinator.toml").expect(0);
+    assert_eq!(listed.out(), machine.sh("buildpool token list --json").expect(0).out());
     let named = machine.sh("BUILDPOOL_URL=local buildpool token list").expect(125);
     assert!(named.err().contains("local pool does not run"), "{named}");
 }
