@@ -242,3 +242,29 @@ fn the_doctor_finds_what_is_wrong_with_a_coordinator_and_says_how_to_mend_it() {
     let none = pool.buildpool(&["doctor", "--data-dir", "/no/such/directory"]).expect(1);
     assert!(none.out().contains("there is no such directory"), "{none}");
 }
+
+#[test]
+fn a_certificate_without_the_public_name_is_found_and_mended_by_a_rotation() {
+    let place = Place::new();
+    let file = place.home().join("coordinator.toml");
+    let listen = "listen = \"0.0.0.0:7420\"\ndata_dir = \"data\"\n";
+    std::fs::write(&file, listen).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    let run = |words: &[&str]| place.buildpool(&[words, &config].concat());
+    let created = run(&["token", "create", "--role", "worker", "--name", "w"]).expect(0);
+    let before = run(&["certificate", "show"]).expect(0).out();
+    std::fs::write(&file, format!("{listen}public_url = \"wss://pool.example.com:7420\"\n")).unwrap();
+    let warning = "not for pool.example.com, so curl and browsers refuse it";
+    assert!(run(&["doctor"]).out().contains(warning), "{}", run(&["doctor"]));
+    let rotated = run(&["certificate", "rotate"]).expect(0);
+    assert!(rotated.err().contains("tokens stay valid for 4 rotations"), "{rotated}");
+    assert!(!run(&["doctor"]).out().contains(warning));
+    let shown = run(&["certificate", "show"]).expect(0).out();
+    assert!(shown.starts_with("-----BEGIN CERTIFICATE-----\n") && shown != before, "{shown}");
+    let next = run(&["token", "create", "--role", "submit", "--name", "s"]).expect(0).out();
+    assert!(next.trim().ends_with(rotated.out().trim()) && !created.out().contains(rotated.out().trim()));
+    let other = run(&["token", "create", "--role", "worker", "--name", "w2"]).expect(0);
+    assert!(other.err().contains("echo 'wss://pool.example.com:7420#bp_"), "{other}");
+    std::fs::write(&file, format!("{listen}tls_cert = \"a.pem\"\ntls_key = \"a.pem\"\n")).unwrap();
+    assert!(run(&["certificate", "rotate"]).expect(1).err().contains("the coordinator uses "));
+}

@@ -56,6 +56,7 @@ fn own_certificate(config: &Config, checks: &mut Vec<Check>) -> Option<Trust> {
         Protection::Off => return None,
         Protection::Automatic => {
             let tls = Tls::existing(&config.data_dir)?;
+            checks.extend(tls.as_ref().ok().and_then(|tls| names(tls, config)));
             return own_trust(tls, checks);
         }
         Protection::Files { certificate, key } => {
@@ -66,6 +67,15 @@ fn own_certificate(config: &Config, checks: &mut Vec<Check>) -> Option<Trust> {
         }
     };
     own_trust(Tls::open(&source), checks)
+}
+
+/// A certificate without the coordinator's names, which curl and browsers refuse.
+fn names(tls: &Tls, config: &Config) -> Option<Check> {
+    let missing = tls.missing_names(&config.certificate_names());
+    let text = format!("not for {}, so curl and browsers refuse it", missing.join(", "));
+    let mend =
+        "restart the coordinator; a certificate of an earlier version needs `buildpool certificate rotate`";
+    (!missing.is_empty()).then(|| Check::new("certificate", State::Warning, text).mended_by(mend))
 }
 
 fn own_trust(tls: Result<Tls, TlsError>, checks: &mut Vec<Check>) -> Option<Trust> {
