@@ -18,7 +18,7 @@ pub(crate) use daemons::{
 };
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,
-    LogsArguments, ResumeArguments, WorkersAction, WorkersArguments,
+    LogsArguments, ResumeArguments, WaitArguments, WorkersAction, WorkersArguments,
 };
 pub(crate) use run::{Fallback, LabelSet, OutputForm, RunArguments};
 pub(crate) use tokens::{AuditArguments, TokenAction, TokenArguments, TokenPlace};
@@ -52,6 +52,8 @@ pub(crate) enum Subcommand {
     Jobs(JobsArguments),
     /// Show how a job is, or how it ended
     Job(JobArguments),
+    /// Wait for the end of jobs and exit as `run` would, with the highest exit code of several
+    Wait(WaitArguments),
     /// Print what a job wrote, byte for byte
     Logs(LogsArguments),
     /// List or fetch the files that a job kept
@@ -119,7 +121,8 @@ pub(crate) struct Form {
     pub(crate) json: bool,
 }
 
-/// Prints help where it was asked for, else what is wrong; in `run` that is the pool's fault and not the command's.
+/// Prints the help that was requested, else the error. In `run` and `wait`, whose exit codes are those of a job, the exit code of an
+/// error is that of a failed pool.
 pub(crate) fn complain(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         // With stdout closed there is nobody left to tell.
@@ -130,6 +133,7 @@ pub(crate) fn complain(error: &clap::Error) -> ExitCode {
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     // With stderr closed neither.
     let _ = write!(std::io::stderr(), "buildpool: {text}");
-    let is_run = std::env::args_os().nth(1).is_some_and(|subcommand| subcommand == "run");
-    ExitCode::from(if is_run { POOL } else { USAGE })
+    let exits_as_a_job =
+        std::env::args_os().nth(1).is_some_and(|subcommand| subcommand == "run" || subcommand == "wait");
+    ExitCode::from(if exits_as_a_job { POOL } else { USAGE })
 }

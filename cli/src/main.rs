@@ -37,6 +37,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Digest(arguments) => commands::digest::run(&arguments),
         Subcommand::Jobs(arguments) => commands::jobs::run(&arguments),
         Subcommand::Job(arguments) => commands::job::run(&arguments),
+        Subcommand::Wait(arguments) => commands::wait::run(&arguments),
         Subcommand::Logs(arguments) => commands::logs::run(&arguments),
         Subcommand::Artifacts(arguments) => commands::artifacts::run(&arguments),
         Subcommand::Cancel(arguments) => commands::cancel::run(&arguments),

@@ -113,7 +113,7 @@ pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
     let started = attempt.and_then(|attempt| attempt.started_at_ms);
     let id = record.job;
     let mut next = vec![
-        format!("buildpool job {id} --wait 1h"),
+        format!("buildpool wait {id}"),
         format!("buildpool logs {id} -f"),
         format!("buildpool cancel {id}"),
     ];

@@ -3,11 +3,9 @@
 use crate::client::{Client, ClientError};
 use crate::render::{self, Budget, Extras};
 use crate::tools::{cancel_build, jobs_of, manifest_of, of_build, view};
-use buildpool_protocol::client_link::View;
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::report::{Finding, JobResult};
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
-use std::time::Duration;
 
 /// What is known of a build, in both forms.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,15 +56,12 @@ pub async fn finding(client: &Client, build: BuildId, finding: &str) -> Result<F
     of_build(client, build, finding).await
 }
 
-/// Waits for the end of the build's jobs, each for so long at most.
+/// Returns the ids of the build's jobs, in the order of the request.
 ///
 /// # Errors
 /// When the pool can't be asked, or knows no job of the build.
-pub async fn wait(client: &Client, build: BuildId, within: Duration) -> Result<(), ClientError> {
-    for job in jobs_of(client, build).await? {
-        client.job(&job, View::default(), within).await?;
-    }
-    Ok(())
+pub async fn jobs(client: &Client, build: BuildId) -> Result<Vec<String>, ClientError> {
+    jobs_of(client, build).await
 }
 
 /// Asks for the end of all its jobs: how each is then. One that is done stays as it is.

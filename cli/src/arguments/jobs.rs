@@ -30,9 +30,9 @@ pub(crate) struct JobArguments {
     pub(crate) pool: PoolOptions,
     /// Its id, or the beginning of it, or a build's
     pub(crate) id: String,
-    /// Wait this long for its end
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse, default_value = "0")]
-    pub(crate) wait: Duration,
+    /// Wait this long for its end, and exit as `run` would; 125 when the job is not done by then
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
+    pub(crate) wait: Option<Duration>,
     /// How much to show: minimal, normal or full; what the job asked for by default
     #[arg(long, value_name = "VERBOSITY")]
     pub(crate) verbosity: Option<Verbosity>,
@@ -47,6 +47,20 @@ pub(crate) struct JobArguments {
     pub(crate) finding: Option<String>,
     #[command(flatten)]
     pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WaitArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// Stop waiting after this long; the jobs go on and the exit code is 125
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
+    pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) form: Form,
+    /// Ids of jobs, or the beginnings of them, or ids of builds
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
 }
 
 #[derive(Args, Debug)]

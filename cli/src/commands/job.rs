@@ -1,6 +1,8 @@
 //! `buildpool job ID`
 
-use crate::arguments::JobArguments;
+use super::wait::{self, Limit};
+use crate::arguments::{Form, JobArguments};
+use crate::exit;
 use crate::failure::{Failure, USAGE};
 use crate::settings;
 use crate::terminal;
@@ -8,11 +10,19 @@ use buildpool_gateway::builds;
 use buildpool_gateway::client::Client;
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::ids::BuildId;
-use buildpool_protocol::report::Finding;
+use buildpool_protocol::report::{Finding, JobResult};
+use buildpool_protocol::spec::Verbosity;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
+/// With `--wait` it exits as `run` would, so an error is the pool's and not the command's.
 pub(crate) fn run(arguments: &JobArguments) -> Result<ExitCode, Failure> {
+    let shown = show(arguments);
+    if arguments.wait.is_some() { shown.map_err(Failure::of_run) } else { shown }
+}
+
+fn show(arguments: &JobArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let client = settings::connect(&arguments.pool).await?;
         if let Some(build) = builds::named(&arguments.id) {
@@ -29,13 +39,13 @@ pub(crate) fn run(arguments: &JobArguments) -> Result<ExitCode, Failure> {
         let template =
             arguments.template.as_deref().map(|name| super::template(name, Path::new("."))).transpose()?;
         let view = View { verbosity: arguments.verbosity, template, ..View::default() };
-        let result = client.job(&arguments.id, view, arguments.wait).await?;
-        if arguments.form.json {
-            terminal::print_json(&result.to_json())?;
-        } else {
-            terminal::print(&buildpool_digest::text(&result))?;
-        }
-        Ok(ExitCode::SUCCESS)
+        let Some(within) = arguments.wait else {
+            print_job(&client.job(&arguments.id, view, Duration::ZERO).await?, arguments.form)?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        let result = wait::for_end(&client, &arguments.id, &view, &Limit::of(Some(within))).await?;
+        print_job(&result, arguments.form)?;
+        Ok(ExitCode::from(exit::code(&result)))
     })
 }
 
@@ -49,14 +59,38 @@ async fn of_build(client: &Client, build: BuildId, arguments: &JobArguments) -> 
         let text = "--explain is about one job; the build's answer names its jobs";
         return Err(Failure::new(USAGE, text));
     }
-    builds::wait(client, build, arguments.wait).await?;
-    let manifest = builds::manifest(client, build, arguments.verbosity.unwrap_or_default(), None).await?;
-    if arguments.form.json {
-        terminal::print_json(&manifest.structured)?;
-    } else {
-        terminal::print(&format!("{}\n", manifest.text.trim_end()))?;
+    let mut code = 0;
+    if arguments.wait.is_some() {
+        let limit = Limit::of(arguments.wait);
+        for job in builds::jobs(client, build).await? {
+            let result = wait::for_end(client, &job, &View::default(), &limit).await?;
+            code = code.max(exit::code(&result));
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    print_build(client, build, arguments.verbosity.unwrap_or_default(), arguments.form).await?;
+    Ok(ExitCode::from(code))
+}
+
+fn print_job(result: &JobResult, form: Form) -> Result<(), Failure> {
+    if form.json {
+        terminal::print_json(&result.to_json())
+    } else {
+        terminal::print(&buildpool_digest::text(result))
+    }
+}
+
+async fn print_build(
+    client: &Client,
+    build: BuildId,
+    verbosity: Verbosity,
+    form: Form,
+) -> Result<(), Failure> {
+    let manifest = builds::manifest(client, build, verbosity, None).await?;
+    if form.json {
+        terminal::print_json(&manifest.structured)
+    } else {
+        terminal::print(&format!("{}\n", manifest.text.trim_end()))
+    }
 }
 
 fn print_finding(finding: &Finding, json: bool) -> Result<ExitCode, Failure> {

@@ -18,6 +18,8 @@ pub(crate) mod logs;
 pub(crate) mod mcp;
 pub(crate) mod run;
 pub(crate) mod token;
+pub(crate) mod wait;
+mod waiting;
 pub(crate) mod worker;
 pub(crate) mod workers;
 

@@ -104,7 +104,7 @@ fn a_job_is_cancelled_by_its_id() {
     let id = place.buildpool(&["run", "--detach", "--", "sleep", "600"]).expect(0).out().trim().to_owned();
     let cancelled = place.buildpool(&["cancel", &id, "--reason", "not needed any more"]).expect(0);
     assert!(cancelled.out().contains(&id), "{cancelled}");
-    let done = place.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(0).json();
+    let done = place.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(130).json();
     assert_eq!(done["verdict"], "cancelled");
     assert!(done["cause"]["text"].as_str().unwrap().contains("not needed any more"), "{done}");
     let again = place.buildpool(&["cancel", &id]).expect(0);
@@ -119,7 +119,7 @@ fn a_job_that_is_cancelled_while_it_waits_is_told_as_any_cancelled_one() {
     pool.buildpool(&submitted).expect(0);
     let id = pool.buildpool(&submitted).expect(0).out().trim().to_owned();
     pool.buildpool(&["cancel", &id]).expect(0);
-    let done = pool.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(0).json();
+    let done = pool.buildpool(&["job", &id, "--wait", "1m", "--json"]).expect(130).json();
     assert_eq!((&done["verdict"], &done["crash_type"]), (&"cancelled".into(), &"cancelled".into()));
 }
 

@@ -16,3 +16,4 @@ mod pool;
 mod quotas;
 mod streams;
 mod users;
+mod waiting;

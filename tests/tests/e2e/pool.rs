@@ -320,7 +320,7 @@ fn several_commands_are_one_build_and_a_refused_one_takes_the_others_along() {
     let goes_on = |job: &serde_json::Value| job["command"].as_str().is_some_and(|text| text.contains("600"));
     let ended = |job: &serde_json::Value| {
         let id = job["job_id"].as_str().unwrap_or_default();
-        let ended = pool.buildpool(&["job", id, "--wait", "60s", "--json"]).expect(0).json();
+        let ended = pool.buildpool(&["job", id, "--wait", "60s", "--json"]).json();
         ended["verdict"].as_str().unwrap_or_default().to_owned()
     };
     let mut verdicts: Vec<String> =
@@ -338,12 +338,16 @@ fn a_build_that_nobody_knows_is_an_error_and_one_that_is_known_is_cancelled_whol
     for command in [
         &["job", unknown][..],
         &["job", unknown, "--json"],
-        &["job", unknown, "--wait", "1s"],
         &["job", unknown, "--finding", "f1"],
         &["cancel", unknown],
     ] {
         let refused = pool.buildpool(command).expect(1);
         assert!(refused.out().is_empty(), "{refused}");
+        assert!(refused.err().contains(&format!("no job of {unknown} is known")), "{refused}");
+    }
+
+    for command in [&["job", unknown, "--wait", "1s"][..], &["wait", unknown]] {
+        let refused = pool.buildpool(command).expect(125);
         assert!(refused.err().contains(&format!("no job of {unknown} is known")), "{refused}");
     }
 
@@ -365,7 +369,7 @@ fn a_build_that_nobody_knows_is_an_error_and_one_that_is_known_is_cancelled_whol
 
     let cancelled = pool.buildpool(&["cancel", name, "--reason", "enough"]).expect(0);
     assert_eq!(cancelled.out().lines().count(), 2, "{cancelled}");
-    let ended = pool.buildpool(&["job", name, "--wait", "60s", "--json"]).expect(0).json();
+    let ended = pool.buildpool(&["job", name, "--wait", "60s", "--json"]).expect(130).json();
     assert_eq!(ended["build"]["status"], "cancelled", "{ended}");
     let again = pool.buildpool(&["cancel", name, "--json"]).expect(0).json();
     assert_eq!(

@@ -1,8 +1,8 @@
 //! Several jobs of one call: the same command on several labels, several commands, or both. One tree, one answer.
 
-use super::waiting::Waiting;
 use super::watch::terminated;
 use crate::arguments::{LabelSet, OutputForm, RunArguments};
+use crate::commands::waiting::Waiting;
 use crate::exit;
 use crate::failure::{Failure, INTERRUPTED, POOL, USAGE};
 use crate::terminal;
@@ -136,7 +136,7 @@ impl Build {
     fn goes_on(&self) -> String {
         let name = builds::name(self.id);
         format!(
-            "the jobs of {name} are not affected: `buildpool jobs` lists them, `buildpool job ID --wait 1h` waits for one"
+            "the jobs of {name} are not affected: `buildpool job {name}` shows them, `buildpool wait {name}` waits for their end"
         )
     }
 

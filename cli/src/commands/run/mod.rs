@@ -2,7 +2,6 @@
 
 mod build;
 mod spec;
-mod waiting;
 mod watch;
 
 use crate::arguments::{Fallback, OutputForm, RunArguments};

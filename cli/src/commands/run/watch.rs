@@ -1,8 +1,8 @@
 //! From a submit to an exit code: output as it comes, a progress line for a person, Ctrl-C.
 
-use super::waiting::Waiting;
 use crate::arguments::OutputForm;
 use crate::commands::logs::gaps;
+use crate::commands::waiting::Waiting;
 use crate::exit;
 use crate::failure::{self, BROKEN_PIPE, Failure, INTERRUPTED, POOL, TERMINATED};
 use crate::terminal;
@@ -297,6 +297,6 @@ pub(super) fn terminated(goes_on: &str) -> Failure {
 /// What becomes of a job whose client can't go on, and how another finds it.
 fn goes_on(job: &str) -> String {
     format!(
-        "job {job} is not affected: `buildpool logs -f {job}` attaches to its output again, `buildpool job {job} --wait 1h` to its end"
+        "job {job} is not affected: `buildpool logs -f {job}` attaches to its output again, `buildpool wait {job}` to its end"
     )
 }

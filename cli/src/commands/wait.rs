@@ -1,0 +1,177 @@
+//! `buildpool wait ID...`: waits for the end of jobs and exits as `run` would.
+
+use super::waiting::Waiting;
+use crate::arguments::{Form, WaitArguments};
+use crate::exit;
+use crate::failure::Failure;
+use crate::settings;
+use crate::terminal;
+use buildpool_gateway::builds;
+use buildpool_gateway::client::{Client, ClientError, chain};
+use buildpool_protocol::client_link::{Progress, View};
+use buildpool_protocol::ids::BuildId;
+use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::spec::Verbosity;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Longest wait of one request. A wait without a limit is a sequence of such requests.
+const REQUEST_WAIT: Duration = Duration::from_secs(3600);
+/// Delay before the next request while the coordinator can't be reached. The client's own attempts come before it.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Until when a command waits for a job.
+pub(crate) struct Limit {
+    begun: Instant,
+    within: Option<Duration>,
+}
+
+impl Limit {
+    /// Begins now; without a duration the wait has no limit.
+    pub(crate) fn of(within: Option<Duration>) -> Self {
+        Self { begun: Instant::now(), within }
+    }
+
+    /// Returns how long the next request may wait: zero when the limit is reached.
+    fn left(&self) -> Duration {
+        let left = self.within.map(|within| within.saturating_sub(self.begun.elapsed()));
+        left.map_or(REQUEST_WAIT, |left| left.min(REQUEST_WAIT))
+    }
+}
+
+/// What an id on the command line names, with the jobs that have to end.
+enum Named {
+    Job(String),
+    Build(BuildId, Vec<String>),
+}
+
+/// Every error is the pool's and not a command's, as in `run`.
+pub(crate) fn run(arguments: &WaitArguments) -> Result<ExitCode, Failure> {
+    super::block_on(wait(arguments)).map_err(Failure::of_run)
+}
+
+async fn wait(arguments: &WaitArguments) -> Result<ExitCode, Failure> {
+    let client = settings::connect(&arguments.pool).await?;
+    let limit = Limit::of(arguments.timeout);
+    let named = resolve(&client, &arguments.ids).await?;
+    let is_one = named.len() == 1;
+    let mut code = 0;
+    let mut answers = Vec::new();
+    for named in &named {
+        let (answer, of_named) = end_of(&client, named, &limit, arguments.form).await?;
+        code = code.max(of_named);
+        answers.extend(answer);
+    }
+    if arguments.form.json {
+        match answers.pop() {
+            Some(answer) if is_one => terminal::print_json(&answer)?,
+            last => {
+                answers.extend(last);
+                terminal::print_json(&answers)?;
+            }
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Looks up all ids before the first wait, so that a wrong one is reported at once.
+async fn resolve(client: &Client, ids: &[String]) -> Result<Vec<Named>, Failure> {
+    let mut named = Vec::new();
+    for id in ids {
+        named.push(match builds::named(id) {
+            Some(build) => Named::Build(build, builds::jobs(client, build).await?),
+            None => Named::Job(client.job(id, View::default(), Duration::ZERO).await?.job_id),
+        });
+    }
+    Ok(named)
+}
+
+/// Waits for one job or build. Prints its answer as text, or returns it as JSON.
+async fn end_of(
+    client: &Client,
+    named: &Named,
+    limit: &Limit,
+    form: Form,
+) -> Result<(Option<serde_json::Value>, u8), Failure> {
+    match named {
+        Named::Job(job) => {
+            let result = for_end(client, job, &View::default(), limit).await?;
+            if !form.json {
+                terminal::print(&buildpool_digest::text(&result))?;
+            }
+            Ok((form.json.then(|| result.to_json()), exit::code(&result)))
+        }
+        Named::Build(build, jobs) => {
+            let mut code = 0;
+            for job in jobs {
+                code = code.max(exit::code(&for_end(client, job, &View::default(), limit).await?));
+            }
+            let manifest = builds::manifest(client, *build, Verbosity::default(), None).await?;
+            if !form.json {
+                terminal::print(&format!("{}\n", manifest.text.trim_end()))?;
+            }
+            Ok((form.json.then_some(manifest.structured), code))
+        }
+    }
+}
+
+/// Waits for the end of a job, or until the limit, and returns its result then. Prints on stderr why the job waits and
+/// whether the coordinator is away: neither ends the wait.
+///
+/// # Errors
+/// When the pool refuses the request, or the link fails in a way that no retry can mend.
+pub(crate) async fn for_end(
+    client: &Client,
+    job: &str,
+    view: &View,
+    limit: &Limit,
+) -> Result<JobResult, Failure> {
+    let mut is_away = false;
+    loop {
+        match watched(client, job, view, limit.left()).await {
+            Ok(result) if result.state == JobState::Done || limit.left().is_zero() => {
+                if result.state != JobState::Done {
+                    let state = result.state.name();
+                    terminal::warn(&format!(
+                        "job {job} is {state}, not done; the wait is over, the job goes on"
+                    ));
+                }
+                return Ok(result);
+            }
+            Ok(_) => is_away = false,
+            Err(error @ ClientError::Unreachable { .. }) if !limit.left().is_zero() => {
+                if !is_away {
+                    terminal::warn(&format!("{}; trying again, the job is not affected", chain(&error)));
+                }
+                is_away = true;
+                tokio::time::sleep(RETRY_AFTER.min(limit.left())).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// One request; prints why the job waits, each reason once.
+async fn watched(
+    client: &Client,
+    job: &str,
+    view: &View,
+    within: Duration,
+) -> Result<JobResult, ClientError> {
+    let (sender, mut progress) = watch::channel(Progress::default());
+    let mut waiting = Waiting::default();
+    let answer = client.job_watched(job, view.clone(), within, sender);
+    tokio::pin!(answer);
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer,
+            Ok(()) = progress.changed() => {
+                if let Some(text) = waiting.note(&progress.borrow_and_update(), Instant::now()) {
+                    terminal::warn(&text);
+                }
+            }
+        }
+    }
+}
