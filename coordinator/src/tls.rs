@@ -209,7 +209,7 @@ impl Tls {
     /// without an authority made stand for themselves.
     pub fn token_fingerprint(&self) -> Option<String> {
         let certified = self.current.certified();
-        let pinned = certified.cert.get(1).or_else(|| certified.cert.first()).filter(|_| self.self_signed)?;
+        let pinned = Authority::own_of(&certified.cert).filter(|_| self.self_signed)?;
         Some(blake3::hash(pinned).to_hex().to_string())
     }
 
@@ -321,7 +321,7 @@ fn ensure_own(directory: &Path, names: &[String]) -> Result<(), TlsError> {
     let is_current = certificate.exists()
         && load(&certificate, &key).is_ok_and(|certified| {
             certified.cert.split_first().is_some_and(|(leaf, chain)| {
-                chain == authority.certificates() && missing_names(leaf, names).is_empty()
+                chain == authority.chain() && missing_names(leaf, names).is_empty()
             })
         });
     if is_current { Ok(()) } else { issue(&authority, directory, names) }

@@ -146,9 +146,12 @@ fn the_guide_leads_from_its_first_line_to_a_finished_job() {
     let [certificate] = &blocks_of("The certificate")[..] else { panic!("one block") };
     let shown = pool.sh(certificate).expect(0);
     assert!(shown.out().starts_with("ok\n"), "{shown}");
-    let fetch = "curl --silent --fail --cacert buildpool-ca.pem https://pool.example.com:7420/healthz";
-    pool.sh("buildpool certificate show >buildpool-ca.pem").expect(0);
-    wait_until("the new certificate is in use", || pool.sh(fetch).code() == 0);
+    pool.sh("buildpool certificate show >new.pem").expect(0);
+    let fetch = |file: &str| {
+        pool.sh(&format!("curl --silent --fail --cacert {file} https://pool.example.com:7420/healthz")).code()
+    };
+    wait_until("the new certificate is in use", || fetch("new.pem") == 0);
+    assert_eq!(fetch("buildpool-ca.pem"), 0, "the file from before the rotation is still good");
     // All tokens are older than the certificate.
     worker.sh("systemctl restart buildpool-worker").expect(0);
     wait_until("the worker has joined again", || desk.sh(&submitting).code() == 0);

@@ -80,9 +80,18 @@ impl Authority {
         self.certificates.first().expect("`certificates_of` refuses an empty list")
     }
 
-    /// The certificates that a listener sends behind its own.
-    pub(super) fn certificates(&self) -> &[CertificateDer<'static>] {
-        &self.certificates
+    /// The certificates that a listener sends behind its own: first the signatures of replaced authorities, then each authority's own
+    /// certificate, the present one's first. OpenSSL takes the first issuer that fits, and fails at a self-signed one that it does not
+    /// trust; so it finds the way to a replaced authority that it trusts.
+    pub(super) fn chain(&self) -> Vec<CertificateDer<'static>> {
+        let signatures = self.certificates.iter().skip(1).step_by(2);
+        signatures.chain(self.certificates.iter().step_by(2)).cloned().collect()
+    }
+
+    /// The present authority's own certificate among a leaf and its [`Self::chain`]. A leaf alone stands for itself.
+    pub(super) fn own_of<'a>(sent: &'a [CertificateDer<'static>]) -> Option<&'a CertificateDer<'static>> {
+        // A leaf, N signatures, and N + 1 own certificates.
+        sent.get(sent.len() / 2)
     }
 
     /// A new key, and a certificate for these host names and addresses. Both PEM; the certificate with those behind it.
@@ -94,7 +103,7 @@ impl Authority {
         leaf.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().map_err(TlsError::Generate)?;
         let leaf = leaf.signed_by(&key, &self.issuer()?).map_err(TlsError::Generate)?;
-        let chain: String = std::iter::once(leaf.der()).chain(&self.certificates).map(pem_of).collect();
+        let chain: String = std::iter::once(leaf.der()).chain(&self.chain()).map(pem_of).collect();
         Ok((key.serialize_pem(), chain))
     }
 
@@ -122,6 +131,8 @@ fn parameters(name: &str) -> Result<CertificateParams, TlsError> {
     let mut parameters = CertificateParams::new(Vec::new()).map_err(TlsError::Generate)?;
     parameters.distinguished_name.push(DnType::CommonName, name);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // OpenSSL in its strict mode, which Python uses, requires it of each certificate that another one signed.
+    parameters.use_authority_key_identifier_extension = true;
     parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     Ok(parameters)
 }

@@ -180,3 +180,31 @@ fn an_impostor_that_sends_the_authority_s_certificates_is_not_trusted() {
         assert!(is_trusted(&authority, &pin) && !is_trusted(&impostor, &pin));
     }
 }
+
+/// curl, Python and others build the path with OpenSSL.
+#[test]
+fn openssl_trusts_the_certificate_by_each_authority_that_a_token_may_pin() {
+    let directory = tempfile::tempdir().unwrap();
+    let served = directory.path().join("tls-certificate.pem");
+    let mut authorities = Vec::new();
+    for rotation in 0..=REPLACED_MAX {
+        if rotation > 0 {
+            rotate(directory.path(), &["pool.example".to_owned()]).unwrap();
+        }
+        drop(Tls::open(&own(directory.path())).unwrap());
+        let file = directory.path().join(format!("{rotation}.pem"));
+        std::fs::write(&file, trusted_certificate(directory.path()).unwrap().unwrap()).unwrap();
+        authorities.push(file);
+    }
+    for file in authorities {
+        let mut verify = std::process::Command::new("openssl");
+        verify.args(["verify", "-x509_strict", "-purpose", "sslserver", "-verify_hostname", "pool.example"]);
+        let verified = verify.arg("-CAfile").arg(&file).arg("-untrusted").arg(&served).arg(&served).output();
+        let Ok(verified) = verified else {
+            eprintln!("SKIPPED: openssl is not on this machine");
+            return;
+        };
+        let text = String::from_utf8_lossy(&verified.stderr).into_owned();
+        assert!(verified.status.success(), "{}: {text}", file.display());
+    }
+}
