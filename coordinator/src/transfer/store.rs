@@ -117,7 +117,7 @@ impl TransferStore {
     pub(crate) fn cache(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
         let directory = self.project(project, format);
         create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
-        ObjectCache::open(Git::find()?.for_service(&self.stop), &directory, format)
+        ObjectCache::open(Git::find_for_service(&self.stop)?, &directory, format)
     }
 
     /// The same, after a look at it that costs little: for the beginning of a transfer, when all can still come anew.
@@ -235,7 +235,7 @@ fn bounded<T>(ids: &[T]) -> &[T] {
 fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> Result<(), CacheError> {
     let name = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let format = if name.ends_with(".sha256") { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
-    let cache = ObjectCache::open(Git::find()?.for_service(&Stop::default()), directory, format)?;
+    let cache = ObjectCache::open(Git::find_for_service(&Stop::default())?, directory, format)?;
     let is_pinned = |manifest: &Manifest| pinned.iter().any(|name| record::fits(name, manifest));
     let is_idle = || {
         used_at(directory).is_some_and(|used| now.duration_since(used).is_ok_and(|idle| idle > IDLE_AFTER))

@@ -11,8 +11,10 @@ pub use dialog::Dialog;
 pub use error::GitError;
 pub use stop::Stop;
 
+use crate::programs;
 use std::ffi::OsStr;
 use std::fmt;
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -111,19 +113,33 @@ impl Git {
         Self::find_in(&std::env::var_os("PATH").unwrap_or_default(), &KNOWN)
     }
 
+    /// Finds the git of a service (see [`crate::programs`]), whose commands `stop` ends.
+    ///
+    /// # Errors
+    /// [`GitError::Missing`] and [`GitError::TooOld`].
+    pub fn find_for_service(stop: &Stop) -> Result<Self, GitError> {
+        static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+        let missing = || GitError::Missing { program: "git".into(), source: io::ErrorKind::NotFound.into() };
+        let program = programs::find("git").ok_or_else(missing)?;
+        Ok(Self::known_at(&program, &KNOWN)?.for_service(stop))
+    }
+
     /// The one in these directories; it is asked for its version again only when it is another one than was known.
     fn find_in(directories: &OsStr, known: &Mutex<Option<Known>>) -> Result<Self, GitError> {
-        let Some((program, stamp)) = std::env::split_paths(directories).find_map(|directory| {
-            let program = directory.join("git");
-            Stamp::of(&program).map(|stamp| (program, stamp))
-        }) else {
-            return Self::at(Path::new("git"));
-        };
+        let programs = std::env::split_paths(directories).map(|directory| directory.join("git"));
+        match programs.into_iter().find(|program| Stamp::of(program).is_some()) {
+            Some(program) => Self::known_at(&program, known),
+            None => Self::at(Path::new("git")),
+        }
+    }
+
+    fn known_at(program: &Path, known: &Mutex<Option<Known>>) -> Result<Self, GitError> {
+        let Some(stamp) = Stamp::of(program) else { return Self::at(program) };
         let is_this = |known: &&Known| known.stamp == stamp && known.git.program == program;
         if let Some(known) = known.lock().unwrap_or_else(PoisonError::into_inner).as_ref().filter(is_this) {
             return Ok(known.git.clone());
         }
-        let git = Self::at(&program)?;
+        let git = Self::at(program)?;
         *known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { stamp, git: git.clone() });
         Ok(git)
     }

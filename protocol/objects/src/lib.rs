@@ -9,6 +9,7 @@ pub mod git;
 pub mod incoming;
 pub mod limits;
 pub mod pack;
+pub mod programs;
 pub mod pump;
 pub mod record;
 pub mod removal;

@@ -1,5 +1,6 @@
 //! Running a tool of the system within a time bound: the debugger, `xcresulttool`.
 
+use buildpool_objects::programs;
 use std::ffi::OsString;
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -11,7 +12,13 @@ use std::time::{Duration, Instant};
 pub(crate) fn output(command: &[OsString], time: Duration, bytes: usize) -> Result<Vec<u8>, String> {
     let (program, arguments) = command.split_first().ok_or("no program was named")?;
     let name = program.to_string_lossy();
-    let mut child = Command::new(program)
+    let path = program.to_str().and_then(programs::find);
+    let missing = || {
+        format!(
+            "{name} cannot be started: it is not in a directory of PATH, or jobs can write that directory"
+        )
+    };
+    let mut child = Command::new(path.ok_or_else(missing)?)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

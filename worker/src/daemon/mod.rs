@@ -31,6 +31,7 @@ pub use home::HomeError;
 pub use shutdown::{Shutdown, ShutdownHandle, Wish};
 
 use crate::config::{Config, ConfigError};
+use crate::isolation::Isolation;
 use crate::isolation::hidden::Hidden;
 use crate::limits::{CONTROL_QUEUE, EVENT_QUEUE};
 use crate::link::backoff::Backoff;
@@ -40,6 +41,7 @@ use crate::link::session;
 use crate::link::transfers::Transfers;
 use crate::workspace::{WorkspaceError, Workspaces};
 use agent::Agent;
+use buildpool_objects::programs;
 use buildpool_protocol::ErrorCode;
 use buildpool_protocol::worker_link::ToWorker;
 use event::Event;
@@ -49,7 +51,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// Why a worker cannot run, or not any longer.
 #[derive(Debug)]
@@ -102,6 +104,13 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     config.check().map_err(WorkerError::Config)?;
     let users = config.users().map_err(WorkerError::Config)?;
     crate::platform::guard_memory();
+    if config.isolation != Isolation::None {
+        programs::refuse_writable();
+    }
+    for name in ["git", "gdb", "xcrun"] {
+        // Looked for now, before a job can put one of its own into a directory of PATH.
+        debug!("{name}: {:?}", programs::find(name));
+    }
     let dialler = Dialler::new(&config).map_err(WorkerError::Dialler)?;
     if config.keeper_command.is_empty() {
         let own = crate::platform::own_executable().map_err(WorkerError::Startup)?;
