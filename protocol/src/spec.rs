@@ -11,7 +11,8 @@ use std::time::Duration;
 mod check;
 
 pub use check::{
-    OWN_VARIABLES, SpecError, check_artifact, check_given_variable, check_name, is_trace_context,
+    OWN_VARIABLES, SpecError, check_artifact, check_given_variable, check_name, check_report,
+    is_trace_context,
 };
 
 /// What is executed.

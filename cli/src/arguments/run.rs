@@ -3,7 +3,7 @@
 use super::PoolOptions;
 use super::values::{count, on_lost, priority, resource, secret, variable};
 use crate::durations;
-use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_artifact};
+use buildpool_protocol::spec::{OnLost, Selector, Verbosity, check_artifact, check_report};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
     /// A test report or result bundle
-    #[arg(long = "report", value_name = "PATH|GLOB")]
+    #[arg(long = "report", value_name = "PATH|GLOB", value_parser = report)]
     pub(crate) reports: Vec<String>,
     /// Files to keep
     #[arg(long = "artifact", value_name = "GLOB", value_parser = artifact)]
@@ -107,6 +107,10 @@ pub(crate) struct LabelSet(pub(crate) Vec<Selector>);
 
 fn artifact(text: &str) -> Result<String, String> {
     check_artifact(text).map(|_| text.to_owned()).map_err(|error| error.reason)
+}
+
+fn report(text: &str) -> Result<String, String> {
+    check_report(text).map(|()| text.to_owned()).map_err(|error| error.reason)
 }
 
 fn label_set(text: &str) -> Result<LabelSet, String> {

@@ -51,6 +51,9 @@ impl JobSpec {
         for pattern in &self.artifacts {
             check_artifact(pattern)?;
         }
+        for pattern in &self.reports {
+            check_report(pattern)?;
+        }
         if self.grace.is_some_and(|grace| grace > limits::GRACE_MAX) {
             return Err(SpecError::new(
                 "grace",
@@ -225,6 +228,22 @@ pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
         Some(problem) => wrong(&format!("{problem}; a backslash before a character takes it as it is")),
         None => Ok(plain),
     }
+}
+
+/// Checks the path or glob of a test report.
+///
+/// # Errors
+/// When it is empty or too long, absolute, or contains `..`.
+pub fn check_report(pattern: &str) -> Result<(), SpecError> {
+    let leads_out = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+    let reason = if pattern.is_empty() || pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {
+        format!("is no path; 1 to {} bytes without NUL are valid", limits::PATH_BYTES_MAX)
+    } else if Path::new(pattern).components().any(leads_out) {
+        "leads out of the command's directory; valid is a path or glob relative to it, without `..`, as in `out/**/*.xml`".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(SpecError::new("report", format!("`{}` {reason}", pattern.escape_debug())))
 }
 
 fn check_variable(field: &'static str, name: &str) -> Result<(), SpecError> {

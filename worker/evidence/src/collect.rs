@@ -17,6 +17,7 @@ use crate::text;
 use crate::xcresult::command::{derived_data_in, result_bundle_in};
 use buildpool_protocol::evidence::{Evidence, TestReport};
 use buildpool_protocol::outcome::Ending;
+use buildpool_protocol::spec::check_report;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -63,6 +64,8 @@ pub struct Context<'a> {
     pub started_since_boot_secs: Option<f64>,
     /// The job's rights are less than this process's, so that no debugger may read what it left.
     pub is_of_another_user: bool,
+    /// The user that the job ran as, where that is not this process's: only files of that user are reports.
+    pub owner: Option<u32>,
 }
 
 impl<'a> Context<'a> {
@@ -86,6 +89,7 @@ impl<'a> Context<'a> {
             memory_exclusive: false,
             started_since_boot_secs: None,
             is_of_another_user: false,
+            owner: None,
         }
     }
 }
@@ -209,7 +213,14 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
     let patterns = added.chain(own).map(|path| (path, true));
     let asked = context.report_patterns.iter().map(|pattern| (pattern.clone(), false));
     for (pattern, implied) in patterns.chain(asked) {
-        let found = find::expand(&root, &pattern);
+        if !implied && let Err(error) = check_report(&pattern) {
+            evidence.notes.push(format!("report pattern: {}", error.reason));
+            continue;
+        }
+        let mut found = find::expand(&root, &pattern);
+        if let Some(owner) = context.owner {
+            found.keep_only_of(owner);
+        }
         // A bundle that nobody asked for and that was not written is no news: xcodebuild writes none on a usage error.
         if !implied {
             evidence.notes.extend(found.notes);

@@ -3,6 +3,7 @@
 use crate::error::EvidenceError;
 use crate::limits::{PATTERN_DEPTH_MAX, PATTERN_ENTRIES_MAX, PATTERN_FILES_MAX};
 use globset::GlobBuilder;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use walkdir::WalkDir;
 
@@ -11,6 +12,21 @@ use walkdir::WalkDir;
 pub(crate) struct Found {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) notes: Vec<String>,
+}
+
+impl Found {
+    /// Drops files of other users: the job may have had no right to read what it linked there.
+    pub(crate) fn keep_only_of(&mut self, owner: u32) {
+        let is_owners = |path: &PathBuf| {
+            std::fs::symlink_metadata(path).is_ok_and(|found| MetadataExt::uid(&found) == owner)
+        };
+        let (kept, dropped) = std::mem::take(&mut self.files).into_iter().partition(is_owners);
+        self.files = kept;
+        let note = |path: PathBuf| {
+            format!("{}: not read, because it belongs to another user than the job's", path.display())
+        };
+        self.notes.extend(dropped.into_iter().map(note));
+    }
 }
 
 /// Expands a pattern.
@@ -165,6 +181,12 @@ mod tests {
         assert_eq!(names("linked/*.xml"), (vec![], 1));
         assert_eq!(names("none/*.xml"), (vec![], 1));
         assert_eq!(names("a{"), (vec![], 1));
+        let mut mine = expand(&root, "a/reports/1.xml");
+        let own = nix::unistd::Uid::effective().as_raw();
+        mine.keep_only_of(own);
+        assert_eq!((mine.files.len(), mine.notes.len()), (1, 0));
+        mine.keep_only_of(own + 1);
+        assert_eq!((mine.files.len(), mine.notes.len()), (0, 1));
         let absolute = outside.path().join("secret.xml");
         assert_eq!(expand(&root, absolute.to_str().expect("text")).files.len(), 1);
     }

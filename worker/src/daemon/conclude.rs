@@ -95,13 +95,21 @@ fn collect_artifacts(
         is_in_place: matches!(record.spec.source, Source::InPlace { .. }),
     };
     let target = directory.join(ARTIFACTS);
-    match workspaces.collect_artifacts(&prepared, &record.spec.artifacts, &target, ARTIFACTS_BYTES_MAX) {
+    let (artifacts, owner) = (&record.spec.artifacts, owner_of(record));
+    match workspaces.collect_artifacts(&prepared, artifacts, &target, owner, ARTIFACTS_BYTES_MAX) {
         Ok(collected) => {
             outcome.artifacts = collected.entries;
             outcome.evidence.notes.extend(collected.notes);
         }
         Err(error) => outcome.evidence.notes.push(format!("no artifacts could be collected: {error}")),
     }
+}
+
+/// The user that the attempt ran as, where that is another one; nobody's number for one that is gone.
+fn owner_of(record: &AttemptRecord) -> Option<u32> {
+    let name = record.user.as_ref()?;
+    let user = nix::unistd::User::from_name(name).ok().flatten();
+    Some(user.map_or(u32::MAX, |user| user.uid.as_raw()))
 }
 
 fn evidence(
@@ -131,6 +139,7 @@ fn evidence(
         memory_exclusive: memory.is_some_and(|group| group.is_exclusive),
         started_since_boot_secs: Some(record.since_boot_secs),
         is_of_another_user: record.user.is_some(),
+        owner: owner_of(record),
         ..Context::new(&record.directory, &command, &outcome.ending)
     };
     let mut collection = Collection::begin(&context, wall_clock_ms());

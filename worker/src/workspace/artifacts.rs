@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Files and directories that are looked at for one pattern.
@@ -42,6 +42,8 @@ pub struct Place<'a> {
     pub follows_root: bool,
     /// Where the copies go.
     pub target: &'a Path,
+    /// Whose files are taken; everybody's where jobs run as this process's user.
+    pub owner: Option<u32>,
     /// Most bytes of all files together.
     pub bytes_max: u64,
 }
@@ -87,6 +89,11 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
                 continue;
             }
         };
+        if place.owner.is_some_and(|owner| metadata.uid() != owner) {
+            // A second name of a file that the job may have had no right to read.
+            problems.add(format!("`{path}` belongs to another user than the job's"));
+            continue;
+        }
         let size = metadata.len();
         if collected.entries.len() >= ARTIFACTS_MAX
             || bytes.saturating_add(size) > place.bytes_max
@@ -275,6 +282,7 @@ mod tests {
                 directory: &self.path("work/app"),
                 root: &self.path("work"),
                 follows_root: false,
+                owner: None,
                 target: &self.path("out"),
                 bytes_max,
             };
@@ -335,6 +343,24 @@ mod tests {
         let all = made.collect(&patterns, 1 << 20);
         assert_eq!(paths(&all), ["a"]);
         assert_eq!(all.notes.len(), patterns.len() - 1, "{:?}", all.notes);
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_not_taken() {
+        let made = Made::new(&["a"]);
+        let own = nix::unistd::Uid::effective().as_raw();
+        for (owner, count) in [(None, 1), (Some(own), 1), (Some(own + 1), 0)] {
+            let place = Place {
+                directory: &made.path("work/app"),
+                root: &made.path("work"),
+                follows_root: false,
+                owner,
+                target: &made.path("out"),
+                bytes_max: 1 << 20,
+            };
+            let all = collect(place, &["a".to_owned()]).unwrap();
+            assert_eq!((all.entries.len(), all.notes.len()), (count, 1 - count), "{owner:?}");
+        }
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Workspaces {
             ObjectFormat::Sha256 => "objects-sha256",
         };
         let cache = ObjectCache::open_for_disk(
-            Git::find()?.for_service(&self.stop),
+            Git::find_for_service(&self.stop)?,
             &directory.join(name),
             tree.format(),
             self.disk.ignores_case,
@@ -285,6 +285,7 @@ impl Workspaces {
     }
 
     /// Copies aside what an attempt made, before its checkout is released; the content lies in `target` by checksum.
+    /// With an `owner`, only that user's files are taken.
     ///
     /// # Errors
     /// When `target` can't be written.
@@ -293,6 +294,7 @@ impl Workspaces {
         prepared: &Prepared,
         patterns: &[String],
         target: &Path,
+        owner: Option<u32>,
         bytes_max: u64,
     ) -> Result<Collected, WorkspaceError> {
         let place = artifacts::Place {
@@ -300,6 +302,7 @@ impl Workspaces {
             root: &prepared.root,
             follows_root: prepared.is_in_place,
             target,
+            owner,
             bytes_max,
         };
         artifacts::collect(place, patterns)
