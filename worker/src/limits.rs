@@ -37,6 +37,8 @@ pub const DISK_FULL_MAX: Duration = Duration::from_secs(10 * 60);
 pub const DISK_FULL_RETRY: Duration = Duration::from_millis(500);
 /// How often a worker that could not lay out a job looks whether there is room again.
 pub const ROOM_LOOK_EVERY: Duration = Duration::from_secs(2);
+/// A disk with less free space is short of it, whatever the configuration, in bytes.
+pub const SHORT_BYTES: u64 = 16 << 20;
 /// What must fit on the disk of such a worker before it takes jobs again, in bytes.
 pub const ROOM_BYTES_MIN: usize = 1 << 20;
 /// Space that each keeper holds back so that a result can be written to a full disk, in bytes.

@@ -291,3 +291,30 @@ fn a_job_that_one_worker_has_no_room_for_runs_on_another_one() {
     let parts = parts.filter_map(|project| std::fs::read_dir(project.path().join("incoming")).ok());
     assert_eq!(parts.flatten().count(), 0, "what came of it takes no room");
 }
+
+#[test]
+fn a_worker_short_of_space_removes_idle_workspaces_while_a_job_runs() {
+    let builder = PoolBuilder::default().worker(&["--slots", "1"]);
+    let Some(pool) = builder.small_disk("w0", 96 << 20).start_on_disk() else { return };
+    let git = |arguments: &[&str]| {
+        assert!(
+            Command::new("git").args(arguments).current_dir(pool.place().work()).status().unwrap().success()
+        );
+    };
+    git(&["init", "-q"]);
+    std::fs::write(pool.place().file(".gitignore"), "/built\n").unwrap();
+    // What is ignored stays in the workspace for the next job.
+    let built =
+        pool.buildpool(&["run", "--", "sh", "-c", "head -c 50000000 /dev/zero > built; pwd"]).expect(0);
+    let workspace = std::path::PathBuf::from(built.out().trim());
+    assert!(workspace.join("built").exists());
+    let script = "head -c 43000000 /dev/zero > mine; while [ ! -e \"$0\" ]; do sleep 0.05; done";
+    let done = pool.place().file("done");
+    let arguments = ["run", "--no-snapshot", "--detach", "--", "sh", "-c", script, done.to_str().unwrap()];
+    let job = pool.buildpool(&arguments).expect(0).out();
+    pool.wait_for_state(job.trim(), "running");
+    wait_until("the idle workspace is removed", || !workspace.exists());
+    assert_eq!(pool.job(job.trim())["state"], "running");
+    std::fs::write(&done, "").unwrap();
+    assert_eq!(pool.wait_for_state(job.trim(), "done")["verdict"], "passed");
+}

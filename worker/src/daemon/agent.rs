@@ -1,5 +1,6 @@
 //! The one place where the daemon's state is, and the events that change it.
 
+use super::aside;
 use super::attempt::Attempt;
 use super::event::Event;
 use super::files::Files;
@@ -59,6 +60,8 @@ pub(super) struct Agent {
     pub(super) survivors: Survivors,
     /// What kept an attempt from being laid out, and when it is looked at whether that is still so.
     pub(super) lack: Option<(String, Instant)>,
+    /// When it is looked at whether the disk has too little space.
+    pub(super) room_look_at: Instant,
     /// It ends with its last attempt.
     pub(super) is_leaving: bool,
     pub(super) last_end_at: Instant,
@@ -125,6 +128,7 @@ impl Agent {
             is_draining: false,
             drain_at: None,
             lack: None,
+            room_look_at: Instant::now(),
             is_leaving: false,
             last_end_at: Instant::now(),
             must_leave: false,
@@ -158,7 +162,10 @@ impl Agent {
             Event::Prepared { attempt, result } => self.on_prepared(attempt, result),
             Event::Concluded { attempt, outcome } => self.on_concluded(attempt, outcome),
             Event::Deleted => {}
-            Event::Tidied => self.is_tidying = false,
+            Event::Tidied => {
+                self.is_tidying = false;
+                self.look_again();
+            }
         }
     }
 
@@ -192,7 +199,7 @@ impl Agent {
         let link = self.link.iter().flat_map(|link| [Some(link.report_at), link.settle_at]);
         let leave = self.is_leaving.then(|| Instant::now() + LAST_WORDS / 10);
         let lack = self.lack.as_ref().map(|(_, look_at)| *look_at);
-        for at in link.chain([self.drain_at, leave, lack]).flatten() {
+        for at in link.chain([self.drain_at, leave, lack, Some(self.room_look_at)]).flatten() {
             wake_at = wake_at.min(at);
         }
         wake_at
@@ -205,6 +212,7 @@ impl Agent {
             self.end_all();
         }
         self.look_for_room(now);
+        self.look_for_shortage(now);
         let Some(link) = &self.link else { return };
         if now >= link.report_at {
             self.survivors.look();
@@ -228,8 +236,9 @@ impl Agent {
             return;
         }
         (self.is_tidying, self.tidied_at) = (true, Some(Instant::now()));
-        let files = self.files.clone();
+        let (files, home) = (self.files.clone(), Arc::clone(&self.home));
         self.work.spawn_blocking(move || {
+            aside::clear(home.directory());
             files.collect_space();
             Event::Tidied
         });

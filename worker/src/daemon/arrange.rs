@@ -17,6 +17,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::warn;
 
 /// What is executed, and where.
 pub(super) struct Arranged {
@@ -33,7 +34,8 @@ pub(super) struct Arranged {
 /// As whom an attempt runs, and who else jobs run as.
 pub(super) type Users = Option<(JobUser, Arc<[JobUser]>)>;
 
-/// Makes the attempt's directory with its record, and the files that the command sees.
+/// Makes the attempt's directory with its record, and the files that the command sees. A warm workspace
+/// that can't be handed over to the job's user is set aside, and the files are laid out anew.
 ///
 /// # Errors
 /// When the disk refuses, or the files can't be laid out.
@@ -44,6 +46,44 @@ pub(super) fn arrange(
     grant: &Grant,
     users: &Users,
 ) -> Result<Arranged, StartFailure> {
+    let first = arrange_once(home, config, workspaces, grant, users);
+    let Err(Failed::HandOver(error)) = first else { return first.map_err(Failed::into) };
+    if !workspaces.set_aside(grant.lease.attempt) {
+        return Err(Failed::HandOver(error).into());
+    }
+    warn!("a workspace can't be handed over to the user of a job: {error}");
+    arrange_once(home, config, workspaces, grant, users).map_err(Failed::into)
+}
+
+/// Why an attempt is not arranged.
+enum Failed {
+    Start(StartFailure),
+    /// The files are there and can't become the job's.
+    HandOver(io::Error),
+}
+
+impl From<StartFailure> for Failed {
+    fn from(failure: StartFailure) -> Self {
+        Self::Start(failure)
+    }
+}
+
+impl From<Failed> for StartFailure {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Start(failure) => failure,
+            Failed::HandOver(error) => Self::Workspace { reason: error.to_string() },
+        }
+    }
+}
+
+fn arrange_once(
+    home: &Home,
+    config: &Config,
+    workspaces: &Workspaces,
+    grant: &Grant,
+    users: &Users,
+) -> Result<Arranged, Failed> {
     let failed = |error: io::Error| StartFailure::Workspace { reason: error.to_string() };
     let attempt_directory = home.attempt(grant.lease.attempt);
     // Nobody else's, whoever else can pass the directories above.
@@ -58,7 +98,9 @@ pub(super) fn arrange(
         other => other.map_err(failed)?,
     }
     let (attempt, spec) = (grant.lease.attempt, &grant.spec);
-    let prepared = workspaces.prepare(attempt, &spec.source, spec.clean, &attempt_directory)?;
+    let prepared = workspaces
+        .prepare(attempt, &spec.source, spec.clean, &attempt_directory)
+        .map_err(StartFailure::from)?;
     let argv = prepared.argv(grant.spec.command.argv());
     // xcodebuild refuses a bundle that is there, so each attempt has its own.
     let bundle = attempt_directory.join("result.xcresult");
@@ -89,7 +131,7 @@ pub(super) fn arrange(
     if let Some((user, all)) = users {
         // A directory in place is its submitter's and stays so.
         let own = if gates.is_empty() { &[] } else { std::slice::from_ref(&files) };
-        doors::hand_over(&gates, own, user, all).map_err(failed)?;
+        doors::hand_over(&gates, own, user, all).map_err(Failed::HandOver)?;
     }
     let argv = with_bundle.unwrap_or(argv);
     Ok(Arranged { argv, directory: prepared.directory, own, readable, gates: record.gates })

@@ -168,6 +168,13 @@ impl Files {
         }
     }
 
+    /// Removes idle workspaces at once while space is short. Blocking.
+    pub(super) fn make_room(&self) {
+        if let Err(error) = self.workspaces.make_room(&self.space) {
+            warn!("no space can be made: {error}");
+        }
+    }
+
     /// Keeps the disk from filling up with workspaces. Blocking, and may take long.
     pub(super) fn collect_space(&self) {
         if let Err(error) = self.workspaces.collect_space(&self.space) {

@@ -2,8 +2,10 @@
 //! have it, or this one at another time. Until then it takes no jobs.
 
 use super::agent::Agent;
+use super::event::Event;
 use super::home::Home;
 use crate::limits::{ROOM_BYTES_MIN, ROOM_LOOK_EVERY};
+use crate::platform::disk_room;
 use buildpool_objects::removal;
 use buildpool_protocol::outcome::StartFailure;
 use nix::errno::Errno;
@@ -59,7 +61,33 @@ impl Agent {
         {
             warn!("no jobs are taken for now: {reason}");
             self.lack = Some((reason.clone(), Instant::now() + ROOM_LOOK_EVERY));
+            self.room_look_at = Instant::now();
             self.changed();
+        }
+    }
+
+    /// Removes idle workspaces as soon as too little of the disk is free, also while jobs run.
+    pub(super) fn look_for_shortage(&mut self, now: Instant) {
+        if now < self.room_look_at {
+            return;
+        }
+        self.room_look_at = now + ROOM_LOOK_EVERY;
+        let Ok(room) = disk_room(self.home.directory()) else { return };
+        if self.is_tidying || !self.files.space.is_short(room) {
+            return;
+        }
+        self.is_tidying = true;
+        let files = self.files.clone();
+        self.work.spawn_blocking(move || {
+            files.make_room();
+            Event::Tidied
+        });
+    }
+
+    /// Space was made: looks at once whether jobs can be laid out again.
+    pub(super) fn look_again(&mut self) {
+        if let Some((_, look_at)) = &mut self.lack {
+            *look_at = Instant::now();
         }
     }
 

@@ -1,5 +1,6 @@
 //! Which checkouts go when space is short. Pure.
 
+use crate::limits::SHORT_BYTES;
 use crate::platform::DiskRoom;
 use std::time::Duration;
 
@@ -17,6 +18,19 @@ pub struct SpaceLimits {
 impl Default for SpaceLimits {
     fn default() -> Self {
         Self { bytes_max: None, free_min_bytes: None, idle_max: Duration::from_secs(30 * 24 * 60 * 60) }
+    }
+}
+
+impl SpaceLimits {
+    /// Bytes that are to stay free on a disk.
+    pub fn free_min(&self, room: DiskRoom) -> u64 {
+        self.free_min_bytes.unwrap_or((room.total / 10).min(10 << 30))
+    }
+
+    /// Whether so little is free that idle checkouts go at once. A worker that is to keep nothing free
+    /// needs some bytes all the same, to lay out jobs.
+    pub fn is_short(&self, room: DiskRoom) -> bool {
+        room.free < self.free_min(room).max(SHORT_BYTES)
     }
 }
 
@@ -40,7 +54,7 @@ pub fn choose<T>(
     limits: &SpaceLimits,
 ) -> Vec<T> {
     free_ones.sort_by_key(|candidate| candidate.used_at);
-    let free_min_bytes = limits.free_min_bytes.unwrap_or((room.total / 10).min(10 << 30));
+    let free_min_bytes = limits.free_min(room);
     let (mut total, mut disk_free) = (total, room.free);
     let mut chosen = Vec::new();
     for candidate in free_ones {

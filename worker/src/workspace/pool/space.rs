@@ -8,6 +8,7 @@ use crate::workspace::collection::{Candidate, SpaceLimits, choose};
 use crate::workspace::error::WorkspaceError;
 use buildpool_objects::Git;
 use buildpool_objects::cache::ObjectCache;
+use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::transfer::{ObjectFormat, ObjectId};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -51,20 +52,39 @@ impl Workspaces {
         }
         let room = disk_room(&self.root).map_err(WorkspaceError::io("measuring", &self.root))?;
         for checkout in choose(free_ones, total, room, now(), limits) {
-            // Without a word in it: a full disk takes none.
-            if take_lease(&checkout.directory, "")? {
-                tracing::info!(directory = %checkout.directory.display(), "removing a workspace to make space");
-                if let Err(error) = put_aside(&checkout) {
-                    remove(&checkout.directory.join("lease"))?;
-                    log_failure(&checkout.directory, Err(error));
-                }
-            }
+            give_up(&checkout)?;
         }
         for project in self.projects() {
             // One that can't be tidied keeps no other from it.
             log_failure(&project, self.tidy(&project));
         }
         Ok(())
+    }
+
+    /// Removes idle checkouts, the least recently used first, while too little of the disk is free. Measures
+    /// none of them, so it is quick enough for a disk that fills while jobs run.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn make_room(&self, limits: &SpaceLimits) -> Result<(), WorkspaceError> {
+        let mut idle = self.all_checkouts();
+        idle.retain(|checkout| lease_of(&checkout.directory).is_none());
+        idle.sort_by_key(|checkout| checkout.state().used_at);
+        for checkout in idle {
+            let room = disk_room(&self.root).map_err(WorkspaceError::io("measuring", &self.root))?;
+            if !limits.is_short(room) {
+                break;
+            }
+            give_up(&checkout)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the checkout of an attempt aside. False when it has none, or when the disk refuses.
+    pub fn set_aside(&self, attempt: AttemptId) -> bool {
+        let text = attempt.to_string();
+        let is_its = |checkout: &Checkout| lease_of(&checkout.directory).is_some_and(|lease| lease == text);
+        self.all_checkouts().into_iter().find(is_its).is_some_and(|checkout| put_aside(&checkout).is_ok())
     }
 
     fn tidy(&self, project: &Path) -> Result<(), WorkspaceError> {
@@ -78,7 +98,7 @@ impl Workspaces {
         for (name, format) in [("objects", ObjectFormat::Sha1), ("objects-sha256", ObjectFormat::Sha256)] {
             if project.join(name).is_dir() {
                 let cache = ObjectCache::open_for_disk(
-                    Git::find()?.for_service(&self.stop),
+                    Git::find_for_service(&self.stop)?,
                     &project.join(name),
                     format,
                     self.disk.ignores_case,
@@ -88,6 +108,19 @@ impl Workspaces {
         }
         Ok(())
     }
+}
+
+/// Removes a checkout, unless an attempt has it.
+fn give_up(checkout: &Checkout) -> Result<(), WorkspaceError> {
+    // Without a word in it: a full disk takes none.
+    if take_lease(&checkout.directory, "")? {
+        tracing::info!(directory = %checkout.directory.display(), "removing a workspace to make space");
+        if let Err(error) = put_aside(checkout) {
+            remove(&checkout.directory.join("lease"))?;
+            log_failure(&checkout.directory, Err(error));
+        }
+    }
+    Ok(())
 }
 
 /// Takes a checkout that somebody has a lease of out of everybody's way, and removes what can be of it: one that is half removed could be

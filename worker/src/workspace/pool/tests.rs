@@ -446,6 +446,12 @@ fn space_is_collected_least_recently_used_and_never_from_a_job() {
     let tight = SpaceLimits { bytes_max: Some(size + size / 2), ..roomy };
     bench.workspaces.collect_space(&tight).unwrap();
     assert_eq!(roots.iter().map(|root| root.exists()).collect::<Vec<_>>(), [true, false, true]);
+    bench.workspaces.make_room(&roomy).unwrap();
+    assert!(roots[2].exists(), "there is room");
+    bench.workspaces.make_room(&SpaceLimits { free_min_bytes: Some(u64::MAX), ..roomy }).unwrap();
+    assert_eq!(roots.iter().map(|root| root.exists()).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!(bench.prepare(3, &sources[2]).root, roots[2]);
+    bench.workspaces.release(attempt(3)).unwrap();
     let none = SpaceLimits { bytes_max: Some(0), ..roomy };
     bench.workspaces.collect_space(&none).unwrap();
     assert_eq!(roots.iter().map(|root| root.exists()).collect::<Vec<_>>(), [true, false, false]);
