@@ -114,7 +114,7 @@ impl Peer {
         tokio::time::timeout(PATIENCE, self.0.next()).await.expect("in time").expect("open").expect("whole")
     }
 
-    async fn hear<M: serde::de::DeserializeOwned>(&mut self) -> M {
+    async fn hear<M: serde::de::DeserializeOwned + buildpool_protocol::limiter::Limited>(&mut self) -> M {
         match self.next().await {
             Message::Text(text) => frame::decode_control(&text).expect("understood"),
             other => panic!("not a control message: {other:?}"),

@@ -5,6 +5,7 @@
 use buildpool_protocol::output::{ChunkHeader, LogState};
 use buildpool_protocol::client_link::{FromClient, ToClient};
 use buildpool_protocol::frame::{BinaryHeader, decode_control, encode_control};
+use buildpool_protocol::limiter::Limited;
 use buildpool_protocol::transfer::Message;
 use buildpool_protocol::worker_link::{FromWorker, ToWorker};
 use libfuzzer_sys::fuzz_target;
@@ -40,7 +41,7 @@ fn chunks(bytes: &[u8]) {
     }
 }
 
-fn control<M: Serialize + DeserializeOwned + PartialEq + Debug>(text: &str) {
+fn control<M: Serialize + DeserializeOwned + Limited + PartialEq + Debug>(text: &str) {
     if let Ok(message) = decode_control::<M>(text) {
         let again = decode_control::<M>(&encode_control(&message)).expect("what was encoded is decoded");
         assert_eq!(again, message);

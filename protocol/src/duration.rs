@@ -1,22 +1,40 @@
 //! Durations travel as whole milliseconds; inside the code they are [`std::time::Duration`].
 
+use crate::limits::DURATION_MAX;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
 
-/// Writes a duration as milliseconds, saturating.
+/// Writes a duration as milliseconds, at most [`DURATION_MAX`].
 ///
 /// # Errors
 /// Only what the serializer itself reports.
 pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).serialize(serializer)
+    milliseconds(duration).serialize(serializer)
 }
 
 /// Reads milliseconds.
 ///
 /// # Errors
-/// When the value is not a whole, non-negative number.
+/// When the value is not a whole, non-negative number, or is above [`DURATION_MAX`].
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    u64::deserialize(deserializer).map(Duration::from_millis)
+    limited(u64::deserialize(deserializer)?)
+}
+
+fn milliseconds(duration: &Duration) -> u64 {
+    // The limit is far below 2^64 ms.
+    u64::try_from((*duration).min(DURATION_MAX).as_millis()).unwrap_or(u64::MAX)
+}
+
+fn limited<E: Error>(milliseconds: u64) -> Result<Duration, E> {
+    let duration = Duration::from_millis(milliseconds);
+    if duration <= DURATION_MAX {
+        return Ok(duration);
+    }
+    let most = DURATION_MAX.as_millis();
+    Err(E::custom(format_args!(
+        "a duration of {milliseconds} ms is above the limit of {most} ms (100 years)"
+    )))
 }
 
 /// The same for a duration that may be absent.
@@ -28,14 +46,14 @@ pub mod option {
     /// # Errors
     /// Only what the serializer itself reports.
     pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-        duration.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)).serialize(serializer)
+        duration.as_ref().map(super::milliseconds).serialize(serializer)
     }
 
     /// Reads milliseconds or null.
     ///
     /// # Errors
-    /// When the value is neither null nor a whole, non-negative number.
+    /// When the value is neither null nor a whole, non-negative number, or is above the limit.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+        Option::<u64>::deserialize(deserializer)?.map(super::limited).transpose()
     }
 }

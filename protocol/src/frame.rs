@@ -2,6 +2,7 @@
 //! checked before anything is allocated for the content.
 
 use crate::error::{ErrorCode, LinkError};
+use crate::limiter::{self, Limited};
 use crate::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_MAX};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -119,11 +120,19 @@ impl Write for Counted {
     }
 }
 
-/// Reads a control message.
+/// Reads a control message and checks the limits of its fields.
 ///
 /// # Errors
-/// `too_large` beyond [`CONTROL_MESSAGE_BYTES_MAX`]; `malformed` with the reason and the place when it does not parse.
-pub fn decode_control<M: DeserializeOwned>(text: &str) -> Result<M, LinkError> {
+/// `too_large` beyond [`CONTROL_MESSAGE_BYTES_MAX`]; `malformed` with the reason and the place when it does not parse;
+/// `invalid` with the first field over its limit.
+pub fn decode_control<M: DeserializeOwned + Limited>(text: &str) -> Result<M, LinkError> {
+    let mut message = parse_control(text)?;
+    limiter::check(&mut message)?;
+    Ok(message)
+}
+
+/// Reads a control message whose limits are checked elsewhere.
+pub(crate) fn parse_control<M: DeserializeOwned>(text: &str) -> Result<M, LinkError> {
     if text.len() > CONTROL_MESSAGE_BYTES_MAX {
         return Err(too_large("control message", text.len(), CONTROL_MESSAGE_BYTES_MAX));
     }

@@ -12,6 +12,7 @@ mod glob;
 pub mod ids;
 pub mod infrastructure;
 pub mod java;
+pub mod limiter;
 pub mod limits;
 pub mod outcome;
 pub mod output;

@@ -44,8 +44,35 @@ pub const ENVIRONMENT_BYTES_MAX: usize = 1 << 20;
 pub const LIST_MAX: usize = 64;
 /// Longest label, resource, template, worker or token name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
-/// Longest `client_request_id` and cancel reason, in bytes.
+/// Longest regular expression of a template, in bytes.
+pub const PATTERN_BYTES_MAX: usize = 16 << 10;
+/// Longest `client_request_id`, label value and cancel reason, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1024;
+/// Longest duration in a message. A larger one could not be stored or added to a time.
+pub const DURATION_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// Latest time in a message, in milliseconds since 1970: the end of the year 9999 (RFC 3339 has four
+/// digits for a year). The earliest one is as far before 1970.
+pub const TIME_MS_MAX: i64 = 253_402_300_799_999;
+/// Longest log or stream, holes included, in bytes. A double, as JSON readers have it, holds each number up to it.
+pub const LOG_LENGTH_MAX: u64 = 1 << 53;
+/// Most labels, resources and warm projects of a worker, each.
+pub const OFFERS_MAX: usize = 4 * LIST_MAX;
+/// Labels of a worker together, in bytes.
+pub const LABELS_BYTES_MAX: usize = 16 << 10;
+/// Most units of one resource of a worker.
+pub const UNITS_MAX: u32 = 1_000_000;
+/// Most attempts that a worker reports.
+pub const ATTEMPTS_HELD_MAX: usize = 10 * SLOTS_MAX as usize;
+/// Longest text of an error in a message, in bytes.
+pub const ERROR_BYTES_MAX: usize = 16 << 10;
+/// Longest text in the evidence of an outcome, in bytes.
+pub const EVIDENCE_TEXT_BYTES_MAX: usize = 16 << 10;
+/// Most entries of one list in an outcome.
+pub const EVIDENCE_LIST_MAX: usize = 10_000;
+/// Most tests that a report counts.
+pub const TESTS_COUNTED_MAX: u64 = 1_000_000_000;
+/// Most names in one list of what a snapshot left out or noticed.
+pub const SNAPSHOT_NOTES_MAX: usize = 10_000;
 /// Most jobs that wait or run at once in a pool.
 pub const LIVE_JOBS_MAX: usize = 200_000;
 /// Most jobs in one answer of `jobs`.
@@ -114,7 +141,7 @@ pub const TRANSFER_FRAME_BYTES: usize = 256 << 10;
 /// on a link that is cut again and again the first ones come further than large ones would.
 pub const TRANSFER_FIRST_FRAME_BYTES: usize = 4 << 10;
 /// Longest time for which a token is valid that ends at all: its end has to be a time that can be written.
-pub const TOKEN_LASTS_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+pub const TOKEN_LASTS_MAX: Duration = DURATION_MAX;
 /// Transfers of one connection at a time.
 pub const TRANSFERS_MAX: usize = 16;
 /// Artifacts of one attempt.

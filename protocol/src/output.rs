@@ -6,7 +6,7 @@
 //! a repeat cannot go unnoticed.
 
 use crate::ids::{AttemptId, JobId};
-use crate::limits::CHUNK_BYTES_MAX;
+use crate::limits::{CHUNK_BYTES_MAX, LOG_LENGTH_MAX};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -244,7 +244,8 @@ impl LogState {
                 serde_json::from_slice::<Gap>(payload).map_err(|_| AppendError::Inconsistent)?.missing_bytes
             }
         };
-        *length = length.checked_add(grown_by).ok_or(AppendError::Inconsistent)?;
+        let grown = length.checked_add(grown_by).filter(|length| *length <= LOG_LENGTH_MAX);
+        *length = grown.ok_or(AppendError::Inconsistent)?;
         self.position += header.size();
         self.next_sequence += 1;
         Ok(())

@@ -10,6 +10,7 @@ use buildpool_protocol::client_link::{
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind, decode_control, encode_control};
 use buildpool_protocol::ids::{AttemptId, BootId, JobId, Lease, WorkerId};
+use buildpool_protocol::limiter::Limited;
 use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
 use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, Seal, StartFailure};
 use buildpool_protocol::output::{
@@ -30,7 +31,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Compares messages with a file of one JSON line each, and reads them back.
-fn check<M: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, messages: &[M]) {
+fn check<M: Serialize + DeserializeOwned + Limited + PartialEq + Debug>(name: &str, messages: &[M]) {
     let lines: String = messages.iter().map(|message| encode_control(message) + "\n").collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

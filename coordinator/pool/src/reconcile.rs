@@ -9,7 +9,7 @@ use crate::pool::{Pool, Timer};
 use crate::roster::{Contact, WORKERS_MAX, Worker};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::{JobId, Lease, WorkerId};
-use buildpool_protocol::limits;
+use buildpool_protocol::limits::{self, OFFERS_MAX};
 use buildpool_protocol::outcome::OutputHeld;
 use buildpool_protocol::spec::check_name;
 use buildpool_protocol::worker_link::{Condition, Held, HeldState, Register, ToWorker};
@@ -368,8 +368,6 @@ impl Pool {
 
 /// Earlier starts of a worker's daemon that are remembered, the newest first.
 const EARLIER_BOOTS_MAX: usize = limits::LIST_MAX;
-/// Most labels, resources and warm projects of one worker, each.
-const OFFERS_MAX: usize = 4 * limits::LIST_MAX;
 
 /// Since when, as it was first heard: what the worker says is as old as its report.
 fn output_waits(now: Now, granted: &Granted, held: &OutputHeld) -> OutputWaits {

@@ -254,9 +254,15 @@ impl Connection {
                 Some(_) = self.tasks.join_next() => {}
                 () = self.back.control.closed() => return,
                 received = tokio::time::timeout(SILENCE_MAX, stream.next()) => match received {
-                    Ok(Some(Ok(Message::Text(text)))) => match frame::decode_control(&text) {
+                    Ok(Some(Ok(Message::Text(text)))) => match FromClient::decode(&text) {
                         Ok(message) => self.request(message).await,
-                        Err(error) => return self.back.say(ToClient::Error { request: None, error }).await,
+                        Err(answer) => {
+                            let ends = matches!(*answer, ToClient::Error { request: None, .. });
+                            self.back.say(*answer).await;
+                            if ends {
+                                return;
+                            }
+                        }
                     },
                     Ok(Some(Ok(Message::Binary(bytes)))) => if let Err(error) = self.bytes(&bytes) {
                         return self.back.say(ToClient::Error { request: None, error }).await;
@@ -356,10 +362,10 @@ impl Connection {
             let text =
                 format!("{REQUESTS_MAX} requests of this connection are being served; wait for answers");
             let error = LinkError::new(ErrorCode::Exhausted, text);
-            return self.back.say(ToClient::Error { request: requests::number(&message), error }).await;
+            return self.back.say(ToClient::Error { request: message.request(), error }).await;
         }
         if let Err(error) = self.within_rate(&message) {
-            return self.back.say(ToClient::Error { request: requests::number(&message), error }).await;
+            return self.back.say(ToClient::Error { request: message.request(), error }).await;
         }
         match message {
             FromClient::Register { .. } => {}

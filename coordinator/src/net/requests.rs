@@ -25,35 +25,9 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// say on its way.
 const PROGRESS_AFTER: Duration = Duration::from_millis(20);
 
-/// The request's number, for an error that comes before it is looked at.
-pub(crate) fn number(message: &FromClient) -> Option<u32> {
-    match message {
-        FromClient::Register { .. } | FromClient::Transfer(_) => None,
-        FromClient::Submit { request, .. }
-        | FromClient::Job { request, .. }
-        | FromClient::Follow { request, .. }
-        | FromClient::Taken { request, .. }
-        | FromClient::Unfollow { request }
-        | FromClient::Logs { request, .. }
-        | FromClient::Finding { request, .. }
-        | FromClient::Explain { request, .. }
-        | FromClient::Jobs { request, .. }
-        | FromClient::Cancel { request, .. }
-        | FromClient::Workers { request }
-        | FromClient::Drain { request, .. }
-        | FromClient::TokenCreate { request, .. }
-        | FromClient::TokenList { request }
-        | FromClient::TokenRevoke { request, .. }
-        | FromClient::TokenRotate { request, .. }
-        | FromClient::Approve { request, .. }
-        | FromClient::Forget { request, .. }
-        | FromClient::Audit { request, .. } => Some(*request),
-    }
-}
-
 /// Serves everything that is not bound to the connection's own state.
 pub(crate) async fn serve(back: Back, message: FromClient) {
-    let Some(request) = number(&message) else { return };
+    let Some(request) = message.request() else { return };
     let answer = match message {
         FromClient::Job { job, view, wait, progress, .. } => {
             match job_after(&back, &job, &view, wait, progress.then_some(request)).await {

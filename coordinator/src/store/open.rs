@@ -204,18 +204,21 @@ fn begin(connection: &mut Connection, path: &Path) -> Result<u64, StoreError> {
 
 /// The attempts that count of the last jobs that are over, the newest first.
 fn last_completed(connection: &Connection) -> Result<Vec<AttemptId>, StoreError> {
+    // A number that is not a number of an attempt is skipped: the row only warms the ring.
     let read = || {
         connection
             .prepare(
-                "SELECT id, json_extract(body, '$.done.attempt') FROM jobs
-                 WHERE body IS NOT NULL AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms DESC LIMIT ?1",
+                "SELECT id, CAST(json_extract(body, '$.done.attempt') AS INTEGER) FROM jobs
+                 WHERE body IS NOT NULL AND json_valid(body) AND finished_at_ms IS NOT NULL
+                 ORDER BY finished_at_ms DESC LIMIT ?1",
             )?
             .query_map(params![RING_JOBS as i64], |row| Ok((row.get(0)?, row.get(1)?)))?
-            .collect::<rusqlite::Result<Vec<([u8; 16], Option<u32>)>>>()
+            .collect::<rusqlite::Result<Vec<([u8; 16], Option<i64>)>>>()
     };
     let rows = read().map_err(StoreError::database("read job records"))?;
-    let attempt = |(id, number): ([u8; 16], Option<u32>)| {
-        number.map(|number| AttemptId { job: JobId::from_uuid(Uuid::from_bytes(id)), number })
+    let attempt = |(id, number): ([u8; 16], Option<i64>)| {
+        let number = u32::try_from(number?).ok()?;
+        Some(AttemptId { job: JobId::from_uuid(Uuid::from_bytes(id)), number })
     };
     Ok(rows.into_iter().filter_map(attempt).collect())
 }

@@ -5,9 +5,11 @@ use super::error::StoreError;
 use super::limits;
 use super::records::{Body, HistoryKey, JobFilter, JobRecord, PassingRun, WorkerRecord};
 use buildpool_protocol::ids::{BUILD_PREFIX, BuildId};
+use buildpool_protocol::limits::DURATION_MAX;
 use buildpool_protocol::{AttemptId, JobId};
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::de::DeserializeOwned;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -117,7 +119,7 @@ impl Reader {
     /// Jobs, newest first.
     ///
     /// # Errors
-    /// When the database can't be read, or a record does not parse.
+    /// When the database can't be read.
     pub fn jobs(&self, filter: &JobFilter, limit: usize) -> Result<Vec<JobRecord>, StoreError> {
         self.with(|connection| {
             let sql = format!(
@@ -127,7 +129,7 @@ impl Reader {
             );
             let build = filter.build.map(|build| *build.as_uuid().as_bytes());
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            rows(connection, &sql, params![filter.done, build, filter.before_ms, limit])
+            rows(connection, &sql, params![filter.done, build, filter.before_ms, limit]).map(readable)
         })
     }
 
@@ -213,15 +215,13 @@ impl Reader {
     /// When the database can't be read.
     pub fn history(&self, key: HistoryKey) -> Result<Vec<PassingRun>, StoreError> {
         self.with(|connection| {
-            let read = || {
-                connection
-                    .prepare_cached("SELECT body FROM passing WHERE key = ?1 ORDER BY seq DESC")?
-                    .query_map(params![key.0], |row| row.get::<_, String>(0))?
-                    .collect::<rusqlite::Result<Vec<_>>>()
+            let read = || -> rusqlite::Result<Vec<rusqlite::Result<String>>> {
+                let mut statement =
+                    connection.prepare_cached("SELECT body FROM passing WHERE key = ?1 ORDER BY seq DESC")?;
+                Ok(statement.query_map(params![key.0], |row| row.get(0))?.collect())
             };
-            let bodies = read().map_err(StoreError::database("read the history"))?;
-            // One that does not parse is of no use for a comparison, and no reason to refuse the others.
-            Ok(bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect())
+            let rows = read().map_err(StoreError::database("read the history"))?;
+            Ok(rows.into_iter().filter_map(|body| parsed("a passing run", body)).collect())
         })
     }
 
@@ -231,20 +231,19 @@ impl Reader {
     /// When the database can't be read.
     pub fn usual_duration(&self, key: HistoryKey) -> Result<Option<Duration>, StoreError> {
         self.with(|connection| {
-            let read = || {
-                connection
-                    .prepare_cached(
-                        "SELECT json_extract(body, '$.duration_ms') FROM passing WHERE key = ?1
-                         ORDER BY seq DESC LIMIT ?2",
-                    )?
-                    .query_map(params![key.0, USUAL_RUNS], |row| row.get::<_, Option<i64>>(0))?
-                    .collect::<rusqlite::Result<Vec<_>>>()
+            let read = || -> rusqlite::Result<Vec<rusqlite::Result<String>>> {
+                let mut statement = connection
+                    .prepare_cached("SELECT body FROM passing WHERE key = ?1 ORDER BY seq DESC LIMIT ?2")?;
+                Ok(statement.query_map(params![key.0, USUAL_RUNS], |row| row.get(0))?.collect())
             };
-            let runs = read().map_err(StoreError::database("read the history"))?;
-            let mut runs: Vec<u64> =
-                runs.into_iter().flatten().filter_map(|ms| u64::try_from(ms).ok()).collect();
+            let rows = read().map_err(StoreError::database("read the history"))?;
+            let runs = rows.into_iter().filter_map(|body| parsed::<PassingRun>("a passing run", body));
+            let mut runs: Vec<Duration> = runs
+                .map(|run| Duration::from_millis(run.duration_ms))
+                .filter(|run| *run <= DURATION_MAX)
+                .collect();
             runs.sort_unstable();
-            Ok(runs.get(runs.len() / 2).copied().map(Duration::from_millis))
+            Ok(runs.get(runs.len() / 2).copied())
         })
     }
 
@@ -328,24 +327,23 @@ fn job_id(bytes: [u8; 16]) -> JobId {
 
 pub(super) fn live_jobs(connection: &Connection) -> Result<Vec<JobRecord>, StoreError> {
     rows(connection, &format!("{SELECT_JOB} WHERE j.finished_at_ms IS NULL ORDER BY j.seq"), params![])
+        .map(readable)
 }
 
 pub(super) fn attachable_jobs(connection: &Connection) -> Result<Vec<JobRecord>, StoreError> {
     let wanted = "j.body IS NOT NULL AND j.id IN (SELECT job FROM attachable)";
-    rows(connection, &format!("{SELECT_JOB} WHERE {wanted} ORDER BY j.seq"), params![])
+    rows(connection, &format!("{SELECT_JOB} WHERE {wanted} ORDER BY j.seq"), params![]).map(readable)
 }
 
 pub(super) fn workers(connection: &Connection) -> Result<Vec<WorkerRecord>, StoreError> {
-    let read = || {
-        connection
-            .prepare_cached("SELECT body FROM workers")?
-            .query_map([], |row| row.get::<_, String>(0))?
-            .collect::<rusqlite::Result<Vec<_>>>()
+    let read = || -> rusqlite::Result<Vec<rusqlite::Result<String>>> {
+        let mut statement = connection.prepare_cached("SELECT body FROM workers")?;
+        Ok(statement.query_map([], |row| row.get(0))?.collect())
     };
-    let bodies = read().map_err(StoreError::database("read worker records"))?;
-    // A worker says anew who it is when it comes back, so a record that does not parse costs nothing.
+    let rows = read().map_err(StoreError::database("read worker records"))?;
+    // A worker registers again when it comes back, so a record that does not parse costs nothing.
     let mut workers: Vec<WorkerRecord> =
-        bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect();
+        rows.into_iter().filter_map(|body| parsed("a worker", body)).collect();
     workers.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(workers)
 }
@@ -354,7 +352,7 @@ fn lookup(connection: &Connection, job: JobId) -> Result<Lookup, StoreError> {
     let id = job.as_uuid().as_bytes();
     let sql = format!("{SELECT_JOB} WHERE j.id = ?1 AND j.body IS NOT NULL");
     if let Some(record) = rows(connection, &sql, params![id])?.pop() {
-        return Ok(Lookup::Found(Box::new(record)));
+        return Ok(Lookup::Found(Box::new(record?)));
     }
     let known = connection
         .prepare_cached("SELECT 1 FROM jobs WHERE id = ?1")
@@ -363,17 +361,40 @@ fn lookup(connection: &Connection, job: JobId) -> Result<Lookup, StoreError> {
     Ok(if known { Lookup::Evicted } else { Lookup::Unknown })
 }
 
+/// The rows that can be read. One row that can't be read stays on disk and must not make the others unreadable.
+fn readable(rows: Vec<Result<JobRecord, StoreError>>) -> Vec<JobRecord> {
+    let logged = |row: Result<JobRecord, StoreError>| {
+        row.inspect_err(|error| {
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                "skipping a job record that can't be read"
+            );
+        })
+        .ok()
+    };
+    rows.into_iter().filter_map(logged).collect()
+}
+
+/// The record in a row, or none with a line in the coordinator's log.
+fn parsed<T: DeserializeOwned>(what: &str, body: rusqlite::Result<String>) -> Option<T> {
+    let skipped = |error: &dyn std::fmt::Display| {
+        tracing::warn!(%error, "skipping the record of {what}: it can't be read");
+    };
+    let body = body.inspect_err(|error| skipped(error)).ok()?;
+    serde_json::from_str(&body).inspect_err(|error| skipped(error)).ok()
+}
+
 fn rows(
     connection: &Connection,
     sql: &str,
     parameters: impl rusqlite::Params,
-) -> Result<Vec<JobRecord>, StoreError> {
+) -> Result<Vec<Result<JobRecord, StoreError>>, StoreError> {
     let doing = "read job records";
     let mut statement = connection.prepare_cached(sql).map_err(StoreError::database(doing))?;
     let mut found = statement.query(parameters).map_err(StoreError::database(doing))?;
     let mut records = Vec::new();
     while let Some(row) = found.next().map_err(StoreError::database(doing))? {
-        records.push(record(row)?);
+        records.push(record(row));
     }
     Ok(records)
 }

@@ -1,9 +1,12 @@
 //! What a client says.
 
-use super::{Cursor, LogQuery, Role, StreamChoice, SubmitMessage, View};
+use super::{Cursor, LogQuery, Role, StreamChoice, SubmitMessage, ToClient, View};
 use crate::duration;
+use crate::frame;
 use crate::ids::BuildId;
+use crate::limiter;
 use crate::report::JobState;
+use crate::transfer;
 use crate::version::VersionRange;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -204,4 +207,51 @@ pub enum FromClient {
     },
     /// A step of a transfer; see [`crate::transfer`].
     Transfer(crate::transfer::Message),
+}
+
+impl FromClient {
+    /// Reads a message and checks the limits of its fields.
+    ///
+    /// # Errors
+    /// A message that answers the request or ends the transfer, or one that ends the connection when the text does not
+    /// parse (as [`crate::frame::decode_control`]).
+    pub fn decode(text: &str) -> Result<Self, Box<ToClient>> {
+        let ends_connection = |error| Box::new(ToClient::Error { request: None, error });
+        let mut message: Self = frame::parse_control(text).map_err(ends_connection)?;
+        limiter::check(&mut message).map_err(|error| {
+            Box::new(match &message {
+                Self::Transfer(step) => {
+                    ToClient::Transfer(transfer::Message::Failed { channel: step.channel(), error })
+                }
+                _ => ToClient::Error { request: message.request(), error },
+            })
+        })?;
+        Ok(message)
+    }
+
+    /// The number of the request, where the message is one.
+    pub const fn request(&self) -> Option<u32> {
+        match self {
+            Self::Register { .. } | Self::Transfer(_) => None,
+            Self::Submit { request, .. }
+            | Self::Job { request, .. }
+            | Self::Follow { request, .. }
+            | Self::Taken { request, .. }
+            | Self::Unfollow { request }
+            | Self::Logs { request, .. }
+            | Self::Finding { request, .. }
+            | Self::Explain { request, .. }
+            | Self::Jobs { request, .. }
+            | Self::Cancel { request, .. }
+            | Self::Workers { request }
+            | Self::Drain { request, .. }
+            | Self::TokenCreate { request, .. }
+            | Self::TokenList { request }
+            | Self::TokenRevoke { request, .. }
+            | Self::TokenRotate { request, .. }
+            | Self::Approve { request, .. }
+            | Self::Forget { request, .. }
+            | Self::Audit { request, .. } => Some(*request),
+        }
+    }
 }

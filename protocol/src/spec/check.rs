@@ -1,6 +1,6 @@
 //! What a type cannot say of a spec: sizes, names, absence of NUL.
 
-use super::JobSpec;
+use super::{JobSpec, Source, TemplateSpec};
 use crate::glob;
 use crate::limits;
 use std::fmt;
@@ -38,9 +38,23 @@ impl JobSpec {
         }
         for selector in &self.selectors {
             check_name("label", &selector.key)?;
+            check_bytes("label", selector.value.as_deref().unwrap_or_default(), limits::TEXT_BYTES_MAX)?;
         }
-        for name in self.resources.keys() {
+        for (name, units) in &self.resources {
             check_name("resource", name)?;
+            if *units > limits::UNITS_MAX {
+                let reason = format!("{units} units of `{name}`; at most {} are valid", limits::UNITS_MAX);
+                return Err(SpecError::new("resource", reason));
+            }
+        }
+        check_bytes("project", &self.project, limits::PROJECT_BYTES_MAX)?;
+        self.check_source()?;
+        self.template.as_ref().map_or(Ok(()), TemplateSpec::check)?;
+        for pattern in &self.reports {
+            check_bytes("report", pattern, limits::PATH_BYTES_MAX)?;
+        }
+        if self.wait_for_worker.is_some_and(|wait| wait > limits::DURATION_MAX) {
+            return Err(SpecError::new("wait_for_worker", "longer than the limit of 100 years"));
         }
         if let Some(group) = &self.concurrency_group {
             check_name("concurrency_group", group)?;
@@ -77,6 +91,21 @@ impl JobSpec {
         Ok(())
     }
 
+    fn check_source(&self) -> Result<(), SpecError> {
+        match &self.source {
+            Source::InPlace { directory } => check_bytes("directory", directory, limits::PATH_BYTES_MAX),
+            Source::Snapshot { id, project, directory, head, manifest } => {
+                let names = [Some(id), head.as_ref(), manifest.as_ref()];
+                for name in names.into_iter().flatten() {
+                    check_bytes("snapshot", name, limits::NAME_BYTES_MAX)?;
+                }
+                check_bytes("project", project, limits::PROJECT_BYTES_MAX)?;
+                check_bytes("directory", directory, limits::PATH_BYTES_MAX)
+            }
+            Source::Empty => Ok(()),
+        }
+    }
+
     fn check_command(&self) -> Result<(), SpecError> {
         let argv = self.command.argv();
         if argv.first().is_none_or(String::is_empty) {
@@ -102,6 +131,9 @@ impl JobSpec {
     }
 
     fn check_environment(&self) -> Result<(), SpecError> {
+        if self.given_env.len() > self.env.len() {
+            return Err(SpecError::new("given_env", "has more names than `env`"));
+        }
         if let Some(name) = self.given_env.iter().find(|name| !self.env.contains_key(*name)) {
             return Err(SpecError::new("given_env", format!("`{}` is not in `env`", name.escape_debug())));
         }
@@ -121,6 +153,32 @@ impl JobSpec {
         }
         Ok(())
     }
+}
+
+impl TemplateSpec {
+    /// Checks the lengths of a template's texts.
+    ///
+    /// # Errors
+    /// The first field over its limit.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let mut next = Some(self);
+        while let Some(template) = next {
+            check_bytes("template name", &template.name, limits::TEXT_BYTES_MAX)?;
+            check_bytes("template description", &template.description, limits::PATTERN_BYTES_MAX)?;
+            for pattern in [&template.include_regex, &template.exclude_regex].into_iter().flatten() {
+                check_bytes("template pattern", pattern, limits::PATTERN_BYTES_MAX)?;
+            }
+            next = template.on_success.as_deref();
+        }
+        Ok(())
+    }
+}
+
+fn check_bytes(field: &'static str, text: &str, most: usize) -> Result<(), SpecError> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    Err(SpecError::new(field, format!("has {} bytes; at most {most} are valid", text.len())))
 }
 
 /// A field of a spec that is wrong.
@@ -154,7 +212,7 @@ pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
     if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
         return Err(SpecError::new(
             field,
-            format!("`{name}` has {} bytes; valid are 1 to {}", name.len(), limits::NAME_BYTES_MAX),
+            format!("a name has {} bytes; valid are 1 to {}", name.len(), limits::NAME_BYTES_MAX),
         ));
     }
     if !name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')) {

@@ -231,6 +231,13 @@ async fn what_is_too_large_is_not_taken() {
     let mut worker = scene.worker().await;
     worker.say_json(&many).await;
     assert_eq!(code(worker.last_words().await).0, "invalid");
+    let mut wide = register(&some_id(), "wide");
+    let labels = (0..60).map(|number| (format!("label-{number}"), "x".repeat(30_000).into()));
+    wide["labels"] = labels.collect::<serde_json::Map<_, _>>().into();
+    let mut worker = scene.worker().await;
+    worker.say_json(&wide).await;
+    assert_eq!(code(worker.last_words().await).0, "invalid");
+    assert!(scene.pool.buildpool(&["workers"]).expect(0).out().contains("w0"));
     scene.check();
 }
 

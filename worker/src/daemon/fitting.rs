@@ -4,6 +4,7 @@
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::frame::encoded_length;
 use buildpool_protocol::ids::Lease;
+use buildpool_protocol::limiter;
 use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::worker_link::FromWorker;
@@ -26,7 +27,17 @@ pub(super) fn complete(lease: Lease, mut outcome: Box<Outcome>) -> FromWorker {
         }
         leave_out(&mut outcome);
     }
-    FromWorker::Complete { lease, outcome }
+    let mut message = FromWorker::Complete { lease, outcome };
+    shorten(&mut message);
+    message
+}
+
+/// Shortens texts and lists to the limits that the coordinator checks.
+pub(super) fn shorten(message: &mut FromWorker) {
+    if let Err(error) = limiter::shorten(message) {
+        // A name can't be shortened. The coordinator refuses this worker with the same reason.
+        tracing::warn!(%error, "the coordinator will refuse a message of this worker");
+    }
 }
 
 fn notes(outcome: &mut Outcome) {
@@ -66,7 +77,7 @@ mod tests {
     use buildpool_protocol::frame::{decode_control, encode_control};
     use buildpool_protocol::ids::{AttemptId, JobId, Lease};
     use buildpool_protocol::outcome::{Ending, Outcome, Seal};
-    use buildpool_protocol::report::ArtifactEntry;
+    use buildpool_protocol::report::{ArtifactEntry, Survivor};
     use buildpool_protocol::worker_link::FromWorker;
     use std::time::Duration;
 
@@ -111,6 +122,24 @@ mod tests {
             executable: false,
         };
         (0..count).map(entry).collect()
+    }
+
+    #[test]
+    fn an_end_is_shortened_to_what_the_coordinator_takes() {
+        let long = "\u{e4}".repeat(1 << 20);
+        let survivor = Survivor { pid: 1, command: long.clone() };
+        let evidence = Evidence { notes: vec![long.clone()], ..Evidence::default() };
+        let said = sent(Outcome {
+            ending: Ending::Unobserved { reason: long },
+            finished_at_ms: i64::MAX,
+            duration: Duration::MAX,
+            log_length: u64::MAX,
+            survivors: vec![survivor],
+            evidence,
+            ..outcome()
+        });
+        assert!(said.survivors[0].command.len() <= 1024 && said.evidence.notes[0].len() <= 16 << 10);
+        assert_eq!(said.finished_at_ms, 253_402_300_799_999);
     }
 
     #[test]

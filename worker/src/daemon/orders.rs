@@ -3,6 +3,7 @@
 use super::agent::{Agent, Link, Told};
 use super::attempt::{Attempt, Stage};
 use super::event::Event;
+use super::fitting;
 use super::keepers::KeeperLink;
 use super::lease::cut_off;
 use super::masking::Masking;
@@ -50,7 +51,8 @@ impl Agent {
     }
 
     /// Says what will be answered, and notes when.
-    pub(super) fn ask(&mut self, message: FromWorker) {
+    pub(super) fn ask(&mut self, mut message: FromWorker) {
+        fitting::shorten(&mut message);
         let now = Now::read().continuous;
         if let Some(link) = &mut self.link {
             // A queue that is full is that of a link that does not move, and state is repeated.
@@ -60,7 +62,8 @@ impl Agent {
         }
     }
 
-    pub(super) fn say(&self, message: FromWorker) {
+    pub(super) fn say(&self, mut message: FromWorker) {
+        fitting::shorten(&mut message);
         if let Some(link) = &self.link {
             let _ = link.control.try_send(message);
         }

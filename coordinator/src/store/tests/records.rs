@@ -182,3 +182,56 @@ fn everything_is_for_this_user_only() {
         assert_eq!(mode, 0, "{:?} is open to others", entry.path());
     }
 }
+
+#[test]
+fn rows_that_can_not_be_read_are_skipped_and_the_others_stay_readable() {
+    let directory = scratch();
+    let (live, bad_live) = (job(1), job(2));
+    let (over, bad_over) =
+        (done(granted(job(3)), Verdict::Passed, 0), done(granted(job(4)), Verdict::Passed, 0));
+    let key = HistoryKey::of(&live.spec);
+    let run = |duration_ms| PassingRun {
+        key,
+        job: over.job,
+        finished_at_ms: 1,
+        duration_ms,
+        tests_total: None,
+        findings: Vec::new(),
+    };
+    {
+        let store = Store::open(directory.path()).unwrap();
+        let mut writer = store.writer().unwrap();
+        for job in [&live, &bad_live, &over, &bad_over] {
+            let attachable = Record::Attachable { job: job.job, attachable: true };
+            writer.commit(&[Record::Job(Box::new(job.clone())), attachable]).unwrap();
+        }
+        for duration_ms in [7, u64::MAX] {
+            writer.commit(&[Record::Passed(Box::new(run(duration_ms)))]).unwrap();
+        }
+    }
+    let connection = rusqlite::Connection::open(directory.path().join("records.db")).unwrap();
+    let spoil = |job: &JobRecord, body: &str| {
+        let changed = connection.execute(
+            "UPDATE jobs SET body = ?2 WHERE id = ?1",
+            rusqlite::params![job.job.as_uuid().as_bytes(), body],
+        );
+        assert_eq!(changed.unwrap(), 1);
+    };
+    spoil(&bad_live, "{");
+    spoil(&bad_over, &format!("{{\"done\":{{\"attempt\":{}}}}}", u64::MAX));
+    connection.execute("INSERT INTO passing(key, body) VALUES(?1, '{}')", [key.0]).unwrap();
+    connection.execute("INSERT INTO passing(key, body) VALUES(?1, x'ff')", [key.0]).unwrap();
+    connection.execute("INSERT INTO workers(id, body) VALUES(x'00', 'null')", []).unwrap();
+    drop(connection);
+
+    let store = Store::open(directory.path()).unwrap();
+    let writer = store.writer().unwrap();
+    let reader = store.reader();
+    assert_eq!(writer.live_jobs().unwrap(), std::slice::from_ref(&live));
+    assert_eq!(writer.attachable_jobs().unwrap(), [live.clone(), over.clone()]);
+    assert_eq!(reader.jobs(&JobFilter::default(), 10).unwrap(), [over.clone(), live]);
+    assert_eq!(reader.usual_duration(key).unwrap(), Some(std::time::Duration::from_millis(7)));
+    assert_eq!(reader.history(key).unwrap().len(), 2);
+    assert_eq!(reader.workers().unwrap(), []);
+    assert!(matches!(reader.job(bad_over.job), Err(StoreError::Record { .. })));
+}

@@ -1,0 +1,154 @@
+//! Limits of the fields of a message. The parser refuses a message with a field over its limit.
+//! A sender can shorten its own message to the same limits.
+//!
+//! Each implementation of [`Limited`] names all fields of its type. A new field does not compile
+//! before it has a limit.
+
+use crate::error::{ErrorCode, LinkError};
+use crate::limits;
+
+mod client;
+mod outcome;
+mod transfer;
+mod worker;
+
+/// A message, or a part of one, whose fields have limits.
+pub trait Limited {
+    /// Applies the limit of each field.
+    fn limit(&mut self, limiter: &mut Limiter);
+}
+
+/// Refuses values over their limits, or shortens them.
+#[derive(Debug)]
+pub struct Limiter {
+    shortens: bool,
+    first: Option<LinkError>,
+}
+
+/// Checks the limits of all fields.
+///
+/// # Errors
+/// `invalid` with the first field over its limit, its size and the limit.
+pub fn check<M: Limited>(message: &mut M) -> Result<(), LinkError> {
+    let mut limiter = Limiter { shortens: false, first: None };
+    message.limit(&mut limiter);
+    limiter.first.map_or(Ok(()), Err)
+}
+
+/// Shortens texts and lists and lowers numbers to their limits.
+///
+/// # Errors
+/// As [`check`], for a field that can't be shortened because it is a name.
+pub fn shorten<M: Limited>(message: &mut M) -> Result<(), LinkError> {
+    let mut limiter = Limiter { shortens: true, first: None };
+    message.limit(&mut limiter);
+    limiter.first.map_or(Ok(()), Err)
+}
+
+impl Limiter {
+    /// A text for a person, in bytes.
+    fn text(&mut self, field: &'static str, text: &mut String, most: usize) {
+        if text.len() <= most {
+            return;
+        }
+        if self.shortens {
+            text.truncate(text.floor_char_boundary(most));
+        } else {
+            self.refuse(field, &format!("{} bytes; at most {most} are valid", text.len()));
+        }
+    }
+
+    fn optional(&mut self, field: &'static str, text: &mut Option<String>, most: usize) {
+        if let Some(text) = text {
+            self.text(field, text, most);
+        }
+    }
+
+    /// A list of texts.
+    fn texts(&mut self, field: &'static str, texts: &mut Vec<String>, most: usize, bytes: usize) {
+        self.list(field, texts, most);
+        for text in texts {
+            self.text(field, text, bytes);
+        }
+    }
+
+    /// A list, by the number of its entries.
+    fn list<T>(&mut self, field: &'static str, list: &mut Vec<T>, most: usize) {
+        if self.shortens {
+            list.truncate(most);
+        } else {
+            self.count(field, list.len(), most);
+        }
+    }
+
+    /// Entries of a list or a map that can't be left out.
+    fn count(&mut self, field: &'static str, length: usize, most: usize) {
+        if length > most {
+            self.refuse(field, &format!("{length} entries; at most {most} are valid"));
+        }
+    }
+
+    /// A name or a path: another party looks something up by it, so it is never shortened.
+    fn name(&mut self, field: &'static str, name: &str, most: usize) {
+        if name.len() > most {
+            self.refuse(field, &format!("{} bytes; at most {most} are valid", name.len()));
+        }
+    }
+
+    fn number(&mut self, field: &'static str, number: &mut u64, most: u64) {
+        if *number <= most {
+            return;
+        }
+        if self.shortens {
+            *number = most;
+        } else {
+            self.refuse(field, &format!("{number} is above the limit of {most}"));
+        }
+    }
+
+    /// A time in milliseconds since 1970.
+    fn time(&mut self, field: &'static str, time: &mut i64) {
+        const MOST: i64 = limits::TIME_MS_MAX;
+        if (-MOST..=MOST).contains(time) {
+            return;
+        }
+        if self.shortens {
+            *time = (*time).clamp(-MOST, MOST);
+        } else {
+            self.refuse(
+                field,
+                &format!("{time} ms since 1970 is not a valid time; valid are {} to {MOST}", -MOST),
+            );
+        }
+    }
+
+    /// A time in seconds that something took.
+    fn seconds(&mut self, field: &'static str, seconds: &mut f64) {
+        let most = limits::DURATION_MAX.as_secs_f64();
+        if (0.0..=most).contains(seconds) {
+            return;
+        }
+        if self.shortens {
+            *seconds = 0.0_f64.max(*seconds).min(most);
+        } else {
+            self.refuse(field, &format!("{seconds} seconds; valid are 0 to {most}"));
+        }
+    }
+
+    fn result(&mut self, result: Result<(), LinkError>) {
+        if let Err(error) = result {
+            self.first.get_or_insert(error);
+        }
+    }
+
+    fn refuse(&mut self, field: &'static str, reason: &str) {
+        self.first.get_or_insert_with(|| LinkError::new(ErrorCode::Invalid, format!("{field}: {reason}")));
+    }
+}
+
+impl Limited for LinkError {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        let Self { code: _, message } = self;
+        limiter.text("error", message, limits::ERROR_BYTES_MAX);
+    }
+}

@@ -1,0 +1,130 @@
+//! Limits of the messages between a client and the coordinator.
+
+use super::{Limited, Limiter};
+use crate::client_link::{FromClient, LogQuery, SubmitMessage, ToClient, View};
+use crate::error::{ErrorCode, LinkError};
+use crate::limits::{
+    ENVIRONMENT_BYTES_MAX, LIST_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, SNAPSHOT_NOTES_MAX, TEXT_BYTES_MAX,
+};
+use crate::report::SnapshotInfo;
+use crate::spec::TemplateSpec;
+
+impl Limited for FromClient {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        match self {
+            Self::Register { protocol: _, client } => limiter.text("client", client, TEXT_BYTES_MAX),
+            Self::Submit { request: _, submit } => submit.limit(limiter),
+            Self::Job { request: _, job, view, wait: _, progress: _ } => {
+                limiter.name("job", job, NAME_BYTES_MAX);
+                view.limit(limiter);
+            }
+            Self::Logs { request: _, query } => query.limit(limiter),
+            Self::Finding { request: _, job, finding } => {
+                limiter.name("job", job, NAME_BYTES_MAX);
+                limiter.name("finding", finding, NAME_BYTES_MAX);
+            }
+            // A cursor and a tail have a place in the log, or its end.
+            Self::Follow { request: _, job, cursor: _, attempt: _, to_end: _, tail: _, stream: _ }
+            | Self::Explain { request: _, job } => limiter.name("job", job, NAME_BYTES_MAX),
+            Self::Cancel { request: _, job, reason } => {
+                limiter.name("job", job, NAME_BYTES_MAX);
+                limiter.text("cancel reason", reason, TEXT_BYTES_MAX);
+            }
+            Self::Drain { request: _, worker, draining: _, deadline: _ }
+            | Self::Approve { request: _, worker }
+            | Self::Forget { request: _, worker } => limiter.name("worker", worker, TEXT_BYTES_MAX),
+            Self::TokenCreate { request: _, role: _, name: token, expires: _ }
+            | Self::TokenRevoke { request: _, token }
+            | Self::TokenRotate { request: _, token, grace: _, expires: _ } => {
+                limiter.name("token", token, NAME_BYTES_MAX);
+            }
+            // The coordinator lowers each `limit` to the longest answer that it gives.
+            Self::Taken { request: _, position: _ }
+            | Self::Unfollow { request: _ }
+            | Self::Jobs { request: _, state: _, build: _, limit: _ }
+            | Self::Workers { request: _ }
+            | Self::TokenList { request: _ }
+            | Self::Audit { request: _, limit: _, before: _ } => {}
+            Self::Transfer(step) => step.limit(limiter),
+        }
+    }
+}
+
+impl Limited for SubmitMessage {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        let Self {
+            job: _,
+            spec,
+            client_request_id,
+            attach: _,
+            secrets,
+            snapshot,
+            wait: _,
+            follow: _,
+            progress: _,
+        } = self;
+        limiter.result(spec.check().map_err(|error| LinkError::new(ErrorCode::Invalid, error.to_string())));
+        if let Some(id) = client_request_id {
+            limiter.name("client_request_id", id, TEXT_BYTES_MAX);
+        }
+        limiter.count("secrets", secrets.len(), LIST_MAX);
+        for (name, value) in secrets {
+            limiter.name("secret", name, TEXT_BYTES_MAX);
+            limiter.name("value of a secret", &value.0, ENVIRONMENT_BYTES_MAX);
+        }
+        if let Some(snapshot) = snapshot {
+            snapshot.limit(limiter);
+        }
+    }
+}
+
+impl Limited for SnapshotInfo {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        let Self { id, files: _, kept_back, changed_meanwhile, notes } = self;
+        limiter.name("snapshot", id, NAME_BYTES_MAX);
+        for list in [kept_back, changed_meanwhile, notes] {
+            limiter.texts("snapshot", list, SNAPSHOT_NOTES_MAX, PATH_BYTES_MAX);
+        }
+    }
+}
+
+impl Limited for View {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        let Self { verbosity: _, template, characters_max: _ } = self;
+        limiter.result(
+            template
+                .as_ref()
+                .map_or(Ok(()), TemplateSpec::check)
+                .map_err(|error| LinkError::new(ErrorCode::Invalid, error.to_string())),
+        );
+    }
+}
+
+impl Limited for LogQuery {
+    fn limit(&mut self, limiter: &mut Limiter) {
+        let Self {
+            job,
+            attempt: _,
+            stream: _,
+            // Places in the log; the coordinator lowers the others to the longest answer that it gives.
+            tail: _,
+            cursor: _,
+            offset: _,
+            limit: _,
+            grep,
+            context: _,
+            characters_max: _,
+            characters_together: _,
+        } = self;
+        limiter.name("job", job, NAME_BYTES_MAX);
+        if let Some(pattern) = grep {
+            limiter.name("grep", pattern, PATH_BYTES_MAX);
+        }
+    }
+}
+
+/// A client reads from the pool that its user named.
+/// The size of the message and each duration have limits anyway.
+impl Limited for ToClient {
+    fn limit(&mut self, _limiter: &mut Limiter) {}
+}
