@@ -6,6 +6,7 @@ use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, Pu
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::report::ArtifactEntry;
 use buildpool_protocol::transfer::Message;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -28,6 +29,11 @@ pub enum FetchError {
     /// Its path would lead out of the directory, or through a link.
     Path {
         /// As the job has it.
+        path: String,
+    },
+    /// It would lie in a git directory.
+    GitDirectory {
+        /// As the job has it, or the directory for all of them.
         path: String,
     },
     /// This disk takes its path for that of another file.
@@ -56,6 +62,11 @@ impl fmt::Display for FetchError {
                 "`{}` leads out of the directory, or something else than a directory is in its way",
                 path.escape_debug()
             ),
+            Self::GitDirectory { path } => write!(
+                f,
+                "`{}` is in a git directory, whose files git trusts and runs; fetch into another directory",
+                path.escape_debug()
+            ),
             Self::SameAs { path, other } => write!(
                 f,
                 "`{}` and `{}` are one file on this disk, which ignores case; fetch into another directory",
@@ -73,7 +84,7 @@ impl std::error::Error for FetchError {
             Self::Client(error) => std::error::Error::source(error),
             Self::Pump(error) => std::error::Error::source(error),
             Self::Io { source, .. } => Some(source),
-            Self::Path { .. } | Self::SameAs { .. } => None,
+            Self::Path { .. } | Self::GitDirectory { .. } | Self::SameAs { .. } => None,
         }
     }
 }
@@ -84,8 +95,18 @@ impl<E: Into<PumpError>> From<E> for FetchError {
     }
 }
 
+/// Whether files that the job could execute can be executed here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Executables {
+    /// No file is executable.
+    Clear,
+    /// As in the job.
+    Keep,
+}
+
 /// Fetches one artifact of a job into `directory`, under its path there; gives where it lies. A file that is there with
-/// the same content is left alone, another one is replaced.
+/// the same content is left alone, another one is replaced. Nothing is written into a git directory. The file is
+/// executable only if it is in the job and `executables` allows it.
 ///
 /// # Errors
 /// See [`FetchError`].
@@ -94,6 +115,7 @@ pub async fn fetch(
     job: &str,
     entry: &ArtifactEntry,
     directory: &Path,
+    executables: Executables,
 ) -> Result<PathBuf, FetchError> {
     let target = place(directory, &entry.path)?;
     if !has_content(&target, &entry.blake3) {
@@ -109,7 +131,8 @@ pub async fn fetch(
         // Stays when another fetch into the same directory is under way.
         let _still_in_use = fs::remove_dir(&staging);
     }
-    let mode = if entry.executable { 0o755 } else { 0o644 };
+    let is_executable = entry.executable && executables == Executables::Keep;
+    let mode = if is_executable { 0o755 } else { 0o644 };
     let io = |source| FetchError::Io { path: target.clone(), source };
     fs::set_permissions(&target, fs::Permissions::from_mode(mode)).map_err(io)?;
     Ok(target)
@@ -193,6 +216,27 @@ async fn once(
     Ok(received)
 }
 
+/// A directory without links on the way, where it is there as far as it is there.
+fn real(directory: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(directory)?;
+    for present in absolute.ancestors() {
+        match present.canonicalize() {
+            Ok(real) => return Ok(real.join(absolute.strip_prefix(present).unwrap_or(Path::new("")))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(absolute)
+}
+
+/// Whether a disk can take this name for `.git`. APFS and HFS+ ignore case; HFS+ ignores these characters too
+/// (Apple Technical Note TN1150, "Case-Insensitive String Comparison Algorithm"; git's `core.protectHFS`).
+fn is_git_directory(name: &OsStr) -> bool {
+    let is_ignored = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    let name: String = name.to_string_lossy().chars().filter(|c| !is_ignored(*c)).collect();
+    name.eq_ignore_ascii_case(".git")
+}
+
 /// Where a path of a job lies below a directory; makes the directories on the way, and goes through no link.
 fn place(directory: &Path, path: &str) -> Result<PathBuf, FetchError> {
     let wrong = || FetchError::Path { path: path.to_owned() };
@@ -204,6 +248,12 @@ fn place(directory: &Path, path: &str) -> Result<PathBuf, FetchError> {
         let path = path.to_owned();
         move |source| FetchError::Io { path, source }
     };
+    if parts.iter().any(|part| is_git_directory(part.as_os_str())) {
+        return Err(FetchError::GitDirectory { path: path.to_owned() });
+    }
+    if real(directory).map_err(io(directory))?.iter().any(is_git_directory) {
+        return Err(FetchError::GitDirectory { path: directory.to_string_lossy().into_owned() });
+    }
     fs::create_dir_all(directory).map_err(io(directory))?;
     let mut at = directory.to_owned();
     for part in &parts[..parts.len() - 1] {
@@ -254,5 +304,26 @@ mod tests {
             assert!(matches!(place(&directory, path), Err(FetchError::Path { .. })), "{path}");
         }
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_is_written_into_a_git_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let repository = root.path().join("repository");
+        fs::create_dir_all(repository.join(".git/hooks")).unwrap();
+        for path in [".git/hooks/pre-commit", "a/.GIT/config", ".g\u{200c}it/config", ".git"] {
+            let refused = place(&repository, path);
+            assert!(matches!(refused, Err(FetchError::GitDirectory { .. })), "{path}: {refused:?}");
+        }
+        symlink(repository.join(".git"), root.path().join("link")).unwrap();
+        for directory in
+            [repository.join(".git/new"), root.path().join("link/hooks"), root.path().join("link/new")]
+        {
+            let refused = place(&directory, "pre-commit");
+            assert!(matches!(refused, Err(FetchError::GitDirectory { .. })), "{directory:?}: {refused:?}");
+        }
+        assert!(!repository.join(".git/new").exists() && !repository.join("a").exists());
+        place(&repository, ".gitignore").unwrap();
+        place(&repository, "src/x.git/y").unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Artifacts as resources: an answer links to them, and who wants one reads it by that link. Nothing of them is in the answer.
 
-use crate::artifacts;
+use crate::artifacts::{self, Executables};
 use crate::client::{Client, chain};
 use crate::handler::pool_error;
 use crate::render::Link;
@@ -56,7 +56,7 @@ pub(crate) async fn read(client: &Client, uri: &str) -> Result<ReadResourceResul
     let internal = |text: String| McpError::internal_error(text, None);
     let directory =
         tempfile::tempdir().map_err(|error| internal(format!("no temporary directory: {error}")))?;
-    let file = artifacts::fetch(client, &result.job_id, entry, directory.path())
+    let file = artifacts::fetch(client, &result.job_id, entry, directory.path(), Executables::Clear)
         .await
         .map_err(|error| internal(chain(&error)))?;
     let bytes =

@@ -94,6 +94,9 @@ pub(crate) struct ArtifactsArguments {
     /// Fetch them into this directory
     #[arg(long, short, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    /// Let fetched files be executable if they were so in the job
+    #[arg(long, requires = "output")]
+    pub(crate) keep_executable: bool,
     /// The job, or the beginning of its id
     #[arg(value_name = "ID")]
     pub(crate) id: String,

@@ -4,7 +4,7 @@ use crate::arguments::ArtifactsArguments;
 use crate::failure::{Failure, POOL};
 use crate::settings;
 use crate::terminal;
-use buildpool_gateway::artifacts::{self, FetchError};
+use buildpool_gateway::artifacts::{self, Executables, FetchError};
 use buildpool_protocol::client_link::View;
 use buildpool_protocol::report::JobState;
 use std::process::ExitCode;
@@ -17,11 +17,12 @@ pub(crate) fn run(arguments: &ArtifactsArguments) -> Result<ExitCode, Failure> {
             let text = format!("job {} is not over yet; its artifacts come with its end", result.job_id);
             return Err(Failure::new(1, text));
         }
+        let executables = if arguments.keep_executable { Executables::Keep } else { Executables::Clear };
         let mut shown = Vec::new();
         let mut failures = Vec::new();
         for entry in result.artifacts {
             if let Some(directory) = &arguments.output {
-                match artifacts::fetch(&client, &result.job_id, &entry, directory).await {
+                match artifacts::fetch(&client, &result.job_id, &entry, directory, executables).await {
                     Ok(_) => {}
                     // One that can't be had or written keeps no other back; without a pool there is none.
                     Err(FetchError::Client(error)) => return Err(error.into()),

@@ -1,11 +1,30 @@
 //! Files as they lie there.
 
+use nix::fcntl::OFlag;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// Longest file of ignore patterns that is read, in bytes.
+const PATTERNS_BYTES_MAX: u64 = 1 << 20;
+
+/// The content of a regular file of ignore patterns. None for a link, a pipe, a device, or a file that is longer than
+/// 1 MiB.
+pub(super) fn regular_file(path: &Path) -> Option<Vec<u8>> {
+    // A pipe would let its reader wait.
+    let flags = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).bits();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(PATTERNS_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= PATTERNS_BYTES_MAX).then_some(bytes)
+}
 
 /// Looks at files by name, and never through a symbolic link to a directory.
 pub(super) struct Disk<'a> {

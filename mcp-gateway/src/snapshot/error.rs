@@ -30,6 +30,13 @@ pub enum SnapshotError {
         /// Where.
         path: PathBuf,
     },
+    /// `core.worktree` names a directory that is not the repository's.
+    Elsewhere {
+        /// The git directory.
+        git_dir: PathBuf,
+        /// What it names.
+        top: PathBuf,
+    },
     /// What should lead to the repository leads nowhere.
     Broken {
         /// The `.git`.
@@ -125,6 +132,12 @@ impl fmt::Display for SnapshotError {
                 "{} is no project: it belongs to no repository and is a home directory or the root; name a directory with --cwd",
                 path.display()
             ),
+            Self::Elsewhere { git_dir, top } => write!(
+                f,
+                "core.worktree of the repository {} names {}, which is outside the repository, so no snapshot is taken; remove the setting (`git config --unset core.worktree`)",
+                git_dir.display(),
+                top.display()
+            ),
             Self::NoWorkTree { path } => write!(
                 f,
                 "{} is inside a bare repository or a .git directory and has no working tree; name one with --cwd",
@@ -197,6 +210,7 @@ impl std::error::Error for SnapshotError {
             Self::Index { source, .. } => Some(source),
             Self::TooBroad { .. }
             | Self::NoWorkTree { .. }
+            | Self::Elsewhere { .. }
             | Self::Broken { .. }
             | Self::Partial { .. }
             | Self::UnknownRef { .. }

@@ -1,9 +1,12 @@
 //! Ignore patterns that are not in the tree: what a workspace keeps between jobs because the user ignores it here.
 
+use super::disk::regular_file;
 use super::ignores::ignore_file;
 use super::repository::Repository;
+use super::secrets::is_secret;
 use buildpool_protocol::limits::EXCLUDES_BYTES_MAX;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Patterns of all repositories of a project, as they are said at its top.
@@ -12,13 +15,18 @@ pub(super) struct Excludes {
     text: String,
     /// Files whose patterns are too long to travel.
     too_long: Vec<PathBuf>,
+    /// Repositories whose own `core.excludesFile` is not used.
+    unused: Vec<PathBuf>,
 }
 
 impl Excludes {
     /// Those of a repository that lies at `prefix` (empty, or with `/` at the end).
     pub(super) fn add(&mut self, repository: &Repository, prefix: &[u8]) {
         let user = repository.user.as_ref();
-        let own = [user.map(|user| user.common_dir.join("info/exclude")), ignore_file(repository)];
+        let own = [user.and_then(|user| exclude_file(&user.common_dir)), ignore_file(repository)];
+        if repository.has_own_excludes_file {
+            self.unused.push(repository.top.clone());
+        }
         if let Some(global) = global_file(repository) {
             // What of it is not for a place is for every place already.
             let of_place = |pattern: &str| prefix.is_empty() || place_of(pattern).is_some();
@@ -30,7 +38,7 @@ impl Excludes {
     }
 
     fn add_file(&mut self, path: &Path, prefix: &[u8], is_wanted: impl Fn(&str) -> bool) {
-        let bytes = fs::read(path).unwrap_or_default();
+        let Some(bytes) = regular_file(path) else { return };
         let text = String::from_utf8_lossy(&bytes);
         let patterns = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
         let lines: Vec<String> =
@@ -53,15 +61,28 @@ impl Excludes {
                 path.display()
             )
         }));
+        notes.extend(self.unused.iter().map(|top| {
+            format!(
+                "core.excludesFile in the configuration of the repository {} is not used, because it may name any file; set it in your own (`git config --global`)",
+                top.display()
+            )
+        }));
         self.text
     }
 }
 
-/// The user's own ignore file.
+/// The repository's `info/exclude`, unless a link leads to it.
+fn exclude_file(common_dir: &Path) -> Option<PathBuf> {
+    let info = common_dir.join("info");
+    fs::symlink_metadata(&info).is_ok_and(|metadata| metadata.is_dir()).then(|| info.join("exclude"))
+}
+
+/// The user's own ignore file. The user may keep it behind a link, as many do with their settings, so the link is
+/// followed; a file whose name looks like a secret is not read.
 fn global_file(repository: &Repository) -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let mut settings = repository.settings.iter().rev();
-    match settings.find(|(key, _)| key.eq_ignore_ascii_case("core.excludesfile")) {
+    let named = match settings.find(|(key, _)| key.eq_ignore_ascii_case("core.excludesfile")) {
         Some((_, path)) => match path.strip_prefix("~/") {
             Some(rest) => home().map(|home| home.join(rest)),
             None => Some(repository.top.join(path)),
@@ -70,7 +91,9 @@ fn global_file(repository: &Repository) -> Option<PathBuf> {
             .map(PathBuf::from)
             .or_else(|| home().map(|home| home.join(".config")))
             .map(|configuration| configuration.join("git/ignore")),
-    }
+    };
+    let path = named?.canonicalize().ok()?;
+    (!is_secret(path.as_os_str().as_bytes())).then_some(path)
 }
 
 /// Without its `!`, and without the `/` at its begin: a pattern that counts for one place; none for one that counts at every depth.

@@ -2,6 +2,7 @@
 //! inside among it. git is asked about each path with these patterns alone, in a directory without files, so that no `.gitignore` speaks
 //! against them.
 
+use super::disk::regular_file;
 use super::error::SnapshotError;
 use super::repository::Repository;
 use super::store::Store;
@@ -33,16 +34,17 @@ impl IgnoreFile {
     }
 }
 
-/// Our own ignore file, if there is one.
+/// Our own ignore file, if there is one. A link is not followed: it could name any file of the user.
 pub(super) fn ignore_file(repository: &Repository) -> Option<PathBuf> {
-    Some(repository.top.join(IGNORE_FILE)).filter(|path| path.is_file())
+    let path = repository.top.join(IGNORE_FILE);
+    fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file()).then_some(path)
 }
 
 /// Over all that they say.
 pub(super) fn checksum_of(files: &[IgnoreFile]) -> Checksum {
     let mut hasher = blake3::Hasher::new();
     for file in files {
-        let patterns = fs::read(&file.path).unwrap_or_default();
+        let patterns = regular_file(&file.path).unwrap_or_default();
         hasher.update(format!("{} {}\n", file.begin, patterns.len()).as_bytes()).update(&patterns);
     }
     checksum(&hasher.finalize())

@@ -127,7 +127,9 @@ impl<'a> Taker<'a> {
                 Err(SnapshotError::Broken { .. }) => Repository::without_git(self.git, &directory)?,
                 // Its files are the project's, whatever git says of it.
                 Err(
-                    error @ (SnapshotError::NoWorkTree { .. } | SnapshotError::Git(GitError::Failed { .. })),
+                    error @ (SnapshotError::NoWorkTree { .. }
+                    | SnapshotError::Elsewhere { .. }
+                    | SnapshotError::Git(GitError::Failed { .. })),
                 ) => {
                     let reason = error.reason();
                     self.notes.push(format!("the repository in {name} can't be asked what it ignores for itself, so that goes along ({reason})"));

@@ -5,7 +5,9 @@ use buildpool_objects::git::{GitError, split_nul};
 use buildpool_objects::incoming::checksum;
 use buildpool_objects::{Git, Place};
 use buildpool_protocol::transfer::{Checksum, ObjectFormat, ObjectId};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A project's files and, where there is one, the repository that they belong to.
@@ -15,6 +17,8 @@ pub(super) struct Repository {
     pub(super) top: PathBuf,
     /// What decides how git sees the files, as the user has it.
     pub(super) settings: Vec<(String, String)>,
+    /// Whether the repository's own configuration has a `core.excludesFile`, which is not used.
+    pub(super) has_own_excludes_file: bool,
     /// The repository.
     pub(super) user: Option<UserSide>,
 }
@@ -103,8 +107,11 @@ impl Repository {
             refs: None,
         };
         let top = PathBuf::from(top);
-        let settings = user.ask(git, &top)?;
-        Ok(Self { top, settings, user: Some(user) })
+        if !leads_to(&top.join(".git"), &user.git_dir) {
+            return Err(SnapshotError::Elsewhere { git_dir: user.git_dir, top });
+        }
+        let (settings, has_own_excludes_file) = user.ask(git, &top)?;
+        Ok(Self { top, settings, has_own_excludes_file, user: Some(user) })
     }
 
     /// The files of a directory alone, with what the user has set for all of theirs.
@@ -119,11 +126,14 @@ impl Repository {
             work_tree: Some(directory.to_owned()),
             index: None,
         };
-        let found =
-            git.run_as_user(&place).args(["config", "-z", "--get-regexp", SETTINGS]).output_or_none()?;
+        let found = git
+            .run_as_user(&place)
+            .args(["config", "-z", "--show-scope", "--get-regexp", SETTINGS])
+            .output_or_none()?;
         let found = found.unwrap_or_default();
-        let settings = entries(&found).filter(|(key, _)| key.starts_with("core.")).collect();
-        Ok(Self { top: directory.to_owned(), settings, user: None })
+        let settings = entries(&found).map(|entry| (entry.key, entry.value));
+        let settings = settings.filter(|(key, _)| key.starts_with("core.")).collect();
+        Ok(Self { top: directory.to_owned(), settings, has_own_excludes_file: false, user: None })
     }
 
     /// The objects' format; without a repository git's first.
@@ -207,8 +217,8 @@ impl UserSide {
         Place { git_dir: Some(self.git_dir.clone()), work_tree: Some(top.to_owned()), index: None }
     }
 
-    /// Gives the settings.
-    fn ask(&mut self, git: &Git, top: &Path) -> Result<Vec<(String, String)>, SnapshotError> {
+    /// Gives the settings, and whether the repository has a `core.excludesFile` of its own.
+    fn ask(&mut self, git: &Git, top: &Path) -> Result<(Vec<(String, String)>, bool), SnapshotError> {
         let place = self.place(top);
         let (settings, head, tags) = std::thread::scope(|scope| {
             let head = scope
@@ -216,8 +226,10 @@ impl UserSide {
             let format = "--format=%(objectname) %(refname)";
             let tags =
                 scope.spawn(|| git.run_as_user(&place).args(["for-each-ref", "refs/tags", format]).output());
-            let settings =
-                git.run_as_user(&place).args(["config", "-z", "--get-regexp", SETTINGS]).output_or_none();
+            let settings = git
+                .run_as_user(&place)
+                .args(["config", "-z", "--show-scope", "--get-regexp", SETTINGS])
+                .output_or_none();
             (settings, head.join(), tags.join())
         });
         if let Ok(Ok(mut tags)) = tags {
@@ -225,13 +237,16 @@ impl UserSide {
             self.refs = Some(checksum(&blake3::hash(&tags)));
         }
         let mut kept = Vec::new();
-        for (key, value) in entries(&settings?.unwrap_or_default()) {
+        let mut has_own_excludes_file = false;
+        for Entry { is_own, key, value } in entries(&settings?.unwrap_or_default()) {
             match key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) {
                 Some((filter, _)) => self.filters.push(filter.to_owned()),
                 None if key == "remote.origin.url" => self.origin = Some(value),
                 None if key.starts_with("remote.") || key.starts_with("extensions.") => {
                     self.is_partial = true
                 }
+                // The patterns travel with the snapshot, and a repository that somebody else wrote may name any file here.
+                None if is_own && key == "core.excludesfile" => has_own_excludes_file = true,
                 None => kept.push((key, value)),
             }
         }
@@ -247,17 +262,42 @@ impl UserSide {
             name = told.map(|name| format!("ref: {name}")).unwrap_or_default();
         }
         self.branch = name.trim_end().strip_prefix("ref: refs/heads/").map(str::to_owned);
-        Ok(kept)
+        Ok((kept, has_own_excludes_file))
     }
 }
 
-/// Keys and values as `git config -z` lists them.
-fn entries(listed: &[u8]) -> impl Iterator<Item = (String, String)> + '_ {
-    split_nul(listed).map(|entry| {
+/// A setting, and whether the repository's own configuration has it.
+struct Entry {
+    is_own: bool,
+    key: String,
+    value: String,
+}
+
+/// Settings as `git config -z --show-scope` lists them.
+fn entries(listed: &[u8]) -> impl Iterator<Item = Entry> + '_ {
+    let mut fields = split_nul(listed);
+    std::iter::from_fn(move || {
+        let (scope, entry) = (fields.next()?, fields.next()?);
         let text = String::from_utf8_lossy(entry);
         let (key, value) = text.split_once('\n').unwrap_or((&text, "true"));
-        (key.to_owned(), value.to_owned())
+        let is_own = matches!(scope, b"local" | b"worktree");
+        Some(Entry { is_own, key: key.to_owned(), value: value.to_owned() })
     })
+}
+
+/// Whether a `.git`, or the file in its place, leads to this git directory. If not, `core.worktree` names a directory
+/// outside the repository.
+fn leads_to(dot_git: &Path, git_dir: &Path) -> bool {
+    let Ok(git_dir) = git_dir.canonicalize() else { return false };
+    let is_it = |path: &Path| path.canonicalize().is_ok_and(|path| path == git_dir);
+    if is_it(dot_git) {
+        return true;
+    }
+    // git takes everything up to the line ends at the end of the file (gitrepository-layout(5)).
+    let link = fs::read(dot_git).unwrap_or_default();
+    let target = link.strip_prefix(b"gitdir: ").map(|target| target.trim_ascii_end());
+    let directory = dot_git.parent().unwrap_or(dot_git);
+    target.is_some_and(|target| is_it(&directory.join(OsStr::from_bytes(target))))
 }
 
 /// What git never should have answered.

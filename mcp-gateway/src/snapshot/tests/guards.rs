@@ -177,3 +177,42 @@ fn what_may_not_be_read_is_named() {
     project.write(".buildpoolignore", "nest/new\n");
     assert!(project.contents(&take(&project.options()).unwrap()).contains_key("nest/file"));
 }
+
+#[test]
+fn a_repository_names_no_file_outside_of_it_whose_content_travels() {
+    let project = Project::new();
+    let private = project.root.path().join("id_rsa");
+    fs::write(&private, "the private key\n").unwrap();
+    symlink(&private, project.path(".buildpoolignore")).unwrap();
+    fs::remove_file(project.path(".git/info/exclude")).unwrap();
+    symlink(&private, project.path(".git/info/exclude")).unwrap();
+    project.git(&["config", "core.excludesFile", private.to_str().unwrap()]);
+    let snapshot = project.take();
+    assert!(!snapshot.manifest.excludes.contains("private key"), "{:?}", snapshot.manifest.excludes);
+    assert!(snapshot.notes.iter().any(|note| note.contains("core.excludesFile")), "{:?}", snapshot.notes);
+    let contents = project.contents(&snapshot);
+    assert!(!contents.values().any(|(_, content)| content == b"the private key\n"));
+    assert_eq!(contents.get(".buildpoolignore").map(|(mode, _)| mode.as_str()), Some("120000"));
+}
+
+#[test]
+fn no_pipe_that_is_named_like_an_ignore_file_is_waited_for() {
+    let project = Project::new();
+    nix::unistd::mkfifo(&project.path(".buildpoolignore"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert_eq!(project.take_with(&project.options()).manifest.files, 3);
+}
+
+#[test]
+fn a_work_tree_outside_of_the_repository_is_refused() {
+    let project = Project::new();
+    fs::write(project.root.path().join("private"), "not of the project").unwrap();
+    for outside in [project.root.path().to_str().unwrap(), "../.."] {
+        project.git(&["config", "core.worktree", outside]);
+        let refused = take(&project.options());
+        assert!(matches!(refused, Err(SnapshotError::Elsewhere { .. })), "{refused:?}");
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("core.worktree") && text.contains("--unset"), "{text}");
+    }
+    project.git(&["config", "core.worktree", ".."]);
+    assert_eq!(project.take().manifest.files, 3, "its own directory by name");
+}
