@@ -19,6 +19,7 @@ use futures_util::{SinkExt, StreamExt};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -463,4 +464,21 @@ async fn a_revocation_cuts_a_peer_that_takes_no_answers() {
     until_stuck(&mut worker, &report).await;
     pool.tokens.revoke("mac-1", "test").expect("revoked");
     assert!(is_cut(&worker).await, "a worker");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_without_a_valid_token_ends_its_connection() {
+    let pool = Pool::start().await;
+    for request in [
+        "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer nonsense\r\n\r\n",
+    ] {
+        let mut stream = TcpStream::connect(pool.address).await.expect("it listens");
+        stream.write_all(request.as_bytes()).await.expect("taken");
+        let mut answer = String::new();
+        // Less than the time after which any silent connection ends.
+        let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer));
+        read.await.expect("the connection ends").expect("an answer");
+        assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Connections that have not become a link end when nothing is answered on them for a while: whoever sends half a request,
 //! or one byte at a time, or nothing after an answer, does not keep a descriptor.
 
+use super::newcomers::Place;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -18,12 +19,14 @@ pub(super) struct UntilLink<S> {
     stream: S,
     /// None once it is a link.
     end: Option<Pin<Box<Sleep>>>,
+    /// Given back when it is a link.
+    place: Option<Place>,
 }
 
 impl<S> UntilLink<S> {
-    pub(super) fn new(stream: S) -> Self {
+    pub(super) fn new(stream: S, place: Option<Place>) -> Self {
         // A deadline, not a wait: who says nothing until then is cut off.
-        Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))) }
+        Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))), place }
     }
 
     fn answer_within(&mut self, time: Duration) {
@@ -42,6 +45,7 @@ impl<S> UntilLink<S> {
     fn answered(&mut self, bytes: &[u8]) {
         if bytes.starts_with(SWITCHED) {
             self.end = None;
+            self.place = None;
         } else {
             self.answer_within(ANSWER_WITHIN);
         }
@@ -93,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn half_a_request_one_byte_at_a_time_is_given_up() {
         let (mut peer, stream) = duplex(64);
-        let mut stream = UntilLink::new(stream);
+        let mut stream = UntilLink::new(stream, None);
         stream.answer_within(PAUSE * 50);
         let trickle = tokio::spawn(async move {
             while peer.write_all(b"x").await.is_ok() {
@@ -114,7 +118,7 @@ mod tests {
     #[tokio::test]
     async fn each_answer_gives_more_time_and_a_link_has_all_of_it() {
         let (mut peer, stream) = duplex(64);
-        let mut stream = UntilLink::new(stream);
+        let mut stream = UntilLink::new(stream, None);
         let until = |stream: &UntilLink<_>| stream.end.as_ref().map(|end| end.deadline());
         let begun: Option<Instant> = until(&stream);
         sleep(PAUSE).await;

@@ -1,6 +1,7 @@
 //! Listening, plain or by TLS. Handshakes run beside each other, so that a slow one holds up nobody.
 
 use super::idle::UntilLink;
+use super::newcomers::{Newcomers, Place};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -49,15 +50,19 @@ async fn accept(
     acceptor: Acceptor,
     sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>,
 ) {
+    let newcomers = Newcomers::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = sender.closed() => return,
         };
         match accepted {
-            Ok((stream, peer)) => {
-                tokio::spawn(handshake(stream, peer, acceptor(), sender.clone()));
-            }
+            Ok((stream, peer)) => match newcomers.admit(peer.ip()) {
+                Some(place) => {
+                    tokio::spawn(handshake(stream, place, peer, acceptor(), sender.clone()));
+                }
+                None => tracing::debug!(%peer, "too many connections without a link; this one is closed"),
+            },
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
                 // Out of descriptors or memory: the next try would fail at once as well, and nobody tells when there are some.
@@ -69,6 +74,7 @@ async fn accept(
 
 async fn handshake(
     stream: TcpStream,
+    place: Place,
     peer: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     sender: mpsc::Sender<(Box<dyn Stream>, SocketAddr)>,
@@ -88,7 +94,7 @@ async fn handshake(
             Err(_) => return,
         },
     };
-    let stream: Box<dyn Stream> = Box::new(UntilLink::new(stream));
+    let stream: Box<dyn Stream> = Box::new(UntilLink::new(stream, Some(place)));
     // Refused only when the coordinator ends.
     let _ended = sender.send((stream, peer)).await;
 }

@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use axum::Router;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -29,6 +29,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/metrics", get(metrics))
         .merge(page::routes())
         .layer(from_fn(refuse_browsers))
+        .layer(from_fn(close_without_token))
         .with_state(shared)
 }
 
@@ -44,6 +45,17 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
         );
     }
     next.run(request).await
+}
+
+/// A connection whose request had no valid token ends with the answer.
+async fn close_without_token(request: Request, next: Next) -> Response {
+    let has_token = request.headers().contains_key(header::AUTHORIZATION);
+    let mut response = next.run(request).await;
+    let is_refused = matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS && (!has_token || is_refused) {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response {
