@@ -471,6 +471,9 @@ pub struct JobResult {
     pub tier_1_findings: Vec<Finding>,
     /// The rest, a line each.
     pub other_findings: Vec<FindingSummary>,
+    /// Failed tests that a line of `other_findings` counts, by the names that a filter takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_tests: Vec<String>,
     /// By verbosity.
     pub stderr: Option<String>,
     /// By verbosity.

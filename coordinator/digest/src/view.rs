@@ -254,7 +254,7 @@ fn status(page: &mut TextPage, result: &JobResult) {
         page.line("connected: false; the worker can't be reached now, the job goes on");
     }
     if let Some(cause) = result.cause.as_ref().filter(|cause| !is_repeated(cause, result)) {
-        page.line(format!("cause: {}", cause.text));
+        page.line(format!("cause: {}", unquoted(cause, result)));
     }
     for earlier in &result.earlier_attempts {
         page.line(format!(
@@ -262,6 +262,15 @@ fn status(page: &mut TextPage, result: &JobResult) {
             earlier.attempt, earlier.worker, earlier.reason
         ));
     }
+}
+
+/// The text of a cause without the line that it quotes, where the whole log has that line.
+fn unquoted<'a>(cause: &'a Cause, result: &JobResult) -> &'a str {
+    let log = result.filtered_output.as_deref().filter(|_| result.complete_log).unwrap_or_default();
+    let quoted =
+        log.lines().map(str::trim).filter(|line| cause.text.ends_with(line)).max_by_key(|line| line.len());
+    let head = quoted.and_then(|line| cause.text.strip_suffix(line)?.strip_suffix(": "));
+    head.unwrap_or(&cause.text)
 }
 
 /// Whether the first line and the findings, or the whole log, say what the cause says.
@@ -316,6 +325,7 @@ fn findings(page: &mut TextPage, result: &JobResult) {
     }
     hidden.iter().for_each(|finding| page.finding(finding, &result.job_id));
     result.other_findings.iter().for_each(|finding| page.finding_line(finding, &result.job_id));
+    page.quoted("failed tests:", &result.failed_tests);
 }
 
 /// The id of a finding, and the severity, the place and the test that its message does not name.

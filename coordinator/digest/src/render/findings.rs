@@ -29,7 +29,7 @@ const TIGHT_MESSAGE_CHARS: usize = 34;
 const NEW_SORT_CHARS: usize = 140;
 
 /// Characters of a finding's id and what separates it.
-const ID_CHARS: usize = 10;
+pub(super) const ID_CHARS: usize = 10;
 
 /// Lines of an answer that findings leave to tools' last words.
 const OTHER_LINES: usize = 10;
@@ -58,10 +58,11 @@ impl Page<'_> {
         if self.verbosity == Verbosity::Minimal {
             self.drop_warnings(&mut ranked);
         }
-        let expanded =
-            ranked.iter().take_while(|(ranked, _)| ranked.tier == 1).take(TIER_1_FINDINGS_MAX).count();
         let all = self.budget.plus(self.reserved).chars;
         let mut chars = (all * self.allowance.findings_tenths / 10).min(self.budget.chars);
+        let groups = self.groups(&mut ranked, &mut chars);
+        let expanded =
+            ranked.iter().take_while(|(ranked, _)| ranked.tier == 1).take(TIER_1_FINDINGS_MAX).count();
         let expanded = self.fitting(&ranked, expanded, chars);
         let (expanded, others) = ranked.split_at(expanded);
         let others = self.one_liners(others, expanded, &mut chars);
@@ -80,7 +81,7 @@ impl Page<'_> {
             self.budget.lines = self.budget.lines.saturating_sub(lines);
             self.into.tier_1_findings.push(shown);
         }
-        self.into.other_findings = others;
+        self.into.other_findings = [groups, others].concat();
     }
 
     /// How many findings are expanded. In `minimal` fewer are when that leaves a line for each of the others, and the fewest

@@ -4,6 +4,7 @@
 mod budget;
 mod cut;
 mod findings;
+mod groups;
 mod output;
 mod text;
 
@@ -11,6 +12,7 @@ use crate::digest::Digest;
 use crate::limits::NEXT_MAX;
 use crate::template::RAW;
 use budget::{Allowance, Budget, Seen, allowance};
+use buildpool_protocol::limits::TIER_1_FINDINGS_MAX;
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{JobResult, Omission, Verdict, Warnings};
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
@@ -22,6 +24,12 @@ const NOTE_CHARS_MAX: usize = 400;
 const FITTINGS_MAX: usize = 6;
 /// Characters and lines that are taken away at least when it does not fit.
 const FITTING_STEP: Budget = Budget { lines: 1, chars: 16 };
+/// Most of a large log that `minimal` shows of a failure, in percent.
+const MINIMAL_PERCENT: u64 = 15;
+/// From so many bytes on.
+const LARGE_LOG_BYTES: u64 = 20_000;
+/// Characters that a finding needs where there are few of them.
+const FINDING_CHARS: usize = 640;
 /// Characters for what only the pool knows and adds: worker and duration.
 const POOL_CHARS: usize = 120;
 
@@ -38,6 +46,7 @@ impl Digest {
         let (lines, chars) = verbosity.budget();
         let chars = chars.min(characters_max.unwrap_or(usize::MAX));
         let pool_chars = if self.options.job.is_empty() { 0 } else { POOL_CHARS };
+        let chars = chars.min(self.characters_worth(verbosity));
         let most = Budget { lines, chars: chars.saturating_sub(pool_chars) };
         let mut budget = most;
         for _ in 0..FITTINGS_MAX {
@@ -103,6 +112,25 @@ impl Digest {
         page.next();
     }
 
+    /// The characters that an answer is worth: in `minimal` about a failure a part of the log, so that it stays far shorter
+    /// than the log.
+    fn characters_worth(&self, verbosity: Verbosity) -> usize {
+        if verbosity != Verbosity::Minimal || self.passed() {
+            return usize::MAX;
+        }
+        let bytes: u64 = self.counts.iter().map(|(_, bytes)| bytes).sum();
+        let part = bytes * MINIMAL_PERCENT / 100;
+        let needed = match self.findings.len() {
+            0..=TIER_1_FINDINGS_MAX => self.findings.len() * FINDING_CHARS,
+            _ => 0,
+        };
+        if bytes < LARGE_LOG_BYTES {
+            usize::MAX
+        } else {
+            usize::try_from(part).unwrap_or(usize::MAX).max(needed)
+        }
+    }
+
     fn facts_into(&self, into: &mut JobResult) {
         into.verdict = Some(self.verdict);
         into.success = self.success;
@@ -153,6 +181,7 @@ impl Page<'_> {
     fn clear(&mut self) {
         self.into.tier_1_findings.clear();
         self.into.other_findings.clear();
+        self.into.failed_tests.clear();
         self.into.omitted.clear();
         self.into.next.clear();
         self.into.notes.clear();
