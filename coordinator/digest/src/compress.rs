@@ -88,7 +88,8 @@ fn without_hashes(text: &str) -> Cow<'_, str> {
         let free = |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
         let bounded = (at == 0 || free(bytes.get(at - 1))) && free(bytes.get(end));
         let mixed = word.iter().any(u8::is_ascii_alphabetic) && word.iter().any(u8::is_ascii_digit);
-        if word.len() >= HASH_DIGITS_MIN && bounded && mixed && !is_subject(&text[..at]) {
+        let is_hash = word.len() >= HASH_DIGITS_MIN && bounded && mixed && !is_joined(bytes, at, end);
+        if is_hash && !is_subject(&text[..at]) {
             let out = out.get_or_insert_with(String::new);
             out.push_str(&text[copied..at]);
             out.push_str("<HASH>");
@@ -103,6 +104,14 @@ fn without_hashes(text: &str) -> Cow<'_, str> {
         }
         None => text.into(),
     }
+}
+
+/// Whether a hyphen joins the digits to other digits, as in a UUID.
+fn is_joined(bytes: &[u8], at: usize, end: usize) -> bool {
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_hexdigit);
+    let is_hyphen = |at: Option<usize>| at.and_then(|at| bytes.get(at)) == Some(&b'-');
+    is_hyphen(at.checked_sub(1)) && is_digit(at.checked_sub(2))
+        || is_hyphen(Some(end)) && is_digit(Some(end + 1))
 }
 
 /// Whether the words before a hash say that it is what the message is about.
@@ -245,6 +254,8 @@ mod tests {
         check("couldn't find commit abc123def4567890", "couldn't find commit abc123def4567890");
         check("expected digest sha256:abc123def4567890", "expected digest sha256:abc123def4567890");
         check("facade deadbeefcafe word", "facade deadbeefcafe word");
+        let device = "on 8A1B2C3D-0000-4E5F-9ABC-0123456789AB (Booted)";
+        check(device, device);
     }
 
     #[test]

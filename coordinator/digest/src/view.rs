@@ -486,6 +486,7 @@ fn cut(omission: &Omission) -> String {
     match omission.what.as_str() {
         "stdout" | "stderr" => format!("{lines} of {}", omission.what),
         "filtered_output" => format!("{lines} of the filtered output"),
+        crate::render::ORIGINAL => "the text above is compressed, the original".to_owned(),
         list => counted(omission.lines, &list.trim_end_matches('s').replace('_', " ")),
     }
 }

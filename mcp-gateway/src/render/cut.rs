@@ -24,9 +24,11 @@ const MARK: &str = "…";
 pub(super) fn call_for(what: &str, job: &str, is_largest: bool) -> String {
     match what {
         "stdout" | "stderr" => call("get_job_logs", &json!({"job_id": job, "stream": what})),
-        "filtered_output" => call("get_job_logs", &json!({"job_id": job, "stream": "interleaved"})),
+        "filtered_output" | "original" => {
+            call("get_job_logs", &json!({"job_id": job, "stream": "interleaved"}))
+        }
         _ if !is_largest => call("get_job", &json!({"job_id": job, "verbosity": "full"})),
-        "tier_1_findings" | "other_findings" | "warnings" | EVERYTHING => {
+        "tier_1_findings" | "other_findings" | "failed_tests" | "warnings" | EVERYTHING => {
             call("get_job_logs", &json!({"job_id": job, "stream": "interleaved", "offset": 0}))
         }
         "artifacts" => format!("a person has them by `buildpool artifacts {job} -o DIR`"),

@@ -161,7 +161,7 @@ impl Page<'_> {
         }
         let roots = self.digest.roots();
         let natural: Vec<String> =
-            others.iter().map(|(ranked, _)| compress::line(&ranked.headline(), roots)).collect();
+            others.iter().map(|(ranked, _)| self.compressed_line(&ranked.headline())).collect();
         let keys: Vec<usize> = others.iter().map(|(ranked, _)| self.key_chars(ranked)).collect();
         let least = self.least(expanded);
         let room = chars.saturating_sub(least);
@@ -242,7 +242,7 @@ impl Page<'_> {
     ) -> Finding {
         let roots = self.digest.roots();
         let mut shown = finding.clone();
-        let mut lines = compress::lines(&ranked.found.lines, roots);
+        let mut lines = self.compressed(&ranked.found.lines);
         let flood = self.digest.ranked.len() > TIER_1_FINDINGS_MAX;
         if self.verbosity == Verbosity::Minimal && flood && ranked.found.kind == Kind::Lint {
             drop_excerpts(&mut lines, ranked.found.head);
@@ -265,10 +265,11 @@ impl Page<'_> {
         let (pre, post) = if wanted { (self.allowance.pre, self.allowance.post) } else { (0, 0) };
         let mut context = |lines: &[String], last: bool, most: usize| {
             let lines: Vec<String> = lines.iter().filter(|line| !self.seen.has(line)).cloned().collect();
+            let each = self.compressed_each(&lines);
             let from = if last { lines.len().saturating_sub(most) } else { 0 };
             let mut out: Vec<String> = Vec::new();
-            for (whole, line) in lines[from..].iter().zip(compress::each(&lines[from..], roots)).take(most) {
-                let line = clip_chars(&line, 300).into_owned();
+            for (whole, line) in lines[from..].iter().zip(&each[from..]).take(most) {
+                let line = clip_chars(line, 300).into_owned();
                 let used = line.chars().count() + 1;
                 if is_rule(&line) || used > left {
                     continue;

@@ -8,6 +8,7 @@ mod groups;
 mod output;
 mod text;
 
+use crate::compress;
 use crate::digest::Digest;
 use crate::limits::NEXT_MAX;
 use crate::template::RAW;
@@ -18,6 +19,10 @@ use buildpool_protocol::report::{JobResult, Omission, Verdict, Warnings};
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 use cut::cut_end;
 
+/// The output of a log up to this many bytes is never compressed.
+const COMPRESSED_FROM_BYTES: u64 = 8_000;
+/// What an answer lacks whose text is compressed.
+pub(crate) const ORIGINAL: &str = "original";
 /// Longest remark, in characters.
 const NOTE_CHARS_MAX: usize = 400;
 /// How often an answer is made anew, with less in it, until it fits together with what frames it.
@@ -83,6 +88,7 @@ impl Digest {
             seen: Seen::default(),
             shown: [0, 0],
             whole_end: false,
+            is_compressed: false,
             into,
         };
         page.clear();
@@ -174,6 +180,8 @@ struct Page<'a> {
     shown: [u64; 2],
     /// What is shown of a stream is its end without a hole.
     whole_end: bool,
+    /// Whether compression changed a line.
+    is_compressed: bool,
     into: &'a mut JobResult,
 }
 
@@ -212,7 +220,47 @@ impl Page<'_> {
         }
     }
 
+    /// Whether this answer may be compressed (SPEC section 4, "What an answer shows", rule 4).
+    fn may_compress(&self) -> bool {
+        !self.digest.passed()
+            && self.digest.counts.iter().map(|(_, bytes)| bytes).sum::<u64>() > COMPRESSED_FROM_BYTES
+    }
+
+    /// Lines that belong together, compressed where that is allowed.
+    fn compressed(&mut self, lines: &[String]) -> Vec<String> {
+        if !self.may_compress() {
+            return lines.to_vec();
+        }
+        let compressed = compress::lines(lines, self.digest.roots());
+        self.is_compressed |= compressed != lines;
+        compressed
+    }
+
+    /// Lines that stand one below the other, compressed where that is allowed.
+    fn compressed_each<S: AsRef<str>>(&mut self, lines: &[S]) -> Vec<String> {
+        if !self.may_compress() {
+            return lines.iter().map(|line| line.as_ref().to_owned()).collect();
+        }
+        let compressed = compress::each(lines, self.digest.roots());
+        self.is_compressed |= compressed.iter().zip(lines).any(|(short, line)| short != line.as_ref());
+        compressed
+    }
+
+    /// A line, compressed where that is allowed.
+    fn compressed_line(&mut self, line: &str) -> String {
+        if !self.may_compress() {
+            return line.to_owned();
+        }
+        let compressed = compress::line(line, self.digest.roots());
+        self.is_compressed |= compressed != line;
+        compressed
+    }
+
     fn omissions(&mut self) {
+        if self.is_compressed {
+            let get = self.logs_call();
+            self.omit(ORIGINAL, 0, 0, get);
+        }
         for stream in Stream::ALL {
             let (lines, bytes) = self.digest.counts[stream.index()];
             let shown = self.shown[stream.index()];

@@ -3,7 +3,6 @@
 use super::Page;
 use super::budget::Budget;
 use super::cut::{clip_middle, cut_lines, folded};
-use crate::compress;
 use crate::digester::SummaryLine;
 use crate::limits::SHOWN_LINE_CHARS;
 use crate::noise::is_noise;
@@ -159,8 +158,8 @@ impl Page<'_> {
     }
 
     /// One of tools' last words as it is shown.
-    fn summary_text(&self, line: &SummaryLine) -> String {
-        let text = compress::line(&line.text, self.digest.roots());
+    fn summary_text(&mut self, line: &SummaryLine) -> String {
+        let text = self.compressed_line(&line.text);
         let mut text = self.digest.claims.correct(&line.text, text);
         if line.repeated > 1 {
             text.push_str(&format!(" (×{})", line.repeated));
@@ -199,7 +198,7 @@ impl Page<'_> {
         let mut used = 0;
         for warning in self.digest.warnings.iter().take(self.allowance.warnings) {
             let lines: Vec<String> = warning.lines().map(str::to_owned).collect();
-            let text = cut_lines(&compress::lines(&lines, self.digest.roots()), 0, 4, 400);
+            let text = cut_lines(&self.compressed(&lines), 0, 4, 400);
             used += text.chars().count();
             if used > room || !self.budget.take(&text) {
                 break;
@@ -223,14 +222,13 @@ impl Page<'_> {
         let (everything, is_raw) = (show != Show::Filtered, show == Show::Raw);
         let lines = &self.digest.tails[stream.index()];
         let from = lines.len().saturating_sub(most);
-        let roots = self.digest.roots();
         let told = if everything { Vec::new() } else { unfolded(&lines[from..]) };
         let all: Vec<&str> = if everything {
             lines[from..].iter().map(|line| line.text.as_str()).collect()
         } else {
             told.iter().map(AsRef::as_ref).collect()
         };
-        let compressed = if everything { Vec::new() } else { compress::each(&all, roots) };
+        let compressed = if everything { Vec::new() } else { self.compressed_each(&all) };
         // A few lines that all look like a tool's chatter may be all that the command had to say.
         let is_chatter = |line: &str| is_noise(line.as_bytes());
         let is_all_there_is = all.len() <= SHORT_STREAM_LINES
