@@ -67,8 +67,12 @@ pub(super) fn says(text: &str, path: &str, leaf: &Value) -> bool {
 pub(crate) fn assert_same_facts(answer: &Answer) {
     let mut all = Vec::new();
     leaves(&answer.structured, String::new(), &mut all);
+    // The one line of a run that passed does not name what it leaves out.
+    let is_one_line = answer.structured["success"] == true
+        && ["stdout", "stderr", "filtered_output"].iter().all(|name| answer.structured.get(name).is_none());
     for (path, leaf) in all {
-        assert!(says(&answer.text, &path, &leaf), "{path} = {leaf} is not in\n{}", answer.text);
+        let is_cut = path.starts_with(".omitted.") && is_one_line;
+        assert!(is_cut || says(&answer.text, &path, &leaf), "{path} = {leaf} is not in\n{}", answer.text);
     }
 }
 
