@@ -40,6 +40,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// As the coordinator gave it; may carry the fingerprint of its certificate.
     pub token: Option<String>,
+    /// The file that `token` was read from. It is read again before each connection attempt.
+    pub token_file: Option<PathBuf>,
     /// Certificates that the coordinator's may be signed by, in PEM.
     pub ca_file: Option<PathBuf>,
     /// BLAKE3 of the coordinator's own certificate in hexadecimal, where the token does not carry it.
@@ -153,6 +155,7 @@ impl Config {
             resources: BTreeMap::new(),
             data_dir: data_dir.into(),
             token: None,
+            token_file: None,
             ca_file: None,
             fingerprint: None,
             insecure_plain_text: false,
@@ -208,7 +211,7 @@ impl Config {
         for path in file.hidden {
             hidden.push(resolved(&directory.join(path))?);
         }
-        let token = match (file.token, token_file) {
+        let token = match (file.token, token_file.clone()) {
             (Some(_), Some(_)) => {
                 return Err(ConfigError::Malformed {
                     path: None,
@@ -232,6 +235,7 @@ impl Config {
             labels: file.labels,
             resources: file.resources,
             token,
+            token_file,
             ca_file: file.ca_file.map(|path| directory.join(path)),
             fingerprint: file.fingerprint,
             insecure_plain_text: file.insecure_plain_text,

@@ -102,6 +102,9 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     };
     let is_token_visible =
         arguments.token.is_some() || arguments.join.as_ref().is_some_and(JoinText::is_visible);
+    if arguments.token.is_some() || arguments.join.is_some() {
+        config.token_file = None;
+    }
     let join = arguments.join.map(|join| join.read()).transpose()?;
     let given = arguments.token.map(|token| Given::new(token, "--token"));
     let coordinator_in_file = config.coordinator.clone();

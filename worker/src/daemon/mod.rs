@@ -35,8 +35,9 @@ use crate::isolation::Isolation;
 use crate::isolation::hidden::Hidden;
 use crate::limits::{CONTROL_QUEUE, EVENT_QUEUE};
 use crate::link::backoff::Backoff;
-use crate::link::connect::{ConnectError, Dialler, DiallerError};
+use crate::link::connect::{ConnectError, DiallerError};
 use crate::link::outbox::Outbox;
+use crate::link::renewed::Renewed;
 use crate::link::session;
 use crate::link::transfers::Transfers;
 use crate::workspace::{WorkspaceError, Workspaces};
@@ -111,7 +112,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
         // Looked for now, before a job can put one of its own into a directory of PATH.
         debug!("{name}: {:?}", programs::find(name));
     }
-    let dialler = Dialler::new(&config).map_err(WorkerError::Dialler)?;
+    let dialler = Renewed::new(&config).map_err(WorkerError::Dialler)?;
     if config.keeper_command.is_empty() {
         let own = crate::platform::own_executable().map_err(WorkerError::Startup)?;
         config.keeper_command = vec![own.into(), crate::keeper::SUBCOMMAND.into()];
@@ -132,20 +133,20 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     agent.begin().map_err(WorkerError::Startup)?;
     tokio::select! {
         () = agent.run(incoming, shutdown) => Ok(()),
-        ended = stay_connected(&dialler, &outbox, &transfers, &events) => ended,
+        ended = stay_connected(dialler, &outbox, &transfers, &events) => ended,
     }
 }
 
 /// Connects, serves, and connects again, for ever; until it is sure that it will never be let in.
 async fn stay_connected(
-    dialler: &Dialler,
+    mut dialler: Renewed,
     outbox: &Outbox,
     transfers: &Transfers,
     events: &mpsc::Sender<Event>,
 ) -> Result<(), WorkerError> {
     let mut backoff = Backoff::default();
     loop {
-        let pause = match dialler.connect().await {
+        let pause = match dialler.current().connect().await {
             Ok(socket) => {
                 let (control, receiver) = mpsc::channel(CONTROL_QUEUE);
                 if events.send(Event::Connected(control)).await.is_err() {

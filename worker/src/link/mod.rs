@@ -5,5 +5,6 @@ pub mod address;
 pub mod backoff;
 pub mod connect;
 pub mod outbox;
+pub mod renewed;
 pub mod session;
 pub mod transfers;
