@@ -1,5 +1,6 @@
 //! What is read of the pool, for links and for the page alike. Nothing here changes anything.
 
+use super::natural;
 use crate::digesting;
 use crate::finished::Finished;
 use crate::result;
@@ -87,12 +88,11 @@ pub(crate) async fn jobs(
     Ok(found.into_iter().take(limit).map(|(_, summary)| summary).collect())
 }
 
-/// All workers that the pool knows.
+/// Returns all workers that the pool knows, in the natural order of their names.
 pub(crate) async fn workers(shared: &Shared) -> Vec<WorkerSummary> {
-    shared
-        .runtime
-        .workers()
-        .await
+    let mut workers = shared.runtime.workers().await;
+    workers.sort_by(|left, right| natural::compare(&left.record.name, &right.record.name));
+    workers
         .into_iter()
         .map(|worker| WorkerSummary {
             name: worker.record.name,
