@@ -18,7 +18,7 @@ pub(crate) use daemons::{
 };
 pub(crate) use jobs::{
     ArtifactsArguments, CancelArguments, DigestArguments, DrainArguments, JobArguments, JobsArguments,
-    LogsArguments, ResumeArguments, WaitArguments, WorkersAction, WorkersArguments,
+    LogsArguments, ResumeArguments, RetryArguments, WaitArguments, WorkersAction, WorkersArguments,
 };
 pub(crate) use run::{Fallback, LabelSet, OutputForm, RunArguments};
 pub(crate) use tokens::{AuditArguments, TokenAction, TokenArguments, TokenPlace};
@@ -60,6 +60,8 @@ pub(crate) enum Subcommand {
     Artifacts(ArtifactsArguments),
     /// End a job
     Cancel(CancelArguments),
+    /// Run a job again: a new job with the same spec and snapshot
+    Retry(RetryArguments),
     /// List workers
     Workers(WorkersArguments),
     /// Give a worker no more jobs

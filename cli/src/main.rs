@@ -41,6 +41,7 @@ fn dispatch(subcommand: Subcommand) -> Result<ExitCode, failure::Failure> {
         Subcommand::Logs(arguments) => commands::logs::run(&arguments),
         Subcommand::Artifacts(arguments) => commands::artifacts::run(&arguments),
         Subcommand::Cancel(arguments) => commands::cancel::run(&arguments),
+        Subcommand::Retry(arguments) => commands::retry::run(&arguments),
         Subcommand::Workers(arguments) => commands::workers::run(&arguments),
         Subcommand::Drain(arguments) => commands::workers::drain(&arguments),
         Subcommand::Resume(arguments) => commands::workers::resume(&arguments),

@@ -116,6 +116,16 @@ pub(crate) struct CancelArguments {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct RetryArguments {
+    #[command(flatten)]
+    pub(crate) pool: PoolOptions,
+    /// The job's id, or the beginning of it
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) form: Form,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct DigestArguments {
     /// The process's exit code; `-N` is a death by signal N, as Python tells it
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-64..=255))]

@@ -50,7 +50,7 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["jobs", "--state", "x"], "queued, preparing, running, sealing, done"),
         (&["digest", "--exit-code", "256"], "-64..=255"),
         (&["digest", "--exit-code", "1", "--signal", "SIGSEGV"], "cannot be used with"),
-        (&["token", "create", "--role", "king", "--name", "n"], "worker, submit, admin"),
+        (&["token", "create", "--role", "king", "--name", "n"], "worker, submit, read, admin"),
         (&["token", "create", "--role", "worker", "--name", "n", "--expires", "0s"], "no time at all"),
         (&["token", "rotate", "n", "--expires", "0"], "no time at all"),
         (&["token", "list", "--data-dir", "d", "--coordinator", "ws://h"], "cannot be used with"),

@@ -20,7 +20,7 @@ pub(crate) enum TokenAction {
     Create {
         #[command(flatten)]
         place: TokenPlace,
-        /// worker, submit or admin
+        /// worker, submit, read (lists, results, logs, metrics and the page; no jobs, no changes) or admin
         #[arg(long, value_parser = role)]
         role: Role,
         /// For whom

@@ -136,5 +136,5 @@ pub(super) fn stream(text: &str) -> Result<StreamChoice, String> {
 }
 
 pub(super) fn role(text: &str) -> Result<Role, String> {
-    one_of(text, [Role::Worker, Role::Submit, Role::Admin].map(|role| (role.name(), role)))
+    one_of(text, Role::ALL.map(|role| (role.name(), role)))
 }

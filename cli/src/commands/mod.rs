@@ -16,6 +16,7 @@ pub(crate) mod keeper;
 pub(crate) mod local_pool;
 pub(crate) mod logs;
 pub(crate) mod mcp;
+pub(crate) mod retry;
 pub(crate) mod run;
 pub(crate) mod token;
 pub(crate) mod wait;

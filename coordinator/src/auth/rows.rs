@@ -52,9 +52,7 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId,
     let rows = statement.query_map([], |row| {
         let token = TokenId::from_uuid(Uuid::from_bytes(row.get(0)?));
         let role: String = row.get(2)?;
-        let Some(role) =
-            [Role::Worker, Role::Submit, Role::Admin].into_iter().find(|known| known.name() == role)
-        else {
+        let Some(role) = Role::ALL.into_iter().find(|known| known.name() == role) else {
             return Ok(None);
         };
         let stored = Stored {

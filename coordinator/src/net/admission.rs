@@ -5,12 +5,13 @@ use super::requests::submitter;
 use crate::shared::{Shared, internal};
 use crate::store::limits::JOBS_ROOM_BYTES;
 use crate::store::{HistoryKey, Lookup};
-use buildpool_pool::{ClientRef, Input, Submit};
-use buildpool_protocol::client_link::{SubmitMessage, View};
+use buildpool_pool::{ClientRef, Input, LiveJob, Submit};
+use buildpool_protocol::client_link::{Role, SubmitMessage, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::spec::Source;
+use buildpool_protocol::spec::{JobSpec, Source};
 use buildpool_protocol::transfer::SnapshotName;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Shared {
@@ -72,6 +73,52 @@ pub(crate) async fn submit(
     let client = ClientRef { connection: back.connection, request };
     shared.runtime.input(Input::Submit { client, submit: Box::new(submit) }).await;
     Ok(submitted)
+}
+
+/// Submits the spec and the snapshot of a job again. Only its submitter and an admin may: the job has an uncommitted tree and
+/// variables that nobody else was given.
+pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> Result<Submitted, LinkError> {
+    let shared = &back.shared;
+    let job = shared.resolve(text)?;
+    let (spec, submitter, snapshot) = match shared.runtime.live(job).await {
+        Some(LiveJob { record, .. }) => {
+            (record.spec.clone(), record.submitter.clone(), record.snapshot.clone())
+        }
+        None => {
+            let record = &shared.finished(job)?.record;
+            (record.spec.clone(), record.principal.clone(), record.snapshot.clone())
+        }
+    };
+    if back.principal.role != Role::Admin && submitter != back.principal.name {
+        let text = format!("job {job} belongs to `{submitter}`; only its submitter or an admin can retry it");
+        shared.note_forbidden(&back.principal.name, "another's job", &text);
+        return Err(LinkError::new(ErrorCode::Forbidden, text));
+    }
+    if !spec.secrets.is_empty() {
+        let names = spec.secrets.join(", ");
+        let text = format!(
+            "job {job} uses secrets ({names}), whose values the pool does not keep; submit it again with `buildpool run`"
+        );
+        return Err(LinkError::new(ErrorCode::Invalid, text));
+    }
+    let message = SubmitMessage {
+        job: new,
+        // A build is over with its jobs; a later job is not a part of it.
+        spec: JobSpec { build: None, ..JobSpec::clone(&spec) },
+        client_request_id: None,
+        attach: false,
+        secrets: BTreeMap::new(),
+        snapshot,
+        wait: false,
+        follow: false,
+        progress: false,
+    };
+    if known(back, &message)?.is_none() && has_its_snapshot(shared, &message).await.is_err() {
+        let text =
+            format!("the snapshot of job {job} is not kept any more; submit it again with `buildpool run`");
+        return Err(LinkError::new(ErrorCode::NotFound, text));
+    }
+    submit(back, request, message).await
 }
 
 /// A job waits for workers, not for files: they are here before it is accepted.

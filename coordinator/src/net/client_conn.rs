@@ -6,7 +6,7 @@ use crate::hub::Reply;
 use crate::shared::{Shared, VERSION};
 use crate::transfer::{self, Frame, Peer, Who};
 use axum::extract::ws::{Message, WebSocket};
-use buildpool_protocol::client_link::{FromClient, ToClient};
+use buildpool_protocol::client_link::{FromClient, Role, ToClient};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::JobId;
@@ -367,9 +367,18 @@ impl Connection {
         if let Err(error) = self.within_rate(&message) {
             return self.back.say(ToClient::Error { request: message.request(), error }).await;
         }
+        if self.back.principal.role == Role::Read && !requests::only_reads(&message) {
+            return requests::refuse_reader(&self.back, &message).await;
+        }
         match message {
             FromClient::Register { .. } => {}
             FromClient::Transfer(step) => self.transfers.step(step),
+            FromClient::Retry { request, job, new } => {
+                match admission::retry(&self.back, request, &job, new).await {
+                    Ok(submitted) => drop(self.submitted.insert(request, submitted)),
+                    Err(error) => self.back.refuse(request, error).await,
+                }
+            }
             FromClient::Submit { request, submit } => {
                 match admission::submit(&self.back, request, *submit).await {
                     Ok(submitted) => drop(self.submitted.insert(request, submitted)),

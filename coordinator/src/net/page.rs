@@ -2,7 +2,7 @@
 //! it asks for with a token, as any client does. It only reads, and what it reads does not count as delivered.
 
 use super::reading;
-use super::router::{authenticate, refuse};
+use super::router::{READERS, authenticate, refuse};
 use crate::logtext;
 use crate::result;
 use crate::shared::{Shared, VERSION};
@@ -13,7 +13,7 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, Progress, Role, StreamChoice, View};
+use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, Progress, StreamChoice, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
@@ -156,7 +156,7 @@ async fn answer<T: Serialize>(
     headers: &HeaderMap,
     read: impl Future<Output = Result<T, LinkError>>,
 ) -> Response {
-    let principal = match authenticate(shared, headers, &[Role::Submit, Role::Admin]) {
+    let principal = match authenticate(shared, headers, &READERS) {
         Ok(principal) => principal,
         Err(response) => return response,
     };

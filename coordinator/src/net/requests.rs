@@ -17,6 +17,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits::{CONTROL_MESSAGE_BYTES_MAX, JOBS_PAGE_MAX, TEXT_BYTES_MAX, TOKEN_LASTS_MAX};
 use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::transfer;
 use std::time::{Duration, Instant};
 
 /// How often somebody who waits hears how it goes.
@@ -24,6 +25,53 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How soon after a change. Less than a person sees, and more than many a job takes: one that is over by then has nothing to
 /// say on its way.
 const PROGRESS_AFTER: Duration = Duration::from_millis(20);
+
+/// Whether role `read` may send this message. Each kind is named here, so that a new one is decided on.
+pub(crate) fn only_reads(message: &FromClient) -> bool {
+    match message {
+        FromClient::Register { .. }
+        | FromClient::Job { .. }
+        | FromClient::Follow { .. }
+        | FromClient::Taken { .. }
+        | FromClient::Unfollow { .. }
+        | FromClient::Logs { .. }
+        | FromClient::Finding { .. }
+        | FromClient::Explain { .. }
+        | FromClient::Jobs { .. }
+        | FromClient::Workers { .. } => true,
+        // A snapshot begins with an offer. The other steps belong to a transfer that was let in.
+        FromClient::Transfer(step) => !matches!(step, transfer::Message::Offer { .. }),
+        FromClient::Submit { .. }
+        | FromClient::Retry { .. }
+        | FromClient::Cancel { .. }
+        | FromClient::Drain { .. }
+        | FromClient::TokenCreate { .. }
+        | FromClient::TokenList { .. }
+        | FromClient::TokenRevoke { .. }
+        | FromClient::TokenRotate { .. }
+        | FromClient::Approve { .. }
+        | FromClient::Forget { .. }
+        | FromClient::Audit { .. } => false,
+    }
+}
+
+/// Refuses what role `read` may not do, on the channel or the request that it came on.
+pub(crate) async fn refuse_reader(back: &Back, message: &FromClient) {
+    let name = &back.principal.name;
+    let text = format!(
+        "the token `{name}` has role read, which may not submit jobs, send snapshots or change anything; \
+         use a token with role submit or admin"
+    );
+    back.shared.note_forbidden(name, "a change", "its role does not allow it");
+    let error = LinkError::new(ErrorCode::Forbidden, text);
+    let answer = match message {
+        FromClient::Transfer(step) => {
+            ToClient::Transfer(transfer::Message::Failed { channel: step.channel(), error })
+        }
+        message => ToClient::Error { request: message.request(), error },
+    };
+    back.say(answer).await;
+}
 
 /// Serves everything that is not bound to the connection's own state.
 pub(crate) async fn serve(back: Back, message: FromClient) {
@@ -83,6 +131,7 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         }
         FromClient::Register { .. }
         | FromClient::Submit { .. }
+        | FromClient::Retry { .. }
         | FromClient::Follow { .. }
         | FromClient::Taken { .. }
         | FromClient::Unfollow { .. }
@@ -143,7 +192,10 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
 /// A result that its submitter asked for is as delivered as one that was waited for: an equal submit runs anew. What
 /// others look at takes nothing from the submitter.
 async fn answer_job(back: &Back, request: u32, result: JobResult) {
-    let is_end = result.state == JobState::Done && result.submitter.as_ref() == Some(&back.principal.name);
+    // Names of tokens may repeat; a reader's look changes nothing.
+    let is_end = result.state == JobState::Done
+        && back.principal.role != Role::Read
+        && result.submitter.as_ref() == Some(&back.principal.name);
     let done = if is_end { result.job_id.parse().ok() } else { None };
     let answer = ToClient::Job { request, result: Box::new(result) };
     match done {

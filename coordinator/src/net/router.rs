@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// A small read buffer: an idle connection costs little. Frames larger than it are read into their own memory.
 const READ_BUFFER_BYTES: usize = 3 << 10;
 
+/// The roles that may read the pool. Requests that change something are refused to role `read` by the connection.
+pub(super) const READERS: [Role; 3] = [Role::Submit, Role::Read, Role::Admin];
+
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route(worker_link::PATH, get(worker))
@@ -68,7 +71,7 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
 /// Metrics tell who uses the pool how much: they need a token as everything does, unless an operator opens them.
 async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     if !shared.config.open_metrics
-        && let Err(response) = authenticate(&shared, &headers, &[Role::Submit, Role::Admin])
+        && let Err(response) = authenticate(&shared, &headers, &READERS)
     {
         return response;
     }
@@ -94,7 +97,7 @@ async fn client(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Response {
-    match authenticate(&shared, &headers, &[Role::Submit, Role::Admin]) {
+    match authenticate(&shared, &headers, &READERS) {
         Ok(principal) => {
             limited(upgrade).on_upgrade(move |socket| client_conn::serve(socket, shared, principal))
         }

@@ -211,6 +211,19 @@ impl Client {
         }
     }
 
+    /// Submits the spec and the snapshot of a job again and returns the id of the new job.
+    ///
+    /// # Errors
+    /// `unknown_job`, `ambiguous`, `forbidden` for another submitter's job, `invalid` for a job with secrets, `not_found` when its
+    /// snapshot is not kept any more, and what the link itself reports.
+    pub async fn retry(&self, job: &str) -> Result<JobId, ClientError> {
+        let (job, new) = (job.to_owned(), new_job_id());
+        match self.call(|request| FromClient::Retry { request, job, new }).await? {
+            ToClient::Accepted { job, .. } => Ok(job),
+            _ => Err(wrong_answer("retry")),
+        }
+    }
+
     /// Ends a job. A job that is done stays as it is.
     ///
     /// # Errors

@@ -320,6 +320,7 @@ pub(super) fn name_of(message: &FromClient) -> &'static str {
         FromClient::Finding { .. } => "finding",
         FromClient::Explain { .. } => "explain",
         FromClient::Jobs { .. } => "jobs",
+        FromClient::Retry { .. } => "retry",
         FromClient::Cancel { .. } => "cancel",
         FromClient::Workers { .. } => "workers",
         FromClient::Drain { .. } => "drain",

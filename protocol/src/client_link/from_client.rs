@@ -3,7 +3,7 @@
 use super::{Cursor, LogQuery, Role, StreamChoice, SubmitMessage, ToClient, View};
 use crate::duration;
 use crate::frame;
-use crate::ids::BuildId;
+use crate::ids::{BuildId, JobId};
 use crate::limiter;
 use crate::report::JobState;
 use crate::transfer;
@@ -116,6 +116,15 @@ pub enum FromClient {
         build: Option<BuildId>,
         /// At most this many, newest first.
         limit: u32,
+    },
+    /// Submit the spec and the snapshot of a job again, as a new job. Answered by `accepted`.
+    Retry {
+        /// Repeated in the answer.
+        request: u32,
+        /// An id or a unique prefix of one.
+        job: String,
+        /// Id of the new job, minted by the client: sending it twice is one job.
+        new: JobId,
     },
     /// End a job.
     Cancel {
@@ -242,6 +251,7 @@ impl FromClient {
             | Self::Finding { request, .. }
             | Self::Explain { request, .. }
             | Self::Jobs { request, .. }
+            | Self::Retry { request, .. }
             | Self::Cancel { request, .. }
             | Self::Workers { request }
             | Self::Drain { request, .. }

@@ -94,16 +94,22 @@ pub enum Role {
     Worker,
     /// To submit jobs and read the pool's.
     Submit,
+    /// To read metrics, the page, lists, results and logs. It changes nothing and submits nothing.
+    Read,
     /// Everything.
     Admin,
 }
 
 impl Role {
-    /// `worker`, `submit`, `admin`.
+    /// All roles.
+    pub const ALL: [Self; 4] = [Self::Worker, Self::Submit, Self::Read, Self::Admin];
+
+    /// `worker`, `submit`, `read`, `admin`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Worker => "worker",
             Self::Submit => "submit",
+            Self::Read => "read",
             Self::Admin => "admin",
         }
     }

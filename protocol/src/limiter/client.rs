@@ -25,7 +25,8 @@ impl Limited for FromClient {
             }
             // A cursor and a tail have a place in the log, or its end.
             Self::Follow { request: _, job, cursor: _, attempt: _, to_end: _, tail: _, stream: _ }
-            | Self::Explain { request: _, job } => limiter.name("job", job, NAME_BYTES_MAX),
+            | Self::Explain { request: _, job }
+            | Self::Retry { request: _, job, new: _ } => limiter.name("job", job, NAME_BYTES_MAX),
             Self::Cancel { request: _, job, reason } => {
                 limiter.name("job", job, NAME_BYTES_MAX);
                 limiter.text("cancel reason", reason, TEXT_BYTES_MAX);

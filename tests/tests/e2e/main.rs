@@ -14,6 +14,8 @@ mod observing;
 mod page;
 mod pool;
 mod quotas;
+mod reading;
+mod retrying;
 mod streams;
 mod users;
 mod waiting;

@@ -1,0 +1,33 @@
+//! `buildpool retry ID`: a new job with the spec and the snapshot of an earlier one.
+
+use crate::arguments::RetryArguments;
+use crate::failure::{Failure, REFUSED};
+use crate::settings;
+use crate::terminal;
+use buildpool_gateway::client::Client;
+use buildpool_protocol::client_link::View;
+use buildpool_protocol::report::Verdict;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(crate) fn run(arguments: &RetryArguments) -> Result<ExitCode, Failure> {
+    super::block_on(async {
+        let client = settings::connect(&arguments.pool).await?;
+        retry(&client, arguments).await
+    })
+}
+
+async fn retry(client: &Client, arguments: &RetryArguments) -> Result<ExitCode, Failure> {
+    let job = client.retry(&arguments.id).await?.to_string();
+    let now = client.job(&job, View::default(), Duration::ZERO).await?;
+    if now.verdict == Some(Verdict::Rejected) {
+        let why = now.cause.map_or_else(|| "no cause is known".to_owned(), |cause| cause.text);
+        return Err(Failure::new(REFUSED, format!("job {job} was rejected: {why}")));
+    }
+    if arguments.form.json {
+        terminal::print_json(&now.to_json())?;
+    } else {
+        terminal::print(&format!("{job}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
