@@ -21,11 +21,15 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_rustls::TlsAcceptor;
 
 /// How often old logs are removed.
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
+/// How often the free space is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After a pass that freed nothing on a disk that is short of space, the next pass waits this long: a pass lists all logs.
+const RETAIN_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// How often the certificate's files are looked at.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
 
@@ -120,6 +124,12 @@ impl Coordinator {
     /// [`CoordinatorError`], with the path or address and the reason.
     pub async fn start(config: Config) -> Result<Self, CoordinatorError> {
         let store = Store::open(&config.data_dir)?;
+        let retention = retention(&config);
+        if store.logs().is_short(&retention) {
+            let logs = store.logs();
+            // Before anything else writes. A pass that fails is logged, and the next one tries again.
+            let _logged = tokio::task::spawn_blocking(move || make_room(&logs, &retention)).await;
+        }
         let tokens = Tokens::open(&config.data_dir)?;
         let tls = tls(&config)?.map(Arc::new);
         let listener = Listener::bind(config.listen, acceptor(tls.clone()))
@@ -201,11 +211,7 @@ impl Coordinator {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), CoordinatorError> {
         let router = router(self.shared.clone());
-        let retention = Retention {
-            log_age: self.shared.config.retention_age,
-            log_bytes: self.shared.config.retention_bytes,
-            ..Retention::default()
-        };
+        let retention = retention(&self.shared.config);
         let mut upkeep = tokio::task::JoinSet::new();
         upkeep.spawn(retain(self.store.logs(), retention));
         upkeep.spawn(tidy_transfers(self.shared.clone()));
@@ -274,15 +280,38 @@ fn acceptor(tls: Option<Arc<Tls>>) -> Acceptor {
     Box::new(move || tls.as_ref().map(|tls| TlsAcceptor::from(tls.server_config())))
 }
 
-/// Removes old logs from time to time.
+fn retention(config: &Config) -> Retention {
+    Retention { log_age: config.retention_age, log_bytes: config.retention_bytes, ..Retention::default() }
+}
+
+/// Removes old logs at the start, from time to time, and whenever the disk is short of space.
 async fn retain(logs: Logs, retention: Retention) {
     loop {
-        // Logs grow old by time alone.
-        tokio::time::sleep(RETAIN_EVERY).await;
-        let (logs, retention) = (logs.clone(), retention);
-        let done = tokio::task::spawn_blocking(move || logs.retain(&retention, wall_ms())).await;
-        if let Ok(Err(error)) = done {
+        let pass = {
+            let logs = logs.clone();
+            move || make_room(&logs, &retention)
+        };
+        let freed = tokio::task::spawn_blocking(pass).await.unwrap_or_default();
+        let passed = Instant::now();
+        let again = if freed { LOOK_EVERY } else { RETAIN_AGAIN_AFTER };
+        loop {
+            // No event reports that a disk fills up or that logs grow old.
+            tokio::time::sleep(LOOK_EVERY).await;
+            let (short, since) = (logs.is_short(&retention), passed.elapsed());
+            if since >= RETAIN_EVERY || (short && since >= again) {
+                break;
+            }
+        }
+    }
+}
+
+/// Removes old logs. Returns whether the disk has enough free space afterwards or a log was removed.
+fn make_room(logs: &Logs, retention: &Retention) -> bool {
+    match logs.make_room(retention, wall_ms()) {
+        Ok(retained) => retained.logs_evicted > 0 || !logs.is_short(retention),
+        Err(error) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "old logs can't be removed");
+            false
         }
     }
 }

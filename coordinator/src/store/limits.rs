@@ -23,6 +23,9 @@ pub const INLINE_FOR: Duration = Duration::from_secs(1);
 pub const RECORDS_ROOM_BYTES: u64 = 4 << 20;
 /// No job is accepted while the disk has less room than this, in bytes.
 pub const JOBS_ROOM_BYTES: u64 = 2 * RECORDS_ROOM_BYTES;
+/// Old logs are removed while the disk has less free space than this, in bytes. It is above [`JOBS_ROOM_BYTES`], so that
+/// logs go before a job is refused.
+pub const RETAIN_ROOM_BYTES: u64 = 2 * JOBS_ROOM_BYTES;
 /// Most bytes that one read of a log gives.
 pub const READ_BYTES_MAX: usize = BINARY_FRAME_BYTES_MAX;
 /// Of one completed log, this much of its end stays in memory, in bytes.

@@ -13,6 +13,7 @@ mod logs;
 mod open;
 mod reader;
 mod records;
+mod reserve;
 mod ring;
 mod writer;
 

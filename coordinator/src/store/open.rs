@@ -5,6 +5,7 @@ use super::disk::Disk;
 use super::error::StoreError;
 use super::logs::Logs;
 use super::reader::Reader;
+use super::reserve::{RESERVE_BYTES, Reserve};
 use super::writer::Writer;
 use buildpool_protocol::limits::RING_JOBS;
 use buildpool_protocol::{AttemptId, JobId};
@@ -46,6 +47,11 @@ impl Store {
     pub fn open_on(directory: &Path, disk: Disk) -> Result<Self, StoreError> {
         make_directory(directory)?;
         let lock = lock(directory)?;
+        let reserve = Reserve::in_directory(directory);
+        if disk.free_bytes(directory).is_some_and(|free| free < RESERVE_BYTES) {
+            // Counting this start writes to the database. The pass of retention that follows fills the reserve again.
+            reserve.release();
+        }
         let path = records_path(directory);
         let mut connection = database::open(&path, &disk)?;
         database::migrate(&mut connection, &path, &database::RECORDS)?;
@@ -173,8 +179,11 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
         file.rewind()?;
         writeln!(file, "{}", std::process::id())
     };
-    write(&mut file).map_err(failed)?;
-    Ok(file)
+    match write(&mut file) {
+        // The number is for messages only; a full disk must not prevent a start.
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Ok(file),
+        result => result.map(|()| file).map_err(failed),
+    }
 }
 
 /// Checks the database unless it was closed well, and counts this start.

@@ -37,6 +37,26 @@ fn a_coordinator_without_room_refuses_new_jobs_keeps_what_runs_and_goes_on_by_it
     assert_eq!(job.starts(), ["1"]);
 }
 
+#[test]
+fn a_coordinator_with_a_full_disk_starts_and_removes_old_logs_before_it_refuses_a_job() {
+    let builder = PoolBuilder::default().worker(&["--slots", "1"]);
+    let Some(mut pool) = builder.small_disk("coordinator", 48 << 20).start_on_disk() else { return };
+    // Random bytes, because logs are stored compressed.
+    let large =
+        ["run", "--no-snapshot", "--detach", "--", "sh", "-c", "head -c 12000000 /dev/urandom | base64"];
+    let id = pool.buildpool(&large).expect(0).out().trim().to_owned();
+    assert_eq!(pool.wait_for_state(&id, "done")["verdict"], "passed");
+    let reserve = pool.data("coordinator").join("reserve");
+    wait_until("the reserve is written", || reserve.metadata().is_ok_and(|file| file.len() >= 1 << 20));
+    pool.kill_coordinator();
+    pool.disk().unwrap().fill();
+    pool.start_coordinator_again();
+    detached(&pool).expect(0);
+    let removed = pool.buildpool(&["logs", &id]);
+    assert!(removed.code() != 0 && removed.err().contains("removed by retention"), "{removed}");
+    assert!(reserve.exists());
+}
+
 /// What a command leaves behind that must not wait for the disk.
 fn answered(pool: &Pool, arguments: &[&str]) -> Finished {
     let mut command = pool.command(arguments);

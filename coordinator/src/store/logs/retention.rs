@@ -5,7 +5,8 @@ use super::layout::Place;
 use super::registry::Logs;
 use crate::store::disk::Operation;
 use crate::store::error::StoreError;
-use crate::store::limits::{PACK_BYTES_MIN, RECORD_AGE};
+use crate::store::limits::{PACK_BYTES_MIN, RECORD_AGE, RETAIN_ROOM_BYTES};
+use crate::store::reserve::Reserve;
 use buildpool_protocol::AttemptId;
 use buildpool_protocol::limits::{RETENTION_AGE, RETENTION_BYTES};
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -20,13 +21,20 @@ pub struct Retention {
     pub log_age: Duration,
     /// Logs go, oldest first, beyond this many bytes on disk.
     pub log_bytes: u64,
+    /// Logs go, oldest first, while the disk has less free space than this, in bytes.
+    pub free_bytes: u64,
     /// Records go this long after their job's end; only the id stays known.
     pub record_age: Duration,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { log_age: RETENTION_AGE, log_bytes: RETENTION_BYTES, record_age: RECORD_AGE }
+        Self {
+            log_age: RETENTION_AGE,
+            log_bytes: RETENTION_BYTES,
+            free_bytes: RETAIN_ROOM_BYTES,
+            record_age: RECORD_AGE,
+        }
     }
 }
 
@@ -52,7 +60,26 @@ struct Stored {
 }
 
 impl Logs {
-    /// Removes what is kept no longer, and compresses what a crash has left. Blocks, for as long as it takes to list all
+    /// Whether the disk has less free space than retention keeps.
+    pub fn is_short(&self, retention: &Retention) -> bool {
+        self.free_bytes().is_some_and(|free| free < retention.free_bytes)
+    }
+
+    /// Removes what is kept no longer, as [`Logs::retain`] does, and fills the reserve again.
+    ///
+    /// # Errors
+    /// As [`Logs::retain`].
+    pub fn make_room(&self, retention: &Retention, now_ms: i64) -> Result<Retained, LogError> {
+        let retained = self.retain(retention, now_ms);
+        self.reserve().iter().for_each(Reserve::refill);
+        retained
+    }
+
+    fn reserve(&self) -> Option<Reserve> {
+        self.root().parent().map(Reserve::in_directory)
+    }
+
+    /// Removes what is kept no longer, and compresses what a crash has left. On a full disk it uses the reserve. Blocks, for as long as it takes to list all
     /// logs; call it every few minutes.
     ///
     /// # Errors
@@ -67,13 +94,18 @@ impl Logs {
         let mut left: u64 = stored.iter().map(|(_, log)| log.bytes).sum();
         let oldest_ms = now_ms.saturating_sub(milliseconds(retention.log_age));
         let mut chosen: Vec<AttemptId> = Vec::new();
-        let mut excess = left.saturating_sub(retention.log_bytes);
+        let missing = self.free_bytes().map_or(0, |free| retention.free_bytes.saturating_sub(free));
+        let mut excess = left.saturating_sub(retention.log_bytes).max(missing);
         for (attempt, log) in &stored {
             if log.changed_ms >= oldest_ms && excess == 0 {
                 break;
             }
             chosen.push(*attempt);
             excess = excess.saturating_sub(log.bytes);
+        }
+        if missing > 0 && !chosen.is_empty() {
+            // A log goes only after a record of it, which needs space.
+            self.reserve().iter().for_each(Reserve::release);
         }
         let evicted: HashSet<AttemptId> = self.evict(chosen)?.into_iter().collect();
         for (attempt, log) in &stored {

@@ -52,6 +52,7 @@ fn again(store: Store, directory: &Path) -> Store {
 }
 
 const KEEP_ALL: Retention = Retention {
+    free_bytes: 0,
     log_age: Duration::from_secs(3600),
     log_bytes: u64::MAX,
     record_age: Duration::from_secs(7200),
