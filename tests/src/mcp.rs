@@ -199,6 +199,8 @@ pub struct Listening {
     child: Child,
     /// Where.
     pub address: SocketAddr,
+    /// The lines that it printed on stderr before it listened.
+    pub before: Vec<String>,
 }
 
 impl Listening {
@@ -223,7 +225,7 @@ impl Listening {
         };
         // What it says later must not fill the pipe.
         std::thread::spawn(move || said.for_each(drop));
-        Self { child, address }
+        Self { child, address, before }
     }
 
     /// Sends a request and reads the answer to its end.

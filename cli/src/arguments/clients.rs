@@ -17,7 +17,7 @@ pub(crate) struct McpArguments {
     /// Listen here instead of using standard input and output; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
-    /// Who may ask: holders of a token of the pool, or, on loopback only, everybody
+    /// Who may use it: holders of a token of the pool, or, on loopback only, every user of this machine
     #[arg(long, value_name = "HOW", value_parser = ["token", "none"], default_value = "token", requires = "http")]
     pub(crate) http_auth: String,
     /// Listen beyond loopback although tokens travel unencrypted

@@ -42,7 +42,14 @@ pub struct HttpServer {
 /// # Errors
 /// Why it can't listen there, or can't go on.
 pub async fn serve_http(config: GatewayConfig, http: HttpConfig) -> Result<(), ServeError> {
+    let auth = http.auth;
     let server = HttpServer::bind(config, http).await?;
+    if auth == HttpAuth::None {
+        tracing::warn!(
+            address = %server.address(),
+            "--http-auth none: every local user can run commands as this user; use --http-auth token on a shared machine"
+        );
+    }
     tracing::info!(address = %server.address(), "listening");
     server.serve(asked_to_end()).await
 }

@@ -134,6 +134,18 @@ fn a_wrong_token_is_a_wrong_token_over_tls_too() {
 }
 
 #[test]
+fn a_gateway_without_tokens_warns_that_every_local_user_can_use_it() {
+    let place = Place::new();
+    let warns = |auth| {
+        let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", auth];
+        let gateway = Listening::start(&mut place.command(arguments));
+        gateway.before.iter().any(|line| line.contains("WARN") && line.contains("every local user"))
+    };
+    assert!(warns("none"));
+    assert!(!warns("token"));
+}
+
+#[test]
 fn a_body_that_is_no_message_is_answered_as_json_rpc_says() {
     let place = Place::new();
     let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none"];
