@@ -53,7 +53,7 @@ pub struct Config {
 /// How connections are protected.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Protection {
-    /// TLS with a certificate of its own making beyond loopback, plain on loopback.
+    /// TLS with a certificate of its own making beyond loopback and in a local pool; otherwise plain on loopback.
     #[default]
     Automatic,
     /// TLS with these files.

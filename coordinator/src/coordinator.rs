@@ -257,7 +257,7 @@ impl Activity {
 fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
     let source = match &config.protection {
         Protection::Off => return Ok(None),
-        Protection::Automatic if config.listen.ip().is_loopback() => return Ok(None),
+        Protection::Automatic if config.listen.ip().is_loopback() && !config.local => return Ok(None),
         Protection::Automatic => {
             TlsSource::SelfSigned { directory: config.data_dir.clone(), names: config.certificate_names() }
         }

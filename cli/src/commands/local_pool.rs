@@ -3,7 +3,7 @@
 use crate::arguments::{LocalPoolArguments, LogFormat};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings;
-use buildpool_coordinator::auth::{LOCAL, LOCAL_WORKER, Tokens};
+use buildpool_coordinator::auth::{LOCAL, LOCAL_WORKER};
 use buildpool_coordinator::{Activity, Coordinator};
 use buildpool_gateway::local::{IDLE_VARIABLE, LocalPool, Lock, Published};
 use buildpool_protocol::client_link::Role;
@@ -64,8 +64,8 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
     config.listen.set_port(0);
     config.local = true;
     let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
-    let token = fresh_token(coordinator.tokens(), Role::Admin, LOCAL)?;
-    let worker_token = fresh_token(coordinator.tokens(), Role::Worker, LOCAL_WORKER)?;
+    let token = fresh_token(&coordinator, Role::Admin, LOCAL)?;
+    let worker_token = fresh_token(&coordinator, Role::Worker, LOCAL_WORKER)?;
     let url = coordinator.url();
     let published = Published {
         url: url.parse().map_err(|error| Failure::of(POOL, &error))?,
@@ -116,11 +116,13 @@ fn worker_failure(ended: Result<Result<(), WorkerError>, tokio::task::JoinError>
 }
 
 /// A token of this start; those of earlier ones end.
-fn fresh_token(tokens: &Tokens, role: Role, name: &str) -> Result<String, Failure> {
+fn fresh_token(coordinator: &Coordinator, role: Role, name: &str) -> Result<String, Failure> {
     let fail = |error: &dyn std::error::Error| Failure::while_doing(POOL, "a token can't be made", error);
+    let (tokens, fingerprint) = (coordinator.tokens(), coordinator.fingerprint());
     // None yet is as good as all revoked.
     let _ = tokens.revoke(name, LOCAL);
-    let created = tokens.create(role, name, None, None, LOCAL).map_err(|error| fail(&error))?;
+    let created =
+        tokens.create(role, name, None, fingerprint.as_deref(), LOCAL).map_err(|error| fail(&error))?;
     Ok(created.token)
 }
 

@@ -25,7 +25,8 @@ impl Target {
     }
 }
 
-/// What the endpoint file says may be stale: then whoever answers there, if anybody does, does not know the token.
+/// Connects to the local pool. The endpoint file may be stale, and another process may listen on its port. That process does
+/// not have the key of the pinned certificate, so the dial fails before a token is sent, and the search goes on.
 async fn dial_local(pool: &LocalPool, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
     let local = |error| ClientError::Local(Arc::new(error));
     let mut search = pool.search();

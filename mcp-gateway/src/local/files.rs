@@ -139,7 +139,10 @@ pub(super) fn prepare(directory: &Path) -> Result<(), LocalError> {
     Ok(())
 }
 
-/// What has been published; a file that is no such thing counts as none.
+/// Reads the endpoint file. Returns none if there is no file, or if its content is invalid.
+///
+/// A URL without TLS and a token without a fingerprint are invalid. So every endpoint from here is dialled by TLS and pins
+/// the pool's certificate: another process that took over the port of a dead pool receives no token.
 pub(super) fn read(directory: &Path) -> Result<Option<Published>, LocalError> {
     let path = endpoint_file(directory);
     let text = match read_bounded(&path) {
@@ -148,7 +151,12 @@ pub(super) fn read(directory: &Path) -> Result<Option<Published>, LocalError> {
         Err(source) => return Err(LocalError::File { path, source }),
     };
     let Ok(written) = serde_json::from_slice::<Written>(&text) else { return Ok(None) };
-    let (Ok(url), Ok(token)) = (written.url.parse(), written.token.parse()) else { return Ok(None) };
+    let (Ok(url), Ok(token)) = (written.url.parse::<PoolUrl>(), written.token.parse::<AccessToken>()) else {
+        return Ok(None);
+    };
+    if !url.is_secure() || token.fingerprint().is_none() {
+        return Ok(None);
+    }
     Ok(Some(Published { url, token, pid: written.pid, version: written.version, instance: written.instance }))
 }
 
@@ -189,8 +197,8 @@ mod tests {
 
     fn published() -> Published {
         Published {
-            url: "ws://127.0.0.1:4711".parse().unwrap(),
-            token: "bp_1_secret".parse().unwrap(),
+            url: "wss://127.0.0.1:4711".parse().unwrap(),
+            token: format!("bp_1_secret_{}", "0".repeat(64)).parse().unwrap(),
             pid: 42,
             version: "0.1.0".into(),
             instance: uuid::Uuid::now_v7(),
@@ -229,6 +237,18 @@ mod tests {
         for text in ["", "{", "{}", r#"{"url":"nonsense","token":"t","pid":1,"version":"","instance":""}"#] {
             std::fs::write(place.path().join("endpoint.json"), text).unwrap();
             assert_eq!(read(place.path()).unwrap(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_does_not_pin_a_certificate_counts_as_none() {
+        let place = tempfile::tempdir().unwrap();
+        let lock = Lock::take(&LocalPool::at(place.path().to_owned(), "buildpool".into())).unwrap().unwrap();
+        let plain = Published { url: "ws://127.0.0.1:4711".parse().unwrap(), ..published() };
+        let unpinned = Published { token: "bp_1_secret".parse().unwrap(), ..published() };
+        for unsafe_endpoint in [plain, unpinned] {
+            lock.publish(&unsafe_endpoint).unwrap();
+            assert_eq!(read(place.path()).unwrap(), None);
         }
     }
 

@@ -5,8 +5,10 @@ use buildpool_tests::{Finished, Place, STRANGER, wait_until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Read;
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::process::Stdio;
+use std::time::Duration;
 
 fn log(place: &Place) -> String {
     std::fs::read_to_string(place.local_pool().log_file()).unwrap()
@@ -110,13 +112,38 @@ fn nobody_takes_the_pools_own_tokens_from_it() {
 }
 
 #[test]
+fn a_process_that_takes_over_the_port_of_a_dead_pool_receives_no_token() {
+    let place = Place::new();
+    place.shell("true").expect(0);
+    let (pool, published) = (place.local_pool(), place.local_pool().published().unwrap().unwrap());
+    kill_pool(&place);
+    wait_until("the pool is gone", || !pool.is_running().unwrap());
+    let listener = TcpListener::bind(("127.0.0.1", published.url.port())).unwrap();
+    let stranger = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let mut received = Vec::new();
+        // Ends with the timeout, because the client waits for an answer.
+        let _ = stream.read_to_end(&mut received);
+        received
+    });
+    assert_eq!(place.shell("echo on").expect(0).out(), "on\n");
+    let received = stranger.join().unwrap();
+    // A TLS record of type handshake (RFC 8446, section 5.1).
+    assert_eq!(received.first(), Some(&22), "{received:?}");
+    let (text, token) = (String::from_utf8_lossy(&received), published.token.expose().to_owned());
+    assert!(token.split('_').skip(1).all(|part| !text.contains(part)), "{text}");
+}
+
+#[test]
 fn the_doctor_tells_a_pool_that_shuts_its_user_out_from_one_that_has_died() {
     let place = Place::new();
     place.shell("true").expect(0);
     let (pool, pid) = (place.local_pool(), place.local_pool_pid().unwrap());
     let file = pool.directory().join("endpoint.json");
     let mut endpoint: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    endpoint["token"] = STRANGER.into();
+    let (_, fingerprint) = endpoint["token"].as_str().unwrap().rsplit_once('_').unwrap();
+    endpoint["token"] = format!("{STRANGER}_{fingerprint}").into();
     std::fs::write(&file, endpoint.to_string()).unwrap();
     let shut_out = place.buildpool(&["doctor"]).expect(1);
     assert!(shut_out.out().contains("does not accept the token"), "{shut_out}");
