@@ -18,6 +18,7 @@ const AGAINST_A_GOOD_END: &[&str] = &[
     "zero_unfinished",
     "zero_collapsed",
     "zero_tests_missed",
+    "zero_no_tests",
     "log_unfinished",
 ];
 

@@ -25,6 +25,7 @@ use buildpool_protocol::report::{
     Cause, CrashIndicators, CrashReport, EvidenceRange, Finding, GapEntry, Severity, Survivor, TestCounts,
     Verdict,
 };
+use buildpool_protocol::spec::Purpose;
 use case::{CaseParts, OwnedCase, build_case, failure_of};
 
 /// Everything about an attempt that does not depend on how much of it is shown, and the bounded text to show.
@@ -163,6 +164,7 @@ impl Digest {
                 .map(str::to_owned),
             failures_are_past: tally.failures_are_past(),
             last_line: last_line(&tails),
+            is_test_run: options.purpose == Purpose::Tests,
         });
         let ruling = verdict::decide(&case.as_case(facts, &signs));
         let mut crash_indicators = signs.indicators();
@@ -178,7 +180,8 @@ impl Digest {
         let claims =
             Claims::new(&signs, &ruling, tests_note.as_ref(), tally.counts().as_ref(), &facts.evidence);
         let explanation = explain(&ruling, &case, facts, &signs, tests.as_ref(), unfinished);
-        let no_tests = case.no_tests.as_ref().filter(|_| ruling.rule != "code_no_tests");
+        let is_ruled = matches!(ruling.rule, "code_no_tests" | "zero_no_tests");
+        let no_tests = case.no_tests.as_ref().filter(|_| !is_ruled);
         let no_tests = no_tests.map(|(source, _)| source.as_str());
         let notes = reports::notes(&tally, tests_note.as_ref(), facts, verdict, no_tests);
         let state_word = verdict.name();

@@ -5,8 +5,7 @@ use buildpool_protocol::evidence::{Evidence, TestCase, TestReport, TestStatus};
 use buildpool_protocol::outcome::{CrashType, Ending};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{CrashReport, JobResult, Severity, Verdict};
-use buildpool_protocol::spec::Purpose;
-use buildpool_protocol::spec::{TemplateSpec, Verbosity};
+use buildpool_protocol::spec::{Purpose, TemplateSpec, Verbosity};
 
 fn with(log: &str, facts: Facts) -> Digest {
     let mut digester = Digester::new(Options { job: "0199".into(), ..Options::default() });
@@ -268,6 +267,33 @@ fn passed_tests_answer_in_one_line_and_full_adds_the_output() {
     assert_eq!(result.omitted[0].lines, 5);
     digest.render(Verbosity::Full, None, None, &mut result);
     assert_eq!(result.stdout.as_deref(), Some(log));
+}
+
+#[test]
+fn a_test_run_without_tests_is_inconclusive_for_every_runner() {
+    let cargo = |count| {
+        let result = format!(
+            "test result: ok. {count} passed; 0 failed; 0 ignored; 0 measured; 7 filtered out; finished in 0.00s"
+        );
+        format!("running {count} tests\n\n{result}\n")
+    };
+    let verdict = |purpose, log: &str| {
+        let mut digester = Digester::new(Options { purpose, ..Options::default() });
+        digester.push(Stream::Stdout, log.as_bytes());
+        digester.finish(&Facts { ending: Some(Ending::Exited { code: 0 }), ..Facts::default() }).verdict
+    };
+    for log in [
+        cargo(0).as_str(),
+        "Test project /w/build\nNo tests were found!!!\n",
+        "TAP version 13\n1..0\n# tests 0\n# suites 0\n# pass 0\n# fail 0\n# cancelled 0\n# skipped 0\n# todo 0\n",
+        "No tests found, exiting with code 0\n",
+        "No test files found, exiting with code 0\n",
+    ] {
+        assert_eq!(verdict(Purpose::Tests, log), Verdict::Inconclusive, "{log}");
+        assert_eq!(verdict(Purpose::Command, log), Verdict::Passed, "{log}");
+    }
+    // Other parts of the run had tests.
+    assert_eq!(verdict(Purpose::Tests, &format!("{}{}", cargo(0), cargo(3))), Verdict::Passed);
 }
 
 #[test]

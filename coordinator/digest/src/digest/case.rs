@@ -29,6 +29,7 @@ pub(super) struct OwnedCase {
     last_line: Option<String>,
     error_in_report: bool,
     pub(super) no_tests: Option<(String, KnownFrom)>,
+    is_test_run: bool,
     report_problem: Option<(String, bool)>,
     build_errors: bool,
     test_errors: bool,
@@ -51,6 +52,7 @@ pub(super) struct CaseParts<'a> {
     pub(super) tests_missed: Option<String>,
     pub(super) failures_are_past: bool,
     pub(super) last_line: Option<String>,
+    pub(super) is_test_run: bool,
 }
 
 /// The word of failure that stands, or the last one.
@@ -95,6 +97,7 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         last_line: parts.last_line.clone(),
         error_in_report: first.is_some_and(|ranked| ranked.found.report.is_some()),
         no_tests: reports::no_tests(parts.tally, parts.facts, signs),
+        is_test_run: parts.is_test_run,
         report_problem: parts
             .ranked
             .iter()
@@ -136,6 +139,7 @@ impl OwnedCase {
             last_line: self.last_line.as_deref(),
             error_in_report: self.error_in_report,
             no_tests: self.no_tests.as_ref().map(|(source, from)| (source.as_str(), *from)),
+            is_test_run: self.is_test_run,
             unread: reports::unread(facts),
             report_problem: self.report_problem.as_ref().map(|(problem, _)| problem.as_str()),
             problem_is_machines: self.report_problem.as_ref().is_some_and(|(_, machines)| *machines),

@@ -56,6 +56,10 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             format!("The command exited 0, but no tests ran, and it asks for some: `{asked}`."),
         );
     }
+    if let (true, Some((source, known_from))) = (case.is_test_run, case.no_tests) {
+        let text = format!("The command exited 0, but no tests ran, by {source}.");
+        return ruling("zero_no_tests", Verdict::Inconclusive, CrashType::Unknown, known_from, text);
+    }
     if let (Some(failure), false) = (case.failure, case.success_is_last) {
         let mut ruling = contradiction(
             "zero_failure_marker",

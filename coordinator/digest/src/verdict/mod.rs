@@ -68,6 +68,8 @@ pub(crate) struct Case<'a> {
     pub(crate) unread: Option<&'a str>,
     /// Something counted tests, and there were none: what that was, and whether it is a report or the log.
     pub(crate) no_tests: Option<(&'a str, KnownFrom)>,
+    /// The submitter asked for tests.
+    pub(crate) is_test_run: bool,
     /// Build errors were found.
     pub(crate) build_errors: bool,
     /// Test failures were found.

@@ -250,6 +250,10 @@ fn zero_passes_only_with_nothing_against_it() {
     check(&case, "zero_collapsed", Verdict::Inconclusive, CrashType::Unknown);
     let case = Case { tests_missed: Some("-Dtest=A"), ..good.clone() };
     check(&case, "zero_tests_missed", Verdict::Inconclusive, CrashType::Unknown);
+    let none = Case { no_tests: Some(("cargo output", KnownFrom::Marker)), ..good.clone() };
+    check(&none, "zero", Verdict::Passed, CrashType::None);
+    let case = Case { is_test_run: true, ..none };
+    check(&case, "zero_no_tests", Verdict::Inconclusive, CrashType::Unknown);
     let failure = seen("xcodebuild", "** TEST FAILED **");
     let case = Case { failure: Some(&failure), ..zero.clone() };
     check(&case, "zero_failure_marker", Verdict::Inconclusive, CrashType::Unknown);
