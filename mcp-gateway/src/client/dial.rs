@@ -46,6 +46,8 @@ pub struct PoolInfo {
     pub local: bool,
     /// What the token allows.
     pub role: Role,
+    /// The fingerprint by which the coordinator was verified; none if authorities or nothing verified it.
+    pub certificate: Option<[u8; 32]>,
 }
 
 /// Opens a connection and registers.
@@ -129,7 +131,8 @@ async fn registered(endpoint: &Endpoint, socket: &mut Socket) -> Result<PoolInfo
         };
         return match decode_control(&text) {
             Ok(ToClient::Registered { protocol, version, local, role }) => {
-                Ok(PoolInfo { url: url.clone(), protocol, version, local, role })
+                let certificate = endpoint.fingerprint();
+                Ok(PoolInfo { url: url.clone(), protocol, version, local, role, certificate })
             }
             Ok(ToClient::Error { error, .. }) => Err(match error.code {
                 ErrorCode::Unauthorized => unauthorized(endpoint),

@@ -154,8 +154,9 @@ impl Access {
             }
             Target::Local(_) => {
                 // Our own connection starts it, if need be, and knows where it is.
-                let url = self.shared.pool.client().await?.pool().url;
-                Ok(Target::Named(Endpoint::new(url, Some(token))))
+                let pool = self.shared.pool.client().await?.pool();
+                let certificate = pool.certificate;
+                Ok(Target::Named(Endpoint { certificate, ..Endpoint::new(pool.url, Some(token)) }))
             }
         }
     }
