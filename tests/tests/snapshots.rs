@@ -153,7 +153,7 @@ fn artifacts_come_back_also_after_a_failure_and_from_a_worker_that_has_gone() {
     let listed = pool.buildpool(&["artifacts", id]);
     assert!(listed.expect(0).out().contains("3000000  out/deep/big"));
     let into = pool.place().home().join("fetched");
-    pool.buildpool(&["artifacts", id, "-o", into.to_str().unwrap()]).expect(0);
+    pool.buildpool(&["artifacts", id, "--keep-executable", "-o", into.to_str().unwrap()]).expect(0);
     assert_eq!(fs::read(into.join("kept")).unwrap(), fs::read(into.join("out/deep/big")).unwrap());
     assert_eq!(fs::read(into.join("kept")).unwrap().len(), 3_000_000);
     let tool = Command::new(into.join("out/tool")).output().unwrap();
