@@ -273,7 +273,7 @@ fn unquoted<'a>(cause: &'a Cause, result: &JobResult) -> &'a str {
     head.unwrap_or(&cause.text)
 }
 
-/// Whether the first line and the findings, or the whole log, say what the cause says.
+/// Whether the answer already contains the cause: in its first line, in a finding, or in the whole log.
 fn is_repeated(cause: &Cause, result: &JobResult) -> bool {
     if matches!(cause.known_from, KnownFrom::Pool | KnownFrom::ShellConvention | KnownFrom::CrashReport)
         || cause.text.contains(" while `")

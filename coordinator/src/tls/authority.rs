@@ -30,7 +30,7 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// The authority of a data directory. None when there is none.
+    /// Reads the authority of a data directory. Returns none if the directory has no authority.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, TlsError> {
         let path = file(directory);
         if !path.exists() {

@@ -1,4 +1,4 @@
-//! The text of the answer about a job: the digest's text with what only the gateway knows.
+//! The text of the answer about a job: the digest's text and the gateway's own lines.
 
 use super::job::Extras;
 use buildpool_digest::{TextForm, text_as};

@@ -21,7 +21,7 @@ use cut::cut_end;
 
 /// The output of a log up to this many bytes is never compressed.
 const COMPRESSED_FROM_BYTES: u64 = 8_000;
-/// What an answer lacks whose text is compressed.
+/// The `omitted` entry of a compressed answer: the original text.
 pub(crate) const ORIGINAL: &str = "original";
 /// Longest remark, in characters.
 const NOTE_CHARS_MAX: usize = 400;

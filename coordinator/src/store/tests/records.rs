@@ -101,7 +101,7 @@ fn a_prefix_names_a_job_when_it_is_unique() {
     );
     assert!(matches!(reader.resolve_prefix("0199"), Err(ResolveError::Unknown)));
     let short = reader.short_id(two.job).unwrap();
-    assert_eq!(short, "0198000000007000800000000000000f".replace("000f", "00f").as_str());
+    assert_eq!(short, "019800000000700080000000000000f");
     assert_eq!(reader.resolve_prefix(&short).unwrap(), two.job);
     for text in ["", "-", "xyz", "01980000-0000-7000-8000-000000000001-0"] {
         assert!(matches!(reader.resolve_prefix(text), Err(ResolveError::NotAnId)), "{text}");

@@ -83,7 +83,7 @@ impl Call {
         checked(status, message, name).map(|()| output)
     }
 
-    /// Runs it and gives its standard output, and what it said beside it.
+    /// Runs git. Returns its standard output and its standard error.
     ///
     /// # Errors
     /// As for [`Call::output`].
@@ -92,7 +92,7 @@ impl Call {
         checked(status, message.clone(), name).map(|()| (output, message))
     }
 
-    /// Runs it and gives its standard output, or none if it ended with code 1: how git says "there is none".
+    /// Runs git. Returns its standard output, or none if it exited with 1: git's code for "not found".
     ///
     /// # Errors
     /// As for [`Call::output`].

@@ -31,7 +31,7 @@ pub enum GitError {
         command: String,
         /// How it ended.
         status: ExitStatus,
-        /// What it said.
+        /// The standard error of git.
         message: String,
     },
     /// It took too long and was ended.
