@@ -4,8 +4,8 @@ use super::{Choices, FRAME, LISTING_BYTES_MAX, Name};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Set it to write the golden file anew.
-const WRITE_VARIABLE: &str = "BUILDPOOL_WRITE_GOLDEN";
+/// Environment variable that rewrites the golden file.
+const WRITE_VARIABLE: &str = "UPDATE_GOLDEN";
 
 fn choices() -> Choices {
     let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
