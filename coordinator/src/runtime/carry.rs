@@ -1,4 +1,4 @@
-//! Carrying effects out: to connections, to those who wait, to logs.
+//! Carries out effects: sends messages to connections, answers clients, opens and closes logs.
 
 use super::Runtime;
 use crate::attempt::LiveAttempt;
@@ -29,7 +29,7 @@ impl Runtime {
                 hub.to_worker(session, WorkerOut::Welcome(Box::new(Welcome { lost_after, wishes })));
             }
             Effect::Desire { session, wishes } => hub.to_worker(session, WorkerOut::Desire { wishes }),
-            // Decided and superseded while the disk took no records: it goes to nobody.
+            // The grant was superseded while the disk refused records, so no worker receives it.
             Effect::OpenLog { lease, .. } if self.is_superseded(lease) => {}
             Effect::Grant { grant, .. } if self.is_superseded(grant.lease) => {}
             Effect::OpenLog { session, lease } => {
@@ -77,14 +77,14 @@ impl Runtime {
         self.parts.hub.done(job, finished);
     }
 
-    /// Whether its job has a newer attempt.
+    /// Returns true if the job has a newer attempt.
     fn is_superseded(&self, lease: Lease) -> bool {
         let AttemptId { job, number } = lease.attempt;
         let newest = self.mirror.job(job).and_then(|job| job.attempts.last());
         newest.is_some_and(|newest| newest.number > number)
     }
 
-    /// Attempts before a newer grant will not be heard of again.
+    /// Closes the logs of older attempts. After a newer grant, no more output arrives for them.
     fn close_older(&self, lease: Lease) {
         let AttemptId { job, number } = lease.attempt;
         let older = self.mirror.job(job).map(|job| job.attempts.len()).unwrap_or_default();

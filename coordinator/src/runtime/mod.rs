@@ -1,8 +1,9 @@
-//! The one thread that owns the pool and the store's writer.
+//! The runtime thread. It owns the pool and the store's writer.
 //!
-//! It takes what came in, lets the pool decide, writes all that must be on disk in one transaction, and only then carries
-//! the other effects out, in order. While the disk refuses writes it holds everything back and tries again: nothing
-//! that was not written is ever said.
+//! Each round takes a batch of commands, passes them to the pool, and writes all required records
+//! in one transaction. Only then does it carry out the other effects, in order. While the disk
+//! refuses writes, the runtime holds the effects back and retries. No reply depends on a record
+//! that is not on disk.
 
 mod carry;
 mod records;
@@ -24,14 +25,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot};
 
-/// Commands that wait for the runtime; senders wait when it is full.
+/// Capacity of the command channel. Senders wait while it is full.
 const COMMANDS_MAX: usize = 4_096;
-/// Commands that share one transaction.
+/// Limit on the commands that share one transaction.
 const BATCH_MAX: usize = 256;
-/// How long a record that nothing waits for may wait for one that is awaited, to share its transaction.
+/// Maximum delay of a record that no reply depends on. Within it, the record shares the transaction
+/// of an urgent one.
 const WRITE_NOTES_WITHIN: Duration = Duration::from_millis(50);
 
-/// Which live jobs are asked for.
+/// Filter for a list of live jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) state: Option<JobState>,
@@ -39,27 +41,27 @@ pub(crate) struct Wanted {
     pub(crate) limit: usize,
 }
 
-/// Something for the runtime to do.
+/// A command for the runtime.
 pub(crate) enum Command {
-    /// For the pool.
+    /// Passes an input to the pool.
     Input(Input),
-    /// The same, and what the audit log says of it when the pool has agreed.
+    /// Passes an input to the pool, and writes the note to the audit log if the pool accepts it.
     Noted { input: Input, note: Note },
-    /// An attempt is over: its log is sealed and digested.
+    /// Completes an attempt whose log is sealed and digested.
     Completed(Box<Ending>),
-    /// How does a live job stand?
+    /// Returns the state of one live job.
     Live { job: JobId, reply: oneshot::Sender<Option<LiveJob>> },
-    /// How do all live jobs stand?
+    /// Returns the states of all live jobs.
     AllLive { reply: oneshot::Sender<Vec<LiveJob>> },
-    /// How do some of them stand, and how long will they wait?
+    /// Returns the states of some live jobs, with queue positions and estimated waits.
     NewestLive { wanted: Wanted, reply: oneshot::Sender<Vec<LiveJob>> },
-    /// Which workers are there?
+    /// Returns all workers.
     Workers { reply: oneshot::Sender<Vec<WorkerView>> },
-    /// How many jobs wait, and how many are granted?
+    /// Returns the numbers of waiting and of granted jobs.
     Load { reply: oneshot::Sender<Load> },
 }
 
-/// A line of the audit log: who did what.
+/// A line of the audit log: actor, action, subject and detail.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) actor: String,
@@ -68,25 +70,26 @@ pub(crate) struct Note {
     pub(crate) detail: String,
 }
 
-/// What the end of an attempt brings along for the records.
+/// Results of an ended attempt that the records need.
 pub(crate) struct Ending {
     pub(crate) completed: Completed,
     pub(crate) sealed: Sealed,
     pub(crate) digest: Arc<Digest>,
-    /// Held until all is on disk: it holds the log's writer.
+    /// Keeps the log's writer alive until the records are on disk.
     pub(crate) attempt: Arc<LiveAttempt>,
 }
 
-/// Reaches the runtime from any task.
+/// Sends commands to the runtime from any task. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Handle {
     commands: mpsc::Sender<Command>,
 }
 
 impl Handle {
-    /// Hands over a command; waits while the runtime is behind. Lost only when the coordinator ends.
+    /// Sends a command, and waits while the channel is full. A command is lost only if the
+    /// coordinator ends.
     pub(crate) async fn send(&self, command: Command) {
-        // An error means that the runtime has ended, and with it everything that could still be told.
+        // An error means that the runtime has ended. There is nothing left to report to.
         let _ended = self.commands.send(command).await;
     }
 
@@ -94,7 +97,8 @@ impl Handle {
         self.send(Command::Input(input)).await;
     }
 
-    /// Hands over what costs little when it is lost: it is, when the runtime is behind.
+    /// Sends an input without waiting. The input is dropped if the channel is full, so use it only
+    /// for inputs that are cheap to lose.
     pub(crate) fn offer(&self, input: Input) {
         let _full = self.commands.try_send(Command::Input(input));
     }
@@ -103,12 +107,12 @@ impl Handle {
         self.ask(|reply| Command::Live { job, reply }).await.flatten()
     }
 
-    /// All live jobs, the newest first.
+    /// Returns all live jobs, newest first.
     pub(crate) async fn all_live(&self) -> Vec<LiveJob> {
         self.ask(|reply| Command::AllLive { reply }).await.unwrap_or_default()
     }
 
-    /// The newest live jobs that are wanted, with positions and estimates.
+    /// Returns the newest live jobs that match the filter, with positions and estimates.
     pub(crate) async fn newest_live(&self, wanted: Wanted) -> Vec<LiveJob> {
         self.ask(|reply| Command::NewestLive { wanted, reply }).await.unwrap_or_default()
     }
@@ -128,21 +132,22 @@ impl Handle {
     }
 }
 
-/// An answer to a question.
+/// A reply to a query.
 enum Answer {
-    /// It may be given at any time.
+    /// Can be sent at any time.
     Any(Box<dyn FnOnce() + Send>),
-    /// A job is not live any more. Who is told that looks for its end, which must be there then: it is given when everything
-    /// that came before the question is on disk, and until then, while the disk refuses, the job waits for its record.
+    /// The job is no longer live. The caller then looks up the final record, so the record must be
+    /// on disk first. While the disk refuses writes, the reply is a live job that waits for its
+    /// record.
     Ended { job: JobId, reply: oneshot::Sender<Option<LiveJob>> },
 }
 
-/// Why the runtime can't start.
+/// Reason why the runtime can't start.
 #[derive(Debug)]
 pub(crate) enum StartError {
     /// The records can't be read.
     Store(StoreError),
-    /// No thread can be had.
+    /// The thread can't be started.
     Thread(std::io::Error),
 }
 
@@ -152,7 +157,7 @@ impl From<StoreError> for StartError {
     }
 }
 
-/// What the runtime works with.
+/// Components that the runtime uses.
 pub(crate) struct Parts {
     pub(crate) pool: Pool,
     pub(crate) writer: Writer,
@@ -170,35 +175,37 @@ pub(crate) struct Runtime {
     started: Instant,
     records: Vec<Record>,
     effects: Vec<Effect>,
-    /// Whose end was asked for by whom and why, until the audit log has it.
+    /// Job, actor and reason of each cancel that is not in the audit log yet.
     cancels: Vec<(JobId, String, String)>,
-    /// What will be noted of requests that the pool has not decided yet; as many as there are requests.
+    /// Notes of requests that the pool has not decided yet: at most one for each request.
     undecided: BTreeMap<ClientRef, Note>,
-    /// What it has agreed to, until the audit log has it.
+    /// Notes of accepted requests that are not in the audit log yet.
     decided: Vec<Note>,
-    /// Answers to questions. They are given when everything that came before them can be seen: who is told that a job is
-    /// not live any more finds its end.
+    /// Replies to queries. They are sent after all earlier records are on disk: a caller that
+    /// receives "not live" must find the final record.
     answers: Vec<Answer>,
-    /// What came while the disk refused writes, in order. Clients are refused beyond [`COMMANDS_MAX`]; what workers add is
-    /// bounded by what they hold.
+    /// Commands that arrived while the disk refused writes, in order. Beyond [`COMMANDS_MAX`],
+    /// requests of clients are refused. The commands of workers are bounded by the attempts that
+    /// the workers hold.
     held_back: VecDeque<Command>,
-    /// Requests that still wait for the disk and whose clients were told so: nothing more is said to them.
+    /// Requests that wait for the disk and were answered with that. They get no second reply.
     told: BTreeSet<ClientRef>,
-    /// Since when the disk refuses records, in milliseconds since 1970.
+    /// Time at which the disk began to refuse records, in milliseconds since 1970.
     unwritten_since_ms: Option<i64>,
     /// Log writers that must outlive the next commit.
     held: Vec<Arc<LiveAttempt>>,
-    /// Whether something waits for the records; if not, they wait for those that follow.
+    /// Whether a reply depends on the pending records. If not, they wait for later records.
     is_urgent: bool,
-    /// Since when records wait for others.
+    /// Time of the oldest pending record that waits for others.
     noted_at: Option<Duration>,
 }
 
 impl Runtime {
-    /// Restores what the store has and starts the thread.
+    /// Restores the state from the store and starts the thread.
     ///
     /// # Errors
-    /// When the records can't be read or the thread can't be started.
+    /// [`StartError::Store`] if the records can't be read, [`StartError::Thread`] if the thread
+    /// can't be started.
     pub(crate) fn start(parts: Parts) -> Result<(Handle, std::thread::JoinHandle<()>), StartError> {
         let (sender, commands) = mpsc::channel(COMMANDS_MAX);
         let mut runtime = Self {
@@ -268,7 +275,7 @@ impl Runtime {
                     taken = commands.recv_many(&mut batch, BATCH_MAX) => if taken == 0 {
                         return self.write_notes();
                     },
-                    // Up to the machine's own next deadline: it has no clock.
+                    // The pool reads no clock, so it needs a tick at its own next deadline.
                     () = tokio::time::sleep(wait) => self.handle(Input::Tick),
                 }
             } else {
@@ -337,7 +344,7 @@ impl Runtime {
     }
 
     fn answer<T: Send + 'static>(&mut self, reply: oneshot::Sender<T>, answer: T) {
-        // A receiver that is gone does not want it any more.
+        // A closed receiver means that the caller has given up.
         self.answers.push(Answer::Any(Box::new(move || drop(reply.send(answer)))));
     }
 
@@ -352,7 +359,7 @@ impl Runtime {
     fn handle(&mut self, mut input: Input) {
         let now = self.now();
         if let Input::Submit { submit, .. } = &mut input {
-            // It may have ended since the records were looked at.
+            // The job may have ended after the caller read the records.
             let finished = self.parts.finished.get(submit.job);
             let ended =
                 finished.as_ref().map(|finished| &*finished.record).or(self.mirror.ending(submit.job));
@@ -381,7 +388,8 @@ impl Runtime {
         }
     }
 
-    /// Of what was refused nothing is noted: it was not done.
+    /// Moves the note of an accepted request to the audit queue. A refused request changed nothing,
+    /// so its note is dropped.
     fn decide(&mut self, effect: &Effect) {
         match effect {
             Effect::Acknowledged { client, .. } => self.decided.extend(self.undecided.remove(client)),
@@ -390,9 +398,10 @@ impl Runtime {
         }
     }
 
-    /// Writes down what was asked for, whoever is still there to hear the answer.
+    /// Writes accepted requests to the audit log, even if the client has disconnected.
     fn audit(&mut self) {
-        // A log that can't be written must not keep anyone from ending the job that fills the disk.
+        // A failure must not prevent a cancel: the cancelled job may be the one that fills the
+        // disk.
         if !self.cancels.is_empty()
             && let Err(error) = self.parts.tokens.audit_cancels(&self.cancels)
         {
@@ -411,7 +420,7 @@ impl Runtime {
         }
     }
 
-    /// Writes what waits for other records at the end, if the disk takes it.
+    /// Writes the last pending records at the end. A failure is only logged.
     fn write_notes(&mut self) {
         if !self.records.is_empty()
             && let Err(error) = self.parts.writer.commit(&self.records)

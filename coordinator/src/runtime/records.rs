@@ -1,5 +1,6 @@
-//! Between the pool's changes and the store's records. The mirror holds the whole record of each live job, so that a
-//! change can be written as the record that it makes.
+//! Conversion between the pool's changes and the store's records.
+//!
+//! The mirror holds the whole record of each live job, because the store writes whole records.
 
 use super::Ending;
 use crate::store::{
@@ -20,10 +21,10 @@ use std::time::Duration;
 #[derive(Default)]
 pub(super) struct Mirror {
     jobs: BTreeMap<JobId, JobRecord>,
-    /// What came with the end of an attempt, until the pool has decided on it.
+    /// Log and digest of each attempt that has ended but that the pool has not decided on.
     endings: BTreeMap<AttemptId, (Option<bytes::Bytes>, u64, Arc<Digest>)>,
     first_seen: BTreeMap<WorkerId, i64>,
-    /// Jobs that ended and are about to be handed to those who wait.
+    /// Jobs that have ended but were not passed to their clients yet.
     ended: BTreeMap<JobId, (JobRecord, Option<Arc<Digest>>)>,
 }
 
@@ -46,22 +47,23 @@ impl Mirror {
         self.endings.insert(attempt, (ending.sealed.inline.clone(), length, ending.digest.clone()));
     }
 
-    /// The pool has decided: what it had no use for is let go.
+    /// Drops the log and digest of an attempt that the pool did not use.
     pub(super) fn forget_ending(&mut self, attempt: AttemptId) {
         self.endings.remove(&attempt);
     }
 
-    /// A job that has ended, before that is on disk.
+    /// Returns the record of a job that has ended, before the record is on disk.
     pub(super) fn ending(&self, job: JobId) -> Option<&JobRecord> {
         self.ended.get(&job).map(|(record, _)| record)
     }
 
-    /// The jobs that have ended, before that is on disk.
+    /// Returns the jobs that have ended, before their records are on disk.
     pub(super) fn ended(&self) -> impl Iterator<Item = JobId> + '_ {
         self.ended.keys().copied()
     }
 
-    /// How a job stands that has ended while the disk refuses the record of that, and why.
+    /// Returns the state of a job that has ended while the disk refuses its record, with the
+    /// reason.
     pub(super) fn unwritten(&self, now: Now, job: JobId, why: &str) -> Option<LiveJob> {
         let record = self.ending(job)?;
         let reason = format!(
@@ -78,7 +80,7 @@ impl Mirror {
         })
     }
 
-    /// The record of a job that has just ended, once.
+    /// Removes and returns the record of a job that has just ended.
     pub(super) fn take_ended(&mut self, job: JobId) -> Option<(JobRecord, Option<Arc<Digest>>)> {
         self.ended.remove(&job)
     }
@@ -123,7 +125,8 @@ impl Mirror {
 
     fn attempt(&mut self, now: Now, job: JobId, attempt: pool::AttemptRecord, records: &mut Vec<Record>) {
         let number = attempt.number;
-        // What came with its end belongs to the attempt if it is lost, else to the end of the job, which is still to come.
+        // The log and digest belong to the attempt if it was lost. Otherwise the end of the job,
+        // which is still to come, uses them.
         let ending = attempt.lost.as_ref().and_then(|_| self.endings.remove(&AttemptId { job, number }));
         let Some(record) = self.jobs.get_mut(&job) else { return };
         let log_length = ending.as_ref().map_or(0, |(_, length, _)| *length);
@@ -215,7 +218,7 @@ impl Mirror {
     }
 }
 
-/// Length of a job's headline in lists.
+/// Maximum length of a job's headline in lists, in characters.
 const HEADLINE_CHARS_MAX: usize = 200;
 
 pub(super) fn to_pool_job(job: &JobRecord, order: u64, usual: Option<Duration>) -> pool::JobRecord {
@@ -244,7 +247,7 @@ pub(super) fn to_pool_attempt(attempt: &AttemptRecord) -> pool::AttemptRecord {
         lost,
         counted: matches!(how, Some(AttemptEnding::Lost { .. })),
         retried: matches!(how, Some(AttemptEnding::Retried { .. })),
-        // What an earlier version granted was told what was usual then.
+        // An earlier version recorded no limit. Its workers received this default.
         lost_after: attempt.lost_after_ms.map_or(LOST_AFTER, Duration::from_millis),
         boot: attempt.boot,
     }
@@ -314,7 +317,7 @@ mod tests {
         }
     }
 
-    /// A job with one attempt, whose log and digest have come.
+    /// Returns a mirror with a job of one attempt, whose log and digest have arrived.
     fn ended() -> (Mirror, JobId) {
         let mut mirror = Mirror::default();
         let job = JobId::from_uuid(uuid::Uuid::now_v7());

@@ -1,5 +1,5 @@
-//! While the disk refuses writes: who only asks is answered, workers are heard, and whoever wants something else learns that it
-//! waits.
+//! Behaviour while the disk refuses writes: queries and workers are answered, all other requests
+//! wait.
 
 use super::{Answer, COMMANDS_MAX, Command, Runtime};
 use crate::hub::{Reply, WorkerOut};
@@ -10,15 +10,15 @@ use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Records that wait for the disk at which workers that register are left to wait as well, to be heard later.
+/// Limit on pending records. Above it, a worker that registers waits for the disk too.
 const RECORDS_WAITING_MAX: usize = 65_536;
-/// How long a refused write waits before it is tried again.
+/// Delay before a refused write is retried.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// When the disk has refused writes for so long, whoever waits for one is told.
+/// Time after which waiting clients receive a message that the disk refuses writes.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 
 impl Runtime {
-    /// Writes the records as soon as the disk takes them.
+    /// Retries the write until the disk accepts the records.
     pub(super) async fn write_again(&mut self, error: StoreError, commands: &mut mpsc::Receiver<Command>) {
         tracing::error!(error = &error as &dyn std::error::Error, "records can't be written; trying again");
         let (since, mut why) = (Instant::now(), chain(&error));
@@ -41,12 +41,14 @@ impl Runtime {
         self.unwritten_since_ms = None;
     }
 
-    /// Waits before records are written again. Who only asks is answered meanwhile, and so are workers that register or report: that
-    /// they were heard decides nothing, and without it their keepers would end what runs. Who submits a job once more is answered as
-    /// well, for that job is on disk. Everything else keeps its place.
+    /// Handles commands until the next retry.
+    ///
+    /// Queries are answered. Workers that register or report receive an empty reply: it decides
+    /// nothing, but without a reply their keepers would end the running jobs. A repeated submit is
+    /// answered too, because its job is on disk. All other commands are held back in order.
     async fn wait_for_room(&mut self, why: &str, commands: &mut mpsc::Receiver<Command>) {
         self.answer_ahead(why);
-        // No disk says when it has room again.
+        // The system does not report when a disk has room again, so retry on a timer.
         let until = tokio::time::sleep(WRITE_AGAIN_AFTER);
         tokio::pin!(until);
         loop {
@@ -56,12 +58,14 @@ impl Runtime {
             };
             let first = self.effects.len();
             match command {
-                // At worst an equal submit gets the same end once more.
+                // If this is lost, an equal submit returns the same result once more.
                 Some(Command::Input(Input::Delivered { .. })) => {}
-                // What it says is said again with the next report; what should become of each attempt waits for the disk.
+                // The next report has the same content. The decision about each attempt waits for
+                // the disk.
                 Some(Command::Input(Input::Reported { session, .. })) => self.heard(session),
-                // Decided now, so that its time begins anew before anybody could take it for lost; said when it is on disk. So is that
-                // a connection is gone: its worker may come back from another start.
+                // Handle a registration now, so that the worker's lease time restarts before the
+                // attempt counts as lost. The reply waits for the disk. Handle a closed connection
+                // now too, because the worker may reconnect after a restart.
                 Some(Command::Input(input @ (Input::Registered { .. } | Input::Gone { .. })))
                     if self.records.len() < RECORDS_WAITING_MAX =>
                 {
@@ -88,7 +92,8 @@ impl Runtime {
         }
     }
 
-    /// Answers ahead of the records. A job whose end waits for the disk is told as one that waits for that.
+    /// Sends replies before the records are on disk. A job whose end is not recorded yet is
+    /// reported as waiting for its record.
     fn answer_ahead(&mut self, why: &str) {
         let now = self.now();
         for answer in std::mem::take(&mut self.answers) {
@@ -99,13 +104,14 @@ impl Runtime {
         }
     }
 
-    /// The jobs whose ends wait for a disk that refuses them.
+    /// Returns the jobs whose ends wait for a disk that refuses them.
     pub(super) fn unwritten(&self, now: Now) -> Vec<LiveJob> {
         let Some(why) = self.parts.hub.degraded() else { return Vec::new() };
         self.mirror.ended().filter_map(|job| self.mirror.unwritten(now, job, &why)).collect()
     }
 
-    /// A job that runs may have ended since the disk refuses records: that is told as soon as it can be recorded.
+    /// Adds a waiting reason to a running job. It may have ended since the disk began to refuse
+    /// records, and that end can't be reported yet.
     pub(super) fn with_doubt(&self, mut live: LiveJob) -> LiveJob {
         if let Some(since_ms) = self.unwritten_since_ms
             && live.waiting.is_none()
@@ -119,7 +125,8 @@ impl Runtime {
         live
     }
 
-    /// Tells the workers whose welcome waits for the disk, from this effect on, that they were heard.
+    /// Sends an empty reply to each worker whose welcome, at index `first` or later, waits for the
+    /// disk.
     fn hear_newcomers(&self, first: usize) {
         for effect in self.effects.iter().skip(first) {
             if let Effect::Welcome { session, .. } = effect {
@@ -132,8 +139,8 @@ impl Runtime {
         self.parts.hub.to_worker(session, WorkerOut::Desire { wishes: Vec::new() });
     }
 
-    /// Answers submits, from this effect on, that are refused or mean a job that is on disk. A job that waits to be written is
-    /// promised to nobody yet.
+    /// Sends the replies, at index `first` or later, to submits that are refused or refer to a job
+    /// on disk. A job that is not on disk yet is not acknowledged.
     fn answer_repeated(&mut self, first: usize) {
         let is_unwritten = |effects: &[Effect], wanted| {
             effects.iter().any(
@@ -171,8 +178,8 @@ impl Runtime {
         }
     }
 
-    /// Tells each client whose request waits for the disk that it does, once. The request keeps its place: a job that is to end
-    /// should not have to be asked to a second time.
+    /// Sends each client whose request waits for the disk a message, once. The request keeps its
+    /// place, so that a client need not repeat a cancel.
     fn tell_who_waits(&mut self, why: &str) {
         let decided = self.effects.iter().filter_map(|effect| match effect {
             Effect::Acknowledged { client, .. } => Some(*client),

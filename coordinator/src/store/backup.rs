@@ -1,4 +1,5 @@
-//! A copy of a data directory from which a coordinator can start. Works beside a running coordinator.
+//! Backup of a data directory. A coordinator can start on the copy. The backup works while a
+//! coordinator runs.
 
 use super::check::{Depth, Weight, check};
 use super::database;
@@ -16,37 +17,37 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What a backup has.
+/// Contents of a backup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BackedUp {
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// Logs in files.
+    /// Number of logs in files.
     pub logs: u64,
-    /// Logs that could not be read as a whole, and are in it as far as they could.
+    /// Number of logs that are copied only as far as they could be read.
     pub incomplete: u64,
 }
 
-/// Why there is no backup.
+/// Reason why a backup failed.
 #[derive(Debug)]
 pub enum BackupError {
-    /// There is something where it should go.
+    /// The target directory is not empty.
     NotEmpty {
-        /// Where.
+        /// The target directory.
         directory: PathBuf,
     },
-    /// There is nothing to copy.
+    /// The source is not a data directory.
     NoData {
-        /// Where it was looked for.
+        /// The source directory.
         directory: PathBuf,
     },
     /// Records can't be read or written.
     Store(StoreError),
     /// A log can't be read or written.
     Log(LogError),
-    /// The copy was made and is not sound; the first thing that is wrong.
+    /// The copy was made, but the check found an error in it.
     Unsound {
-        /// As the check said it.
+        /// The first error of the check.
         text: String,
     },
 }
@@ -93,11 +94,13 @@ impl From<LogError> for BackupError {
     }
 }
 
-/// Copies the data directory `from` into `to`, which must be empty or not there. Jobs that are not over are in it without
-/// their logs: their workers send them again. To restore, start a coordinator on the copy.
+/// Copies the data directory `from` into `to`, which must be empty or missing.
+///
+/// Unfinished jobs are copied without their logs: their workers send them again. To restore, start
+/// a coordinator on the copy.
 ///
 /// # Errors
-/// [`BackupError`]; what is in `to` then is not to be used.
+/// [`BackupError`]. Do not use the contents of `to` after an error.
 pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     refuse_newer(from)?;
     make_directory(to)?;
@@ -105,7 +108,8 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     if listing.next().is_some() {
         return Err(BackupError::NotEmpty { directory: to.to_owned() });
     }
-    // Records first: a log is whole before its job is recorded as over, so every log that they tell of is there.
+    // Copy the records first. A log is complete before its job is recorded as ended, so each
+    // recorded log exists.
     copy_database(&records_path(from), &records_path(to))?;
     let tokens = crate::auth::TOKENS_FILE;
     if from.join(tokens).exists() {
@@ -124,7 +128,8 @@ pub fn backup(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     }
 }
 
-/// A directory that a newer version wrote is copied by that version: this one can't tell whether the copy is whole.
+/// Refuses a directory that a newer version wrote. This version can't check whether its copy is
+/// complete.
 fn refuse_newer(from: &Path) -> Result<(), StoreError> {
     for (path, format) in
         [(records_path(from), &database::RECORDS), (from.join(crate::auth::TOKENS_FILE), &database::AUTH)]
@@ -145,7 +150,7 @@ fn copy_database(from: &Path, to: &Path) -> Result<(), StoreError> {
     let mut target = database::open(to, &Disk::default())?;
     let copy = |source: &Connection, target: &mut Connection| {
         let backup = Backup::new(source, target)?;
-        // All pages in one step: one snapshot, and writers go on beside it.
+        // Copy all pages in one step: this gives one snapshot, and writers do not wait.
         while backup.step(-1)? != StepResult::Done {
             std::thread::yield_now();
         }
@@ -193,7 +198,7 @@ fn copy_logs(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     Ok(done)
 }
 
-/// The attempts that are over, and how long their logs are.
+/// Returns the ended attempts and the lengths of their logs.
 fn ended(job: &JobRecord) -> impl Iterator<Item = (AttemptId, u64)> {
     job.attempts.iter().filter_map(|attempt| {
         let end = attempt.ended.as_ref()?;

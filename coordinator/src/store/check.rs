@@ -1,4 +1,4 @@
-//! Is everything in a data directory as it should be? Works beside a running coordinator, and changes nothing.
+//! Check of a data directory. It works while a coordinator runs, and changes nothing.
 
 use super::database;
 use super::error::StoreError;
@@ -15,40 +15,40 @@ use std::fs::TryLockError;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// How closely to look.
+/// Depth of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Depth {
-    /// Databases, permissions, and that each log is there in its whole length.
+    /// Checks the databases, the permissions, and that each log exists in its full length.
     Quick,
-    /// Also every index of the databases and every byte of each log against its checksum.
+    /// Also checks every index of the databases, and every byte of each log against its checksum.
     Full,
 }
 
-/// How much something matters.
+/// Severity of a remark.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Weight {
-    /// Worth knowing.
+    /// Information only.
     Note,
-    /// Should be mended.
+    /// Should be corrected.
     Warning,
-    /// Something is lost, or will be.
+    /// Data is lost, or will be.
     Error,
 }
 
-/// Something that a check found.
+/// A remark of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remark {
-    /// How much it matters.
+    /// Severity.
     pub weight: Weight,
-    /// Where.
+    /// The affected file or directory.
     pub path: PathBuf,
-    /// What is the matter, in a sentence.
+    /// Description of the problem, in one sentence.
     pub text: String,
-    /// How to mend it; empty when there is nothing to mend.
+    /// How to correct it; empty if no action is needed.
     pub remedy: String,
 }
 
-/// Looks through a data directory. Errors come first.
+/// Checks a data directory. Returns the remarks, errors first.
 pub fn check(directory: &Path, depth: Depth) -> Vec<Remark> {
     let mut check = Check { directory, depth, remarks: Vec::new() };
     if directory.is_dir() {
@@ -88,7 +88,8 @@ impl Check<'_> {
         );
     }
 
-    /// Files two levels down are the logs: their directories are closed, so the files need not be looked at one by one.
+    /// Stops at level 2, where the log files are: the directories above them are closed to other
+    /// users.
     fn permissions(&mut self, path: &Path, level: u32) {
         let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
         if metadata.permissions().mode() & 0o077 != 0 {
@@ -153,7 +154,7 @@ impl Check<'_> {
         Ok(Some(connection))
     }
 
-    /// Every job that is over has its logs, and every log a job.
+    /// Checks that each ended job has its logs, and that each log has a job.
     fn logs(&mut self, records: &Path) -> Result<(), StoreError> {
         let reader = Reader::new(records.to_owned());
         let root = self.directory.join("logs");

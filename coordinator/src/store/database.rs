@@ -1,4 +1,4 @@
-//! Opening a database: pragmas, format version, migrations, integrity.
+//! Opens databases: pragmas, format version, migrations and integrity checks.
 
 use super::disk::Disk;
 use super::error::StoreError;
@@ -8,22 +8,22 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A kind of database: what tells it from other files, and how each format became the next.
+/// A kind of database: its application id and its migrations.
 pub(crate) struct Format {
-    /// SQLite's `application_id`.
+    /// SQLite's `application_id`, which identifies the kind of database.
     pub(crate) application_id: i32,
-    /// Statements that lead from format `n` to `n + 1`. Entries are never changed, only added.
+    /// Statements that migrate format `n` to `n + 1`. Entries are only added, never changed.
     pub(crate) migrations: &'static [&'static str],
 }
 
 impl Format {
-    /// The newest format that this build knows.
+    /// Returns the newest format that this build supports.
     pub(crate) fn newest(&self) -> u32 {
         u32::try_from(self.migrations.len()).expect("there are fewer than 2^32 migrations")
     }
 }
 
-/// Job records.
+/// Format of the job records.
 pub(crate) const RECORDS: Format =
     Format { application_id: 0x6270_6c31, migrations: &[RECORDS_1, RECORDS_2] };
 
@@ -63,12 +63,12 @@ CREATE TABLE passing(seq INTEGER PRIMARY KEY, key BLOB NOT NULL, body TEXT NOT N
 CREATE INDEX passing_key ON passing(key, seq);
 ";
 
-/// Jobs that an equal submit attaches to.
+/// Adds the table of jobs that an equal submit attaches to.
 const RECORDS_2: &str = "
 CREATE TABLE attachable(job BLOB PRIMARY KEY) WITHOUT ROWID;
 ";
 
-/// Tokens and the audit log ([`crate::auth`]).
+/// Format of the tokens and the audit log ([`crate::auth`]).
 pub(crate) const AUTH: Format = Format { application_id: 0x6270_6c32, migrations: &[AUTH_1] };
 
 const AUTH_1: &str = "
@@ -91,10 +91,10 @@ CREATE TABLE audit(
 );
 ";
 
-/// Opens a database to write, and makes it when it is not there.
+/// Opens a database for writing, and creates it if it is missing.
 pub(crate) fn open(path: &Path, disk: &Disk) -> Result<Connection, StoreError> {
     disk.before(super::disk::Operation::Create, path).map_err(StoreError::file("make", path))?;
-    // Made here, so that nobody else may read it: SQLite gives its side files the same permissions.
+    // Create the file here with mode 0600. SQLite gives its side files the same permissions.
     OpenOptions::new()
         .create(true)
         .append(true)
@@ -104,9 +104,10 @@ pub(crate) fn open(path: &Path, disk: &Disk) -> Result<Connection, StoreError> {
     connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
 }
 
-/// Opens a database that is there, to read.
+/// Opens an existing database for reading.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, StoreError> {
-    // Not SQLITE_OPEN_READ_ONLY: a reader of a write-ahead log needs its index file, and may be the first to make it.
+    // Not `SQLITE_OPEN_READ_ONLY`: a reader of a write-ahead log needs the index file, and may have
+    // to create it.
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection
         .pragma_update(None, "query_only", true)
@@ -130,17 +131,18 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// The format of a database; 0 when it is empty.
+/// Returns the format of a database, or 0 if it is empty.
 pub(crate) fn version(connection: &Connection) -> Result<u32, StoreError> {
     connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(StoreError::database("read the database's format"))
 }
 
-/// Brings a database to the newest format, in one transaction.
+/// Migrates a database to the newest format, in one transaction.
 ///
 /// # Errors
-/// [`StoreError::Newer`] when it is ahead of this build; [`StoreError::Corrupt`] when it is another program's.
+/// [`StoreError::Newer`] if a newer version wrote it, [`StoreError::Corrupt`] if it belongs to
+/// another program.
 pub(crate) fn migrate(connection: &mut Connection, path: &Path, format: &Format) -> Result<(), StoreError> {
     let doing = "bring the database to the newest format";
     let known = format.newest();
@@ -173,15 +175,15 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path, format: &Format)
     transaction.commit().map_err(StoreError::database(doing))
 }
 
-/// Asks SQLite whether the database is whole.
+/// Runs SQLite's `quick_check`.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] with the first complaint.
+/// [`StoreError::Corrupt`] with the first problem found.
 pub(crate) fn quick_check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     ask(connection, path, "quick_check")
 }
 
-/// The same, every index included.
+/// Runs SQLite's `integrity_check`, which also checks every index.
 pub(crate) fn full_check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     ask(connection, path, "integrity_check")
 }
@@ -193,7 +195,8 @@ fn ask(connection: &Connection, path: &Path, pragma: &str) -> Result<(), StoreEr
     if answer == "ok" { Ok(()) } else { Err(StoreError::Corrupt { path: path.to_owned(), detail: answer }) }
 }
 
-/// Moves as much of the write-ahead log into the database as can be without waiting for anybody.
+/// Moves the write-ahead log into the database, as far as possible without waiting for readers and
+/// writers.
 pub(crate) fn checkpoint(connection: &Connection) -> Result<(), StoreError> {
     let doing = "move the write-ahead log into the database";
     connection.pragma_update(None, "query_only", false).map_err(StoreError::database(doing))?;

@@ -1,5 +1,5 @@
-//! The one door to the file system for log segments, so that tests can make a disk fail, fill up, crawl or stop at
-//! any step.
+//! File system operations of the log segments. Tests can add a hook that delays or fails each
+//! operation.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -7,31 +7,32 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A step that changes what is on disk, or makes it last.
+/// An operation that changes the disk or makes a change durable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
-    /// A file or directory is made.
+    /// Creates a file or directory.
     Create,
-    /// Bytes are written.
+    /// Writes bytes.
     Write,
-    /// A file is cut.
+    /// Truncates a file.
     Truncate,
-    /// A file's bytes are made to last.
+    /// Makes the bytes of a file durable.
     Sync,
-    /// A directory's entries are made to last.
+    /// Makes the entries of a directory durable.
     SyncDirectory,
-    /// A file takes another's name.
+    /// Renames a file.
     Rename,
-    /// A file is removed.
+    /// Removes a file.
     Remove,
-    /// A database transaction is committed.
+    /// Commits a database transaction.
     Commit,
 }
 
-/// Asked before each [`Operation`] on a path; an error takes the operation's place.
+/// Called before each [`Operation`] on a path. If it returns an error, the operation fails with
+/// that error.
 pub type Hook = dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync;
 
-/// The file system, with a hook in tests.
+/// The file system, with an optional hook for tests.
 #[derive(Clone, Default)]
 pub struct Disk {
     hook: Option<Arc<Hook>>,
@@ -44,7 +45,8 @@ impl std::fmt::Debug for Disk {
 }
 
 impl Disk {
-    /// A disk that asks `hook` first: it may delay, fail, or look at the directory as a crash would leave it.
+    /// Returns a disk that calls `hook` before each operation. The hook may delay, fail, or read
+    /// the directory in the state that a crash would leave.
     pub fn hooked(hook: Arc<Hook>) -> Self {
         Self { hook: Some(hook) }
     }
@@ -56,13 +58,13 @@ impl Disk {
         }
     }
 
-    /// Makes a directory and those above it, for this user only.
+    /// Creates a directory and its parents, with access for this user only.
     pub(crate) fn create_directory(&self, path: &Path) -> io::Result<()> {
         self.before(Operation::Create, path)?;
         DirBuilder::new().recursive(true).mode(0o700).create(path)
     }
 
-    /// Makes an empty file for this user only, to be read and written.
+    /// Creates an empty file for reading and writing, with access for this user only.
     pub(crate) fn create(&self, path: &Path) -> io::Result<File> {
         self.before(Operation::Create, path)?;
         OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
@@ -83,18 +85,20 @@ impl Disk {
         file.sync_data()
     }
 
-    /// Makes the names in a directory last; it is fine when there is none.
+    /// Makes the entries of a directory durable. A missing directory is not an error.
     pub(crate) fn sync_directory(&self, path: &Path) -> io::Result<()> {
         self.before(Operation::SyncDirectory, path)?;
         match File::open(path) {
             Ok(directory) => directory.sync_all(),
-            // No name in it that could be lost: a short log that began again has never had a file.
+            // A missing directory has no entry that could be lost. This happens when a short log
+            // restarts before it has a file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Room for this user below a path, in bytes; none when it can't be told.
+    /// Returns the free space for this user below a path, in bytes, or `None` if the system does
+    /// not report it.
     pub(crate) fn free_bytes(&self, path: &Path) -> Option<u64> {
         let statistics = nix::sys::statvfs::statvfs(path).ok()?;
         #[allow(
@@ -105,7 +109,7 @@ impl Disk {
         Some((statistics.blocks_available() as u64).saturating_mul(statistics.fragment_size() as u64))
     }
 
-    /// Removes a file; it is fine when there is none.
+    /// Removes a file. A missing file is not an error.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         self.before(Operation::Remove, path)?;
         match std::fs::remove_file(path) {
@@ -115,7 +119,8 @@ impl Disk {
     }
 }
 
-/// Opens a file to read, and to write where that is allowed; none when it is not there.
+/// Opens an existing file for reading, and for writing if `write` is set. Returns `None` if it is
+/// missing.
 pub(crate) fn open_existing(path: &Path, write: bool) -> io::Result<Option<File>> {
     match OpenOptions::new().read(true).write(write).open(path) {
         Ok(file) => Ok(Some(file)),

@@ -1,63 +1,63 @@
-//! What can go wrong with records, and how it is said.
+//! Errors of the record store, and their messages.
 
 use buildpool_protocol::JobId;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A record could not be stored or read.
+/// Reason why a record could not be stored or read.
 #[derive(Debug)]
 pub enum StoreError {
     /// Another coordinator runs on this directory.
     InUse {
-        /// Which directory.
+        /// The data directory.
         directory: PathBuf,
-        /// The other process, as far as it said.
+        /// Process id of the other coordinator, if its lock file contains one.
         pid: Option<u32>,
     },
-    /// The directory was written by a newer version of the software.
+    /// A newer version of the software wrote the directory.
     Newer {
-        /// Which database.
+        /// Path of the database.
         path: PathBuf,
-        /// Its version.
+        /// Its format.
         found: u32,
-        /// The newest that this build can read.
+        /// The newest format that this build can read.
         known: u32,
     },
-    /// The database contradicts itself.
+    /// The database is damaged.
     Corrupt {
-        /// Which database.
+        /// Path of the database.
         path: PathBuf,
-        /// What the check said first.
+        /// First problem that the check found.
         detail: String,
     },
     /// A file or directory could not be used.
     File {
-        /// What was tried, as in "can't … PATH".
+        /// The attempted operation, as in "can't … PATH".
         doing: &'static str,
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The database could not do it.
+    /// A database operation failed.
     Database {
-        /// What was tried, as in "can't …".
+        /// The attempted operation, as in "can't …".
         doing: &'static str,
-        /// Its reason.
+        /// Error of SQLite.
         source: rusqlite::Error,
     },
     /// A record does not parse.
     Record {
-        /// Whose.
+        /// The job of the record.
         job: JobId,
-        /// Why.
+        /// Error of the parser.
         source: serde_json::Error,
     },
 }
 
 impl StoreError {
-    /// Whether the disk is full: it may work later, when there is room.
+    /// Returns true if the disk is full. A retry can succeed when there is room.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::File { source, .. } => is_full(source),

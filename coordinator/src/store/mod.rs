@@ -1,7 +1,8 @@
-//! What lies on disk: job records in SQLite, logs in files, and who may run on them.
+//! The data directory: job records in SQLite, logs in files, and the lock.
 //!
-//! The data directory has `records.db` (jobs, workers, history, short logs), `logs/` (segments and packs), `lock` (held
-//! by the coordinator that runs) and what [`crate::auth`] and [`crate::tls`] keep. Everything is for this user only.
+//! It contains `records.db` (jobs, workers, history, short logs), `logs/` (segments and packs),
+//! `lock` (held by the running coordinator) and the files of [`crate::auth`] and [`crate::tls`].
+//! Only the coordinator's user can read them.
 
 mod backup;
 mod check;
@@ -38,7 +39,7 @@ pub use writer::Writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970; 0 when the clock is before that.
+/// Returns the milliseconds since 1970, or 0 if the clock is set before 1970.
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

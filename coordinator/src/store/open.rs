@@ -1,4 +1,5 @@
-//! Opening a data directory: one coordinator at a time, a format that this build knows, a database that is whole.
+//! Opens a data directory. It checks that no other coordinator uses it, that the format is
+//! supported, and that the database is intact.
 
 use super::database;
 use super::disk::Disk;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A coordinator's data directory, held by this process.
+/// A coordinator's data directory, locked by this process.
 #[derive(Debug)]
 pub struct Store {
     directory: PathBuf,
@@ -25,17 +26,17 @@ pub struct Store {
     reader: Reader,
     logs: Logs,
     start: u64,
-    /// Shared with writers.
+    /// Shared with the writers, to count them.
     open: Arc<()>,
     _lock: File,
 }
 
 impl Store {
-    /// Opens the data directory, and makes it when it is not there.
+    /// Opens the data directory, and creates it if it is missing.
     ///
     /// # Errors
-    /// [`StoreError::InUse`] when another coordinator runs on it, [`StoreError::Newer`] when a newer version wrote it,
-    /// [`StoreError::Corrupt`] when the database is damaged.
+    /// [`StoreError::InUse`] if another coordinator runs on it, [`StoreError::Newer`] if a newer
+    /// version wrote it, [`StoreError::Corrupt`] if the database is damaged.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
         Self::open_on(directory, Disk::default())
     }
@@ -49,7 +50,8 @@ impl Store {
         let lock = lock(directory)?;
         let reserve = Reserve::in_directory(directory);
         if disk.free_bytes(directory).is_some_and(|free| free < RESERVE_BYTES) {
-            // Counting this start writes to the database. The pass of retention that follows fills the reserve again.
+            // Counting this start writes to the database. The next retention pass fills the reserve
+            // again.
             reserve.release();
         }
         let path = records_path(directory);
@@ -76,37 +78,39 @@ impl Store {
         })
     }
 
-    /// The writer of records. There is one runtime, and it should have one of these.
+    /// Returns a writer of records. The runtime should have the only one.
     ///
     /// # Errors
-    /// When the database can't be opened again.
+    /// If the database can't be opened again.
     pub fn writer(&self) -> Result<Writer, StoreError> {
         let path = records_path(&self.directory);
         let connection = database::open(&path, &self.disk)?;
         Ok(Writer::new(connection, path, self.disk.clone(), self.logs.clone(), Arc::clone(&self.open)))
     }
 
-    /// Reads records; cheap to clone.
+    /// Returns a reader of records. Cheap to clone.
     pub fn reader(&self) -> Reader {
         self.reader.clone()
     }
 
-    /// The logs; cheap to clone.
+    /// Returns the logs. Cheap to clone.
     pub fn logs(&self) -> Logs {
         self.logs.clone()
     }
 
-    /// The data directory.
+    /// Returns the path of the data directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Grows with every start, also over the restoration of an old backup, as long as the clock is not set back behind it.
+    /// Returns the number of this start, which is larger than that of each earlier start. This also
+    /// holds after an old backup was restored, unless the clock was set back.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Every epoch that this start grants is above this, and above all that earlier ones granted.
+    /// Returns the base of this start's epochs. Each epoch that this start grants is above it, and
+    /// above all epochs of earlier starts.
     pub fn epoch_base(&self) -> u64 {
         self.start << 24
     }
@@ -144,7 +148,8 @@ pub(crate) fn make_directory(directory: &Path) -> Result<(), StoreError> {
         .map_err(StoreError::file("make the directory", directory))
 }
 
-/// Held while something is made on first use that two processes must not make at once. Waits for the other one.
+/// Locks the first-time setup of files that two processes must not create at once. Blocks while
+/// another process holds the lock.
 pub(crate) fn setup_lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join("setup.lock");
     let failed = |source| StoreError::File { doing: "lock", path: path.clone(), source };
@@ -168,7 +173,7 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
-            // The other process may not have written its number yet; then the message does without.
+            // The other process may not have written its process id yet. Then the message omits it.
             let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
             return Err(StoreError::InUse { directory: directory.to_owned(), pid });
         }
@@ -180,13 +185,13 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
         writeln!(file, "{}", std::process::id())
     };
     match write(&mut file) {
-        // The number is for messages only; a full disk must not prevent a start.
+        // The process id is used in messages only; a full disk must not prevent a start.
         Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Ok(file),
         result => result.map(|()| file).map_err(failed),
     }
 }
 
-/// Checks the database unless it was closed well, and counts this start.
+/// Checks the database unless it was closed cleanly, and counts this start.
 fn begin(connection: &mut Connection, path: &Path) -> Result<u64, StoreError> {
     let doing = "count this start";
     let value = |connection: &Connection, key: &str| -> Result<i64, StoreError> {
@@ -211,9 +216,9 @@ fn begin(connection: &mut Connection, path: &Path) -> Result<u64, StoreError> {
     Ok(u64::try_from(start).expect("it is at least 1"))
 }
 
-/// The attempts that count of the last jobs that are over, the newest first.
+/// Returns the final attempts of the last completed jobs, newest first.
 fn last_completed(connection: &Connection) -> Result<Vec<AttemptId>, StoreError> {
-    // A number that is not a number of an attempt is skipped: the row only warms the ring.
+    // A row with an invalid attempt number is skipped: the rows are used only to fill the ring.
     let read = || {
         connection
             .prepare(

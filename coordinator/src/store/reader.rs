@@ -1,4 +1,4 @@
-//! Reading records, beside the one that writes.
+//! Reads records, concurrently with the writer.
 
 use super::database;
 use super::error::StoreError;
@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Passing runs that say how long a command usually takes.
+/// Number of passing runs that the usual duration of a command is computed from.
 const USUAL_RUNS: u32 = 7;
 
-/// Reads records. Cheap to clone; many threads may read at once, and see what was committed before they asked.
+/// Reads records. Cheap to clone. Many threads may read at once; each read sees all transactions
+/// that were committed before it.
 #[derive(Clone)]
 pub struct Reader {
     pool: Arc<ConnectionPool>,
@@ -36,16 +37,17 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// Why a text names no job.
+/// Reason why a text does not identify a job.
 #[derive(Debug)]
 pub enum ResolveError {
-    /// No job is known whose id begins like this.
+    /// No job has an id with this prefix.
     Unknown,
-    /// The text can't be the beginning of an id.
+    /// The text can't be the prefix of an id.
     NotAnId,
-    /// The text names a build: whole, or only as far as nobody can find it by.
+    /// The text is the id of a build, or an incomplete one (`None`). Builds are found by the whole
+    /// id only.
     Build(Option<BuildId>),
-    /// Several do; some of them, newest first.
+    /// Several jobs have this prefix. Some of them, newest first.
     Ambiguous(Vec<JobId>),
     /// The records could not be read.
     Store(StoreError),
@@ -78,14 +80,14 @@ impl std::error::Error for ResolveError {
     }
 }
 
-/// What is known under an id.
+/// Result of a lookup by job id.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Lookup {
     /// The job.
     Found(Box<JobRecord>),
-    /// There was such a job; its record is not kept any more.
+    /// The job existed, but its record has been removed.
     Evicted,
-    /// There never was.
+    /// No job has had this id.
     Unknown,
 }
 
@@ -108,18 +110,18 @@ impl Reader {
         result
     }
 
-    /// What is known under this id.
+    /// Looks up a job by its id.
     ///
     /// # Errors
-    /// When the database can't be read, or the record does not parse.
+    /// If the database can't be read, or the record does not parse.
     pub fn job(&self, job: JobId) -> Result<Lookup, StoreError> {
         self.with(|connection| lookup(connection, job))
     }
 
-    /// Jobs, newest first.
+    /// Returns jobs, newest first.
     ///
     /// # Errors
-    /// When the database can't be read.
+    /// If the database can't be read.
     pub fn jobs(&self, filter: &JobFilter, limit: usize) -> Result<Vec<JobRecord>, StoreError> {
         self.with(|connection| {
             let sql = format!(
@@ -133,7 +135,7 @@ impl Reader {
         })
     }
 
-    /// The job whose id is this text or begins with it; hyphens and case do not count.
+    /// Returns the job whose id equals this text or begins with it. Hyphens and case are ignored.
     ///
     /// # Errors
     /// [`ResolveError`].
@@ -163,10 +165,10 @@ impl Reader {
         }
     }
 
-    /// The shortest beginning of a job's id, of at least 12 digits, that no other job's id has.
+    /// Returns the shortest unique prefix of a job's id, with at least 12 digits.
     ///
     /// # Errors
-    /// When the database can't be read.
+    /// If the database can't be read.
     pub fn short_id(&self, job: JobId) -> Result<String, StoreError> {
         let id = *job.as_uuid().as_bytes();
         let nearest = |connection: &Connection, sql: &str| {
@@ -191,10 +193,10 @@ impl Reader {
         Ok(digits[..SHORT_ID_DIGITS_MIN.max(longest + 1).min(digits.len())].to_owned())
     }
 
-    /// The newest job of this principal with this request id.
+    /// Returns the newest job with this principal and request id.
     ///
     /// # Errors
-    /// When the database can't be read.
+    /// If the database can't be read.
     pub fn by_client_request(&self, principal: &str, request: &str) -> Result<Option<JobId>, StoreError> {
         self.with(|connection| {
             let read = || {
@@ -209,10 +211,10 @@ impl Reader {
         })
     }
 
-    /// What is remembered of passing runs of the same command in the same project, newest first.
+    /// Returns the stored passing runs of a command in a project, newest first.
     ///
     /// # Errors
-    /// When the database can't be read.
+    /// If the database can't be read.
     pub fn history(&self, key: HistoryKey) -> Result<Vec<PassingRun>, StoreError> {
         self.with(|connection| {
             let read = || -> rusqlite::Result<Vec<rusqlite::Result<String>>> {
@@ -225,10 +227,11 @@ impl Reader {
         })
     }
 
-    /// How long the last passing runs of a command took, in the middle; none when there were none.
+    /// Returns the median duration of a command's last passing runs, or `None` if there are no such
+    /// runs.
     ///
     /// # Errors
-    /// When the database can't be read.
+    /// If the database can't be read.
     pub fn usual_duration(&self, key: HistoryKey) -> Result<Option<Duration>, StoreError> {
         self.with(|connection| {
             let read = || -> rusqlite::Result<Vec<rusqlite::Result<String>>> {
@@ -247,15 +250,15 @@ impl Reader {
         })
     }
 
-    /// Workers as they were last seen, by name.
+    /// Returns the workers as they were last seen, sorted by name.
     ///
     /// # Errors
-    /// When the database can't be read.
+    /// If the database can't be read.
     pub fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
         self.with(workers)
     }
 
-    /// The whole log of an attempt that is too short for a file.
+    /// Returns the whole log of an attempt whose log is stored beside its record.
     pub(super) fn inline_log(&self, attempt: AttemptId) -> Result<Option<Bytes>, StoreError> {
         self.with(|connection| {
             let read = || {
@@ -270,7 +273,7 @@ impl Reader {
         })
     }
 
-    /// The length of a log that is not kept any more.
+    /// Returns the length of a removed log.
     pub(super) fn evicted(&self, attempt: AttemptId) -> Result<Option<u64>, StoreError> {
         self.with(|connection| {
             let read = || {
@@ -286,12 +289,12 @@ impl Reader {
         })
     }
 
-    /// A connection that may write: for retention, which runs beside the writer.
+    /// Opens a connection for writing. Retention uses it concurrently with the writer.
     pub(super) fn writing(&self) -> Result<Connection, StoreError> {
         database::open(&self.pool.path, &super::disk::Disk::default())
     }
 
-    /// Ids of all jobs whose records are kept.
+    /// Returns the ids of all jobs whose records are kept.
     pub(super) fn all_ids(&self) -> Result<Vec<JobId>, StoreError> {
         self.with(|connection| {
             let read = || {
@@ -304,7 +307,7 @@ impl Reader {
         })
     }
 
-    /// Ids of jobs that are not over.
+    /// Returns the ids of unfinished jobs.
     pub(super) fn live_ids(&self) -> Result<std::collections::HashSet<JobId>, StoreError> {
         self.with(|connection| {
             let read = || {
@@ -341,7 +344,7 @@ pub(super) fn workers(connection: &Connection) -> Result<Vec<WorkerRecord>, Stor
         Ok(statement.query_map([], |row| row.get(0))?.collect())
     };
     let rows = read().map_err(StoreError::database("read worker records"))?;
-    // A worker registers again when it comes back, so a record that does not parse costs nothing.
+    // A worker registers again when it reconnects, so skip a record that does not parse.
     let mut workers: Vec<WorkerRecord> =
         rows.into_iter().filter_map(|body| parsed("a worker", body)).collect();
     workers.sort_by(|a, b| a.name.cmp(&b.name));
@@ -361,7 +364,8 @@ fn lookup(connection: &Connection, job: JobId) -> Result<Lookup, StoreError> {
     Ok(if known { Lookup::Evicted } else { Lookup::Unknown })
 }
 
-/// The rows that can be read. One row that can't be read stays on disk and must not make the others unreadable.
+/// Returns the rows that can be read. A row that can't be read stays on disk, and must not make the
+/// others unreadable.
 fn readable(rows: Vec<Result<JobRecord, StoreError>>) -> Vec<JobRecord> {
     let logged = |row: Result<JobRecord, StoreError>| {
         row.inspect_err(|error| {
@@ -375,7 +379,7 @@ fn readable(rows: Vec<Result<JobRecord, StoreError>>) -> Vec<JobRecord> {
     rows.into_iter().filter_map(logged).collect()
 }
 
-/// The record in a row, or none with a line in the coordinator's log.
+/// Parses the record in a row. On an error, logs a warning and returns `None`.
 fn parsed<T: DeserializeOwned>(what: &str, body: rusqlite::Result<String>) -> Option<T> {
     let skipped = |error: &dyn std::fmt::Display| {
         tracing::warn!(%error, "skipping the record of {what}: it can't be read");
@@ -428,10 +432,10 @@ fn record(row: &Row<'_>) -> Result<JobRecord, StoreError> {
     })
 }
 
-/// Digits of a short id: the part of a UUIDv7 that is its time in milliseconds.
+/// Minimum digits of a short id: the timestamp of a UUIDv7, in milliseconds, has this many.
 const SHORT_ID_DIGITS_MIN: usize = 12;
 
-/// First and last id that begin with these hexadecimal digits.
+/// Returns the first and the last id that begin with these hexadecimal digits.
 fn prefix_range(text: &str) -> Option<([u8; 16], [u8; 16])> {
     let digits: Vec<u8> = text
         .chars()

@@ -1,4 +1,4 @@
-//! What is written down of jobs, workers and passing runs. Fields are only ever added, with a default.
+//! Records of jobs, workers and passing runs. Fields are only ever added, with a default.
 
 use buildpool_protocol::ids::BootId;
 use buildpool_protocol::outcome::{CrashType, Outcome};
@@ -10,117 +10,117 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One change to what is on disk.
+/// One change to the stored data.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Record {
-    /// A job as it is now. The spec is written once; what follows is replaced.
+    /// The current state of a job. The spec is written once; the rest is replaced.
     Job(Box<JobRecord>),
-    /// The whole log of an attempt that is too short for a file, as [`super::Sealed::inline`] gave it. Belongs into
-    /// the batch that ends its job.
+    /// The whole log of an attempt whose log has no file, from [`super::Sealed::inline`]. Write it
+    /// in the batch that ends its job.
     Log {
-        /// Whose.
+        /// The attempt.
         attempt: AttemptId,
-        /// Its chunks.
+        /// The chunks of the log.
         bytes: Bytes,
     },
     /// Whether an equal submit attaches to this job.
     Attachable {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// From now on, or no longer.
+        /// True to allow attaching from now on, false to end it.
         attachable: bool,
     },
     /// A worker as it was last seen.
     Worker(Box<WorkerRecord>),
-    /// A worker that is not expected back.
+    /// Removes a worker that is not expected to return.
     WorkerForgotten(WorkerId),
-    /// A job that passed, for comparison with later ones.
+    /// A passing run, for comparison with later runs.
     Passed(Box<PassingRun>),
 }
 
-/// Everything that is known of a job, apart from its log.
+/// Everything that is stored about a job, except its log.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobRecord {
-    /// Its id.
+    /// Id of the job.
     pub job: JobId,
-    /// What was asked for; never changes.
+    /// The submitted spec; it never changes.
     pub spec: Arc<JobSpec>,
-    /// The name of who asked, for people.
+    /// Display name of the submitter.
     pub submitter: String,
-    /// Who asked: a token's id, or `local`. A `client_request_id` counts within it.
+    /// Identity of the submitter: a token's id, or `local`. The scope of `client_request_id`.
     pub principal: String,
-    /// The same text by the same principal is the same job.
+    /// Idempotency key: the same key from the same principal means the same job.
     pub client_request_id: Option<String>,
-    /// Milliseconds since 1970 by the coordinator's clock.
+    /// Time of acceptance, in milliseconds since 1970 by the coordinator's clock.
     pub created_at_ms: i64,
-    /// One for each grant, the newest last.
+    /// One attempt for each grant, newest last.
     pub attempts: Vec<AttemptRecord>,
-    /// Somebody asked to end it.
+    /// The cancel request, if any.
     pub cancel: Option<CancelRecord>,
-    /// The working tree that was sent along.
+    /// The submitted snapshot, if any.
     pub snapshot: Option<SnapshotInfo>,
-    /// How it ended; set once.
+    /// How the job ended; set once.
     pub done: Option<DoneRecord>,
 }
 
-/// A grant and what became of it.
+/// A grant and its result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AttemptRecord {
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub number: u32,
-    /// The fence.
+    /// Fencing epoch of the lease.
     pub epoch: u64,
-    /// To whom.
+    /// The worker that received the grant.
     pub worker: WorkerId,
-    /// Its name at the time.
+    /// Name of the worker at the time of the grant.
     pub worker_name: String,
-    /// Milliseconds since 1970 by the coordinator's clock.
+    /// Time of the grant, in milliseconds since 1970 by the coordinator's clock.
     pub granted_at_ms: i64,
-    /// Milliseconds since 1970 by the worker's clock.
+    /// Start of the process, in milliseconds since 1970 by the worker's clock.
     #[serde(default)]
     pub started_at_ms: Option<i64>,
-    /// What became of it.
+    /// How the attempt ended, if it has.
     #[serde(default)]
     pub ended: Option<AttemptEnd>,
-    /// The longest absence that its worker was ever told it may outlive, in milliseconds.
+    /// Longest absence limit that the worker has received for this attempt, in milliseconds.
     #[serde(default)]
     pub lost_after_ms: Option<u64>,
-    /// The start of its worker's daemon that it was sent to.
+    /// Boot id of the worker daemon that the attempt was sent to.
     #[serde(default)]
     pub boot: Option<BootId>,
 }
 
-/// When and how an attempt ended, as the coordinator sees it.
+/// When and how an attempt ended, from the coordinator's view.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AttemptEnd {
     /// Milliseconds since 1970 by the coordinator's clock.
     pub at_ms: i64,
-    /// How.
+    /// The kind of end.
     pub how: AttemptEnding,
-    /// Length of its log as far as it is stored, chunk headers included.
+    /// Length of the stored log in bytes, including chunk headers.
     #[serde(default)]
     pub log_length: u64,
 }
 
-/// How an attempt ended, as the coordinator sees it.
+/// How an attempt ended, from the coordinator's view.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptEnding {
     /// Its outcome is recorded and its log is sealed.
     Completed,
-    /// Its worker stayed away, or came back without it.
+    /// Its worker did not return in time, or returned without the attempt.
     Lost {
-        /// One sentence.
+        /// The reason, in one sentence.
         reason: String,
     },
-    /// Its worker did not take it.
+    /// The worker did not accept the attempt.
     Declined {
-        /// One sentence.
+        /// The reason, in one sentence.
         reason: String,
     },
-    /// It failed for infrastructure, and the submitter allowed another attempt.
+    /// It failed because of infrastructure, and the submitter allows another attempt.
     Retried {
-        /// One sentence.
+        /// The reason, in one sentence.
         reason: String,
     },
     /// It was ended before its process started.
@@ -128,7 +128,8 @@ pub enum AttemptEnding {
 }
 
 impl AttemptEnding {
-    /// Why there is no result, for a person; none where there is one.
+    /// Returns the reason why there is no result, as text for users, or `None` if there is a
+    /// result.
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::Completed => None,
@@ -140,14 +141,14 @@ impl AttemptEnding {
     }
 }
 
-/// Who ended a job.
+/// A cancel request of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CancelRecord {
-    /// A token's name or `local`.
+    /// Name of the token that cancelled it, or `local`.
     pub by: String,
-    /// In their words; may be empty.
+    /// Reason given by the caller; may be empty.
     pub reason: String,
-    /// Milliseconds since 1970 by the coordinator's clock.
+    /// Time of the request, in milliseconds since 1970 by the coordinator's clock.
     pub at_ms: i64,
 }
 
@@ -156,30 +157,30 @@ pub struct CancelRecord {
 pub struct DoneRecord {
     /// Milliseconds since 1970 by the coordinator's clock.
     pub finished_at_ms: i64,
-    /// The attempt that counts; none when it never ran.
+    /// Number of the attempt that counts; `None` if the job never ran.
     #[serde(default)]
     pub attempt: Option<u32>,
-    /// What it means to its submitter.
+    /// Verdict of the job.
     pub verdict: Verdict,
-    /// The process's own.
+    /// Exit code of the process.
     #[serde(default)]
     pub exit_code: Option<i32>,
-    /// What kind of bad end.
+    /// Type of the crash, if any.
     #[serde(default)]
     pub crash_type: CrashType,
-    /// Why, in a sentence.
+    /// The cause, in one sentence.
     #[serde(default)]
     pub cause: Option<Cause>,
-    /// What the worker said; none when no worker did.
+    /// Outcome that the worker reported, if any.
     #[serde(default)]
     pub outcome: Option<Box<Outcome>>,
-    /// How long the process ran.
+    /// Run time of the process, in milliseconds.
     #[serde(default)]
     pub duration_ms: Option<u64>,
-    /// The tool's own counts.
+    /// Test counts reported by the tool.
     #[serde(default)]
     pub tests: Option<TestCounts>,
-    /// Its only or first likely root cause, in one line.
+    /// The first likely root cause, in one line.
     #[serde(default)]
     pub headline: Option<String>,
 }
@@ -187,76 +188,77 @@ pub struct DoneRecord {
 /// A worker as it was last seen.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WorkerRecord {
-    /// Its lasting identity.
+    /// Permanent id of the worker.
     pub worker: WorkerId,
-    /// Unique in the pool.
+    /// Name, unique in the pool.
     pub name: String,
-    /// Of its software.
+    /// Version of the worker's software.
     #[serde(default)]
     pub version: String,
-    /// Jobs at a time.
+    /// Number of jobs that it runs at once.
     #[serde(default)]
     pub slots: u32,
-    /// As it registered.
+    /// Labels from its last registration.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// As it registered.
+    /// Resources from its last registration.
     #[serde(default)]
     pub resources: BTreeMap<String, u32>,
-    /// Somebody drained it; it stays so over restarts.
+    /// An operator drained the worker. The flag survives restarts.
     #[serde(default)]
     pub draining: bool,
-    /// When what still runs there is to end, in milliseconds since 1970 by the coordinator's clock.
+    /// Time at which jobs that still run there are ended, in milliseconds since 1970 by the
+    /// coordinator's clock.
     #[serde(default)]
     pub drain_until_ms: Option<i64>,
-    /// Somebody let it take jobs again, and it has not come back as one that does.
+    /// An operator resumed the worker, and it has not yet registered as accepting jobs.
     #[serde(default)]
     pub resumed: bool,
-    /// Why it takes no jobs although it is connected.
+    /// Reason why a connected worker receives no jobs.
     #[serde(default)]
     pub quarantined: Option<String>,
-    /// Milliseconds since 1970 by the coordinator's clock.
+    /// Time of the first registration, in milliseconds since 1970 by the coordinator's clock.
     pub first_seen_ms: i64,
-    /// Milliseconds since 1970 by the coordinator's clock.
+    /// Time of the last contact, in milliseconds since 1970 by the coordinator's clock.
     pub last_seen_ms: i64,
-    /// An operator let it take jobs, or nobody has to.
+    /// An operator approved the worker, or the pool requires no approval.
     #[serde(default = "yes")]
     pub approved: bool,
-    /// The name of the token that its identity belongs to.
+    /// Name of the token that the worker's identity is bound to.
     #[serde(default)]
     pub token: Option<String>,
 }
 
-/// Workers that were known before approval was are approved.
+/// Default of `approved`: a record without the field is older than approvals.
 const fn yes() -> bool {
     true
 }
 
-/// What is remembered of a job that passed.
+/// Data that is kept about a passing run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PassingRun {
-    /// Of which command in which project.
+    /// Key of the command and project.
     pub key: HistoryKey,
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Milliseconds since 1970 by the coordinator's clock.
+    /// End of the job, in milliseconds since 1970 by the coordinator's clock.
     pub finished_at_ms: i64,
-    /// How long the process ran.
+    /// Run time of the process, in milliseconds.
     pub duration_ms: u64,
-    /// All of its tests, where it had any.
+    /// Total number of tests, if the run had tests.
     #[serde(default)]
     pub tests_total: Option<u64>,
-    /// What its findings look like without what differs from run to run, as the digest names them.
+    /// Signatures of its findings, without parts that differ from run to run.
     #[serde(default)]
     pub findings: Vec<String>,
 }
 
-/// Names the same command in the same project.
+/// Key of a command in a project.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct HistoryKey(pub [u8; 16]);
 
 impl HistoryKey {
-    /// The key of what this spec asks for.
+    /// Returns the key of this spec's command and project.
     pub fn of(spec: &JobSpec) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("buildpool 2026 history key");
         hasher.update(spec.project.as_bytes()).update(&[0]);
@@ -269,18 +271,18 @@ impl HistoryKey {
     }
 }
 
-/// Which jobs to list.
+/// Filter for a list of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JobFilter {
-    /// Only those that are over, or only those that are not.
+    /// Only ended jobs (true) or only unfinished ones (false).
     pub done: Option<bool>,
-    /// Only those of this build.
+    /// Only jobs of this build.
     pub build: Option<BuildId>,
-    /// Only those created before this, in milliseconds since 1970: the next page.
+    /// Only jobs created before this time, in milliseconds since 1970. Used for the next page.
     pub before_ms: Option<i64>,
 }
 
-/// The part of a [`JobRecord`] that is replaced with each change, as it lies in the database.
+/// The part of a [`JobRecord`] that each change replaces, as stored in the database.
 #[derive(Serialize)]
 pub(super) struct BodyRef<'a> {
     submitter: &'a str,
@@ -302,7 +304,7 @@ impl<'a> From<&'a JobRecord> for BodyRef<'a> {
     }
 }
 
-/// [`BodyRef`] read back.
+/// Owned form of [`BodyRef`], for reading.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]

@@ -1,14 +1,14 @@
-//! A file that keeps a little disk space for the coordinator itself.
+//! A file that reserves disk space for the coordinator itself.
 //!
-//! Removing an old log writes a record first, and so does a start. On a full disk neither would be possible, so this
-//! file is removed before and written again after.
+//! A start and the removal of an old log both write a record. On a full disk neither would be
+//! possible, so this file is removed before them and written again after.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Size of the file, in bytes. One start and one removal of old logs write less than this.
+/// Size of the file, in bytes. One start and one removal of old logs together write less than this.
 pub(super) const RESERVE_BYTES: u64 = 1 << 20;
 const BLOCK_BYTES: usize = 64 << 10;
 
@@ -22,7 +22,7 @@ impl Reserve {
         Self { path: directory.join("reserve") }
     }
 
-    /// Gives the space back to the disk.
+    /// Removes the file, which frees its space.
     pub(super) fn release(&self) {
         if let Err(error) = std::fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
@@ -31,7 +31,7 @@ impl Reserve {
         }
     }
 
-    /// Takes the space again, as far as the disk has it: a part is better than nothing.
+    /// Writes the file again, as far as the disk has space. A shorter file is accepted.
     pub(super) fn refill(&self) {
         if let Err(error) = self.write() {
             tracing::warn!(%error, path = %self.path.display(), "the reserve file is shorter than it should be");
@@ -40,7 +40,7 @@ impl Reserve {
 
     fn write(&self) -> io::Result<()> {
         let mut file: File = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
-        // A sparse file would keep no space, and zeros may be stored as holes.
+        // A sparse file would reserve no space, and a file system may store zeros as holes.
         let block = [0xa5; BLOCK_BYTES];
         while file.metadata()?.size() < RESERVE_BYTES {
             file.write_all(&block)?;

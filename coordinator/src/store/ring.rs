@@ -1,4 +1,4 @@
-//! The last completed logs, in memory.
+//! Ring of the last completed logs, in memory.
 
 use super::logs::{LogError, each_chunk};
 use buildpool_protocol::limits::{RING_BYTES_MAX, RING_JOBS};
@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The log of an attempt that is over: all of it, or its end.
+/// The log of an ended attempt: all of it, or its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompletedLog {
     attempt: AttemptId,
@@ -18,32 +18,32 @@ pub struct CompletedLog {
 }
 
 impl CompletedLog {
-    /// A log whose chunks from position `start` on are these.
+    /// Returns a log with these chunks, which begin at position `start`.
     pub fn new(attempt: AttemptId, start: u64, chunks: Bytes) -> Self {
         Self { attempt, start, chunks }
     }
 
-    /// Whose.
+    /// Returns the attempt of the log.
     pub const fn attempt(&self) -> AttemptId {
         self.attempt
     }
 
-    /// The first position that is kept here; 0 when the log is here as a whole.
+    /// Returns the first stored position; 0 if the whole log is here.
     pub const fn start(&self) -> u64 {
         self.start
     }
 
-    /// Where the log ends.
+    /// Returns the end position of the log.
     pub fn end(&self) -> u64 {
         self.start + self.chunks.len() as u64
     }
 
-    /// What is kept, as chunks.
+    /// Returns the stored chunks.
     pub const fn chunks(&self) -> &Bytes {
         &self.chunks
     }
 
-    /// The bytes of one stream, as far as they are kept.
+    /// Returns the stored bytes of one stream.
     pub fn stream(&self, stream: Stream) -> Vec<u8> {
         let mut bytes = Vec::new();
         let _: ControlFlow<()> = each_chunk(&self.chunks, |_, header, payload| {
@@ -55,7 +55,8 @@ impl CompletedLog {
         bytes
     }
 
-    /// The last lines of one stream, as far as they are kept; a last line without newline counts.
+    /// Returns the last lines of one stream, from the stored part. A last line without a newline
+    /// counts.
     pub fn tail_lines(&self, stream: Stream, lines: usize) -> Vec<u8> {
         let mut bytes = self.stream(stream);
         let body = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
@@ -67,7 +68,7 @@ impl CompletedLog {
         bytes.split_off(start)
     }
 
-    /// The chunks from this position on.
+    /// Returns the chunks from this position on.
     pub(super) fn from(&self, position: u64) -> Result<Bytes, LogError> {
         let Some(at) = position.checked_sub(self.start).and_then(|at| usize::try_from(at).ok()) else {
             return Err(LogError::Evicted { oldest: self.start });
@@ -75,13 +76,14 @@ impl CompletedLog {
         Ok(if at < self.chunks.len() { self.chunks.slice(at..) } else { Bytes::new() })
     }
 
-    /// The first chunk from which on at most this many bytes follow.
+    /// Returns the position of the first chunk that has at most this many bytes up to the end.
     pub(super) fn start_within(&self, bytes_max: u64) -> u64 {
         first_within(&self.chunks, self.start, self.end(), bytes_max).unwrap_or(self.end())
     }
 }
 
-/// The position of the first chunk from which on at most `bytes_max` bytes follow up to `end`.
+/// Returns the position of the first chunk that has at most `bytes_max` bytes from its beginning to
+/// `end`.
 pub(super) fn first_within(chunks: &[u8], start: u64, end: u64, bytes_max: u64) -> Option<u64> {
     let found = each_chunk(chunks, |at, _: &ChunkHeader, _| {
         let position = start + at as u64;
@@ -90,7 +92,7 @@ pub(super) fn first_within(chunks: &[u8], start: u64, end: u64, bytes_max: u64) 
     found.break_value()
 }
 
-/// The last completed logs by job, bounded in number and in bytes. Looking one up takes constant time.
+/// The last completed logs by job, with limits on number and bytes. A lookup takes constant time.
 #[derive(Debug)]
 pub struct Ring {
     entries: Mutex<Entries>,
@@ -101,7 +103,7 @@ pub struct Ring {
 #[derive(Debug, Default)]
 struct Entries {
     by_job: HashMap<JobId, Arc<CompletedLog>>,
-    /// The oldest first.
+    /// Oldest first.
     order: VecDeque<JobId>,
     bytes: usize,
 }
@@ -113,23 +115,23 @@ impl Default for Ring {
 }
 
 impl Ring {
-    /// An empty ring.
+    /// Returns an empty ring.
     pub fn new(jobs_max: usize, bytes_max: usize) -> Self {
         Self { entries: Mutex::default(), jobs_max, bytes_max }
     }
 
-    /// The log of this job, if it is among the last.
+    /// Returns the log of this job if the ring contains it.
     pub fn get(&self, job: JobId) -> Option<Arc<CompletedLog>> {
         self.entries().by_job.get(&job).cloned()
     }
 
-    /// How many logs there are, and their bytes.
+    /// Returns the number of logs and their total bytes.
     pub fn size(&self) -> (usize, usize) {
         let entries = self.entries();
         (entries.order.len(), entries.bytes)
     }
 
-    /// Adds a log that has just ended; those beyond the bounds go, the oldest first.
+    /// Adds a log that has just ended. Removes the oldest logs beyond the limits.
     pub fn insert(&self, log: CompletedLog) {
         let mut entries = self.entries();
         entries.remove(log.attempt.job);
@@ -141,7 +143,7 @@ impl Ring {
         }
     }
 
-    /// Adds a log that ended before all that are here, if there is room.
+    /// Adds a log that is older than all others, if there is room.
     pub(super) fn insert_oldest(&self, log: CompletedLog) {
         let mut entries = self.entries();
         let full = entries.order.len() >= self.jobs_max || entries.bytes + cost(&log) > self.bytes_max;
@@ -192,7 +194,7 @@ mod tests {
         AttemptId { job: JobId::from_uuid(Uuid::from_u128(number)), number: 1 }
     }
 
-    /// A log with these texts.
+    /// Returns a log with these texts.
     fn log(number: u128, parts: &[(Stream, &str)]) -> CompletedLog {
         let attempt = attempt(number);
         let mut bytes = Vec::new();

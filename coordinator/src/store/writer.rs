@@ -1,4 +1,4 @@
-//! The one that writes records: it belongs to the runtime's thread.
+//! Writes records. The writer belongs to the runtime thread.
 
 use super::disk::{Disk, Operation};
 use super::error::StoreError;
@@ -19,7 +19,7 @@ pub struct Writer {
     disk: Disk,
     logs: Logs,
     commits: u32,
-    /// Held as long as something may be written.
+    /// Held as long as records may be written.
     _open: Arc<()>,
 }
 
@@ -28,10 +28,12 @@ impl Writer {
         Self { connection, path, disk, logs, commits: 0, _open: open }
     }
 
-    /// Puts a batch on disk, all of it or nothing. When this returns it lasts, power loss included.
+    /// Writes a batch in one transaction: all of it or nothing. When this returns, the batch is
+    /// durable, also against power loss.
     ///
     /// # Errors
-    /// [`StoreError::Database`], with nothing changed; [`StoreError::is_disk_full`] tells whether room would help.
+    /// [`StoreError::Database`] or [`StoreError::File`]; nothing has changed.
+    /// [`StoreError::is_disk_full`] is true if the disk is full.
     pub fn commit(&mut self, batch: &[Record]) -> Result<(), StoreError> {
         if batch.is_empty() {
             return Ok(());
@@ -54,18 +56,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Jobs that are not over, in the order in which they were accepted.
+    /// Returns the unfinished jobs, in the order of their acceptance.
     ///
     /// # Errors
-    /// When the database can't be read, or a record does not parse.
+    /// If the database can't be read, or a record does not parse.
     pub fn live_jobs(&self) -> Result<Vec<JobRecord>, StoreError> {
         reader::live_jobs(&self.connection)
     }
 
-    /// Jobs, live or over, that an equal submit attaches to. Those whose records have gone are forgotten.
+    /// Returns the jobs, live or ended, that an equal submit attaches to. Removes entries whose job
+    /// record no longer exists.
     ///
     /// # Errors
-    /// When the database can't be read or written, or a record does not parse.
+    /// If the database can't be read or written, or a record does not parse.
     pub fn attachable_jobs(&self) -> Result<Vec<JobRecord>, StoreError> {
         self.connection
             .execute(
@@ -76,10 +79,10 @@ impl Writer {
         reader::attachable_jobs(&self.connection)
     }
 
-    /// Workers as they were last seen, by name.
+    /// Returns the workers as they were last seen, sorted by name.
     ///
     /// # Errors
-    /// When the database can't be read.
+    /// If the database can't be read.
     pub fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
         reader::workers(&self.connection)
     }
@@ -115,7 +118,7 @@ fn write_job(transaction: &Transaction<'_>, job: &JobRecord) -> rusqlite::Result
     let id = job.job.as_uuid().as_bytes();
     let body = json(&BodyRef::from(job));
     let finished_at_ms = job.done.as_ref().map(|done| done.finished_at_ms);
-    // A job that is over stays as it is: terminal states never change.
+    // An ended job is not updated: terminal states never change.
     let changed = transaction
         .prepare_cached(
             "UPDATE jobs SET body = ?2, finished_at_ms = ?3 WHERE id = ?1 AND finished_at_ms IS NULL",

@@ -1,5 +1,5 @@
-//! Appending to a log: what was there is dropped, what leaves a hole is asked for again, the rest is written as it
-//! came.
+//! Appends to a log: drops known chunks, requests a rewind if there is a hole, and writes the rest
+//! unchanged.
 
 use super::error::{LogError, SealError};
 use super::layout::{Layout, Place, Raw};
@@ -17,23 +17,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// One log that somebody writes or reads.
+/// An open log, shared by its writers and readers.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) attempt: AttemptId,
     pub(super) place: Place,
     pub(super) disk: Disk,
-    /// Taken for a moment only; never while a file is read or written. After `appender` where both are.
+    /// Held only briefly, never during file I/O. If both locks are needed, lock `appender` first.
     layout: Mutex<Layout>,
     appender: Mutex<Appender>,
     progress: watch::Sender<Progress>,
-    /// Held while segments are compressed, or thrown away.
+    /// Held while segments are compressed or removed.
     packing: Mutex<()>,
-    /// Which writer is the newest.
+    /// Ticket of the newest writer.
     newest_writer: AtomicU64,
-    /// Files came or went since the directory was last made to last.
+    /// Set when files were created or removed since the last sync of the directory.
     pub(super) directory_dirty: AtomicBool,
-    /// Whether it waits to be compressed.
+    /// Whether the log is queued for compression.
     pub(super) queued: AtomicBool,
 }
 
@@ -41,7 +41,8 @@ pub(super) struct Shared {
 struct Appender {
     opened: bool,
     state: LogState,
-    /// Over each stream's bytes; none when a part was written before this process began, and has to be read again.
+    /// Hashers over the bytes of each stream. `None` if an earlier process wrote a part, which must
+    /// be read again.
     hashers: Option<[blake3::Hasher; 2]>,
     sealed: bool,
     broken: bool,
@@ -63,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Finds what is on disk, once.
+    /// Reads the state on disk, once.
     pub(super) fn open(&self, write: bool) -> Result<(), LogError> {
         let mut appender = self.appender();
         if appender.opened {
@@ -102,7 +103,8 @@ impl Shared {
         self.progress.send_modify(|progress| progress.ended = true);
     }
 
-    /// Gives a log that is still only in memory its file. Nothing happens when it is sealed or has one.
+    /// Writes a log that is only in memory to a file. Does nothing if the log is sealed or has a
+    /// file.
     pub(super) fn spill(&self) -> Result<(), LogError> {
         self.spill_held(&self.appender())
     }
@@ -114,7 +116,7 @@ impl Shared {
         self.write(appender, &[])
     }
 
-    /// Writes bytes at the end of the log, those of the head before them.
+    /// Writes bytes at the end of the log, after those in memory.
     fn write(&self, appender: &Appender, bytes: &[u8]) -> Result<(), LogError> {
         let (head, growing) = {
             let layout = self.layout();
@@ -162,13 +164,15 @@ impl Shared {
         Ok(Raw { path, file: Arc::new(file), start, end: start.position, full: false, synced })
     }
 
-    /// Makes all segments last that are not compressed yet, and the directory: also that compressed segments are gone, for
-    /// one that came back after a power loss would be believed, and it may never have been whole on disk.
+    /// Makes all raw segments and the directory durable. The sync of the directory also covers the
+    /// removal of compressed segments. After a power loss, a removed segment that reappears would
+    /// be used, although it may never have been complete on disk.
     fn sync(&self, appender: &mut Appender) -> Result<(), LogError> {
         let raws: Vec<Raw> = self.layout().raws.iter().filter(|raw| raw.synced < raw.end).cloned().collect();
         for raw in raws {
             if let Err(source) = self.disk.sync(&raw.file, &raw.path) {
-                // The kernel may have dropped the pages and forgotten about it: what is on disk is unknown from here on.
+                // After a failed sync, the kernel may have dropped the pages. The state on disk is
+                // unknown from here on.
                 appender.broken = true;
                 return Err(LogError::File { doing: "sync", path: raw.path, source });
             }
@@ -189,7 +193,7 @@ impl Shared {
     }
 }
 
-/// Appends chunks to the log of one attempt. The newest writer of a log is the only one that may.
+/// Appends chunks to the log of one attempt. Only the newest writer of a log may append.
 #[derive(Debug)]
 pub struct LogWriter {
     shared: Arc<Shared>,
@@ -197,17 +201,17 @@ pub struct LogWriter {
     logs: Logs,
 }
 
-/// What became of appended chunks.
+/// Result of an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Appended {
-    /// All of them are stored, up to this position.
+    /// All chunks are stored, up to this position.
     Stored {
-        /// Where the log ends now.
+        /// New end position of the log.
         position: u64,
     },
-    /// They begin beyond the end: send again from here.
+    /// The chunks begin after the end. The sender must continue from here.
     Rewind {
-        /// Where the log ends.
+        /// End position of the log.
         position: u64,
     },
 }
@@ -215,12 +219,12 @@ pub enum Appended {
 /// A complete log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sealed {
-    /// Whose.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// Length and sequence at the end.
+    /// State at the end of the log.
     pub state: LogState,
-    /// The whole log when it has no file: it belongs into the same commit as the end of its job, as
-    /// [`crate::store::Record::Log`]. The writer must be kept until that commit is done.
+    /// The whole log if it has no file. Commit it together with the end of its job, as
+    /// [`crate::store::Record::Log`], and keep the writer until that commit is done.
     pub inline: Option<Bytes>,
 }
 
@@ -230,28 +234,32 @@ impl LogWriter {
         Self { shared, ticket, logs }
     }
 
-    /// Whose log this is.
+    /// Returns the attempt of the log.
     pub fn attempt(&self) -> AttemptId {
         self.shared.attempt
     }
 
-    /// Whether all of it is in memory, so that neither reading nor sealing waits for a disk.
+    /// Returns true if all of the log is in memory. Then neither reading nor sealing waits for the
+    /// disk.
     pub fn is_in_memory(&self) -> bool {
         !self.shared.layout().has_files()
     }
 
-    /// Where the log stands: what the next chunk must say.
+    /// Returns the state at the end of the log, which the next chunk must match.
     pub fn state(&self) -> LogState {
         self.shared.appender().state
     }
 
-    /// Appends the content of an output frame: whole chunks, of which the first begins at `position`. Those that are
-    /// there already are dropped. When this returns the bytes survive the end of this process, or the first second of a
-    /// short log apart; only [`LogWriter::seal`] makes them survive power loss.
+    /// Appends the content of an output frame: whole chunks, the first of which begins at
+    /// `position`.
+    ///
+    /// Known chunks are dropped. When this returns, the bytes survive a crash of this process,
+    /// except those of a short log that is still in memory. Only [`LogWriter::seal`] protects them
+    /// against power loss.
     ///
     /// # Errors
-    /// [`LogError::is_senders_fault`] tells whose fault it is. After an error nothing of the content counts as stored,
-    /// and the same may be sent again.
+    /// [`LogError`]; [`LogError::is_senders_fault`] is true if the sender caused it. After an error
+    /// no part of the content counts as stored, and the same content may be sent again.
     pub fn append(&mut self, position: u64, content: &[u8]) -> Result<Appended, LogError> {
         let mut appender = self.check()?;
         let end = appender.state.position;
@@ -259,7 +267,7 @@ impl LogWriter {
             return Ok(Appended::Rewind { position: end });
         }
         if position + content.len() as u64 <= end && position < end {
-            // A repeat as a whole. Its chunks were checked when they came first.
+            // A full repeat. Its chunks were checked when they arrived first.
             return Ok(Appended::Stored { position: end });
         }
         let (known, state) = follow(self.shared.attempt, appender.state, position, content)?;
@@ -298,22 +306,24 @@ impl LogWriter {
         Ok(Appended::Stored { position: state.position })
     }
 
-    /// Makes what is stored so far survive power loss. Blocks.
+    /// Makes all stored chunks durable against power loss. Blocks.
     ///
     /// # Errors
-    /// [`LogError::File`]; afterwards the log is [`LogError::Broken`] and must [`LogWriter::restart`].
+    /// [`LogError::File`]. After that the log is [`LogError::Broken`] and must
+    /// [`LogWriter::restart`].
     pub fn sync(&mut self) -> Result<(), LogError> {
         let mut appender = self.check()?;
         self.shared.spill_held(&appender)?;
         self.shared.sync(&mut appender)
     }
 
-    /// Declares the log complete, if it agrees with what the worker says of it. When this returns it lasts, or is in
-    /// [`Sealed::inline`]. Sealing twice is fine. Blocks; longer when a part of the log was written before this process
-    /// began, since that is read again.
+    /// Seals the log if it matches the worker's declaration.
+    ///
+    /// When this returns, the log is durable or contained in [`Sealed::inline`]. Sealing twice is
+    /// allowed. Blocks; if an earlier process wrote a part of the log, that part is read again.
     ///
     /// # Errors
-    /// [`SealError`] says what to ask of the worker.
+    /// [`SealError`], which determines the next request to the worker.
     pub fn seal(&mut self, seals: &[Seal; 2], log_length: u64) -> Result<Sealed, SealError> {
         let mut appender = self.check()?;
         let stored = appender.state.position;
@@ -349,10 +359,10 @@ impl LogWriter {
         Ok(Sealed { attempt: self.shared.attempt, state, inline })
     }
 
-    /// Declares that no more will come although the log is not complete: its worker is lost. Blocks for a moment.
+    /// Closes an incomplete log whose worker is lost. Blocks briefly.
     ///
     /// # Errors
-    /// [`LogError::File`] when what is in memory can't be written.
+    /// [`LogError::File`] if the bytes in memory can't be written.
     pub fn abandon(&mut self) -> Result<(), LogError> {
         let mut appender = self.check()?;
         self.shared.spill_held(&appender)?;
@@ -364,10 +374,11 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Throws away what is stored, to begin again at position 0. For a log that disagrees with its worker's.
+    /// Removes all stored bytes, so that the log restarts at position 0. Used if the log differs
+    /// from the worker's.
     ///
     /// # Errors
-    /// [`LogError::File`] when files can't be removed, [`LogError::Sealed`] when it is complete.
+    /// [`LogError::File`] if files can't be removed, [`LogError::Sealed`] if the log is complete.
     pub fn restart(&mut self) -> Result<(), LogError> {
         let shared = &self.shared;
         let _packing = shared.packing();
@@ -387,7 +398,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// A reader of this log.
+    /// Returns a reader of this log.
     pub fn reader(&self) -> LogReader {
         LogReader::live(Arc::clone(&self.shared))
     }
@@ -426,8 +437,8 @@ impl LogWriter {
     }
 }
 
-/// Follows chunks from `position`, which is not beyond the end of `state`: how many bytes are known already, and the state
-/// after the rest.
+/// Checks chunks that begin at `position`, which is at or before the end of `state`. Returns the
+/// number of known bytes, and the state after the rest.
 fn follow(
     attempt: AttemptId,
     mut state: LogState,

@@ -1,4 +1,4 @@
-//! What can go wrong with a log, and how it is said.
+//! Errors of logs, and their messages.
 
 use crate::store::error::{StoreError, is_full};
 use buildpool_protocol::AttemptId;
@@ -7,60 +7,61 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A log could not be written or read.
+/// Reason why a log could not be written or read.
 #[derive(Debug)]
 pub enum LogError {
     /// A file could not be used.
     File {
-        /// What was tried, as in "can't … PATH".
+        /// The attempted operation, as in "can't … PATH".
         doing: &'static str,
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
-    /// What was sent is no sequence of chunks of this attempt. The sender's fault.
+    /// The received bytes are not a valid sequence of chunks of this attempt. This is an error of
+    /// the sender.
     Malformed {
-        /// Where in the log.
+        /// Position in the log.
         position: u64,
-        /// What was wrong.
+        /// Description of the error.
         reason: &'static str,
     },
-    /// What was sent does not fit what is stored although it begins where it may: one of the two is wrong. Start again
-    /// from position 0 ([`super::LogWriter::restart`]).
+    /// The received chunks do not match the stored ones, although they begin at a valid position.
+    /// One of the two is wrong. Restart at position 0 ([`super::LogWriter::restart`]).
     Diverged {
-        /// Where in the log.
+        /// Position in the log.
         position: u64,
     },
-    /// The log is over the limit.
+    /// The log exceeds the limit.
     TooLong {
         /// The limit in bytes.
         limit: u64,
     },
-    /// Nothing may follow: the log is sealed.
+    /// The log is sealed and accepts no more chunks.
     Sealed,
-    /// A newer writer has taken over, as after a reconnect.
+    /// A newer writer has replaced this one, for example after a reconnect.
     Superseded,
-    /// An earlier failure left it unknown what of the log is on disk: it must start again from position 0
-    /// ([`super::LogWriter::restart`]).
+    /// After an earlier failure, it is unknown which part of the log is on disk. The log must
+    /// restart at position 0 ([`super::LogWriter::restart`]).
     Broken,
-    /// The log was there and is not kept any more.
+    /// The log existed and has been removed.
     Evicted {
-        /// The oldest position that can be read: its end.
+        /// The oldest position that can be read, which is the log's end.
         oldest: u64,
     },
-    /// No such attempt.
+    /// The attempt does not exist.
     Unknown,
     /// No chunk begins at this position.
     NotAPosition {
-        /// As asked for.
+        /// The requested position.
         position: u64,
     },
-    /// Stored bytes do not agree with their checksum.
+    /// Stored bytes do not match their checksum.
     Corrupt {
-        /// Where in the log.
+        /// Position in the log.
         position: u64,
-        /// In which file.
+        /// The file.
         path: PathBuf,
     },
     /// Records could not be read.
@@ -68,7 +69,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Whether the disk is full: it may work later, when there is room.
+    /// Returns true if the disk is full. A retry can succeed when there is room.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::File { source, .. } => is_full(source),
@@ -77,12 +78,13 @@ impl LogError {
         }
     }
 
-    /// Whether the log must begin again at position 0 ([`super::LogWriter::restart`]).
+    /// Returns true if the log must restart at position 0 ([`super::LogWriter::restart`]).
     pub const fn needs_restart(&self) -> bool {
         matches!(self, Self::Diverged { .. } | Self::Broken)
     }
 
-    /// Whether the sender, not this machine, is at fault. [`LogError::Diverged`] does not tell.
+    /// Returns true if the sender, not this machine, caused the error. For [`LogError::Diverged`]
+    /// the cause is unknown, so this is false.
     pub const fn is_senders_fault(&self) -> bool {
         matches!(self, Self::Malformed { .. } | Self::TooLong { .. } | Self::Sealed)
     }
@@ -140,30 +142,30 @@ impl std::error::Error for LogError {
     }
 }
 
-/// Why a log cannot be sealed.
+/// Reason why a log can't be sealed.
 #[derive(Debug)]
 pub enum SealError {
-    /// Not all of it is here: the rest must be sent from this position.
+    /// The log is incomplete. The worker must send the rest from this position.
     Missing {
-        /// Where the stored log ends.
+        /// End position of the stored log.
         position: u64,
     },
     /// The stored log is longer than declared.
     Longer {
-        /// Where the stored log ends.
+        /// End position of the stored log.
         stored: u64,
-        /// Where it should.
+        /// Declared end position.
         declared: u64,
     },
-    /// A stream has another length or checksum than declared: all of the log must be sent again
-    /// ([`super::LogWriter::restart`]).
+    /// The length or checksum of a stream differs from the declared one. The worker must send the
+    /// whole log again ([`super::LogWriter::restart`]).
     Mismatch {
-        /// Of which attempt.
+        /// The attempt.
         attempt: AttemptId,
-        /// Which stream.
+        /// The stream.
         stream: Stream,
     },
-    /// The log could not be read or made to last.
+    /// The log could not be read or made durable.
     Log(LogError),
 }
 

@@ -1,4 +1,4 @@
-//! Logs as seen by one who does not own them: checks and copies, beside a running coordinator.
+//! Checks and copies logs from outside their coordinator, while it runs.
 
 use super::append::Shared;
 use super::error::LogError;
@@ -17,21 +17,22 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a log is like.
+/// Result of a check of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::store) enum Examined {
-    /// As it should be.
+    /// The log is intact.
     Whole,
-    /// Of another length.
+    /// The log has this length instead of the recorded one.
     Length(u64),
-    /// A stream is not what its seal says.
+    /// The length or checksum of a stream differs from its seal.
     Damaged(Stream),
 }
 
-/// A segment that was compressed while the files were looked up makes a log seem shorter than it is.
+/// Attempts to open a log. A segment that is compressed during the lookup makes the log appear too
+/// short.
 const LOOKS: u32 = 3;
 
-/// Whether a stored log has its length, and its bytes their checksums where those are given.
+/// Checks the length of a stored log and, if seals are given, the checksums of its streams.
 pub(in crate::store) fn examine(
     root: &Path,
     attempt: AttemptId,
@@ -64,7 +65,8 @@ pub(in crate::store) fn examine(
     Ok(Stream::ALL.into_iter().find(differs).map_or(Examined::Whole, Examined::Damaged))
 }
 
-/// Copies a log that should have this length, compressed; says how long it is, as far as it can be read.
+/// Copies a log in compressed form. `length` is the expected length. Returns the length that could
+/// be read.
 pub(in crate::store) fn copy(
     from: &Path,
     to: &Path,
@@ -86,7 +88,7 @@ pub(in crate::store) fn copy(
     Ok(length)
 }
 
-/// Every attempt that has files.
+/// Returns all attempts that have log files.
 pub(in crate::store) fn stored_attempts(root: &Path) -> HashSet<AttemptId> {
     let directories = std::fs::read_dir(root).into_iter().flatten().flatten();
     let files =

@@ -1,5 +1,7 @@
-//! The keeper's thread: what a log needs that nobody should wait for. Compresses full segments, gives a short log its
-//! file when it stays open, fills the ring, moves the write-ahead log into the database.
+//! Background thread of the store.
+//!
+//! It compresses full segments, writes a short log to a file if it stays open, fills the ring, and
+//! moves the write-ahead log into the database.
 
 use super::append::Shared;
 use super::error::LogError;
@@ -29,7 +31,8 @@ enum Task {
     Stop,
 }
 
-/// Hands work to the keeper's thread. The queue needs no bound of its own: a log is in it at most once for each kind.
+/// Sends tasks to the background thread. The queue needs no limit of its own: it contains each log
+/// at most once for each kind of task.
 #[derive(Clone, Debug)]
 pub(super) struct Keeper {
     tasks: Sender<Task>,
@@ -46,7 +49,7 @@ impl Keeper {
         Ok(Self { tasks, thread: Arc::new(Mutex::new(Some(thread))) })
     }
 
-    /// Ends the thread when its queue is worked off.
+    /// Ends the thread after the queued tasks.
     pub(super) fn stop(&self) {
         self.send(Task::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -80,16 +83,16 @@ impl Keeper {
         self.send(Task::Checkpoint);
     }
 
-    /// Waits until everything is done that was handed in before, or the store is closed.
+    /// Waits until all earlier tasks are done, or the store is closed.
     pub(super) fn settle(&self) {
         let (asker, answer) = channel();
         self.send(Task::Answer(asker));
-        // No answer comes from a keeper that was stopped: there is nothing left to wait for.
+        // A stopped thread sends no answer. Then there is nothing left to wait for.
         let _stopped = answer.recv();
     }
 
     fn send(&self, task: Task) {
-        // The thread is gone only when the store is closed; what is left undone then is done after the next start.
+        // The thread has ended only if the store is closed. The next start does the remaining work.
         drop(self.tasks.send(task));
     }
 }
@@ -147,12 +150,12 @@ fn checkpoint(path: &Path) {
 fn pack(shared: &Shared) {
     shared.queued.store(false, Ordering::Release);
     if let Err(error) = pack_segments(shared) {
-        // What is not compressed stays as it is, and is as good.
+        // Uncompressed segments stay as they are and remain readable.
         tracing::warn!(attempt = %shared.attempt, error = &error as &dyn std::error::Error, "a log was not compressed");
     }
 }
 
-/// Compresses the segments that nothing is added to any more.
+/// Compresses the segments that are complete.
 pub(super) fn pack_segments(shared: &Shared) -> Result<(), LogError> {
     let _packing = shared.packing();
     loop {
@@ -193,7 +196,7 @@ fn pack_segment(shared: &Shared, raw: &Raw, growth: Option<Growth>) -> Result<()
     }
     layout.raws.pop_front();
     shared.directory_dirty.store(true, Ordering::Release);
-    // While the layout is held: whoever seals either finds the segment and makes it last, or finds it gone and makes
-    // that last.
+    // Remove the file while the layout is locked. A concurrent seal then either finds the segment
+    // and syncs it, or finds it removed and syncs the directory.
     disk.remove(&raw.path).map_err(LogError::file("remove", &raw.path))
 }

@@ -1,4 +1,4 @@
-//! Where the bytes of one log are: in memory, in raw segments, in the pack; and how that is found again after a crash.
+//! Locations of a log's bytes (memory, raw segments, pack), and their recovery after a crash.
 
 use super::error::LogError;
 use super::pack::Pack;
@@ -13,16 +13,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Names of the files of one log.
+/// File names of one log.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// The directory that they are in.
+    /// The directory of the files.
     pub(super) directory: PathBuf,
     stem: String,
 }
 
 impl Place {
-    /// Logs are spread over 256 directories by the random end of the job's id.
+    /// Returns the place of an attempt's log. Logs are spread over 256 directories by the last byte
+    /// of the job's id, which is random.
     pub(super) fn new(root: &Path, attempt: AttemptId) -> Self {
         let last = attempt.job.as_uuid().as_bytes()[15];
         Self {
@@ -39,7 +40,7 @@ impl Place {
         self.directory.join(format!("{}-{start:x}.raw", self.stem))
     }
 
-    /// Removes every file of the log.
+    /// Removes all files of the log.
     pub(super) fn remove_all(&self, disk: &Disk) -> Result<(), LogError> {
         let listing = match std::fs::read_dir(&self.directory) {
             Ok(listing) => listing,
@@ -51,7 +52,8 @@ impl Place {
         for entry in listing {
             let entry = entry.map_err(LogError::file("list", &self.directory))?;
             let ours = entry.file_name().to_str().and_then(|name| name.strip_prefix(&self.stem)).is_some_and(
-                // The number is followed by one of these, so that attempt 1 does not take the files of attempt 10.
+                // One of these follows the attempt number, so that attempt 1 does not match the
+                // files of attempt 10.
                 |rest| rest.starts_with('-') || rest.starts_with('.'),
             );
             if ours {
@@ -62,7 +64,7 @@ impl Place {
         Ok(())
     }
 
-    /// Which attempt a file name belongs to.
+    /// Returns the attempt of a file name, or `None` if it is not the name of a log file.
     pub(super) fn attempt_of(name: &str) -> Option<AttemptId> {
         let (job, rest) = name.split_at_checked(36)?;
         let number = match rest.strip_prefix('-')?.strip_suffix(".pack") {
@@ -78,17 +80,18 @@ impl Place {
 pub(super) struct Raw {
     pub(super) path: PathBuf,
     pub(super) file: Arc<File>,
-    /// State of the log where it begins.
+    /// State of the log at the start of the segment.
     pub(super) start: LogState,
-    /// Position one past its last byte.
+    /// End position of the segment.
     pub(super) end: u64,
-    /// Nothing is added to it any more.
+    /// The segment is complete and accepts no more bytes.
     pub(super) full: bool,
-    /// It was made to last up to this position.
+    /// The segment is durable up to this position.
     pub(super) synced: u64,
 }
 
-/// Where the bytes of a log are, in order: pack, raw segments; or all of it in memory.
+/// Locations of a log's bytes, in order: pack, then raw segments; or `head`, if the whole log is in
+/// memory.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     pub(super) head: Vec<u8>,
@@ -97,8 +100,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Finds the files of a log again. Whole chunks that follow each other count; what comes after is left out, and cut
-    /// off when `write` is allowed.
+    /// Finds the files of a log and reads their state. Consecutive whole chunks count. The rest is
+    /// ignored, and truncated if `write` is set.
     pub(super) fn recover(
         place: &Place,
         attempt: AttemptId,
@@ -142,14 +145,14 @@ impl Layout {
         }
     }
 
-    /// Whether any file holds a part of it.
+    /// Returns true if a file contains a part of the log.
     pub(super) fn has_files(&self) -> bool {
         !self.raws.is_empty() || self.pack.as_ref().is_some_and(|pack| pack.state().position > 0)
     }
 }
 
-/// Where a raw segment begins that was being compressed when everything stopped: as long as its file is there, its
-/// blocks may not have reached the disk, and the file counts.
+/// Returns the start of a raw segment whose compression was interrupted. While its file exists, its
+/// blocks may not be durable, so the file is used instead.
 fn unfinished(pack: &Pack, place: &Place) -> Option<u64> {
     const BLOCKS_OF_A_SEGMENT_MAX: usize =
         (SEGMENT_BYTES as usize + BINARY_FRAME_BYTES_MAX).div_ceil(BLOCK_BYTES) + 1;
@@ -157,7 +160,8 @@ fn unfinished(pack: &Pack, place: &Place) -> Option<u64> {
     newest.find(|block| place.raw(block.start).exists()).map(|block| block.start)
 }
 
-/// Follows the chunks of a raw segment from `state` on; true when it ends with a whole chunk.
+/// Reads the chunks of a raw segment and advances `state`. Returns true if the segment ends with a
+/// whole chunk.
 fn scan(file: &File, path: &Path, attempt: AttemptId, state: &mut LogState) -> Result<bool, LogError> {
     let size = file.metadata().map_err(LogError::file("read", path))?.len();
     let start = state.position;
@@ -183,7 +187,8 @@ fn scan(file: &File, path: &Path, attempt: AttemptId, state: &mut LogState) -> R
         if state.position - start == size {
             return Ok(true);
         }
-        // A chunk is far shorter than the buffer: one that is still incomplete at the end of the file is torn.
+        // A chunk is far shorter than the buffer, so a chunk that is incomplete at the end of the
+        // file was cut by a crash.
         if offset + wanted == size {
             return Ok(false);
         }

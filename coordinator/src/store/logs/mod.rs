@@ -1,9 +1,9 @@
-//! Logs of attempts: chunks as they came, append-only, addressed by position.
+//! Logs of attempts: append-only sequences of chunks, addressed by position.
 //!
-//! A log begins in memory ([`super::limits::INLINE_BYTES_MAX`]). One that grows beyond goes on in *raw segments*, files
-//! named by the position at which they begin; full ones are compressed, behind the writer's back, into blocks of one
-//! *pack* file and then removed. So a log is: pack, raw segments, in that order and without overlap that matters:
-//! the same position always has the same bytes, whichever file they are read from.
+//! A log begins in memory (up to [`super::limits::INLINE_BYTES_MAX`]). A longer one continues in
+//! *raw segments*: files named by their start position. A background thread compresses full
+//! segments into blocks of one *pack* file, and removes them. So a log consists of the pack and
+//! then the raw segments. Where they overlap, both files have the same bytes at the same position.
 
 mod append;
 mod error;

@@ -1,8 +1,10 @@
-//! A pack: compressed blocks of a log, one after the other, each readable by itself.
+//! A pack: a file of compressed blocks of a log. Each block can be read independently.
 //!
-//! A block begins with 96 bytes, little-endian: `bpk1` (4), raw length (4), stored length (4), zero (4), the state of
-//! the log before the block (32) and after it (32) as position, next sequence, stdout length, stderr length, and the
-//! first 16 bytes of the BLAKE3 over the 80 bytes before it and the stored bytes. The stored bytes are one zstd frame.
+//! A block begins with 96 bytes, little-endian: `bpk1` (4), raw length (4), stored length (4), zero
+//! (4), the state of the log before the block (32) and after it (32), and a checksum (16). A state
+//! is: position, next sequence, stdout length, stderr length. The checksum is the first 16 bytes of
+//! the BLAKE3 over the 80 bytes before it and the stored bytes. The stored bytes are one zstd
+//! frame.
 
 use super::error::LogError;
 use crate::store::disk::Disk;
@@ -17,17 +19,17 @@ use std::sync::Arc;
 const HEADER_BYTES: usize = 96;
 const CHECKSUM_AT: usize = 80;
 const MAGIC: &[u8; 4] = b"bpk1";
-/// zstd never makes much more of what it can't compress.
+/// Maximum stored bytes of a block. zstd adds only little to data that it can't compress.
 const STORED_BYTES_MAX: usize = BLOCK_BYTES_MAX + (BLOCK_BYTES_MAX >> 7) + 1024;
 
-/// Where a block is.
+/// Location of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Block {
-    /// Position in the log at which it begins.
+    /// Start position in the log.
     pub(super) start: u64,
-    /// State of the log where it begins.
+    /// State of the log at the start of the block.
     before: LogState,
-    /// Bytes of the log that it holds.
+    /// Raw bytes in the block.
     pub(super) raw_length: u32,
     /// Offset of its header in the file.
     offset: u64,
@@ -35,12 +37,12 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Position one past its last byte.
+    /// Returns the end position of the block.
     pub(super) const fn end(&self) -> u64 {
         self.start + self.raw_length as u64
     }
 
-    /// Length of each stream where it begins.
+    /// Returns the length of each stream at the start of the block.
     pub(super) const fn stream_lengths(&self) -> [u64; 2] {
         self.before.stream_lengths
     }
@@ -59,7 +61,7 @@ pub(super) struct Pack {
     state: LogState,
 }
 
-/// The file alone: enough to read a block.
+/// A pack file without the index, for reading single blocks.
 #[derive(Debug)]
 pub(super) struct PackFile {
     path: PathBuf,
@@ -67,7 +69,8 @@ pub(super) struct PackFile {
 }
 
 impl Pack {
-    /// Reads the index of a pack as far as its blocks follow each other; a torn end is left out.
+    /// Reads the index of a pack, as far as its blocks are consecutive. An incomplete block at the
+    /// end is ignored.
     pub(super) fn recover(path: &Path, file: File) -> Result<Self, LogError> {
         let size = file.metadata().map_err(LogError::file("read", path))?.len();
         let mut pack = Self {
@@ -81,7 +84,8 @@ impl Pack {
             pack.blocks.push(block);
             pack.state = state;
         }
-        // Blocks are made to last before what they replace is removed, so only the last may be torn.
+        // Blocks are durable before the segments that they replace are removed. So only the last
+        // block may be incomplete.
         while let Some(last) = pack.blocks.last().copied() {
             if pack.file.stored(&last)?.is_some() {
                 break;
@@ -91,7 +95,7 @@ impl Pack {
         Ok(pack)
     }
 
-    /// Leaves out the block that begins at this position and those after it; they will be written over.
+    /// Drops the block that begins at this position and all later ones. They will be overwritten.
     pub(super) fn forget_from(&mut self, start: u64) {
         let index = self.blocks.partition_point(|block| block.start < start);
         if let Some(block) = self.blocks.get(index) {
@@ -101,7 +105,7 @@ impl Pack {
         }
     }
 
-    /// The state of the log at the end of the pack.
+    /// Returns the state of the log at the end of the pack.
     pub(super) const fn state(&self) -> LogState {
         self.state
     }
@@ -114,18 +118,18 @@ impl Pack {
         Arc::clone(&self.file)
     }
 
-    /// The block in which this position lies.
+    /// Returns the block that contains this position.
     pub(super) fn block_at(&self, position: u64) -> Option<Block> {
         let index = self.blocks.partition_point(|block| block.end() <= position);
         self.blocks.get(index).filter(|block| block.start <= position).copied()
     }
 
-    /// Its end, to append to while others read what is there.
+    /// Returns an appender for the end of the pack. Readers can use the existing blocks meanwhile.
     pub(super) fn growth(&self) -> Growth {
         Growth { file: self.file(), blocks: Vec::new(), length: self.length, state: self.state }
     }
 
-    /// Takes what was appended, after it was made to last.
+    /// Adds appended blocks to the index, after they are durable.
     pub(super) fn take(&mut self, growth: Growth) {
         self.blocks.extend(growth.blocks);
         self.length = growth.length;
@@ -133,7 +137,7 @@ impl Pack {
     }
 }
 
-/// Blocks that are being appended to a pack.
+/// Appender of blocks to a pack.
 #[derive(Debug)]
 pub(super) struct Growth {
     file: Arc<PackFile>,
@@ -143,14 +147,14 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Makes an empty pack.
+    /// Creates an empty pack.
     pub(super) fn create(path: &Path, disk: &Disk) -> Result<Self, LogError> {
         let file = disk.create(path).map_err(LogError::file("make", path))?;
         let file = Arc::new(PackFile { path: path.to_owned(), file });
         Ok(Self { file, blocks: Vec::new(), length: 0, state: LogState::default() })
     }
 
-    /// Appends whole chunks, which must be the next of the log. Not yet made to last.
+    /// Appends whole chunks, which must be the next of the log. They are not durable yet.
     pub(super) fn append(&mut self, chunks: &[u8], disk: &Disk) -> Result<(), LogError> {
         let mut rest = chunks;
         while !rest.is_empty() {
@@ -203,20 +207,20 @@ impl Growth {
         Ok(())
     }
 
-    /// Makes all that was appended last.
+    /// Makes all appended blocks durable.
     pub(super) fn sync(&self, disk: &Disk) -> Result<(), LogError> {
         let PackFile { path, file } = &*self.file;
         disk.sync(file, path).map_err(LogError::file("sync", path))
     }
 
-    /// What was appended, as a pack of its own: for one that was just made.
+    /// Converts the appended blocks into a pack, for a newly created file.
     pub(super) fn into_pack(self) -> Pack {
         Pack { file: self.file, blocks: self.blocks, length: self.length, state: self.state }
     }
 }
 
 impl PackFile {
-    /// The raw bytes of a block.
+    /// Returns the raw bytes of a block.
     pub(super) fn read(&self, block: &Block) -> Result<Vec<u8>, LogError> {
         let corrupt = || LogError::Corrupt { position: block.start, path: self.path.clone() };
         let stored = self.stored(block)?.ok_or_else(corrupt)?;
@@ -250,7 +254,7 @@ impl PackFile {
         Ok(fits.then_some((block, after)))
     }
 
-    /// The stored bytes of a block if they agree with their checksum.
+    /// Returns the stored bytes of a block, or `None` if they do not match their checksum.
     fn stored(&self, block: &Block) -> Result<Option<Vec<u8>>, LogError> {
         let mut bytes = vec![0; HEADER_BYTES + block.stored_length as usize];
         match self.file.read_exact_at(&mut bytes, block.offset) {

@@ -1,4 +1,4 @@
-//! Reading a log from any position, while it grows and after.
+//! Reads a log from any position, while it grows and after its end.
 
 use super::append::Shared;
 use super::error::LogError;
@@ -15,20 +15,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// How far a log is.
+/// Progress of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// Where it ends.
+    /// End position of the log.
     pub position: u64,
-    /// Nothing will follow.
+    /// No more chunks will follow.
     pub ended: bool,
 }
 
-/// Reads one log. While it exists the log is not evicted.
+/// Reads one log. The log is not removed while its reader exists.
 #[derive(Debug)]
 pub struct LogReader {
     source: Source,
-    /// The block that was read last, unpacked.
+    /// The block that was read last, decompressed.
     block: Option<(u64, Bytes)>,
 }
 
@@ -38,7 +38,7 @@ enum Source {
     Whole(Arc<CompletedLog>),
 }
 
-/// Where a piece of a live log is.
+/// Location of a piece of a live log.
 enum Piece {
     Nothing,
     Memory(Bytes),
@@ -46,7 +46,7 @@ enum Piece {
     Packed { pack: Arc<PackFile>, block: Block },
 }
 
-/// Where a piece of a log begins, and how long each stream was there.
+/// Start position of a piece of a log, with the length of each stream there.
 #[derive(Clone, Copy)]
 struct Start {
     position: u64,
@@ -59,7 +59,8 @@ impl Start {
     }
 }
 
-/// Whether a piece may have something of a stream. The last one is not told by what follows it.
+/// Returns false if the piece has no bytes of the stream. The last piece has no successor to
+/// compare with, so the result for it is true.
 fn may_have(pieces: &[Start], index: usize, stream: Stream) -> bool {
     let length = |at: usize| pieces.get(at).map(|piece| piece.lengths[stream.index()]);
     length(index + 1).is_none_or(|after| length(index) != Some(after))
@@ -75,7 +76,7 @@ impl LogReader {
         Self { source: Source::Whole(log), block: None }
     }
 
-    /// Whose log this is.
+    /// Returns the attempt of the log.
     pub fn attempt(&self) -> AttemptId {
         match &self.source {
             Source::Live { shared, .. } => shared.attempt,
@@ -83,7 +84,7 @@ impl LogReader {
         }
     }
 
-    /// The log itself, unless it is in memory as a whole.
+    /// Returns the live log, or `None` if this is a completed log in memory.
     pub(super) fn shared(&self) -> Option<&Arc<Shared>> {
         match &self.source {
             Source::Live { shared, .. } => Some(shared),
@@ -91,7 +92,7 @@ impl LogReader {
         }
     }
 
-    /// How far the log is at this moment.
+    /// Returns the current progress of the log.
     pub fn progress(&self) -> Progress {
         match &self.source {
             Source::Live { progress, .. } => *progress.borrow(),
@@ -99,8 +100,8 @@ impl LogReader {
         }
     }
 
-    /// Whether all of it is in memory, so that reading waits for no disk and costs less than to hand a thread's other tasks
-    /// over to another.
+    /// Returns true if all of the log is in memory. Reading then does not block on the disk, so
+    /// moving the thread's other tasks to another thread is not worth its cost.
     pub fn is_in_memory(&self) -> bool {
         match &self.source {
             Source::Live { shared, .. } => !shared.layout().has_files(),
@@ -108,30 +109,34 @@ impl LogReader {
         }
     }
 
-    /// Where the log ends at this moment.
+    /// Returns the current end position of the log.
     pub fn length(&self) -> u64 {
         self.progress().position
     }
 
-    /// Waits until the log goes beyond `position`, or nothing will follow.
+    /// Waits until the log extends beyond `position`, or has ended.
     pub async fn grown(&mut self, position: u64) -> Progress {
         match &mut self.source {
             Source::Whole(log) => Progress { position: log.end(), ended: true },
             Source::Live { progress, .. } => {
                 match progress.wait_for(|progress| progress.position > position || progress.ended).await {
                     Ok(progress) => *progress,
-                    // The sender lives in the log that this reader holds.
+                    // Unreachable: this reader keeps the log alive, which owns the sender.
                     Err(_) => Progress { position, ended: true },
                 }
             }
         }
     }
 
-    /// Whole chunks from `position` on: as many as fit into `bytes_max`, at least one where there is one. Empty at the
-    /// end, and beyond it: a log that was cut by a crash grows again. Reads files; of a compressed log a block at a time.
+    /// Returns whole chunks from `position` on: as many as fit into `bytes_max`, but at least one
+    /// if there is one.
+    ///
+    /// The result is empty at the end of the log, and beyond it: a log that a crash has cut grows
+    /// again. Reads files; a compressed log is read one block at a time.
     ///
     /// # Errors
-    /// [`LogError::NotAPosition`] when no chunk begins there; [`LogError::Corrupt`], [`LogError::File`].
+    /// [`LogError::NotAPosition`] if no chunk begins there; [`LogError::Corrupt`],
+    /// [`LogError::File`].
     pub fn read(&mut self, position: u64, bytes_max: usize) -> Result<Bytes, LogError> {
         let bytes_max = bytes_max.clamp(CHUNK_HEADER_BYTES, READ_BYTES_MAX);
         let attempt = self.attempt();
@@ -143,7 +148,7 @@ impl LogReader {
             Piece::Raw { file, path, offset, available } => {
                 let bytes = read_raw(&file, &path, offset, available.min(bytes_max as u64))?;
                 match first_chunk(&bytes, attempt, position)? {
-                    // Only the beginning of a chunk that is longer than asked for.
+                    // This is only the beginning of a chunk that is longer than `bytes_max`.
                     size if size > bytes.len() => read_raw(&file, &path, offset, available.min(size as u64))?,
                     _ => bytes,
                 }
@@ -156,8 +161,8 @@ impl LogReader {
         Ok(available.slice(..whole_chunks(&available, bytes_max.max(size))))
     }
 
-    /// A position from which on there are about `lines` lines, of one stream or of both together: reading from there gives
-    /// at least as many, where the log has as many.
+    /// Returns a position from which about `lines` lines follow, of one stream or of both together.
+    /// It returns at least as many lines, if the log has them.
     ///
     /// # Errors
     /// As [`LogReader::read`].
@@ -191,7 +196,7 @@ impl LogReader {
             for (position, newlines) in chunks.into_iter().rev() {
                 counted += newlines;
                 oldest = position;
-                // One more than asked for: the newline that ends the line before the first.
+                // One more than requested: the newline before the first requested line.
                 if counted > lines {
                     return Ok(oldest);
                 }
@@ -200,7 +205,8 @@ impl LogReader {
         Ok(oldest)
     }
 
-    /// The first chunk from which on at most `bytes_max` bytes follow; the end when there is none.
+    /// Returns the position of the first chunk that has at most `bytes_max` bytes up to the end, or
+    /// the end if there is no such chunk.
     pub(super) fn start_within(&mut self, bytes_max: u64) -> Result<u64, LogError> {
         let end = self.length();
         if end <= bytes_max {
@@ -224,8 +230,9 @@ impl LogReader {
         }
     }
 
-    /// The first position from `position`, where a chunk begins, on at which something of a stream may be: all of the log
-    /// between the two is of the other stream. Reads no file.
+    /// Returns the first position, at or after `position`, that may have bytes of the stream. The
+    /// log between the two contains only the other stream. `position` must be the start of a chunk.
+    /// Reads no file.
     pub fn next_of(&self, position: u64, stream: Stream) -> u64 {
         let pieces = self.pieces();
         let here = pieces.partition_point(|piece| piece.position <= position).saturating_sub(1);
@@ -233,7 +240,7 @@ impl LogReader {
         next.and_then(|index| pieces.get(index)).map_or(position, |piece| piece.position.max(position))
     }
 
-    /// Where the pieces of the log begin.
+    /// Returns the starts of the log's pieces.
     fn pieces(&self) -> Vec<Start> {
         match &self.source {
             Source::Whole(log) => vec![Start { position: log.start(), lengths: [0, 0] }],
@@ -303,7 +310,7 @@ fn read_raw(file: &File, path: &std::path::Path, offset: u64, length: u64) -> Re
     Ok(Bytes::from(bytes))
 }
 
-/// The size of the chunk that begins here, header included. It may be more than there are bytes.
+/// Returns the size of the first chunk, including its header. It may exceed the available bytes.
 fn first_chunk(bytes: &[u8], attempt: AttemptId, position: u64) -> Result<usize, LogError> {
     let Some(header) = bytes.first_chunk::<CHUNK_HEADER_BYTES>() else {
         return Ok(CHUNK_HEADER_BYTES);
@@ -314,7 +321,7 @@ fn first_chunk(bytes: &[u8], attempt: AttemptId, position: u64) -> Result<usize,
     }
 }
 
-/// Bytes of the whole chunks at the front that fit into `bytes_max`.
+/// Returns the total size of the leading whole chunks that fit into `bytes_max`.
 fn whole_chunks(bytes: &[u8], bytes_max: usize) -> usize {
     let mut whole = 0;
     let _: ControlFlow<()> = each_chunk(bytes, |at, _, payload| {
@@ -328,7 +335,7 @@ fn whole_chunks(bytes: &[u8], bytes_max: usize) -> usize {
     whole
 }
 
-/// Calls with each whole chunk at the front: its place in `bytes`, its header, its payload.
+/// Calls `call` with each leading whole chunk: its offset in `bytes`, its header and its payload.
 pub(crate) fn each_chunk<B>(
     bytes: &[u8],
     mut call: impl FnMut(usize, &ChunkHeader, &[u8]) -> ControlFlow<B>,

@@ -1,4 +1,4 @@
-//! All logs of a data directory.
+//! Registry of all logs of a data directory.
 
 use super::append::{LogWriter, Shared};
 use super::error::LogError;
@@ -33,9 +33,9 @@ pub(super) struct Inner {
 #[derive(Default)]
 struct Registry {
     open: HashMap<AttemptId, Weak<Shared>>,
-    /// Being removed at this moment: nobody may open them.
+    /// Logs that are being removed. They can't be opened.
     evicting: HashSet<AttemptId>,
-    /// Entries at which those of closed logs are dropped.
+    /// Number of entries at which those of closed logs are removed.
     sweep_at: usize,
 }
 
@@ -63,25 +63,25 @@ impl Logs {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Room on the disk, in bytes; none when it can't be told.
+    /// Returns the free space on the disk in bytes, or `None` if the system does not report it.
     pub fn free_bytes(&self) -> Option<u64> {
-        // Before the first log there is no directory for logs.
+        // The directory for logs does not exist before the first log.
         let (root, disk) = (&self.inner.root, &self.inner.disk);
         disk.free_bytes(root).or_else(|| disk.free_bytes(root.parent()?))
     }
 
-    /// The log of an attempt, to append to. The newest writer fences those before it. Reads what is on disk of the log;
-    /// nothing is made before the first bytes come.
+    /// Opens the log of an attempt for appending. Earlier writers of the log are fenced. Reads the
+    /// existing files; creates no file before the first bytes arrive.
     ///
     /// # Errors
-    /// [`LogError::File`] when what is there can't be read.
+    /// [`LogError::File`] if the existing files can't be read.
     pub fn open(&self, attempt: AttemptId) -> Result<LogWriter, LogError> {
         let shared = self.share(attempt)?;
         Ok(LogWriter::new(shared, self.clone()))
     }
 
-    /// The log of an attempt, to read. Of an attempt that is not over it may be followed while it grows, even before its
-    /// first byte.
+    /// Opens the log of an attempt for reading. The log of a running attempt can be followed while
+    /// it grows, also before its first byte.
     ///
     /// # Errors
     /// [`LogError::Unknown`] and [`LogError::Evicted`]; [`LogError::File`], [`LogError::Store`].
@@ -120,18 +120,18 @@ impl Logs {
         Ok(reader)
     }
 
-    /// The last completed logs.
+    /// Returns the ring of the last completed logs.
     pub fn ring(&self) -> &Ring {
         &self.inner.ring
     }
 
-    /// Waits until everything is compressed and written that was asked for, and ends the keeper. Whatever is left undone is
-    /// done after the next start.
+    /// Waits for all queued tasks and ends the background thread. The next start does work that
+    /// remains.
     pub(in crate::store) fn close(&self) {
         self.inner.keeper.stop();
     }
 
-    /// Waits until the keeper has done what it was asked for so far.
+    /// Waits until the background thread has done all tasks queued so far.
     pub(in crate::store) fn settle(&self) {
         self.inner.keeper.settle();
     }
@@ -140,7 +140,7 @@ impl Logs {
         self.inner.keeper.checkpoint();
     }
 
-    /// Reads these logs into the ring, the oldest first, behind the caller's back.
+    /// Reads these logs into the ring, oldest first, in the background thread.
     pub(in crate::store) fn warm_ring(&self, attempts: Vec<AttemptId>) {
         if !attempts.is_empty() {
             self.inner.keeper.warm(attempts, self);
@@ -162,7 +162,7 @@ impl Logs {
         }
     }
 
-    /// Puts a log that has just ended into the ring.
+    /// Adds a log that has just ended to the ring.
     pub(super) fn remember(&self, shared: &Arc<Shared>) {
         match read_end(LogReader::live(Arc::clone(shared))) {
             Ok(log) => self.inner.ring.insert(log),
@@ -194,7 +194,8 @@ impl Logs {
         Ok(shared)
     }
 
-    /// Marks those of these logs that nobody uses: they can't be opened until [`Logs::evicted`].
+    /// Keeps those of the logs that are not in use, and marks them: they can't be opened until
+    /// [`Logs::end_eviction`].
     pub(super) fn begin_eviction(&self, attempts: &mut Vec<AttemptId>) {
         let mut registry = self.registry();
         attempts.retain(|attempt| registry.open.get(attempt).is_none_or(|open| open.strong_count() == 0));
@@ -230,7 +231,7 @@ impl Registry {
     }
 }
 
-/// The last [`RING_LOG_BYTES_MAX`] of a log, from a chunk's beginning on.
+/// Reads the last [`RING_LOG_BYTES_MAX`] bytes of a log, from the start of a chunk on.
 fn read_end(mut reader: LogReader) -> Result<CompletedLog, LogError> {
     let end = reader.length();
     let start = reader.start_within(RING_LOG_BYTES_MAX as u64)?;

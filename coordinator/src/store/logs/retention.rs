@@ -1,4 +1,4 @@
-//! Which logs go, and when: the oldest first, never one that is used.
+//! Removes old logs and records: oldest first, and never a log in use.
 
 use super::error::LogError;
 use super::layout::Place;
@@ -14,16 +14,16 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-/// How long and how much is kept.
+/// Limits on the age and size of kept logs and records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retention {
-    /// Logs go this long after their last byte.
+    /// Maximum age of a log, from its last byte.
     pub log_age: Duration,
-    /// Logs go, oldest first, beyond this many bytes on disk.
+    /// Maximum total size of logs on disk, in bytes. The oldest logs beyond it are removed.
     pub log_bytes: u64,
-    /// Logs go, oldest first, while the disk has less free space than this, in bytes.
+    /// Minimum free space of the disk, in bytes. The oldest logs are removed while there is less.
     pub free_bytes: u64,
-    /// Records go this long after their job's end; only the id stays known.
+    /// Maximum age of a record, from the end of its job. After that only the id is kept.
     pub record_age: Duration,
 }
 
@@ -38,20 +38,20 @@ impl Default for Retention {
     }
 }
 
-/// What a pass has done and found.
+/// Result of a retention pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retained {
-    /// Logs that were removed.
+    /// Number of removed logs.
     pub logs_evicted: u64,
-    /// Records that were removed.
+    /// Number of removed records.
     pub records_evicted: u64,
-    /// Bytes on disk of the logs that are left.
+    /// Disk space of the remaining logs, in bytes.
     pub log_bytes: u64,
-    /// Logs that are left, those beside their records not counted.
+    /// Number of remaining logs, without those stored beside their records.
     pub logs: u64,
 }
 
-/// A log as the directory shows it.
+/// A log, as listed in the directory.
 #[derive(Clone, Copy, Default)]
 struct Stored {
     bytes: u64,
@@ -60,12 +60,12 @@ struct Stored {
 }
 
 impl Logs {
-    /// Whether the disk has less free space than retention keeps.
+    /// Returns true if the disk has less free space than `retention.free_bytes`.
     pub fn is_short(&self, retention: &Retention) -> bool {
         self.free_bytes().is_some_and(|free| free < retention.free_bytes)
     }
 
-    /// Removes what is kept no longer, as [`Logs::retain`] does, and fills the reserve again.
+    /// Removes old logs and records as [`Logs::retain`] does, and fills the reserve again.
     ///
     /// # Errors
     /// As [`Logs::retain`].
@@ -79,13 +79,16 @@ impl Logs {
         self.root().parent().map(Reserve::in_directory)
     }
 
-    /// Removes what is kept no longer, and compresses what a crash has left. On a full disk it uses the reserve. Blocks, for as long as it takes to list all
-    /// logs; call it every few minutes.
+    /// Removes old logs and records, and compresses logs that a crash has left uncompressed.
+    ///
+    /// It uses the reserve if the disk is full. Blocks for the time that it takes to list all logs;
+    /// call it every few minutes.
     ///
     /// # Errors
     /// [`LogError`], with a part of the work done.
     pub fn retain(&self, retention: &Retention, now_ms: i64) -> Result<Retained, LogError> {
-        // What the keeper still reads, as it does with the last logs after a start, would pass for a log in use.
+        // A log that the background thread is reading, such as one of the last logs after a start,
+        // would count as in use.
         self.settle();
         let mut stored = self.list()?;
         let live = self.inner.reader.live_ids()?;
@@ -104,7 +107,7 @@ impl Logs {
             excess = excess.saturating_sub(log.bytes);
         }
         if missing > 0 && !chosen.is_empty() {
-            // A log goes only after a record of it, which needs space.
+            // Before a log is removed, a record of it is written, which needs space.
             self.reserve().iter().for_each(Reserve::release);
         }
         let evicted: HashSet<AttemptId> = self.evict(chosen)?.into_iter().collect();
@@ -126,7 +129,7 @@ impl Logs {
         })
     }
 
-    /// Every log that has files.
+    /// Returns all logs that have files.
     fn list(&self) -> Result<Vec<(AttemptId, Stored)>, LogError> {
         let mut logs: HashMap<AttemptId, Stored> = HashMap::new();
         let root = self.root();
@@ -136,7 +139,7 @@ impl Logs {
                 let entry = entry.map_err(LogError::file("list", &directory))?;
                 let name = entry.file_name();
                 let Some(name) = name.to_str() else { continue };
-                // A file may go while the list is made: it was compressed.
+                // A file may disappear during the listing because it was compressed.
                 let (Some(attempt), Ok(metadata)) = (Place::attempt_of(name), entry.metadata()) else {
                     continue;
                 };
@@ -150,7 +153,7 @@ impl Logs {
         Ok(logs.into_iter().collect())
     }
 
-    /// Removes these logs as far as nobody uses them, after it is written down that they were there.
+    /// Removes the logs that are not in use, after writing a record that they existed.
     fn evict(&self, mut chosen: Vec<AttemptId>) -> Result<Vec<AttemptId>, LogError> {
         if chosen.is_empty() {
             return Ok(chosen);
@@ -165,7 +168,7 @@ impl Logs {
         let mut lengths = Vec::with_capacity(chosen.len());
         for attempt in chosen {
             let place = Place::new(self.root(), *attempt);
-            // A log that can't be read goes all the same; then its length is not known.
+            // A log that can't be read is removed too; its recorded length is 0.
             let recovered = super::layout::Layout::recover(&place, *attempt, &self.inner.disk, false);
             lengths.push(recovered.map_or(0, |(_, state)| state.position));
         }
@@ -182,7 +185,7 @@ impl Logs {
         Ok(())
     }
 
-    /// Compresses what is left of a log of which nothing will follow.
+    /// Queues the rest of an ended log for compression.
     fn compress(&self, attempt: AttemptId) -> Result<(), LogError> {
         match self.reader(attempt) {
             Ok(reader) if reader.progress().ended => {
@@ -216,10 +219,11 @@ struct Pruned {
     jobs: u64,
 }
 
-/// Jobs whose records go in one transaction, so that the runtime's own commits never wait long.
+/// Jobs whose records are removed in one transaction. The limit keeps the runtime's own commits
+/// from waiting long.
 const PRUNED_AT_ONCE: u32 = 500;
 
-/// Removes logs beside records, and records, that are older than asked for.
+/// Removes logs beside records, and records, that are older than the given times.
 fn prune(connection: &mut Connection, log_ms: i64, record_ms: i64) -> Result<Pruned, StoreError> {
     let mut pruned = Pruned { logs: 0, jobs: 0 };
     loop {

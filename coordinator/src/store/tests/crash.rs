@@ -1,4 +1,4 @@
-//! Everything stops at every step that reaches the disk, and starts again from what is there.
+//! Simulates a crash at every step that reaches the disk, and a start on the files that it leaves.
 
 use super::support::{Produced, done, first, granted, job, read_all, scratch};
 use crate::store::{
@@ -12,28 +12,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 
-/// What is left of the disk's cache.
+/// State of the disk after a crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stop {
     /// The process is killed: the kernel still writes everything.
     Kill,
-    /// Power is lost: what was not made to last is cut off, files that were not are gone, removed ones are back.
+    /// Power loss: unsynced bytes are cut off, unsynced files are missing, removed files are back.
     Power,
-    /// Power is lost the other way: zeros where bytes were not made to last, files gone whose names were not, and those
-    /// that were removed stay so.
+    /// Another form of power loss: unsynced bytes are zeros, files with unsynced names are missing,
+    /// removed files stay removed.
     Zeros,
 }
 
 /// The data directory as a crash would leave it.
 struct Model {
     directory: PathBuf,
-    /// Bytes of each file that were made to last.
+    /// Number of synced bytes of each file.
     synced: HashMap<PathBuf, usize>,
-    /// Files whose names were made to last.
+    /// Files whose directory entries are synced.
     named: HashSet<PathBuf>,
-    /// Removed files whose names may come back.
+    /// Removed files whose directory entries may come back.
     removed: HashMap<PathBuf, Vec<u8>>,
-    /// What each thread is doing; it is done when the thread does the next thing.
+    /// The current operation of each thread. It is complete when the thread begins the next one.
     doing: HashMap<ThreadId, (Operation, PathBuf)>,
     steps: usize,
 }
@@ -124,16 +124,16 @@ impl Model {
     }
 }
 
-/// What the outside was told.
+/// Facts that clients have received.
 #[derive(Default)]
 struct Promises {
     accepted: HashSet<JobId>,
     done: HashSet<JobId>,
-    /// Logs whose files were found like this before, and were completed then.
+    /// File states that were already found and completed once.
     completed: HashSet<blake3::Hash>,
 }
 
-/// The files of a log, their names and what is in them.
+/// Returns a hash of the names and contents of a log's files.
 fn files(image: &Path, log: &Produced) -> blake3::Hash {
     let job = log.attempt.job;
     let directory = image.join(format!("logs/{:02x}", job.as_uuid().as_bytes()[15]));
@@ -149,7 +149,8 @@ fn files(image: &Path, log: &Produced) -> blake3::Hash {
     hasher.finalize()
 }
 
-/// Starts a coordinator on the image: every promise holds, every log is a prefix of what was written and can be completed.
+/// Starts a coordinator on the image. Checks that every promise holds, that every log is a prefix
+/// of the written bytes, and that it can be completed.
 fn starts_again(image: &Path, logs: &[(JobRecord, Produced)], promises: &mut Promises, stop: Stop) {
     let store = Store::open(image).unwrap();
     for (job, log) in logs {
@@ -206,20 +207,23 @@ fn append_to(writer: &mut LogWriter, log: &Produced, mut from: usize, to: usize)
     }
 }
 
-/// Bytes of each log, and how many are sent before the coordinator is started anew. A short log; one of two segments,
-/// the second of two blocks; one that is compressed as a whole; one that fills a segment, of which a part was written by
-/// another process, so that no later sync of this one covers it.
+/// Length of each log, and the number of bytes sent before the coordinator restarts.
+///
+/// In order: a short log; one of two segments, the second of two blocks; one that is compressed as
+/// a whole; one that fills a segment. An earlier process wrote a part of the last one, so no later
+/// sync of this process covers that part.
 const LOGS: [(usize, Option<usize>); 4] =
     [(2_000, None), (5_500_000, None), (40_000, None), (4_250_000, Some(2_000_000))];
 
-/// Runs jobs; each step on disk is followed by what would be left. Compression happens after the job's end is recorded.
+/// Runs jobs, and checks the resulting image after each step on disk. Compression happens after the
+/// job's end is recorded.
 struct Run {
     directory: tempfile::TempDir,
     logs: Vec<(JobRecord, Produced)>,
     promises: Mutex<Promises>,
     model: Mutex<Model>,
     stop: Stop,
-    /// The compressor may go on, and steps are followed by what would be left.
+    /// The flag opens when the compressor may continue and steps are checked.
     gate: (Mutex<bool>, Condvar),
     armed: AtomicBool,
 }

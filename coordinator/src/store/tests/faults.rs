@@ -1,4 +1,4 @@
-//! A disk that fails, fills up or stands still.
+//! Tests on a disk that fails, is full or blocks.
 
 use super::support::{Produced, first, granted, job, read_all, scratch};
 use crate::store::{Appended, Disk, Hook, LogError, Operation, Record, SealError, Store};
@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
-/// What the disk answers to an operation on a file that ends like this.
+/// Errors to return: operation, suffix of the file name, kind of error.
 #[derive(Default)]
 struct Faults {
     rules: Mutex<Vec<(Operation, &'static str, io::ErrorKind)>>,
@@ -84,7 +84,7 @@ fn after_a_failed_sync_nothing_of_the_log_is_believed() {
     faults.set(Operation::Sync, ".raw", io::ErrorKind::Other);
     assert!(matches!(writer.seal(&log.seals(), log.length()), Err(SealError::Log(LogError::File { .. }))));
     faults.clear();
-    // A second sync would succeed, and prove nothing.
+    // A second sync would succeed, but would prove nothing.
     assert!(matches!(writer.seal(&log.seals(), log.length()), Err(SealError::Log(LogError::Broken))));
     assert!(matches!(writer.append(0, &log.bytes), Err(LogError::Broken)));
     writer.restart().unwrap();

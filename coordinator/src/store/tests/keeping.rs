@@ -1,4 +1,4 @@
-//! What is kept, for how long, and the copies and checks of it.
+//! Tests of retention, backups and checks.
 
 use super::support::{Produced, done, first, granted, job, read_all, scratch};
 use crate::store::{
@@ -43,7 +43,7 @@ fn run(store: &Store, bytes: usize) -> (JobRecord, Produced) {
     (over, log)
 }
 
-/// The same data directory without what was in memory.
+/// Reopens the data directory, without the state in memory.
 fn again(store: Store, directory: &Path) -> Store {
     drop(store);
     let store = Store::open(directory).unwrap();
@@ -100,7 +100,7 @@ fn logs_go_by_size_the_oldest_first_but_never_one_that_is_read_or_written() {
     let all = store.logs().retain(&KEEP_ALL, now).unwrap();
     assert_eq!(all.logs, 4);
 
-    // The reader of the oldest log must read files: a log in the ring needs none.
+    // The reader of the oldest log must read files; a log in the ring needs no file.
     let mut reading = store.logs().open(runs[0].1.attempt).unwrap().reader();
     let two = Retention { log_bytes: all.log_bytes / 2, ..KEEP_ALL };
     let kept = store.logs().retain(&two, now).unwrap();

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The job's log, sent in frames of whole chunks.
+/// Sends the job's log in frames of whole chunks.
 fn send(store: &Store, log: &Produced, frame: usize) {
     let mut writer = store.logs().open(log.attempt).unwrap();
     let mut from = 0;
@@ -193,7 +193,7 @@ async fn a_reader_follows_a_log_from_before_its_first_byte() {
     drop(writing.await.unwrap());
 }
 
-/// Chunks of both streams, with a hole here and there.
+/// Generates chunks of both streams, with occasional gaps.
 fn any_log(attempt: AttemptId) -> impl Strategy<Value = Produced> {
     let chunk = prop_oneof![
         8 => (any::<bool>(), 1_usize..3000).prop_map(|(error, length)| (error, Some(length))),
@@ -212,18 +212,18 @@ fn any_log(attempt: AttemptId) -> impl Strategy<Value = Produced> {
     })
 }
 
-/// What may happen to a log on its way.
+/// An event during the transfer of a log.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The chunks from here on, this many, are sent.
+    /// Sends this many chunks from this one on.
     Send(prop::sample::Index, usize),
-    /// What the coordinator asked for is sent, this many chunks.
+    /// Sends this many chunks from the position that the coordinator expects.
     Next(usize),
-    /// The coordinator starts again.
+    /// The coordinator restarts.
     Restart,
-    /// A connection is replaced.
+    /// A new connection replaces the old one.
     Reconnect,
-    /// A short log gets its file.
+    /// A short log is written to its file.
     Wait,
 }
 
@@ -293,7 +293,7 @@ proptest! {
     }
 }
 
-/// The lines of one stream, or of both, from a position on.
+/// Counts the lines of one stream, or of both, from a position on.
 fn lines_from(reader: &mut LogReader, position: u64, stream: Option<Stream>) -> usize {
     let mut all = Vec::new();
     let mut at = position;

@@ -1,4 +1,4 @@
-//! What a store must do, from outside its parts.
+//! Tests of the store through its public interface.
 
 mod crash;
 mod faults;

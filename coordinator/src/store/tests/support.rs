@@ -1,4 +1,4 @@
-//! What the tests of the store share.
+//! Helpers of the store's tests.
 
 use crate::store::LogReader;
 use crate::store::records::{AttemptEnd, AttemptEnding, AttemptRecord, DoneRecord, JobRecord};
@@ -10,7 +10,8 @@ use buildpool_protocol::{AttemptId, JobId, WorkerId};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A directory that is gone after the test; in memory where there is such a place, so that a thousand syncs cost nothing.
+/// Creates a temporary directory. It is in memory if the system offers that, so that a thousand
+/// syncs are cheap.
 pub(crate) fn scratch() -> tempfile::TempDir {
     use std::os::unix::fs::PermissionsExt;
     let memory = std::path::PathBuf::from("/dev/shm");
@@ -18,7 +19,7 @@ pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().permissions(std::fs::Permissions::from_mode(0o700)).tempdir_in(place).unwrap()
 }
 
-/// A job that was accepted at this time.
+/// Returns a job that was accepted at this time.
 pub(crate) fn job(created_at_ms: i64) -> JobRecord {
     JobRecord {
         job: JobId::from_uuid(Uuid::now_v7()),
@@ -34,7 +35,7 @@ pub(crate) fn job(created_at_ms: i64) -> JobRecord {
     }
 }
 
-/// The job with its first attempt granted.
+/// Returns the job with its first attempt granted.
 pub(super) fn granted(mut job: JobRecord) -> JobRecord {
     job.attempts.push(AttemptRecord {
         number: 1,
@@ -50,7 +51,7 @@ pub(super) fn granted(mut job: JobRecord) -> JobRecord {
     job
 }
 
-/// The granted job, over.
+/// Returns the granted job as ended.
 pub(super) fn done(mut job: JobRecord, verdict: Verdict, log_length: u64) -> JobRecord {
     let finished_at_ms = job.created_at_ms + 10;
     if let Some(attempt) = job.attempts.last_mut() {
@@ -80,7 +81,7 @@ pub(crate) fn first(job: &JobRecord) -> AttemptId {
 pub(crate) struct Produced {
     pub(crate) attempt: AttemptId,
     pub(crate) bytes: Vec<u8>,
-    /// Where each chunk begins, and the end.
+    /// Offset of each chunk, and the end.
     pub(super) edges: Vec<usize>,
     pub(super) state: LogState,
     hashers: [blake3::Hasher; 2],
@@ -123,7 +124,7 @@ impl Produced {
         self.edges.push(self.bytes.len());
     }
 
-    /// Build-like lines of this many bytes in all, in chunks of this size.
+    /// Produces lines like those of a build: this many bytes in total, in chunks of this size.
     pub(super) fn lines(attempt: AttemptId, bytes: usize, chunk: usize) -> Self {
         let mut log = Self::new(attempt);
         let mut text = Vec::with_capacity(bytes + 128);
@@ -155,7 +156,7 @@ impl Produced {
     }
 }
 
-/// The whole log, a step at a time.
+/// Reads the whole log, `step` bytes at a time.
 pub(super) fn read_all(reader: &mut LogReader, step: usize) -> Vec<u8> {
     let mut all = Vec::new();
     loop {
