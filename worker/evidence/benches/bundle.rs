@@ -1,4 +1,5 @@
-//! Time and memory to read a result bundle of 20 MB: the recorded one of Xcode 26, its tests repeated under other names.
+//! Measures time and memory for reading a result bundle of 20 MB. The bundle is the recorded one of
+//! Xcode 26, with its tests repeated under other names.
 //!
 //! `cargo bench -p buildpool-evidence --bench bundle`
 #![expect(clippy::print_stdout, reason = "a measurement is printed")]
@@ -12,7 +13,7 @@ use std::time::Instant;
 const TARGET_BYTES: u64 = 20 << 20;
 const ROUNDS: usize = 15;
 
-/// Tables that grow with the number of tests.
+/// Tables with a row count that grows with the number of tests.
 const GROWING: &[&str] = &[
     "TestCases",
     "TestCaseRuns",
@@ -33,7 +34,7 @@ const GROWING: &[&str] = &[
     "Expressions",
 ];
 
-/// Columns that point into a growing table.
+/// Foreign-key columns that refer to a growing table.
 const POINTERS: &[&str] = &[
     "testCase_fk",
     "testCaseRun_fk",
@@ -91,7 +92,8 @@ fn enlarge(database: &Path) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The largest resident set so far, where the system tells.
+/// Returns the peak resident set size of this process in MB, or `None` where `/proc` does not
+/// exist.
 fn peak_megabytes() -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,15 +1,16 @@
-//! What the name of a file says of the attempt at its tests that it is.
+//! Parses attempt numbers in report file names, for example `junit-retry-2.xml`.
 
-/// Words of files that are attempts.
+/// Words in a file name that mark an attempt.
 const OF_ATTEMPTS: &[&str] = &["attempt", "retry", "retries", "rerun"];
 const SEPARATORS: &[char] = &['-', '_', '.'];
 
-/// The name of a file with the word for an attempt cut off: `py39-retry-2.xml` is the second retry of `py39.xml`.
+/// A file name split at its attempt word: `py39-retry-2.xml` is the second retry of `py39.xml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// What is left of the name; empty where that is nothing but the kind of file.
+    /// The name without the attempt word and number. Empty if only a file extension would remain.
     pub(crate) of: String,
-    /// The number of the attempt, 0 where the word has none; none where the name has no such word.
+    /// The attempt number, 0 if the attempt word has no number, or `None` if the name has no
+    /// attempt word.
     pub(crate) number: Option<u64>,
 }
 
@@ -21,7 +22,7 @@ impl Attempt {
             tokens.push((at, token));
             at += token.len() + 1;
         }
-        // The last word is the attempt's: `retry-lib-attempt-2` is one at `retry-lib`.
+        // The last attempt word counts: `retry-lib-attempt-2` is an attempt of `retry-lib`.
         let found = (0..tokens.len()).rev().find_map(|at| Some((at, word_in(tokens[at].1)?)));
         let Some((at, (before, digits))) = found else {
             return Self { of: name.to_owned(), number: None };
@@ -38,21 +39,22 @@ impl Attempt {
             ("", Some(rest)) => rest.to_owned(),
             _ => format!("{head}{rest}"),
         };
-        // What no number holds comes after all others.
+        // A number that overflows `u64` sorts after all others.
         let number = if number.is_empty() { 0 } else { number.parse().unwrap_or(u64::MAX) };
         Self { of, number: Some(number) }
     }
 
-    /// Whether attempts may begin with it: numbers that begin later may be versions of something.
+    /// Returns true if this file can be the first attempt. A series that starts at a higher number
+    /// may be version numbers.
     pub(crate) fn is_first(&self) -> bool {
         self.number.is_none_or(|number| number <= 1)
     }
 
-    /// Whether it is the next attempt at what that one is an attempt at.
+    /// Returns true if this file is the attempt directly after `earlier`, with the same base name.
     pub(crate) fn follows(&self, earlier: &Self) -> bool {
         let is_next = match (earlier.number, self.number) {
             (None, Some(_)) => true,
-            // `retry`, then `retry-2`.
+            // A series `retry`, `retry-2` skips the number 1.
             (Some(0), Some(next)) => matches!(next, 1 | 2),
             (Some(last), Some(next)) => last.checked_add(1) == Some(next),
             (_, None) => false,
@@ -65,8 +67,8 @@ fn is_number(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Where the word begins that ends this part of a name, and the digits behind it. The word stands for itself: `RetryTest` is
-/// the name of a class.
+/// Returns the byte offset of an attempt word at the end of `token`, and the digits after it. The
+/// attempt word must be a separate word: `RetryTest` is a class name.
 fn word_in(token: &str) -> Option<(usize, &str)> {
     let bare = token.trim_end_matches(|c: char| c.is_ascii_digit());
     let begins = |word: &str| {
@@ -99,7 +101,7 @@ mod tests {
             ("retry.xml", "", Some(0)),
             ("attempt-2", "", Some(2)),
             ("junit-retry-99999999999999999999.xml", "junit.xml", Some(u64::MAX)),
-            // A class, and words that only end alike.
+            // A class name, and words that only end like an attempt word.
             ("TEST-com.RetryTest-jdk21.xml", "TEST-com.RetryTest-jdk21.xml", None),
             ("carretry.xml", "carretry.xml", None),
             ("größe-retry.xml", "größe.xml", Some(0)),

@@ -1,4 +1,5 @@
-//! Collecting everything about one attempt.
+//! Collects the evidence of one attempt: test reports, result bundles, memory, core files and crash
+//! files.
 
 use crate::core_file;
 use crate::crash::matching::{JobFacts, devices_in};
@@ -21,55 +22,59 @@ use buildpool_protocol::spec::check_report;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// A kernel stamps files with the time of its last tick, which lies this far back at most (100 ticks a second).
+/// Tolerance for file timestamps. The kernel stamps files with the time of its last tick, and it has
+/// at least 100 ticks per second.
 const TICK_SLACK_MS: i64 = 20;
-/// Some file systems keep whole seconds, or even ones.
+/// Tolerance for file systems that store timestamps in whole seconds or in steps of two seconds.
 const WHOLE_SECONDS_SLACK_MS: i64 = 2_000;
 
-/// What is known about the attempt whose evidence is collected.
+/// Facts about the attempt that produced the evidence.
 #[derive(Clone, Debug)]
 pub struct Context<'a> {
-    /// The command's directory.
+    /// Working directory of the command.
     pub directory: &'a Path,
-    /// What was executed.
+    /// Program and arguments of the command.
     pub command: &'a [String],
-    /// Paths and globs of reports, relative to the directory.
+    /// Paths and globs of reports, relative to `directory`.
     pub report_patterns: &'a [String],
     /// A result bundle that the worker added to the command.
     pub result_bundle: Option<PathBuf>,
-    /// Milliseconds since 1970.
+    /// Start of the attempt, in milliseconds since 1970.
     pub started_at_ms: i64,
-    /// Milliseconds since 1970.
+    /// End of the attempt, in milliseconds since 1970.
     pub finished_at_ms: i64,
-    /// Every process id that was seen in the job.
+    /// All process ids observed in the job.
     pub pids: Vec<i32>,
-    /// The kernel's word on the command's own process.
+    /// Wait status of the command's own process.
     pub ending: &'a Ending,
-    /// The pool itself ended the process, so that a signal suggests nothing.
+    /// True if the pool itself ended the process. The signal is then not a sign of a crash.
     pub ended_by_pool: bool,
-    /// Something in the log suggests a crash.
+    /// True if the log contains a sign of a crash.
     pub crash_suspected: bool,
-    /// Where the system writes crash files: see [`default_crash_directories`].
+    /// Directories where the system writes crash files: see [`default_crash_directories`].
     pub crash_directories: Vec<PathBuf>,
-    /// Directories outside the command's whose programs only this job runs, such as the DerivedData of its workspace; the
-    /// one that the command names need not be here.
+    /// Directories outside `directory` with programs that only this job runs, such as the
+    /// DerivedData of its workspace. A directory that the command names does not need to be listed.
     pub program_directories: Vec<PathBuf>,
-    /// The control group of the job.
+    /// Control group of the job.
     pub memory_cgroup: Option<PathBuf>,
-    /// Its counters when the job began.
+    /// Counters of the control group when the job started.
     pub memory_before: Option<MemoryCounters>,
-    /// The control group was made for this job alone.
+    /// True if the control group was created for this job only.
     pub memory_exclusive: bool,
-    /// Seconds from boot to the job's start.
+    /// Seconds from boot to the start of the job.
     pub started_since_boot_secs: Option<f64>,
-    /// The job's rights are less than this process's, so that no debugger may read what it left.
+    /// True if the job ran as another user. The debugger then must not read its core files, because
+    /// it would run with the worker's rights.
     pub is_of_another_user: bool,
-    /// The user that the job ran as, where that is not this process's: only files of that user are reports.
+    /// User id of the job, if it differs from the user id of this process. Only files of this user
+    /// are read as reports.
     pub owner: Option<u32>,
 }
 
 impl<'a> Context<'a> {
-    /// A context in which nothing but the command is known.
+    /// Creates a context with default values for everything except the command, its directory and
+    /// its ending.
     pub fn new(directory: &'a Path, command: &'a [String], ending: &'a Ending) -> Self {
         Self {
             directory,
@@ -94,7 +99,8 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Where macOS writes crash files of a user and of the system; nowhere on Linux.
+/// Returns the directories where macOS writes crash files of the user and of the system. Empty on
+/// Linux.
 pub fn default_crash_directories(home: Option<&Path>) -> Vec<PathBuf> {
     if !platform::WRITES_CRASH_FILES {
         return Vec::new();
@@ -103,19 +109,19 @@ pub fn default_crash_directories(home: Option<&Path>) -> Vec<PathBuf> {
     own.into_iter().chain([PathBuf::from("/Library/Logs/DiagnosticReports")]).collect()
 }
 
-/// Collects at once, looking only once for crash files.
+/// Collects all evidence immediately and searches for crash files only once.
 pub fn collect(context: &Context<'_>) -> Evidence {
     let mut collection = Collection::begin(context, context.finished_at_ms);
     collection.poll(context.finished_at_ms);
     collection.finish()
 }
 
-/// Reads reports and result bundles that somebody named, by the same rule of precedence: `buildpool digest --report FILE...`. A
-/// bundle that only a Mac can read is noted.
+/// Reads the given reports and result bundles, as in `buildpool digest --report FILE...`. The same
+/// precedence rules apply as in [`collect`]. A bundle that needs Xcode becomes a note.
 ///
 /// # Errors
 ///
-/// When one is not there, too large, of no known kind, or malformed.
+/// Fails if a file is missing, too large, malformed or of an unknown kind.
 pub fn read_reports(paths: &[PathBuf]) -> Result<Evidence, EvidenceError> {
     let mut evidence = Evidence::default();
     let mut weighed = Vec::new();
@@ -132,7 +138,8 @@ pub fn read_reports(paths: &[PathBuf]) -> Result<Evidence, EvidenceError> {
     Ok(evidence)
 }
 
-/// A collection that can wait for late crash files: begin, poll until done, finish. Nothing in it sleeps or reads a clock.
+/// A collection that can wait for late crash files. Call `begin`, then `poll` until done, then
+/// `finish`. It never sleeps and never reads a clock.
 #[derive(Debug)]
 pub struct Collection {
     evidence: Evidence,
@@ -140,7 +147,7 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// Reads reports, memory and core files, and begins to look for crash files.
+    /// Reads reports, memory and core files, and starts the search for crash files.
     pub fn begin(context: &Context<'_>, now_ms: i64) -> Self {
         let mut evidence = Evidence::default();
         let devices = reports(context, &mut evidence);
@@ -166,12 +173,12 @@ impl Collection {
         Self { evidence, search: CrashSearch::new(query, now_ms) }
     }
 
-    /// Looks for crash files; `now_ms` is milliseconds since 1970.
+    /// Searches for crash files. `now_ms` is in milliseconds since 1970.
     pub fn poll(&mut self, now_ms: i64) -> Progress {
         self.search.poll(now_ms)
     }
 
-    /// Everything that was found.
+    /// Returns all collected evidence.
     pub fn finish(self) -> Evidence {
         let mut evidence = self.evidence;
         let found = self.search.finish();
@@ -201,7 +208,7 @@ fn hints_at_crash(report: &TestReport) -> bool {
     !report.unfinished.is_empty() || report.cases.iter().any(|case| case.messages.iter().any(told))
 }
 
-/// Reads all reports into the evidence and hands back the devices on which tests ran.
+/// Reads all reports into `evidence` and returns the devices on which tests ran.
 fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut weighed = Vec::new();
@@ -221,7 +228,8 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
         if let Some(owner) = context.owner {
             found.keep_only_of(owner);
         }
-        // A bundle that nobody asked for and that was not written is no news: xcodebuild writes none on a usage error.
+        // A missing implied bundle is normal, because xcodebuild writes no bundle after a usage
+        // error.
         if !implied {
             evidence.notes.extend(found.notes);
         }
@@ -234,7 +242,7 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
             if !seen.insert(path.clone()) {
                 continue;
             }
-            // Where the worker put a bundle of its own says nothing to anybody.
+            // The path of the worker's own bundle is not useful to a reader.
             let shown = match &own_bundle {
                 Some(own) if *own == path => "result.xcresult".to_owned(),
                 _ => text::relative(&path.display().to_string(), Some(&root)),
@@ -267,7 +275,8 @@ fn reports(context: &Context<'_>, evidence: &mut Evidence) -> Vec<String> {
     devices
 }
 
-/// What else a pattern matches is no report, and what nobody asked for is missed by nobody: both are only noted.
+/// Notes a report that could not be read. It sets `unread` only for a requested file that is a
+/// report.
 fn not_read(error: &EvidenceError, implied: bool, evidence: &mut Evidence) {
     let note = error.to_note();
     if !implied && error.is_of_a_report() {
@@ -289,7 +298,8 @@ fn take(read: ReadReport, evidence: &mut Evidence, weighed: &mut Vec<Weighed>, d
     }
 }
 
-/// A bundle is as old as the newest of the files that tell when it was closed.
+/// Returns true if the file was last written before the command started. A bundle is as old as the
+/// newest of the files that change when it is closed.
 fn is_stale(path: &Path, started_at_ms: i64) -> bool {
     let parts = [path.to_owned(), path.join("database.sqlite3"), path.join("Info.plist")];
     let newest = parts.iter().filter_map(|part| files::modified_at_ms(part).ok()).max();
@@ -309,9 +319,11 @@ fn memory(context: &Context<'_>) -> Option<buildpool_protocol::evidence::MemoryE
         started_since_boot_secs: context.started_since_boot_secs,
         kernel_log: None,
     };
-    // What ended well has no limit to explain, but a process of it may have been killed in silence: its counters tell.
+    // A command that ended with code 0 needs no memory limit as explanation. But one of its
+    // processes may have been OOM-killed, so the counters are still checked.
     let is_told = failed || memory::evidence(&query).is_some_and(|found| found.oom_killed);
-    // The kernel's log is read only when something went wrong: a compiler killed below `make` makes `make` fail.
+    // The kernel log is read only after a failure or a counted kill. Example: a compiler killed
+    // below `make` makes `make` fail.
     let log = is_told.then(platform::kernel_log).flatten();
     is_told.then(|| memory::evidence(&MemoryQuery { kernel_log: log.as_deref(), ..query })).flatten()
 }
@@ -341,7 +353,8 @@ fn core(context: &Context<'_>, evidence: &mut Evidence) {
     }
 }
 
-/// Everything goes into one message with the outcome, so its size is bounded; counts stay.
+/// Limits the size of the evidence, because it is sent in one message with the outcome. The counts
+/// of tests stay correct.
 fn bounded(mut evidence: Evidence) -> Evidence {
     cut(&mut evidence.issues, ISSUES_MAX, "problems", &mut evidence.notes);
     for note in &mut evidence.notes {
@@ -365,7 +378,8 @@ fn bounded(mut evidence: Evidence) -> Evidence {
         }
         let keep = evidence.issues.len() / 2;
         cut(&mut evidence.issues, keep, "problems", &mut evidence.notes);
-        // Far fewer reports than this fit no size limit; the believed ones come first.
+        // Even reports without cases can exceed the size limit. Reports with the highest precedence
+        // come first and are kept.
         let keep = (evidence.test_reports.len() / 2).max(1);
         if evidence.test_reports.iter().all(|report| report.cases.is_empty()) {
             cut(&mut evidence.test_reports, keep, "test reports", &mut evidence.notes);

@@ -1,4 +1,4 @@
-//! Core files on Linux, and what the debugger says of them within a time bound.
+//! Finds core files on Linux and reads a backtrace from them with gdb, within a time limit.
 
 use crate::files;
 use crate::limits::{DEBUGGER_OUTPUT_BYTES_MAX, DEBUGGER_TIME_MAX, FRAMES_MAX};
@@ -8,11 +8,12 @@ use buildpool_protocol::report::CrashReport;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Files looked at in one directory.
+/// Limit on the directory entries read in one directory.
 const ENTRIES_MAX: usize = 10_000;
 
-/// A core file of the job, if there is one: in its directory, newer than its start; or where the kernel is told to put
-/// them, with a process id of the job in the name.
+/// Finds a core file of the job that is newer than the start of the job. Searches the job's
+/// directory, then the directory of `core_pattern`. In the second directory the file name must
+/// contain a process id of the job.
 pub(crate) fn find(
     directory: &Path,
     core_pattern: &str,
@@ -27,7 +28,7 @@ pub(crate) fn find(
     })
 }
 
-/// Where cores go when a program takes them, in words.
+/// Returns a message with the program that receives core dumps, if `core_pattern` is a pipe.
 pub(crate) fn piped_to(core_pattern: &str) -> Option<String> {
     let handler = core_pattern.trim().strip_prefix('|')?;
     let program = handler.split_whitespace().next().unwrap_or(handler);
@@ -50,7 +51,7 @@ fn candidates(directory: &Path, started_at_ms: i64) -> Vec<PathBuf> {
     found.into_iter().rev().map(|(_, path)| path).collect()
 }
 
-/// An ELF file of type `ET_CORE`.
+/// Returns true if the file is an ELF file of type `ET_CORE`.
 fn is_core(path: &Path) -> bool {
     files::read_head(path, 18).is_ok_and(|head| {
         let kind = match head.get(5) {
@@ -71,7 +72,8 @@ fn has_pid(path: &Path, pids: &[i32]) -> bool {
         .any(|digits| digits.parse().is_ok_and(|pid| pids.contains(&pid)))
 }
 
-/// The command that asks the debugger. No start-up file and no script beside the program is run: they are the job's.
+/// Returns the gdb command for a core file. It disables start-up files and auto-load scripts,
+/// because the job can write them.
 fn debugger(core: &Path) -> Vec<OsString> {
     let options =
         ["gdb", "-batch", "-nx", "-nh", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off"];
@@ -83,16 +85,17 @@ fn debugger(core: &Path) -> Vec<OsString> {
     command
 }
 
-/// A crash report from a core file.
+/// Reads a crash report from a core file.
 ///
 /// # Errors
 ///
-/// Why there is none, in words.
+/// Returns the reason if the debugger fails or exceeds its time limit.
 pub(crate) fn explain(core: &Path) -> Result<CrashReport, String> {
     let without_program = run_tool::output(&debugger(core), DEBUGGER_TIME_MAX, DEBUGGER_OUTPUT_BYTES_MAX)?;
     let first = String::from_utf8_lossy(&without_program).into_owned();
     let mut report = parse(&first, core);
-    // The core names the program; with it the frames get names.
+    // The core file contains the path of the program. With the program, gdb can resolve symbol
+    // names.
     if let Some(program) = report.process_path.as_deref().filter(|program| Path::new(program).is_file()) {
         let mut command = debugger(core);
         command.push(OsString::from(format!("--exec={program}")));

@@ -1,32 +1,33 @@
-//! What a report is, by its content. Names say little: a JUnit report is called anything, a crash file may be renamed.
+//! Detects the kind of a report by its content. File names are not reliable: a JUnit report can
+//! have any name, and a crash file may be renamed.
 
 use crate::sanitizer;
 
 /// Kinds of reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReportKind {
-    /// A result bundle of Xcode, or its database alone.
+    /// A result bundle of Xcode, or only its database.
     ResultBundle,
-    /// What `xcresulttool get test-results tests` printed.
+    /// Output of `xcresulttool get test-results tests`.
     ResultJson,
     /// JUnit XML.
     Junit,
-    /// `go test -json`.
+    /// Output of `go test -json`.
     GoJson,
     /// libtest JSON and cargo's compiler messages.
     CargoJson,
     /// The Test Anything Protocol.
     Tap,
-    /// `.ips` or `.crash`.
+    /// A crash file, `.ips` or `.crash`.
     Crash,
-    /// A sanitizer's report.
+    /// A sanitizer report.
     Sanitizer,
 }
 
-/// Lines that are looked at in the first bytes of a file.
+/// Number of lines checked in the head of a file.
 const HEAD_LINES: usize = 200;
 
-/// The kind of a file from its first bytes.
+/// Returns the kind of a file from its first bytes.
 pub(crate) fn kind_of(head: &[u8]) -> Option<ReportKind> {
     if head.starts_with(b"SQLite format 3\0") {
         return Some(ReportKind::ResultBundle);
@@ -53,7 +54,7 @@ pub(crate) fn kind_of(head: &[u8]) -> Option<ReportKind> {
     })
 }
 
-/// The kind of a file that does not begin as a report does: a long comment or other output stands before it.
+/// Returns the kind of a report that follows a long comment or other output.
 pub(crate) fn kind_behind_preamble(head: &[u8]) -> Option<ReportKind> {
     let content = crate::text::lossy(head);
     let has_suite = has_suite(&content);
@@ -65,7 +66,8 @@ pub(crate) fn kind_behind_preamble(head: &[u8]) -> Option<ReportKind> {
     for line in content.lines() {
         match line_kind(line) {
             _ if has_suite && is_xml(line) => return Some(ReportKind::Junit),
-            // One line alone may be anything's, so far from the beginning.
+            // So far into a file, a single TAP line is not enough evidence: both a plan and a point
+            // must exist.
             Some(ReportKind::Tap) if !line.starts_with("TAP version ") => {
                 *(if line.starts_with("1..") { &mut has_plan } else { &mut has_point }) = true;
             }
@@ -79,7 +81,7 @@ pub(crate) fn kind_behind_preamble(head: &[u8]) -> Option<ReportKind> {
     None
 }
 
-/// From where a text is XML: the whole of it, or what follows other output.
+/// Returns the XML part of a text: all of it, or the part after other output.
 pub(crate) fn from_xml(text: &str) -> &str {
     if text.trim_start().starts_with('<') {
         return text;
@@ -94,7 +96,7 @@ pub(crate) fn from_xml(text: &str) -> &str {
     text
 }
 
-/// Whether a text is the beginning of a report up to the name of its first element.
+/// Returns true if the text ends before the name of its first element.
 pub(crate) fn ends_before_element(text: &str) -> bool {
     let mut rest = text.trim_start();
     while let Some((_, after)) = rest.strip_prefix("<?").and_then(|rest| rest.split_once("?>")) {
@@ -142,7 +144,8 @@ fn line_kind(line: &str) -> Option<ReportKind> {
     (plan || point || line.starts_with("TAP version ")).then_some(ReportKind::Tap)
 }
 
-/// `1 - description`; a Go log has `ok  \tpackage`, which is none.
+/// Returns true if `rest` starts like a TAP point: `1 - description`. A Go log has `ok  \tpackage`,
+/// which is not a TAP point.
 fn is_point(rest: &str) -> bool {
     rest.starts_with(|c: char| c.is_ascii_digit() || c == '-')
 }

@@ -1,77 +1,78 @@
-//! Why a report could not be read.
+//! The errors of reading reports.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a report could not be read. The text names the file, what was wrong and what would be right.
+/// Error of reading a report. Its message contains the file, the problem and the expected content.
 #[derive(Debug)]
 pub enum EvidenceError {
-    /// There is no such file or directory.
+    /// The file or directory does not exist.
     NotFound {
-        /// As it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// The system refused.
+    /// The operating system returned an error.
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system error.
         source: io::Error,
     },
-    /// Neither a regular file nor a result bundle: a symbolic link, a pipe, another directory.
+    /// The path is neither a regular file nor a result bundle: a symbolic link, a pipe, or another
+    /// directory.
     NotAReport {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is.
+        /// Kind of the file.
         what: &'static str,
     },
-    /// A link leads out of the command's directory.
+    /// A symbolic link points outside the command's directory.
     Escapes {
-        /// As it was asked for.
+        /// The path as requested.
         path: PathBuf,
     },
-    /// Larger than what is read.
+    /// The file is larger than the limit.
     TooLarge {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file in bytes.
         bytes: u64,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// The content is of no known kind.
+    /// The content is of an unknown kind.
     Unrecognised {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     Empty {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It looked like a format, and is not.
+    /// The content starts like a known format but is not valid.
     Malformed {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which format.
+        /// Name of the format.
         format: &'static str,
-        /// What was wrong, and where.
+        /// The problem and its position.
         reason: String,
     },
-    /// A report of the crash reporter that does not tell of a crash.
+    /// A report of the crash reporter that does not describe a crash.
     NotACrash {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
         /// Its `bug_type`.
         bug_type: String,
     },
     /// A result bundle without a database.
     NeedsXcode {
-        /// Which bundle.
+        /// Path of the bundle.
         path: PathBuf,
-        /// What was tried, if anything.
+        /// The failed attempt to read it, if one was made.
         tried: Option<String>,
     },
 }
@@ -89,7 +90,7 @@ impl EvidenceError {
         }
     }
 
-    /// Whether what cannot be read is a report, rather than nothing or something else.
+    /// Returns true if the unreadable file is a report, not a missing file or another kind of file.
     pub(crate) const fn is_of_a_report(&self) -> bool {
         match self {
             Self::Io { .. }
@@ -105,7 +106,7 @@ impl EvidenceError {
         }
     }
 
-    /// The same with the name that a person knows the file by.
+    /// Replaces the path with the name that users know.
     pub(crate) fn shown_as(mut self, shown: &str) -> Self {
         let (Self::NotFound { path }
         | Self::Io { path, .. }
@@ -121,7 +122,7 @@ impl EvidenceError {
         self
     }
 
-    /// The whole chain in one line, for a note.
+    /// Returns the error and its source in one line, for a note.
     pub fn to_note(&self) -> String {
         match self.source() {
             Some(source) => format!("{self}: {source}"),

@@ -1,5 +1,5 @@
-//! Reading files that a job wrote: no link followed at the end of a path, nothing but regular files, never more than
-//! the limit.
+//! Reads files that a job wrote. It opens only regular files, does not follow a symbolic link as
+//! the last path component, and limits the size.
 
 use crate::error::EvidenceError;
 use nix::fcntl::OFlag;
@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a regular file for reading. A pipe does not block, a symbolic link is refused.
+/// Opens a regular file for reading. Opening a pipe does not block. A symbolic link is an error.
 pub(crate) fn open_regular(path: &Path) -> Result<File, EvidenceError> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path).map_err(|error| {
@@ -27,12 +27,12 @@ pub(crate) fn open_regular(path: &Path) -> Result<File, EvidenceError> {
     }
 }
 
-/// The whole content, if it is not larger than the limit.
+/// Returns the whole content of a file, or an error if it is larger than `limit`.
 pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
     let file = open_regular(path)?;
     let length = file.metadata().map_err(|error| EvidenceError::io(path, error))?.len();
     let mut content = Vec::with_capacity(usize::try_from(length.min(limit)).unwrap_or(0));
-    // One byte more than allowed, since a file can grow while it is read.
+    // Read one byte more than allowed, because a file can grow while it is read.
     let taken = file.take(limit.saturating_add(1)).read_to_end(&mut content);
     taken.map_err(|error| EvidenceError::io(path, error))?;
     if content.len() as u64 > limit || length > limit {
@@ -42,7 +42,7 @@ pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceE
     Ok(content)
 }
 
-/// The first bytes of a file, to see what it is.
+/// Returns the first bytes of a file, to detect its kind.
 pub(crate) fn read_head(path: &Path, bytes: usize) -> Result<Vec<u8>, EvidenceError> {
     let mut head = Vec::with_capacity(bytes);
     let taken = open_regular(path)?.take(bytes as u64).read_to_end(&mut head);
@@ -50,7 +50,7 @@ pub(crate) fn read_head(path: &Path, bytes: usize) -> Result<Vec<u8>, EvidenceEr
     Ok(head)
 }
 
-/// When a file was last written, in milliseconds since 1970.
+/// Returns the modification time of a file, in milliseconds since 1970.
 pub(crate) fn modified_at_ms(path: &Path) -> io::Result<i64> {
     use std::os::unix::fs::MetadataExt;
     let metadata = std::fs::symlink_metadata(path)?;

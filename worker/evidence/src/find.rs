@@ -1,4 +1,5 @@
-//! From a report pattern to files: paths and globs relative to the command's directory, no link followed out of it.
+//! Expands a report pattern to files. Paths and globs are relative to the command's directory, and
+//! links out of it are not followed.
 
 use crate::error::EvidenceError;
 use crate::limits::{PATTERN_DEPTH_MAX, PATTERN_ENTRIES_MAX, PATTERN_FILES_MAX};
@@ -7,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use walkdir::WalkDir;
 
-/// Files of one pattern, sorted, and remarks.
+/// Sorted files of one pattern, and notes.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) files: Vec<PathBuf>,
@@ -15,7 +16,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Drops files of other users: the job may have had no right to read what it linked there.
+    /// Drops files of other users. The job may have linked files that it had no permission to read.
     pub(crate) fn keep_only_of(&mut self, owner: u32) {
         let is_owners = |path: &PathBuf| {
             std::fs::symlink_metadata(path).is_ok_and(|found| MetadataExt::uid(&found) == owner)
@@ -33,7 +34,7 @@ impl Found {
 pub(crate) fn expand(directory: &Path, pattern: &str) -> Found {
     let is_glob = pattern.contains(['*', '?', '[', '{']);
     let named = normal(&directory.join(pattern));
-    // An existing file wins over a glob that happens to be spelled the same.
+    // An existing file with this exact name has priority over the glob.
     if !is_glob || std::fs::symlink_metadata(&named).is_ok() {
         return one(directory, pattern, named);
     }
@@ -93,7 +94,8 @@ fn one(directory: &Path, pattern: &str, path: PathBuf) -> Found {
     }
 }
 
-/// A relative path must stay below where it points to by its words; an absolute one was meant as it is.
+/// Returns the real path. The target of a relative pattern must stay below the directory that the
+/// pattern names. An absolute pattern is not restricted.
 fn inside(directory: &Path, pattern: &str, path: &Path) -> Result<PathBuf, EvidenceError> {
     let real = std::fs::canonicalize(path).map_err(|error| EvidenceError::io(path, error))?;
     if Path::new(pattern).is_absolute() {
@@ -105,7 +107,8 @@ fn inside(directory: &Path, pattern: &str, path: &Path) -> Result<PathBuf, Evide
     if real.starts_with(&base) { Ok(real) } else { Err(EvidenceError::Escapes { path: path.to_owned() }) }
 }
 
-/// Where to begin: the part of the pattern before its first wildcard.
+/// Returns the directory where the search starts: the part of the pattern before its first
+/// wildcard.
 fn base_of(directory: &Path, pattern: &str) -> PathBuf {
     let mut base = PathBuf::new();
     for part in Path::new(pattern).components() {
@@ -118,7 +121,7 @@ fn base_of(directory: &Path, pattern: &str) -> PathBuf {
     normal(&directory.join(base))
 }
 
-/// Without `.` and `..`, by words alone.
+/// Removes `.` and `..` lexically, without file system access.
 fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {

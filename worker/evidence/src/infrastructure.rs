@@ -1,9 +1,10 @@
-//! Problems of a report that are the machine's fault.
+//! Marks problems in a report that are caused by the infrastructure.
 
 use buildpool_protocol::evidence::ReportIssue;
 use buildpool_protocol::infrastructure::advice;
 
-/// Marks a problem of a report. A place in a source file speaks for the code.
+/// Sets category and advice of an infrastructure problem. A problem with a source location counts
+/// as a problem of the code.
 pub(crate) fn label(issue: &mut ReportIssue) {
     if issue.location.is_none()
         && let Some(advice) = advice(&issue.message)

@@ -1,4 +1,5 @@
-//! What one pattern matches is one report: surefire and others write a file a class, retries a file an attempt.
+//! Joins the files of one report pattern into one report. surefire and others write one file per
+//! class, retries write one file per attempt.
 
 use crate::attempt::Attempt;
 use crate::limits::{CASES_MAX, UNFINISHED_MAX};
@@ -8,15 +9,15 @@ use buildpool_protocol::evidence::{TestCase, TestReport, TestStatus};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Tests that a remark names.
+/// Limit on the test names in a note.
 const NAMES_SHOWN: usize = 5;
 
 /// One file of a pattern.
 pub(crate) struct Part {
     pub(crate) path: PathBuf,
-    /// Milliseconds since 1970.
+    /// Modification time, in milliseconds since 1970.
     pub(crate) written_at_ms: i64,
-    /// Equal where the contents are; none where another run might have written the same.
+    /// Hash of the content. `None` if another run could have written the same content.
     pub(crate) content: Option<u64>,
     pub(crate) weighed: Weighed,
 }
@@ -35,20 +36,21 @@ impl Part {
     }
 }
 
-/// A test that two files tell of: its name, its result in the earlier and in the later one.
+/// A test in two files: name, result in the earlier file, result in the later file.
 type Twice = (String, TestStatus, TestStatus);
 
-/// A file and the attempts at its tests that came after it.
+/// A file and the later attempts at its tests.
 struct Attempts {
     last: Attempt,
-    /// Whether others may follow.
+    /// True if more attempts may follow.
     is_open: bool,
     files: u64,
     part: Part,
 }
 
-/// Reports with what they tell twice taken out, and remarks. Only a file whose name says so is an attempt at the tests of
-/// another one: the files of a matrix look alike. Its results count in place of that one file's.
+/// Joins reports, removes results that occur twice, and returns notes. Only a file with an attempt
+/// word in its name is an attempt at another file's tests. Files of a build matrix can look equal.
+/// The results of an attempt replace the results of that one file.
 pub(crate) fn joined(mut parts: Vec<Part>, pattern: &str) -> (Vec<Weighed>, Vec<String>) {
     parts.sort_by(|a, b| (a.written_at_ms, &a.path).cmp(&(b.written_at_ms, &b.path)));
     let mut notes = Vec::new();
@@ -56,7 +58,7 @@ pub(crate) fn joined(mut parts: Vec<Part>, pattern: &str) -> (Vec<Weighed>, Vec<
     for (files, attempt, next) in named(without_copies(parts)) {
         let earlier = each.iter_mut().find(|earlier| {
             let is_next = earlier.is_open && attempt.follows(&earlier.last);
-            // An attempt that was written first is none at what came after it.
+            // A file written earlier cannot be an attempt at a later file.
             is_next
                 && earlier.part.written_at_ms <= next.written_at_ms
                 && is_of_same_tests(&earlier.part, &next)
@@ -89,7 +91,8 @@ pub(crate) fn joined(mut parts: Vec<Part>, pattern: &str) -> (Vec<Weighed>, Vec<
     (out.into_iter().map(|(_, weighed)| weighed).collect(), notes)
 }
 
-/// Files with how many of them are equal, in one directory. Names of attempts say themselves what they repeat.
+/// Removes equal files of one directory and counts them. Attempts are kept, because their name
+/// already marks the repetition.
 fn without_copies(parts: Vec<Part>) -> Vec<(u64, Attempt, Part)> {
     let mut out: Vec<(u64, Attempt, Part)> = Vec::new();
     for next in parts {
@@ -110,8 +113,8 @@ fn without_copies(parts: Vec<Part>) -> Vec<(u64, Attempt, Part)> {
     out
 }
 
-/// Attempts in their order. A name that says nothing else is an attempt at the one file beside it that has a test of it; at
-/// which one cannot be told where several have.
+/// Orders attempts. A file with only an attempt word as name is an attempt at the one file next to
+/// it that shares a test. If several files share a test, the file stays separate.
 fn named(mut parts: Vec<(u64, Attempt, Part)>) -> Vec<(u64, Attempt, Part)> {
     for at in 0..parts.len() {
         let (_, attempt, part) = &parts[at];
@@ -137,16 +140,16 @@ fn is_one(known: &Weighed, next: &Weighed) -> bool {
     known.report.format == next.report.format && next.report.format != "xcresult"
 }
 
-/// Whether a name says which test it is: cargo's and TAP's do not, without the file they stand in.
+/// Returns true if test names are unique without the file name. Names of cargo and TAP are not.
 fn has_whole_names(weighed: &Weighed) -> bool {
     !matches!(weighed.report.format.as_str(), "cargo_json" | "tap")
 }
 
-/// Whether two files of one directory tell of the same tests.
+/// Returns true if two files of one directory contain the same tests.
 fn is_of_same_tests(earlier: &Part, next: &Part) -> bool {
     let (known, later) = (&earlier.weighed, &next.weighed);
     let twice = later.statuses.keys().filter(|name| known.statuses.contains_key(*name));
-    // Shards that name their suites differently tell of tests of their own, whatever these are called.
+    // Shards with different suite names contain different tests, even if the test names are equal.
     let (twice, is_one_suite) =
         twice.fold((0, true), |(count, is_one), name| (count + 1, is_one && known.is_same(later, name)));
     let smaller = known.statuses.len().min(later.statuses.len());
@@ -187,13 +190,13 @@ fn absorb(into: &mut Weighed, mut next: Weighed, is_attempt: bool, notes: &mut V
     add(into, next, is_attempt);
 }
 
-/// Whether a test did what it is there for: what was skipped tells nothing of it.
+/// Returns true if a test was executed. A skipped test gives no information.
 const fn has_run(status: TestStatus) -> bool {
     matches!(status, TestStatus::Passed | TestStatus::Failed)
 }
 
-/// Whether a later attempt tells of all that the earlier one left out: it is none at the failed tests alone, and runs whatever it
-/// has.
+/// Returns true if a later attempt covers everything that the earlier, incomplete report may have
+/// left out. It must contain all tests, not only the failed ones, and must execute them.
 fn makes_up_for(earlier: &Weighed, next: &Weighed) -> bool {
     let has_all = earlier.statuses.keys().all(|name| next.statuses.contains_key(name));
     let is_of_all = earlier.statuses.values().any(|status| *status == TestStatus::Passed);
@@ -203,8 +206,8 @@ fn makes_up_for(earlier: &Weighed, next: &Weighed) -> bool {
     has_all && is_of_all && next.statuses.iter().all(is_run)
 }
 
-/// Takes out of the counts the one result of a test that does not count: the earlier one, but a failure stays unless the
-/// test passed later. What made it fail before it passed stays.
+/// Removes the result of a repeated test that does not count. That is the earlier result, but a
+/// failure stays unless the test passed later. The messages of a failure before a pass are kept.
 fn take_back(into: &mut Weighed, next: &mut Weighed, (name, earlier, later): &Twice) {
     if *earlier == TestStatus::Failed && !has_run(*later) {
         take_out(&mut next.report, name, *later);
@@ -215,7 +218,7 @@ fn take_back(into: &mut Weighed, next: &mut Weighed, (name, earlier, later): &Tw
     let case = take_out(report, name, *earlier);
     let was_flaky = case.as_ref().is_some_and(|case| case.flaky);
     if *later == TestStatus::Passed && (was_flaky || *earlier == TestStatus::Failed) {
-        // It is flaky once, also where the later one says so of its own runs.
+        // The test is flaky only once, even if the later report also marks it as flaky.
         let again = take_flaky(&mut next.report, name);
         let runs = again.as_ref().map_or(1, |again| again.runs);
         report.flaky += 1;
@@ -234,7 +237,7 @@ fn take_flaky(report: &mut TestReport, name: &str) -> Option<TestCase> {
     Some(report.cases.remove(at))
 }
 
-/// Takes a test out of a report.
+/// Removes a test from a report.
 fn take_out(report: &mut TestReport, name: &str, status: TestStatus) -> Option<TestCase> {
     let count = match status {
         TestStatus::Passed => &mut report.passed,
@@ -271,7 +274,7 @@ fn add(into: &mut Weighed, next: Weighed, is_attempt: bool) {
     report.cut = report.cut.take().or(other.cut);
     into.holders.extend(next.holders);
     for (name, status) in next.statuses {
-        // Where a name stands for several tests, a failure of any of them is what is compared.
+        // If a name belongs to several tests, a failure of any of them is kept for comparison.
         let known = into.statuses.entry(name).or_insert(status);
         if is_attempt || status == TestStatus::Failed {
             *known = status;

@@ -1,7 +1,8 @@
-//! Evidence beyond the log: result bundles, crash files, test reports, memory.
+//! Evidence in addition to the log: result bundles, crash files, test reports, memory.
 //!
-//! Everything that is read here was written by the job or by the system about it, so every reader is bounded, follows no
-//! link out of the command's directory and answers with a value or a reason, whatever the bytes.
+//! The job or the system wrote all input, so it is untrusted. Every reader has limits and follows
+//! no link out of the command's directory. For any input it returns a value or an error with a
+//! reason.
 
 mod attempt;
 mod collect;

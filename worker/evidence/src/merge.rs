@@ -1,25 +1,27 @@
-//! Which of several reports is believed: a result bundle before any other report, of two of one rank the one with more failures,
-//! and of two that have equally many the one that names more tests. A report of the same tests is not added to the counts, and what it says otherwise is told. Tests of it that
-//! the other does not have stay counted and named.
+//! Decides the precedence of several reports. A result bundle has priority over other reports.
+//! Within the same rank, the report with more failures has priority, then the report with more
+//! tests. A lower report with the same tests does not add to the counts. Its differences become
+//! notes. Tests that only the lower report contains stay counted and listed.
 
 use buildpool_protocol::evidence::{TestReport, TestStatus};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Shown of each pair of reports.
+/// Limit on the differences shown per pair of reports.
 const DISAGREEMENTS_SHOWN: usize = 5;
 
-/// A report and every test's result in it.
+/// A report and the result of every test in it.
 pub(crate) struct Weighed {
     pub(crate) report: TestReport,
     pub(crate) statuses: HashMap<String, TestStatus>,
-    /// What holds each test, where something does.
+    /// The holder of each test (suite or binary), if it has one.
     pub(crate) holders: HashMap<String, Arc<str>>,
 }
 
 impl Weighed {
-    /// Whether a test of this name is the same one in both: what holds it agrees, where both reports say what does.
+    /// Returns true if a test of this name is the same test in both reports. If both formats
+    /// support holders, the holders must be equal.
     pub(crate) fn is_same(&self, other: &Self, name: &str) -> bool {
         let comparable = self.report.format == other.report.format && self.report.format == "junit";
         !comparable || self.holders.get(name) == other.holders.get(name)
@@ -30,9 +32,10 @@ impl Weighed {
     }
 }
 
-/// Orders reports by belief, marks those that are superseded, and says where two disagree.
+/// Orders reports by precedence, marks superseded ones and returns notes about differences.
 pub(crate) fn weigh(mut reports: Vec<Weighed>) -> (Vec<TestReport>, Vec<String>) {
-    // A report without a failure must not hide one of the same tests; nor must the order of the arguments decide.
+    // A report without failures must not hide a failure of the same tests. The order of the
+    // arguments must not matter either.
     reports.sort_by_cached_key(|weighed| {
         let Weighed { report, statuses, .. } = weighed;
         (rank(&report.format), Reverse(weighed.failed()), Reverse(statuses.len()), report.path.clone())
@@ -45,7 +48,7 @@ pub(crate) fn weigh(mut reports: Vec<Weighed>) -> (Vec<TestReport>, Vec<String>)
         for earlier in believed {
             let same_format = rank(&earlier.report.format) == rank(&later.report.format);
             let pairs = pairs(earlier, later, same_format);
-            // Of two of one rank, the one that is believed may be a part of the other.
+            // Within one rank, the report with precedence may be a part of the other.
             let smaller = if same_format { earlier.statuses.len() } else { usize::MAX };
             if pairs.is_empty() || pairs.len() * 2 < later.statuses.len().min(smaller) {
                 continue;
@@ -73,7 +76,8 @@ pub(crate) fn weigh(mut reports: Vec<Weighed>) -> (Vec<TestReport>, Vec<String>)
     (reports.into_iter().map(|weighed| weighed.report).collect(), notes)
 }
 
-/// Who asks for a report of tests expects some: where no report has any, one without a test does not tell of a run that passed.
+/// Marks JUnit reports as incomplete if no report contains a test. A requested report should
+/// contain tests, so an empty one is not proof of a pass.
 fn nothing_in(reports: &mut [Weighed]) {
     if reports.iter().any(|weighed| !weighed.statuses.is_empty() || !weighed.report.unfinished.is_empty()) {
         return;
@@ -87,15 +91,15 @@ fn rank(format: &str) -> u8 {
     u8::from(format != "xcresult")
 }
 
-/// Whether the earlier report has this test of the later one.
+/// Returns true if the earlier report contains this test of the later one.
 fn has(earlier: &Weighed, later: &Weighed, name: &str) -> bool {
     earlier.statuses.contains_key(name) && earlier.is_same(later, name)
 }
 
 type Pair = (String, TestStatus, TestStatus);
 
-/// Tests that both name. Tools of one kind spell a test alike; a result bundle and a JUnit report made from it share only
-/// the last part of the name.
+/// Returns the tests that both reports contain. Tools of one format use the same names. A result
+/// bundle and a JUnit report made from it share only the last part of the name.
 fn pairs(earlier: &Weighed, later: &Weighed, same_format: bool) -> Vec<Pair> {
     if same_format {
         let named = later.statuses.iter().filter(|(name, _)| earlier.is_same(later, name));
@@ -112,15 +116,16 @@ fn pairs(earlier: &Weighed, later: &Weighed, same_format: bool) -> Vec<Pair> {
         .filter_map(|(name, theirs)| {
             let key = last_part(name);
             let ours = (*known.get(key)?)?;
-            // Twice the same last part on either side: which is which cannot be told.
+            // If a last part occurs twice on either side, the tests cannot be matched.
             (*found.get(key)?)?;
             Some((name.clone(), ours, *theirs))
         })
         .collect()
 }
 
-/// Tests of the later report that the earlier one does not have. Where names agree in their last part alone, those that did not
-/// fail may be there under a name that people gave them.
+/// Returns the tests of the later report that the earlier one does not contain. If only last parts
+/// can match, tests without a failure count as contained. The earlier report may list them under a
+/// display name.
 fn only_in(later: &Weighed, earlier: &Weighed, same_format: bool) -> HashSet<String> {
     let names = later.statuses.iter();
     if same_format {
@@ -130,7 +135,7 @@ fn only_in(later: &Weighed, earlier: &Weighed, same_format: bool) -> HashSet<Str
     let shown = display_names(&earlier.report);
     let ours = earlier.statuses.iter().map(|(name, status)| (name, *status));
     let ours = ours.chain(shown.iter().map(|(name, status)| (name, *status)));
-    // Whether the earlier report has any test with this last part, and one of them that failed.
+    // For each last part in the earlier report: true if a test with it failed.
     let mut known: HashMap<&str, bool> = HashMap::new();
     for (name, status) in ours {
         *known.entry(last_part(name)).or_default() |= status == TestStatus::Failed;
@@ -138,14 +143,15 @@ fn only_in(later: &Weighed, earlier: &Weighed, same_format: bool) -> HashSet<Str
     let single = by_last_part(&later.statuses, &[]);
     let is_missing = |name: &str| {
         let key = last_part(name);
-        // Which of several is meant cannot be told; a failure that none of them has is another test's.
+        // Ambiguous names count as contained. A failure without any failed counterpart belongs to
+        // another test.
         known.get(key).is_none_or(|failed| !failed && single.get(key).is_none_or(Option::is_none))
     };
     let failed = names.filter(|(_, status)| **status == TestStatus::Failed);
     failed.filter(|(name, _)| is_missing(name)).map(|(name, _)| name.clone()).collect()
 }
 
-/// Leaves only these tests in a report.
+/// Removes all tests except `names` from a report.
 fn keep(weighed: &mut Weighed, names: &HashSet<String>) {
     weighed.statuses.retain(|name, _| names.contains(name));
     let count = |wanted| weighed.statuses.values().filter(|status| **status == wanted).count() as u64;
@@ -177,7 +183,7 @@ fn by_last_part<'a>(
     map
 }
 
-/// `Suite/test()` and `Module.Suite.test` both end in `test`.
+/// Returns the last part of a test name: `Suite/test()` and `Module.Suite.test` both end in `test`.
 fn last_part(name: &str) -> &str {
     let bare = name.split_once('(').map_or(name, |(bare, _)| bare);
     bare.rsplit(['/', '.', ':']).next().unwrap_or(bare)

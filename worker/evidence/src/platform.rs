@@ -1,13 +1,14 @@
-//! What Linux and macOS leave behind differently. Nothing else in this crate asks which system this is.
+//! Platform differences of Linux and macOS. Only this module of the crate checks the operating
+//! system.
 
-/// Whether Xcode's tools can be there.
+/// True if Xcode's tools can exist.
 pub(crate) const HAS_XCODE: bool = cfg!(target_os = "macos");
-/// Whether the system writes a crash file for each process that crashes.
+/// True if the system writes a crash file for each process that crashes.
 pub(crate) const WRITES_CRASH_FILES: bool = cfg!(target_os = "macos");
-/// Whether core files are found by the kernel's pattern (core(5)).
+/// True if the kernel's pattern gives the location of core files (core(5)).
 pub(crate) const HAS_CORE_PATTERN: bool = cfg!(target_os = "linux");
 
-/// The kernel's log, if this user may read it.
+/// Returns the kernel log, if this user has permission to read it.
 #[cfg(target_os = "linux")]
 pub(crate) fn kernel_log() -> Option<String> {
     use crate::limits::KERNEL_LOG_BYTES_MAX;
@@ -22,7 +23,8 @@ pub(crate) fn kernel_log() -> Option<String> {
     let mut log = Vec::new();
     let mut record = vec![0; 16 << 10];
     while log.len() < KERNEL_LOG_BYTES_MAX {
-        // One record a read; EPIPE says that older ones were overwritten meanwhile, EAGAIN that this was the last.
+        // Each read returns one record. EPIPE means that older records were overwritten, EAGAIN
+        // that there are no more.
         match device.read(&mut record) {
             Ok(0) => break,
             Ok(length) => log.extend_from_slice(record.get(..length).unwrap_or_default()),
@@ -33,7 +35,7 @@ pub(crate) fn kernel_log() -> Option<String> {
     Some(String::from_utf8_lossy(&log).into_owned())
 }
 
-/// There is no such log.
+/// Returns `None`: this system has no such log.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn kernel_log() -> Option<String> {
     None

@@ -1,4 +1,4 @@
-//! Reading one report, whatever it is.
+//! Reads one report of any kind.
 
 use crate::crash;
 use crate::detect::{self, ReportKind};
@@ -23,38 +23,38 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How much of a file is looked at to see what it is.
+/// Number of bytes read to detect the kind of a file.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// A report that was read.
 #[derive(Clone, Debug)]
 pub struct ReadReport {
-    /// What it was.
+    /// Detected kind.
     pub kind: ReportKind,
-    /// What it says: a test report, crash reports, problems, remarks.
+    /// Content: a test report, crash reports, problems, notes.
     pub evidence: Evidence,
-    /// Devices and simulators on which tests ran, by UDID.
+    /// UDIDs of the devices and simulators on which tests ran.
     pub devices: Vec<String>,
-    /// Every test's result, to compare reports with each other.
+    /// Result of every test, to compare reports with each other.
     pub(crate) statuses: HashMap<String, TestStatus>,
-    /// What holds each test: its suites, its binary.
+    /// Holder of each test: its suites, its binary.
     pub(crate) holders: HashMap<String, Arc<str>>,
-    /// Equal where the contents of two text reports are; none where another run might have written the same.
+    /// Hash of a text report. `None` if another run could have written the same content.
     pub(crate) content: Option<u64>,
 }
 
-/// Reads a report, or a result bundle, that somebody named: `buildpool digest --report FILE`.
+/// Reads a report or a result bundle given by the user: `buildpool digest --report FILE`.
 ///
 /// # Errors
 ///
-/// When it is not there, too large, of no known kind, or malformed.
+/// Fails if it is missing, too large, malformed or of an unknown kind.
 pub fn read_report(path: &Path) -> Result<ReadReport, EvidenceError> {
-    // The name was given by a person, so it may be a link; nothing below it may.
+    // The user gave this path, so it may be a symbolic link. Links below it are not followed.
     let real = std::fs::canonicalize(path).map_err(|error| EvidenceError::io(path, error))?;
     read_at(&real, &path.display().to_string(), None)
 }
 
-/// Reads a report at a path that is known to be no link; `shown` is its name in the answer.
+/// Reads a report at a path that is not a symbolic link. `shown` is its name in the result.
 pub(crate) fn read_at(path: &Path, shown: &str, root: Option<&Path>) -> Result<ReadReport, EvidenceError> {
     let metadata = std::fs::symlink_metadata(path).map_err(|error| EvidenceError::io(path, error))?;
     if metadata.is_dir() {
@@ -98,10 +98,10 @@ pub(crate) fn read_at(path: &Path, shown: &str, root: Option<&Path>) -> Result<R
     }
 }
 
-/// What stands before a time: in JUnit XML, in TAP, and in Go's JSON.
+/// Text before a time value in JUnit XML, TAP and Go's JSON.
 const TIMES: &[&[u8]] =
     &[b" time=\"", b" time='", b" timestamp=\"", b" timestamp='", b"# time=", b"\"Time\":", b"\"Elapsed\":"];
-/// Names of files that were to become reports, whatever is in them.
+/// Extensions of report files. A file with such a name is a report even if it is empty.
 const OF_REPORTS: &[&str] = &["xml", "json", "jsonl", "ndjson", "tap", "sqlite3"];
 const OF_CRASHES: &[&str] = &["ips", "crash"];
 
@@ -120,7 +120,7 @@ fn hash_of(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Whether a text report says when something was, or how long it took, and that is not nothing.
+/// Returns true if a text report contains a non-zero time or duration.
 fn has_time(bytes: &[u8]) -> bool {
     let is_some = |value: &[u8]| {
         let value = value.iter().skip_while(|byte| matches!(byte, b'"' | b'\'' | b' '));
@@ -142,7 +142,7 @@ fn parse_text(
     let bytes = text.as_bytes();
     let (parsed, issues) = match kind {
         ReportKind::Junit => {
-            // Other XML begins alike.
+            // Other XML has the same start.
             junit::parse(detect::from_xml(&text).as_bytes(), root).map_err(|reason| {
                 match text.contains("testsuite") || detect::ends_before_element(&text) {
                     true => EvidenceError::malformed(path, "JUnit XML", reason),
@@ -176,7 +176,7 @@ fn without_tests(kind: ReportKind, evidence: Evidence, devices: Vec<String>) -> 
     ReadReport { kind, evidence, devices, statuses: HashMap::new(), holders: HashMap::new(), content: None }
 }
 
-/// Puts the name into everything that carries one.
+/// Sets the report name in all parts of the evidence that contain one.
 fn named(mut evidence: Evidence, shown: &str) -> Evidence {
     let shown = text::name(shown);
     for report in &mut evidence.test_reports {
@@ -195,7 +195,7 @@ fn read_bundle(path: &Path, shown: &str, root: Option<&Path>) -> Result<ReadRepo
         return Ok(from_bundle(bundle, shown, root, crashes));
     }
     if !path.join("Info.plist").is_file() || !path.join("Data").is_dir() {
-        // What is named like one was to become one, or was emptied.
+        // A directory with this extension is an incomplete or emptied bundle.
         if has_name(path, &["xcresult"]) {
             let reason = "it has no database.sqlite3, nor Info.plist and Data";
             return Err(EvidenceError::malformed(path, "result bundle", reason));
@@ -212,7 +212,8 @@ fn read_bundle(path: &Path, shown: &str, root: Option<&Path>) -> Result<ReadRepo
     Ok(from_bundle(bundle, shown, root, Vec::new()))
 }
 
-/// The current subcommands first; the legacy one only for a bundle that they do not take.
+/// Reads a bundle with `xcresulttool`. The current subcommands run first, the legacy one only if
+/// they fail.
 fn ask_tool(path: &Path) -> Result<Bundle, EvidenceError> {
     let bytes = usize::try_from(REPORT_BYTES_MAX).unwrap_or(usize::MAX);
     let ask = |question| run_tool::output(&tool::command(question, path), RESULT_TOOL_TIME_MAX, bytes);
@@ -242,7 +243,7 @@ fn from_bundle(bundle: Bundle, shown: &str, root: Option<&Path>, crashes: Vec<Cr
         parsed.statuses.is_empty() && parsed.report.unfinished.is_empty() && parsed.report.cut.is_none();
     let mut read = report(ReportKind::ResultBundle, parsed, issues, shown);
     if nothing_ran && !read.evidence.issues.is_empty() {
-        // A build that failed leaves no tests; a report of nought would look like a run without any.
+        // A failed build has no tests. An empty report would look like a run without tests.
         read.evidence.test_reports.clear();
     }
     read.evidence.crash_reports = crashes;
@@ -250,7 +251,7 @@ fn from_bundle(bundle: Bundle, shown: &str, root: Option<&Path>, crashes: Vec<Cr
     read
 }
 
-/// Crash files that Xcode attached to failing tests; contents are zstd frames in `Data`.
+/// Reads crash files that Xcode attached to failed tests. Their contents are zstd frames in `Data`.
 fn attached_crashes(bundle_path: &Path, bundle: &Bundle) -> Vec<CrashReport> {
     let attachments = bundle.tests.iter().flat_map(|test| &test.runs).flat_map(|run| &run.attachments);
     let is_crash =
@@ -268,7 +269,8 @@ fn attached_crashes(bundle_path: &Path, bundle: &Bundle) -> Vec<CrashReport> {
         .collect()
 }
 
-/// An id is a file name; a hostile one could be a path, or `Data` a link out of the bundle.
+/// Returns the path of an attachment. An id must be a plain file name, and `Data` must not be a
+/// link out of the bundle.
 fn payload_path(bundle: &Path, id: &str) -> Option<PathBuf> {
     let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"~_-=".contains(&byte));
     let data = std::fs::canonicalize(bundle.join("Data")).ok()?;

@@ -1,4 +1,4 @@
-//! Running a tool of the system within a time bound: the debugger, `xcresulttool`.
+//! Runs a tool of the system with a time limit: the debugger, `xcresulttool`.
 
 use buildpool_objects::programs;
 use std::ffi::OsString;
@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Standard output of a command that ended well in time, at most so many bytes; else why not, in words.
+/// Runs a command and returns at most `bytes` bytes of its standard output. Returns the reason as
+/// text if the command fails or exceeds the time limit.
 pub(crate) fn output(command: &[OsString], time: Duration, bytes: usize) -> Result<Vec<u8>, String> {
     let (program, arguments) = command.split_first().ok_or("no program was named")?;
     let name = program.to_string_lossy();
@@ -30,7 +31,7 @@ pub(crate) fn output(command: &[OsString], time: Duration, bytes: usize) -> Resu
         thread::spawn(move || {
             let mut content = Vec::new();
             let read = stdout.take(bytes as u64).read_to_end(&mut content);
-            // Nobody listens any more when the time was over.
+            // The receiver is gone if the time limit was exceeded.
             let _ = send.send(read.map(|_| content));
         });
     }

@@ -1,4 +1,5 @@
-//! Reports of address, thread, leak, memory and undefined-behaviour sanitizers, as `log_path=` writes them.
+//! Parses reports of the address, thread, leak, memory and undefined-behaviour sanitizers, as
+//! written with `log_path=`.
 
 use crate::limits::{FRAMES_MAX, ISSUES_MAX};
 use crate::text;
@@ -9,12 +10,13 @@ use std::path::Path;
 const KINDS: &[&str] =
     &["AddressSanitizer", "ThreadSanitizer", "LeakSanitizer", "MemorySanitizer", "HWAddressSanitizer"];
 
-/// Whether a text is such a report.
+/// Returns true if a text is a sanitizer report.
 pub(crate) fn looks_like(head: &str) -> bool {
     head.lines().any(|line| banner(line).is_some() || runtime_error(line).is_some())
 }
 
-/// One crash report for each banner; undefined behaviour, which does not end the program, as problems.
+/// Parses a report. Each banner becomes one crash report. Undefined behaviour does not end the
+/// program, so it becomes a problem.
 pub(crate) fn parse(content: &str, path: &Path, root: Option<&Path>) -> Evidence {
     let mut evidence = Evidence::default();
     let mut in_stack = false;
@@ -53,7 +55,8 @@ pub(crate) fn parse(content: &str, path: &Path, root: Option<&Path>) -> Evidence
                     report.top_frames.push(text::name(&frame));
                 }
             } else if trimmed.is_empty() && !report.top_frames.is_empty() {
-                // Only the first stack is the fault's; those of allocation and freeing follow.
+                // Only the first stack belongs to the fault. The stacks of allocation and free
+                // follow.
                 in_stack = false;
             } else if let Some(summary) = line.strip_prefix("SUMMARY: ") {
                 report.message = Some(text::message(summary));
@@ -63,7 +66,8 @@ pub(crate) fn parse(content: &str, path: &Path, root: Option<&Path>) -> Evidence
     evidence
 }
 
-/// `==4711==ERROR: AddressSanitizer: …`, `WARNING: ThreadSanitizer: data race (pid=4711)`
+/// Parses a banner: `==4711==ERROR: AddressSanitizer: …`, `WARNING: ThreadSanitizer: data race
+/// (pid=4711)`.
 fn banner(line: &str) -> Option<(Option<i64>, &str)> {
     let (before, what) = line.split_once("ERROR: ").or_else(|| line.split_once("WARNING: "))?;
     if !KINDS.iter().any(|kind| what.starts_with(kind) && what[kind.len()..].starts_with(": ")) {
@@ -79,7 +83,7 @@ fn runtime_error(line: &str) -> Option<&str> {
     place.rsplit_once(':').map(|_| place)
 }
 
-/// `0 0x4f in main /x/a.c:5:3`
+/// Parses a frame: `0 0x4f in main /x/a.c:5:3`.
 fn frame(line: &str) -> Option<String> {
     let rest = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
     match rest.split_once(" in ") {
@@ -89,7 +93,8 @@ fn frame(line: &str) -> Option<String> {
     }
 }
 
-/// `(/path/program+0x1234)` at the end of a frame names the program when nothing else does.
+/// Sets the program of a report from `(/path/program+0x1234)` at the end of a frame, if it is not
+/// set yet.
 fn name_process(report: &mut CrashReport, line: &str) {
     let module = line.rsplit_once('(').map_or("", |(_, module)| module);
     let Some((path, _)) = module.rsplit_once("+0x") else { return };

@@ -1,4 +1,4 @@
-//! Counting tests: each once, with its last result, however often it ran.
+//! Counts tests. Each test counts once, with its last result, independent of its number of runs.
 
 use crate::limits::{ARGUMENTS_MAX, ATTACHMENTS_MAX, CASES_MAX, MESSAGES_MAX, TESTS_MAX, UNFINISHED_MAX};
 use crate::text;
@@ -7,14 +7,15 @@ use buildpool_protocol::report::Location;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Up to so many sets of arguments of a test are looked through; most tests have one, for which an index costs more than it saves.
+/// Up to this number of variants, a test is searched linearly. Most tests have one, and an index
+/// would cost more than it saves.
 const VARIANTS_FEW: usize = 8;
 
 /// One run of one test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TestRun {
     pub(crate) name: String,
-    /// What holds the test, where the name alone does not tell two tests apart: its suites, its binary, its number.
+    /// Holder that makes the name unique: its suites, its binary, its number.
     pub(crate) within: Arc<str>,
     pub(crate) display_name: Option<String>,
     pub(crate) status: TestStatus,
@@ -22,12 +23,13 @@ pub(crate) struct TestRun {
     pub(crate) messages: Vec<String>,
     pub(crate) location: Option<Location>,
     pub(crate) arguments: Option<String>,
-    /// Runs that belong together although they are not retries of each other: a device, a configuration.
+    /// Number of the device and configuration. Runs at different places are not retries of each
+    /// other.
     pub(crate) place: u64,
     pub(crate) attachments: Vec<String>,
 }
 
-/// The last result of one set of arguments at one place.
+/// Last result of one set of arguments at one place.
 #[derive(Clone, Debug)]
 struct Variant {
     arguments: Option<String>,
@@ -44,19 +46,19 @@ struct Entry {
     display_name: Option<String>,
     duration_secs: Option<f64>,
     variants: Vec<Variant>,
-    /// Where each is, when they are many.
+    /// Index into `variants`, used only if there are many.
     variant_of: HashMap<(Option<String>, u64), usize>,
     attachments: Vec<String>,
-    /// The tool's own word on the whole test, where it has one.
+    /// Result of the whole test as reported by the tool, if it reports one.
     rolled_up: Option<TestStatus>,
 }
 
-/// A parsed report, and the result of every test in it for comparing reports.
+/// A parsed report, and the result of every test for comparing reports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parsed {
     pub(crate) report: TestReport,
     pub(crate) statuses: HashMap<String, TestStatus>,
-    /// What holds each test, where something does.
+    /// Holder of each test, if it has one.
     pub(crate) holders: HashMap<String, Arc<str>>,
     pub(crate) notes: Vec<String>,
 }
@@ -64,7 +66,7 @@ pub(crate) struct Parsed {
 /// Collects runs of tests.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Name, and what holds the test.
+    /// Name and holder of each test.
     names: Vec<(String, Arc<str>)>,
     entries: Vec<Entry>,
     index: HashMap<(String, Arc<str>), usize>,
@@ -92,7 +94,7 @@ impl Tally {
         self.entries.get_mut(at)
     }
 
-    /// Adds a run; runs of a test come in the order in which they happened.
+    /// Adds a run. Runs of the same test must be added in the order in which they happened.
     pub(crate) fn record(&mut self, run: TestRun) {
         let name = text::name(&run.name);
         self.runs += 1;
@@ -129,14 +131,14 @@ impl Tally {
         }
     }
 
-    /// The tool's own result of a whole test.
+    /// Sets the tool's own result of a whole test.
     pub(crate) fn roll_up(&mut self, name: &str, status: TestStatus) {
         if let Some(entry) = self.entry((text::name(name), Arc::default())) {
             entry.rolled_up = Some(status);
         }
     }
 
-    /// A test that started and did not end.
+    /// Adds a test that started and did not end.
     pub(crate) fn unfinished(&mut self, name: &str) {
         if self.unfinished.len() < UNFINISHED_MAX {
             self.unfinished.push(text::name(name));
@@ -145,7 +147,7 @@ impl Tally {
         }
     }
 
-    /// The report; the path is set by the caller.
+    /// Returns the report. The caller sets its path.
     pub(crate) fn finish(self, format: &str) -> Parsed {
         let mut report = TestReport { format: format.to_owned(), runs: self.runs, ..TestReport::default() };
         report.unfinished = self.unfinished;
@@ -192,7 +194,7 @@ impl Tally {
     }
 }
 
-/// The name alone where only one test has it, else with what holds the test.
+/// Returns unique names: the holder is added only if several tests share the name.
 fn told_apart(names: Vec<(String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
     let mut holders: HashMap<&str, u32> = HashMap::with_capacity(names.len());
     for (name, _) in &names {
@@ -206,7 +208,7 @@ fn told_apart(names: Vec<(String, Arc<str>)>) -> Vec<(String, Arc<str>)> {
     names.into_iter().zip(shared).map(shown).collect()
 }
 
-/// Failures are kept first when there are too many.
+/// Returns the sort order of cases. Failures come first, so that the limit drops other cases.
 const fn order(status: TestStatus, flaky: bool) -> u8 {
     match status {
         TestStatus::Failed => 0,
@@ -222,7 +224,7 @@ impl Variant {
         self.runs = self.runs.saturating_add(1);
         self.failed_before |= self.status == TestStatus::Failed;
         self.status = next.status;
-        // What made a test fail before it passed stays: that is what a flaky test is looked at for.
+        // Keep the messages of a failure before a pass: they explain a flaky test.
         if next.status != TestStatus::Passed || !next.messages.is_empty() {
             self.messages = next.messages;
             self.location = next.location.or(self.location.take());
@@ -253,7 +255,8 @@ impl Entry {
         }
     }
 
-    /// Failed if any set of arguments failed at any place; else passed if any passed.
+    /// Returns the status of the whole test. Any failed variant makes it failed, otherwise any
+    /// passed variant makes it passed.
     fn status(&self) -> TestStatus {
         if let Some(status) = self.rolled_up {
             return status;

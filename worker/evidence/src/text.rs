@@ -1,28 +1,30 @@
-//! Text from untrusted files: cut at a limit, made harmless for a terminal, places found in it.
+//! Cleans text from untrusted files: truncates it, escapes control characters for terminals, and
+//! finds source locations in it.
 
 use crate::limits::{MESSAGE_BYTES_MAX, NAME_BYTES_MAX};
 use buildpool_protocol::java;
 use buildpool_protocol::report::Location;
 use std::path::Path;
 
-/// A message as it may be shown: control characters written out, cut at the limit with a mark.
+/// Returns a message for display: control characters escaped, truncated at the limit with a mark.
 pub(crate) fn message(text: &str) -> String {
     clean(text.trim_end(), MESSAGE_BYTES_MAX, true)
 }
 
-/// A name as it may be shown: one line.
+/// Returns a name for display, on one line.
 pub(crate) fn name(text: &str) -> String {
     clean(text, NAME_BYTES_MAX, false)
 }
 
-/// A number and what it counts.
+/// Returns a number with its noun.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// What Python says last of an exception, before the way there: a message is known by its first line.
+/// Moves the message of a Python exception before its traceback, because the first line identifies
+/// a message.
 pub(crate) fn cause_first(text: &str) -> std::borrow::Cow<'_, str> {
     if !text.trim_start().starts_with(TRACEBACK) {
         return text.into();
@@ -36,7 +38,7 @@ pub(crate) fn cause_first(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// The first line that pytest marks as the error in its view of the code.
+/// Returns the first line that pytest marks as the error in its source excerpt.
 pub(crate) fn pytest_cause(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("E   ")).map(str::trim)
 }
@@ -51,7 +53,7 @@ fn clean(text: &str, limit: usize, lines: bool) -> String {
         match character {
             '\n' | '\t' if lines => out.push(character),
             '\r' if lines => {}
-            // Bidirectional overrides can make shown text differ from what is there.
+            // Bidirectional overrides can make displayed text differ from its content.
             '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => out.extend(character.escape_unicode()),
             control if control.is_control() => out.extend(control.escape_default()),
             other => out.push(other),
@@ -60,7 +62,7 @@ fn clean(text: &str, limit: usize, lines: bool) -> String {
     out
 }
 
-/// A path relative to the root if it is inside, else as it is.
+/// Returns a path relative to `root` if it is inside `root`, otherwise unchanged.
 pub(crate) fn relative(path: &str, root: Option<&Path>) -> String {
     let path = path.strip_prefix("file://").unwrap_or(path);
     let inside = root.and_then(|root| Path::new(path).strip_prefix(root).ok()).and_then(Path::to_str);
@@ -79,7 +81,7 @@ const FOREIGN: &[&str] = &[
     "/usr/include/",
 ];
 
-/// `at org.junit.Assert.fail(Assert.java:89)`.
+/// Returns true for a stack frame in a library: `at org.junit.Assert.fail(Assert.java:89)`.
 fn is_foreign_frame(line: &str) -> bool {
     let Some((method, _)) = line.trim_start().strip_prefix("at ").and_then(|frame| frame.split_once('('))
     else {
@@ -88,8 +90,9 @@ fn is_foreign_frame(line: &str) -> bool {
     java::is_foreign(method)
 }
 
-/// The first place in a text, as compilers, assertions and stack traces write it: `path.ext:line[:column]`, also in
-/// parentheses, or Python's `File "path", line N`. Places in libraries are passed over.
+/// Returns the first source location in a text, in the format of compilers, assertions and stack
+/// traces. Formats: `path.ext:line[:column]`, also in parentheses, and Python's `File "path", line
+/// N`. Locations in libraries are skipped.
 pub(crate) fn place_in(text: &str, root: Option<&Path>) -> Option<Location> {
     text.lines().take(400).filter(|line| !is_foreign_frame(line)).find_map(|line| {
         let found = python_place(line)
@@ -132,9 +135,10 @@ fn is_file(text: &str) -> bool {
         && extension.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-/// Bytes as text, with what is not UTF-8 replaced.
+/// Decodes bytes as text and replaces invalid UTF-8.
 ///
-/// UTF-16 is told by its mark: some Windows tools write it, and `>` of older PowerShells does.
+/// A byte order mark selects UTF-16: some Windows tools write it, and so does `>` of older
+/// PowerShell versions.
 pub(crate) fn lossy(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     let read: Option<fn([u8; 2]) -> u16> = match bytes {
         [0xFF, 0xFE, ..] => Some(u16::from_le_bytes),

@@ -1,4 +1,5 @@
-//! Files of one pattern: which are attempts at the tests of others, and which only look alike.
+//! Tests for several files of one pattern: attempts at the tests of other files, and files that
+//! only look similar.
 
 mod common;
 
@@ -9,7 +10,8 @@ const FIRST: &str = "<testsuite name='s'><testcase classname='s' name='t1'/><tes
 const SECOND: &str =
     "<testsuite name='s'><testcase classname='s' name='t1'/><testcase classname='s' name='t2'/></testsuite>";
 
-/// A suite of these tests: `a` passed, `-a` failed, `~a` was skipped. A time of its own makes it a run of its own.
+/// Writes a suite of tests: `a` passed, `-a` failed, `~a` was skipped. A different time makes it a
+/// different run.
 fn suite(tests: &str, secs: u32) -> String {
     let case = |test: &str| match (test.strip_prefix('-'), test.strip_prefix('~')) {
         (Some(name), _) => format!("<testcase name='{name}'><failure message='got 1'/></testcase>"),
@@ -20,7 +22,7 @@ fn suite(tests: &str, secs: u32) -> String {
     format!("<testsuite name='s' time='{secs}'>{cases}</testsuite>")
 }
 
-/// Passed, failed and flaky tests of files, each by its name and its tests.
+/// Counts passed, failed and flaky tests of files, each given by its name and its tests.
 fn counts(files: &[(&str, &str)]) -> (u64, u64, u64) {
     let texts: Vec<String> = files.iter().zip(1..).map(|((_, tests), at)| suite(tests, at)).collect();
     let files: Vec<_> = files.iter().zip(&texts).map(|((name, _), text)| (*name, text.as_str())).collect();
@@ -42,13 +44,13 @@ fn later_attempts_at_the_same_tests_count_and_say_what_changed() {
     assert_eq!(report.cases[0].messages, ["got 1"]);
     assert!(evidence.notes[0].contains("s.t2 (failed, then passed)"), "{:?}", evidence.notes);
     assert_eq!(counts(&[("a.xml", "t1 t2"), ("a-retry.xml", "t1 -t2")]), (1, 1, 0));
-    // An attempt at the failed ones alone, and one after another, by their numbers.
+    // An attempt at only the failed tests, and a series of attempts ordered by number.
     assert_eq!(counts(&[("a.xml", "t1 -t2"), ("a.rerun.xml", "t2")]), (2, 0, 1));
     let third = [("a-attempt-9", "t1 -t2 -t3"), ("a-attempt-10", "t2 -t3"), ("a-attempt-11", "t3")];
     assert_eq!(counts(&third).1, 3, "they begin with neither the first nor the second");
     let third = [("a", "t1 -t2 -t3"), ("a-attempt-9", "t2 -t3"), ("a-attempt-10", "t3")];
     assert_eq!(counts(&third), (3, 0, 2));
-    // Nothing else in the name.
+    // The file name has no other words.
     assert_eq!(counts(&[("junit.xml", "a -b"), ("retry.xml", "b"), ("other.xml", "c")]), (3, 0, 1));
     assert_eq!(counts(&[("attempt-1.xml", "a -b"), ("attempt-2.xml", "b")]), (2, 0, 1));
 }
@@ -68,7 +70,7 @@ fn runs_that_surefire_counts_and_took_back_leave_nothing_out() {
         assert_eq!((report.passed, report.failed, report.flaky), expected, "{report:?}");
         assert_eq!(report.cut, None);
     }
-    // One more than the runs that it lists is one that it leaves out.
+    // The suite declares one run more than it lists, so one is missing.
     let cut = flaky.replace("failures='1'", "failures='2'");
     let report = only(collected(&[("TEST-app.T.xml", cut.as_str())], "*"));
     assert!(report.cut.is_some_and(|cut| cut.contains("declares 2 failures and errors")), "{cut}");
@@ -81,7 +83,7 @@ fn a_file_that_may_be_of_a_matrix_takes_no_failure_back() {
         ("t1 t2", "t1 -t2", (3, 1, 0)),
         ("t1 t2", "t1 t2", (4, 0, 0)),
         ("-t2", "t2", (1, 1, 0)),
-        // Only what failed before, of more.
+        // Only one test, which failed before.
         ("-a b c", "a", (3, 1, 0)),
     ] {
         assert_eq!(counts(&[("py39.xml", first), ("py310.xml", second)]), expected, "{first}, {second}");
@@ -103,13 +105,13 @@ fn an_attempt_is_one_at_the_file_that_its_name_tells() {
         [("retry-lib-py39.xml", "-a"), ("retry-lib-py310.xml", "a")],
         [("TEST-com.RetryTest.xml", "-a"), ("TEST-com.RetryTest-jdk21.xml", "a")],
         [("retry-39.xml", "-a"), ("retry-310.xml", "a")],
-        // Written before what it would take back.
+        // Written before the failure that it would replace.
         [("j-retry.xml", "a"), ("j.xml", "-a")],
     ] {
         assert_eq!(counts(&files), (1, 1, 0), "{files:?}");
     }
     assert_eq!(counts(&[("py39", "-a"), ("py310", "-a"), ("py310-retry", "a")]), (1, 1, 1));
-    // Nothing else in the name, and several that may be meant.
+    // The file name has no other words, and several files could match.
     assert_eq!(counts(&[("py39.xml", "-a"), ("py310.xml", "-a"), ("retry.xml", "a")]), (1, 2, 0));
     assert_eq!(counts(&[("py39.xml", "-a"), ("py310.xml", "a"), ("retry.xml", "a")]), (2, 1, 0));
 }
@@ -130,7 +132,8 @@ fn equal_files_of_one_directory_count_once_where_no_other_run_would_write_the_sa
     assert_eq!((report.passed, report.failed, report.path.as_str()), (3, 1, "*.xml (3 files)"));
     let report = only(collected(&[("a/j.xml", timed), ("b/j.xml", timed)], "*/*.xml"));
     assert_eq!((report.passed, report.failed), (2, 2));
-    // Without times, files of a matrix are equal whenever their results are; what is counted must not hang on that.
+    // Without times, files of a matrix are equal if their results are equal. The counts must not
+    // depend on that.
     let said = FIRST.replace("<failure", "<failure type='timeout time=5s'");
     for bare in [FIRST, &said, &*suite("t1 -t2", 0)] {
         let report = only(collected(&[("py39.xml", bare), ("py310.xml", bare)], "*.xml"));
@@ -207,11 +210,11 @@ fn what_a_file_leaves_out_only_a_whole_attempt_at_it_makes_up_for() {
     let whole = &*suite("a b", 2);
     assert_eq!(cut(&[("j.xml", half), ("j-retry.xml", whole)]), None);
     assert!(cut(&[("j.xml", whole), ("j-retry.xml", half)]).is_some());
-    // Another file of a matrix is none.
+    // Another file of a matrix is not an attempt.
     assert!(cut(&[("py39.xml", half), ("py310.xml", whole)]).is_some());
     let declared = "<testsuite name='s' failures='1'><testcase name='a'/></testsuite>";
     assert!(cut(&[("py39.xml", declared), ("py310.xml", whole)]).is_some());
-    // Of the failed ones alone, and one that skips what was not told.
+    // An attempt at only the failed tests, and an attempt that skips the missing test.
     let failed = "<testsuite name='s'><testcase name='a'><failure/></testcase><testcase name='b'>";
     assert!(cut(&[("j.xml", failed), ("j-retry.xml", &suite("a", 2))]).is_some());
     assert!(cut(&[("j.xml", half), ("j-retry.xml", &suite("a ~b", 2))]).is_some());

@@ -1,4 +1,4 @@
-//! Whatever tests a report tells of, none that failed is lost, and no report that is cut passes for whole.
+//! Property tests: no failed test of a report is lost, and a truncated report is not complete.
 
 use buildpool_evidence::read_report;
 use buildpool_protocol::evidence::{Evidence, TestReport};
@@ -22,7 +22,7 @@ fn name() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["a", "b", "c d"])
 }
 
-/// A suite, or a subtest: tests by name and whether each passed, and suites inside.
+/// A suite or a subtest: tests with name and result, and inner suites.
 #[derive(Clone, Debug)]
 struct Node {
     name: &'static str,
@@ -37,7 +37,7 @@ impl Node {
         inside.fold((self.tests.len() as u64, own), |sum, (tests, failed)| (sum.0 + tests, sum.1 + failed))
     }
 
-    /// With the counts of all its tests, or with none.
+    /// Writes JUnit XML, with or without the counts of all its tests.
     fn junit(&self, counted: bool) -> String {
         let (tests, failed) = self.counts();
         let counts = if counted { format!(" tests='{tests}' failures='{failed}'") } else { String::new() };
@@ -50,7 +50,7 @@ impl Node {
         format!("<testsuite name='{}'{counts}>{cases}{inside}</testsuite>", self.name)
     }
 
-    /// Lines of its points, each so deep.
+    /// Writes TAP lines at the given depth.
     fn tap(&self, depth: usize) -> Vec<String> {
         let indent = "    ".repeat(depth);
         let mut lines = Vec::new();

@@ -1,4 +1,5 @@
-//! Every field that is given of a recorded crash file against the file itself, read here in the plainest way.
+//! Compares every field of recorded crash files with the file itself, parsed here in the simplest
+//! way.
 
 use buildpool_evidence::limits::FRAMES_MAX;
 use buildpool_evidence::read_report;
@@ -17,14 +18,14 @@ fn read(name: &str) -> (CrashReport, String) {
     (evidence.crash_reports[0].clone(), fs::read_to_string(data(name)).expect("a text"))
 }
 
-/// `2022-04-20 14:36:33.5767 +0100` as RFC 3339.
+/// Converts `2022-04-20 14:36:33.5767 +0100` to RFC 3339.
 fn rfc3339(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let (hours, minutes) = words[2].split_at(3);
     format!("{}T{}{hours}:{minutes}", words[0], words[1])
 }
 
-/// Compares, and says how many fields those were.
+/// Compares fields and returns their number.
 fn compare(ours: &CrashReport, wanted: &[(&str, Option<String>)], frames: &[String], path: &str) -> usize {
     let ended = ours.termination.clone().unwrap_or_default();
     let found = [
@@ -41,7 +42,7 @@ fn compare(ours: &CrashReport, wanted: &[(&str, Option<String>)], frames: &[Stri
     assert_eq!(found.as_slice(), wanted);
     assert_eq!(ours.top_frames, frames[..frames.len().min(FRAMES_MAX)]);
     assert!(ours.file_path.ends_with(path), "{}", ours.file_path);
-    // The path and, for each file, its message beside them.
+    // The path and the message of each file are compared as well.
     wanted.len() + ours.top_frames.len() + 2
 }
 
@@ -105,7 +106,7 @@ fn the_older_text_is_read_in_every_field() {
         ("pid", Some(pid.to_owned())),
         ("exception_type", Some(kind.to_owned())),
         ("signal", Some(signal.to_owned())),
-        // This version of the format has none.
+        // This version of the format has no termination reason.
         ("termination.namespace", None),
         ("termination.code", None),
         ("termination.indicator", None),

@@ -1,6 +1,7 @@
-//! Whatever the bytes are, a reader answers, within its bounds.
+//! Property tests: every reader returns within its limits for any input.
 //!
-//! `BUILDPOOL_FUZZ_ROUNDS=N` makes the random tests N times as long, with other inputs each time.
+//! `BUILDPOOL_FUZZ_ROUNDS=N` multiplies the number of random cases by N, with other inputs each
+//! time.
 
 use buildpool_evidence::limits::EVIDENCE_BYTES_MAX;
 use buildpool_evidence::memory::kernel_log;
@@ -17,7 +18,7 @@ fn data(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// Beginnings that lead into each parser.
+/// First bytes that select each parser.
 const STARTS: &[&str] = &[
     "",
     "<?xml version=\"1.0\"?><testsuites><testsuite name='a'>",
@@ -31,7 +32,7 @@ const STARTS: &[&str] = &[
     "SQLite format 3\0",
 ];
 
-/// Pieces that the formats are made of, so that chance gets further than the first byte.
+/// Generates parts of the formats, so that random input passes the first bytes.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let words = prop::sample::select(vec![
         "<testcase name='x' classname='y' time='1'>",
@@ -149,7 +150,7 @@ proptest! {
 proptest! {
     #![proptest_config(config(100))]
 
-    /// Bytes of real files changed here and there, or cut off.
+    /// Changes or truncates bytes of real files.
     #[test]
     fn damaged_recordings_are_read_or_refused(
         which in 0_usize..7,
@@ -259,7 +260,7 @@ fn a_bundle_that_was_emptied_is_cut() {
     ] {
         assert!(after(sql).is_some(), "{sql}");
     }
-    // A build leaves no test either, nor do tests of what was not built.
+    // A build has no tests either, and a failed build cannot run tests.
     for sql in [
         format!("{none} UPDATE Actions SET name = 'Build';"),
         format!("{none} UPDATE BuildIssues SET severity = 0;"),

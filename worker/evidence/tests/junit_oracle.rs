@@ -1,5 +1,5 @@
-//! The database reader and the JUnit reader against the JUnit files that fastlane made from the recorded bundles: every run's
-//! result, messages with places, and duration.
+//! Compares the database reader and the JUnit reader with the JUnit files that fastlane made from
+//! the recorded bundles. Result, messages with places, and duration of every run are compared.
 
 use buildpool_evidence::read_report;
 use buildpool_evidence::xcresult::{Failure, Run, Test, TestResult, database};
@@ -62,7 +62,8 @@ fn cases(file: &str) -> Vec<Case> {
     }
 }
 
-/// Two significant digits below a second, whole seconds above, cut off: as Apple's tool prints them.
+/// Returns true if a duration matches Apple's output: two significant digits below a second, whole
+/// seconds above, truncated.
 fn fits(secs: f64, printed: &str) -> bool {
     let printed: f64 = printed.parse().expect("a number");
     let tolerance = if secs >= 1.0 { 1.0 } else { secs.max(printed) * 0.051 + 1e-6 };
@@ -92,7 +93,7 @@ fn compare(name: &str) -> (usize, usize) {
         assert_eq!(cases.len(), test.runs.len(), "runs of {key:?}");
         let mut left: Vec<&Run> = test.runs.iter().collect();
         for case in cases {
-            // Sets of arguments are told by what they are, and retries by their order.
+            // Sets of arguments are matched by value, retries by order.
             let plain = |text: &str| unescaped(text).replace('\n', " ");
             let same = |run: &&Run| match (&run.arguments, &case.argument) {
                 // The tool of Xcode 16 prints settings of a launch test as numbers.
@@ -100,7 +101,7 @@ fn compare(name: &str) -> (usize, usize) {
                 (None, None) => true,
                 _ => false,
             };
-            // Runs of a launch test are all printed with their mean.
+            // All runs of a launch test are printed with their mean duration.
             let launch = test.identifier.ends_with("testLaunch");
             let fitting = |run: &&Run| {
                 same(run)
@@ -120,7 +121,7 @@ fn compare(name: &str) -> (usize, usize) {
     (runs, compared_messages)
 }
 
-/// fastlane writes control characters as `\u0001`.
+/// Decodes control characters, which fastlane writes as `\u0001`.
 fn unescaped(text: &str) -> String {
     let mut parts = text.split("\\u00");
     let mut out = parts.next().unwrap_or_default().to_owned();

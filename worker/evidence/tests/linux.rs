@@ -1,5 +1,5 @@
-//! What only Linux has: a real control group with a limit, and a real core file. Where the machine lets a test make
-//! neither, there is nothing to check.
+//! Linux-only tests: a real control group with a limit, and a real core file. A test passes without
+//! a check if the machine does not permit either.
 #![cfg(target_os = "linux")]
 
 use buildpool_evidence::memory::cgroup::MemoryCounters;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 const LIMIT: u64 = 32 << 20;
 
-/// A control group of version 1 with a limit; removed at the end.
+/// A control group of version 1 with a limit, removed on drop.
 struct Group(PathBuf);
 
 impl Group {
@@ -22,7 +22,7 @@ impl Group {
         fs::create_dir(&path).ok()?;
         let group = Self(path);
         fs::write(group.0.join("memory.limit_in_bytes"), LIMIT.to_string()).ok()?;
-        // With swap the process would grow into that first.
+        // With swap, the process would use swap before it reaches the limit.
         let _ = fs::write(group.0.join("memory.memsw.limit_in_bytes"), LIMIT.to_string());
         Some(group)
     }
@@ -84,7 +84,7 @@ fn a_kill_for_memory_is_told_of_after_a_good_end_too() {
         collect(&context).memory.map(|memory| (memory.oom_killed, memory.limit_bytes))
     };
     assert_eq!(killed_for_memory(2, true), Some((true, Some(64 << 20))));
-    // One was killed before the job began, and a limit that nothing ran into explains nothing.
+    // One process was killed before the job started. A limit that was not reached explains nothing.
     assert_eq!(killed_for_memory(1, true), None);
     assert_eq!(killed_for_memory(2, false), None);
 }

@@ -1,4 +1,4 @@
-//! The public door: whatever is named is read by its content, or refused with a reason.
+//! Tests of the public API: each file is read by its content, or refused with a reason.
 
 mod common;
 
@@ -24,7 +24,8 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry.path(), &to.join(entry.file_name()));
         }
     } else {
-        // Written, not copied: the time of writing is what tells a report of this run from a stale one.
+        // Write instead of copy: the modification time separates a report of this run from a stale
+        // one.
         fs::write(to, fs::read(from).expect("read")).expect("written");
     }
 }
@@ -92,7 +93,8 @@ fn apples_json_gives_what_the_database_gives() {
         report.path.clear();
         report.cases.sort_by(|a, b| a.name.cmp(&b.name));
         for case in &mut report.cases {
-            // The tool prints the file's name alone, rounds, does not list attachments, and cuts no message.
+            // The tool prints only the file name, rounds, does not list attachments, and does not
+            // truncate messages.
             case.attachments.clear();
             case.duration_secs = None;
             if let Some(place) = &mut case.location {
@@ -253,7 +255,7 @@ fn what_was_named_and_cannot_be_read_is_told_apart() {
     let emptied = collect(&context(directory.path(), &[], &strings(&["out.xcresult"]), &FAILED));
     assert!(emptied.unread.is_some_and(|reason| reason.contains("no database.sqlite3")));
     fs::remove_dir(&bundle).expect("removed");
-    // A tool that died before it wrote anything leaves these.
+    // A tool that died before it wrote anything leaves such files.
     for (content, reason) in
         [("", "the file is empty"), ("<?xml version='1.0'?>\n<tests", "not a whole JUnit")]
     {
@@ -262,7 +264,7 @@ fn what_was_named_and_cannot_be_read_is_told_apart() {
     }
     let none = read("none.xml", b"<testsuites tests='0'/>", "*.xml");
     assert_eq!(none.test_reports[0].cut.as_deref(), Some("none.xml: there is no test in it"));
-    // What else lies beside reports is none, nor what was named by mistake.
+    // Other files next to reports are not reports, and neither are files named by mistake.
     let other = b"<?xml version='1.0'?><project/>";
     for (name, content, pattern) in [
         ("pom.xml", other.as_slice(), "*.xml"),
@@ -341,7 +343,7 @@ fn a_crash_file_of_a_child_is_found_while_polling() {
     fs::create_dir(&reports).expect("made");
     let work = directory.path().join("work");
     fs::create_dir(&work).expect("made");
-    // The recorded crash was launched at 14:36:33.4603 +0100 by process 81861.
+    // Process 81861 started the recorded crash at 14:36:33.4603 +0100.
     let base = Context {
         started_at_ms: 1_650_461_793_000,
         finished_at_ms: 1_650_461_800_000,

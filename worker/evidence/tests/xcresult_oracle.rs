@@ -1,4 +1,5 @@
-//! The database reader against what Apple's own tool printed for the recorded bundles: every test, every run.
+//! Compares the database reader with the output of Apple's own tool for the recorded bundles: every
+//! test, every run.
 
 use buildpool_evidence::xcresult::database;
 use buildpool_evidence::xcresult::{Bundle, Run, Test, TestResult};
@@ -27,7 +28,7 @@ fn text<'a>(node: &'a Value, key: &str) -> &'a str {
     node[key].as_str().unwrap_or_default()
 }
 
-/// Test cases with the test bundle in which they are.
+/// Returns the test cases, each with its test bundle.
 fn cases(json: &Value) -> Vec<(String, &Value)> {
     fn walk<'a>(node: &'a Value, bundle: &str, found: &mut Vec<(String, &'a Value)>) {
         let kind = text(node, "nodeType");
@@ -60,7 +61,8 @@ fn run_messages(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// Counts of what was compared, printed by the test and held to what the recordings have.
+/// Counts of compared items. The test prints them and compares them with the counts of the
+/// recordings.
 #[derive(Default, Debug, PartialEq)]
 struct Compared {
     tests: usize,
@@ -72,7 +74,7 @@ struct Compared {
     flaky_or_retried: usize,
 }
 
-/// How exactly a recording fits its bundle.
+/// Relation of a recording to its bundle.
 #[derive(Clone, Copy, PartialEq)]
 enum Fit {
     /// The JSON was printed from this bundle.
@@ -81,7 +83,7 @@ enum Fit {
     OtherRun,
 }
 
-/// Line numbers and process ids of another run differ.
+/// Removes line numbers and process ids, which differ in another run.
 fn without_place(message: &str) -> String {
     let message = message.split("element pid:").next().unwrap_or(message);
     match message.split_once(".swift:") {
@@ -155,7 +157,7 @@ fn check_test(test: &Test, node: &Value, fit: Fit, compared: &mut Compared) {
     }
 }
 
-/// Apple sorts sets of arguments by name and joins what has the same name.
+/// Compares sets of arguments. Apple sorts them by name and joins sets with the same name.
 fn check_arguments(test: &Test, sets: &[&Value], fit: Fit, compared: &mut Compared) {
     let mut ours: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
     for run in &test.runs {
@@ -171,7 +173,7 @@ fn check_arguments(test: &Test, sets: &[&Value], fit: Fit, compared: &mut Compar
             compared.runs += 1;
             continue;
         }
-        // Apple prints a line break in a name as a space, so that two sets are called the same.
+        // Apple prints a line break in a name as a space, so two sets can have the same name.
         let runs = ours.remove(name).or_else(|| ours.remove(name.replace(' ', "\n").as_str()));
         let runs = runs.unwrap_or_else(|| panic!("no run of {which}"));
         assert_eq!(runs.last().map(|run| run.result), Some(result(set)), "result of {which}");
@@ -286,7 +288,8 @@ fn a_failed_build_leaves_its_errors_with_places() {
     assert_eq!(error.kind, "Swift Compiler Error");
     assert_eq!(error.target.as_deref(), Some("XcresultparserLib"));
     assert!(error.error);
-    // The compiler's own line in the bundle's build log is `CoberturaCoverageConverter.swift:40:24: error: …`.
+    // The compiler's own line in the bundle's build log is `CoberturaCoverageConverter.swift:40:24:
+    // error: …`.
     assert!(error.file.as_deref().is_some_and(|file| file.ends_with("/CoberturaCoverageConverter.swift")));
     assert_eq!((error.line, error.column), (Some(40), Some(24)));
 }

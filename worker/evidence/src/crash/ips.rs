@@ -1,5 +1,6 @@
-//! `.ips`: a header of one line, then a JSON body ("Interpreting the JSON format of a crash report", Apple). The body is a
-//! crash only for `bug_type` 309; files of 109 have the older text as body.
+//! Parses `.ips` crash files: one header line, then a JSON body ("Interpreting the JSON format of a
+//! crash report", Apple). The body is a JSON crash report only for `bug_type` 309. Files of
+//! `bug_type` 109 contain the older text format.
 
 use super::{CrashFile, date, device_in, device_of_path, tells_cause, text_report};
 use crate::error::EvidenceError;
@@ -11,7 +12,8 @@ use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A field of another type than expected is as good as absent: one odd field must not hide a crash.
+/// Deserializes a field and returns `None` for an unexpected type, so that one unusual field does
+/// not hide a crash.
 fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(T::deserialize(value).ok())
@@ -213,12 +215,12 @@ fn crash_file(header: Header, body: Body) -> CrashFile {
     }
 }
 
-/// `SIGTRAP`, without what some reports add in brackets.
+/// Returns the signal name without the text that some reports add after it: `SIGTRAP`.
 fn signal_name(signal: &str) -> String {
     text::name(signal.split([' ', '(']).next().unwrap_or(signal))
 }
 
-/// What the application left to say, then what the system says of the reason.
+/// Returns the application's last messages, then the system's termination reason.
 fn message(body: &Body) -> Option<String> {
     let left = body.asi.iter().flat_map(BTreeMap::values).flatten();
     let mut lines: Vec<String> = left.filter(|line| tells_cause(line)).cloned().collect();

@@ -1,43 +1,43 @@
-//! Whether a crash belongs to a job: by facts of the process, never by a name that merely looks alike.
+//! Decides if a crash belongs to a job. Only facts of the process count, never a similar name.
 
 use super::{CrashFile, device_in};
 use std::path::PathBuf;
 
-/// Clocks of the kernel and of the crash reporter are read at different moments.
+/// Tolerance between the clocks of the kernel and of the crash reporter.
 const CLOCK_SLACK_MS: i64 = 2_000;
 
-/// The facts of a job that a crash is held against.
+/// Facts of a job that crashes are compared with.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct JobFacts {
-    /// Every process id that was seen in the job.
+    /// All process ids observed in the job.
     pub pids: Vec<i32>,
-    /// Milliseconds since 1970.
+    /// Start of the job, in milliseconds since 1970.
     pub started_at_ms: i64,
-    /// Milliseconds since 1970.
+    /// End of the job, in milliseconds since 1970.
     pub finished_at_ms: i64,
-    /// UDIDs of simulators and devices that the job named or that its result bundle lists.
+    /// UDIDs of simulators and devices, from the job's command or its result bundle.
     pub devices: Vec<String>,
-    /// Directories whose programs only this job runs: its checkout, its own DerivedData.
+    /// Directories with programs that only this job runs: its checkout, its own DerivedData.
     pub directories: Vec<PathBuf>,
 }
 
-/// By which fact a crash belongs to the job.
+/// The fact by which a crash was matched to the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MatchedBy {
-    /// It was a process of the job.
+    /// The crashed process was a process of the job.
     Pid,
-    /// Its parent was.
+    /// The parent of the crashed process was a process of the job.
     ParentPid,
-    /// The process on whose behalf it ran was.
+    /// The responsible process (the one that it ran for) was a process of the job.
     ResponsiblePid,
-    /// It was an application or test host on a simulator of the job.
+    /// It was an application or a test host on a simulator of the job.
     SimulatorDevice,
-    /// Its program lies in a directory of the job.
+    /// Its program is in a directory of the job.
     ProcessPath,
 }
 
 impl MatchedBy {
-    /// As in JSON.
+    /// Returns the name used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pid => "pid",
@@ -49,7 +49,7 @@ impl MatchedBy {
     }
 }
 
-/// By which fact a crash belongs to the job, if it does.
+/// Returns the fact that matches a crash to the job, or `None` if the crash is not the job's.
 pub fn matched_by(crash: &CrashFile, job: &JobFacts) -> Option<MatchedBy> {
     if !in_time(crash, job) {
         return None;
@@ -78,7 +78,8 @@ pub fn matched_by(crash: &CrashFile, job: &JobFacts) -> Option<MatchedBy> {
     inside.then_some(MatchedBy::ProcessPath)
 }
 
-/// Process ids are used again, so a report without a launch time must at least have been taken while the job ran.
+/// Returns true if the process ran while the job ran. Process ids are reused, so a report without a
+/// launch time must have a capture time within the job.
 fn in_time(crash: &CrashFile, job: &JobFacts) -> bool {
     let after_start = |at: i64| at.saturating_add(CLOCK_SLACK_MS) >= job.started_at_ms;
     let before_end = |at: i64| at <= job.finished_at_ms.saturating_add(CLOCK_SLACK_MS);
@@ -92,7 +93,8 @@ fn in_time(crash: &CrashFile, job: &JobFacts) -> bool {
     }
 }
 
-/// A simulator runs many daemons of the system, which crash for reasons of their own.
+/// Returns true for applications and test hosts. A simulator also runs system daemons, which crash
+/// for unrelated reasons.
 fn is_application(crash: &CrashFile) -> bool {
     crash.report.process_path.as_deref().is_some_and(|path| {
         path.contains("/data/Containers/Bundle/Application/")
@@ -101,7 +103,8 @@ fn is_application(crash: &CrashFile) -> bool {
     })
 }
 
-/// Reports replace the user's name in paths by `USER`.
+/// Returns true if `path` is below `directory`. Crash reports replace the user name in paths with
+/// `USER`.
 fn is_inside(path: &str, directory: &std::path::Path) -> bool {
     let Some(directory) = directory.to_str().map(|directory| directory.trim_end_matches('/')) else {
         return false;
@@ -111,13 +114,13 @@ fn is_inside(path: &str, directory: &std::path::Path) -> bool {
         .and_then(|rest| rest.split_once('/'))
         .map(|(_, rest)| format!("/Users/USER/{rest}"));
     [Some(directory), anonymous.as_deref()].into_iter().flatten().any(|directory| {
-        // The root, or a home directory as a whole, would claim every program of the user.
+        // `/` or a whole home directory would match every program of the user.
         let specific = directory.matches('/').count() >= 3;
         specific && path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
     })
 }
 
-/// UDIDs that a command names: `-destination "platform=iOS Simulator,id=…"`, `simctl … UDID`.
+/// Returns the UDIDs in a command: `-destination "platform=iOS Simulator,id=…"`, `simctl … UDID`.
 pub fn devices_in(command: &[String]) -> Vec<String> {
     let mut devices = Vec::new();
     for argument in command {

@@ -1,4 +1,4 @@
-//! Crash files of macOS and of simulators, and finding those that belong to a job.
+//! Reads crash files of macOS and of simulators, and finds the ones that belong to a job.
 
 pub mod ips;
 pub mod matching;
@@ -13,14 +13,14 @@ use buildpool_protocol::report::CrashReport;
 use jiff::fmt::strtime::BrokenDownTime;
 use std::path::Path;
 
-/// What a crash file says: the report, and the process facts by which it is tied to a job.
+/// A parsed crash file: the crash report, and the process facts that match it to a job.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CrashFile {
-    /// What is shown.
+    /// The crash report for the outcome.
     pub report: CrashReport,
-    /// The parent's process id.
+    /// Process id of the parent.
     pub parent_pid: Option<i64>,
-    /// The process on whose behalf it ran.
+    /// Process id of the responsible process (the one that it ran for).
     pub responsible_pid: Option<i64>,
     /// `com.apple.CoreSimulator.SimDevice.<UDID>` for processes of a simulator.
     pub coalition: Option<String>,
@@ -28,27 +28,27 @@ pub struct CrashFile {
     pub device: Option<String>,
     /// Bundle identifier.
     pub bundle_id: Option<String>,
-    /// Milliseconds since 1970.
+    /// Launch time of the process, in milliseconds since 1970.
     pub launched_at_ms: Option<i64>,
-    /// Milliseconds since 1970.
+    /// Time of the crash report, in milliseconds since 1970.
     pub captured_at_ms: Option<i64>,
 }
 
-/// Reads a crash file, `.ips` or the older text, told apart by content.
+/// Reads a crash file. The content decides between `.ips` and the older text format.
 ///
 /// # Errors
 ///
-/// When it cannot be read, breaks off, or does not tell of a crash.
+/// Fails if the file cannot be read, is truncated, or does not describe a crash.
 pub fn read(path: &Path) -> Result<CrashFile, EvidenceError> {
     let bytes = files::read_bounded(path, CRASH_FILE_BYTES_MAX)?;
     parse(&bytes, path)
 }
 
-/// Parses the content of a crash file; the path is for messages and for the report.
+/// Parses the content of a crash file. `path` is used in messages and in the report.
 ///
 /// # Errors
 ///
-/// As for [`read`].
+/// Same as for [`read`].
 pub fn parse(bytes: &[u8], path: &Path) -> Result<CrashFile, EvidenceError> {
     let content = text::lossy(bytes);
     let mut file = if content.trim_start().starts_with('{') {
@@ -61,7 +61,8 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<CrashFile, EvidenceError> {
     Ok(file)
 }
 
-/// `2022-04-20 14:36:33.5767 +0100`: milliseconds since 1970, and RFC 3339 with the same offset.
+/// Parses a date such as `2022-04-20 14:36:33.5767 +0100`. Returns milliseconds since 1970, and RFC
+/// 3339 text with the same offset.
 pub(crate) fn date(text: &str) -> Option<(i64, String)> {
     let parsed = BrokenDownTime::parse("%Y-%m-%d %H:%M:%S%.f %z", text.trim()).ok()?;
     let timestamp = parsed.to_timestamp().ok()?;
@@ -70,7 +71,7 @@ pub(crate) fn date(text: &str) -> Option<(i64, String)> {
     Some((timestamp.as_millisecond(), shown))
 }
 
-/// A simulator's UDID in a path, a coalition or a line of `CoreSimulator`.
+/// Returns the first simulator UDID in `text`: a path, a coalition or a line of `CoreSimulator`.
 pub(crate) fn device_in(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     (0..bytes.len().checked_sub(35)?).find_map(|at| {
@@ -83,13 +84,14 @@ pub(crate) fn device_in(text: &str) -> Option<String> {
     })
 }
 
-/// The UDID in a path of a simulator's own files, and nowhere else in it.
+/// Returns the UDID directly after `CoreSimulator/Devices/` in a path.
 pub(crate) fn device_of_path(path: &str) -> Option<String> {
     let (_, rest) = path.split_once("CoreSimulator/Devices/")?;
     device_in(rest.get(..36)?)
 }
 
-/// Whether a line left by the application says why it ended; the rest is chatter of loaders and of the simulator.
+/// Returns true if a line of application information gives the reason of the crash. Other lines
+/// come from loaders and from the simulator.
 pub(crate) fn tells_cause(line: &str) -> bool {
     const TELLING: &[&str] = &[
         "Fatal error",
@@ -120,8 +122,9 @@ pub(crate) fn tells_cause(line: &str) -> bool {
     TELLING.iter().any(|start| line.contains(start))
 }
 
-/// Whether the end of a log suggests that something crashed, so that it is worth waiting for a crash file. A healthy run
-/// prints none of these; a wrong yes costs a bounded wait and nothing else.
+/// Returns true if the end of a log suggests a crash, so that waiting for a crash file is
+/// worthwhile. A successful run never prints these marks. A false positive costs only a bounded
+/// wait.
 pub fn suggests_crash(log_tail: &[u8]) -> bool {
     const MARKS: &[&str] = &[
         "Fatal error:",

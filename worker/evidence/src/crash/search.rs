@@ -1,4 +1,5 @@
-//! Waiting a bounded while for crash files, which the system writes late. Polled by a shell that has the clock.
+//! Searches for crash files and waits a bounded time for late ones. The caller has the clock and
+//! polls.
 
 use super::matching::{JobFacts, matched_by};
 use super::{CrashFile, read};
@@ -11,54 +12,54 @@ use buildpool_protocol::report::CrashReport;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// What to look for, and why one may be missing.
+/// Input of a crash search.
 #[derive(Clone, Debug, Default)]
 pub struct CrashQuery {
-    /// Directories of crash files; empty where the system writes none.
+    /// Directories of crash files. Empty on systems that write no crash files.
     pub directories: Vec<PathBuf>,
-    /// What a crash is held against.
+    /// Facts of the job that crashes are compared with.
     pub job: JobFacts,
-    /// Something suggests a crash, so that it is worth waiting.
+    /// True if there is a sign of a crash, so that waiting is worthwhile.
     pub suspected: bool,
-    /// The command died of SIGKILL or SIGTERM, which leave no crash file.
+    /// True if the command was killed by SIGKILL or SIGTERM, which leave no crash file.
     pub killed_from_outside: bool,
 }
 
-/// Whether to ask again.
+/// Result of one poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Poll again, at the latest at this time (milliseconds since 1970).
+    /// Not done. Poll again at `until_ms` or earlier.
     Waiting {
-        /// When it will be over without anything new.
+        /// Time when the search ends without a new file, in milliseconds since 1970.
         until_ms: i64,
     },
-    /// Nothing more is waited for.
+    /// The search is done.
     Done,
 }
 
-/// What was found, or why nothing was.
+/// Result of a crash search.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CrashFindings {
     /// Crashes of the job, oldest first.
     pub reports: Vec<CrashReport>,
-    /// Why there is none although something suggests a crash.
+    /// Reason why no crash report exists although there is a sign of a crash.
     pub absence: Option<String>,
-    /// Files that could not be read and crashes that could not be tied to the job.
+    /// Unreadable files, and crashes that could not be matched to the job.
     pub notes: Vec<String>,
 }
 
-/// A search that is polled until it is done.
+/// A crash search that is polled until it is done.
 #[derive(Debug)]
 pub struct CrashSearch {
     query: CrashQuery,
     deadline_ms: i64,
     settled_ms: Option<i64>,
-    /// Size and time of writing of files that need not be looked at again.
+    /// Size and modification time of files that were already read.
     looked_at: HashMap<PathBuf, (u64, i64)>,
     unreadable: HashMap<PathBuf, String>,
     found: Vec<(i64, CrashReport)>,
     unclaimed: Vec<String>,
-    /// Reports of each process name from before the job.
+    /// Number of reports per process name that are older than the job.
     earlier: HashMap<String, usize>,
     earlier_counted: bool,
     done: bool,
@@ -69,7 +70,8 @@ fn ms(duration: std::time::Duration) -> i64 {
 }
 
 impl CrashSearch {
-    /// Begins at `now_ms`, milliseconds since 1970. Without a suspicion the first poll is the last.
+    /// Starts a search at `now_ms` (milliseconds since 1970). If no crash is suspected, the first
+    /// poll is the last.
     pub fn new(query: CrashQuery, now_ms: i64) -> Self {
         let wait = if query.suspected { ms(CRASH_WAIT) } else { 0 };
         Self {
@@ -86,7 +88,7 @@ impl CrashSearch {
         }
     }
 
-    /// Looks into the directories once.
+    /// Reads the directories once.
     pub fn poll(&mut self, now_ms: i64) -> Progress {
         if self.done || self.query.directories.is_empty() {
             self.done = true;
@@ -109,7 +111,8 @@ impl CrashSearch {
     }
 
     fn look_into(&mut self, directory: &Path) {
-        // `Retired/` and other folders are left alone: only files directly inside are new.
+        // Subdirectories such as `Retired/` are skipped, because new files appear only at the top
+        // level.
         let Ok(entries) = std::fs::read_dir(directory) else { return };
         for entry in entries.take(CRASH_DIRECTORY_ENTRIES_MAX).flatten() {
             let path = entry.path();
@@ -121,7 +124,8 @@ impl CrashSearch {
             let (Ok(metadata), Ok(modified)) = (entry.metadata(), files::modified_at_ms(&path)) else {
                 continue;
             };
-            // The time of writing only rules out what is too old to be worth opening; it never ties a crash to a job.
+            // The modification time only excludes files older than the job. It never matches a
+            // crash to a job.
             if modified.saturating_add(2_000) < self.query.job.started_at_ms {
                 self.count_earlier(&path);
                 continue;
@@ -144,7 +148,7 @@ impl CrashSearch {
                 self.weigh(crash);
             }
             Err(EvidenceError::NotACrash { .. }) => {}
-            // It may still be being written; a later poll sees another size and looks again.
+            // The file may still be incomplete. If its size changes, a later poll reads it again.
             Err(error) => {
                 self.unreadable.insert(path.to_owned(), error.to_note());
             }
@@ -177,7 +181,8 @@ impl CrashSearch {
         }
     }
 
-    /// What was found so far; the reason of an absence only when a crash was suspected or the command was killed.
+    /// Returns the crashes found. `absence` is set only if a crash was suspected or the command was
+    /// killed.
     pub fn finish(self) -> CrashFindings {
         let is_asked = self.query.suspected || self.query.killed_from_outside;
         let is_absent = self.found.is_empty() && is_asked && !self.query.directories.is_empty();
@@ -230,7 +235,8 @@ impl CrashSearch {
     }
 }
 
-/// `App-2026-01-02-030405.ips`, `App_2026-01-02-030405_host.crash`
+/// Returns the process name in a file name such as `App-2026-01-02-030405.ips` or
+/// `App_2026-01-02-030405_host.crash`.
 fn process_of_file(path: &Path) -> String {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let date = stem.match_indices(['-', '_']).find(|(at, _)| {
@@ -255,7 +261,7 @@ mod tests {
     fn query(directory: &TempDir) -> CrashQuery {
         CrashQuery {
             directories: vec![directory.path().to_owned()],
-            // 2026-01-02 03:04:05 UTC, and ten minutes.
+            // From 2026-01-02 03:04:05 UTC, for ten minutes.
             job: JobFacts {
                 pids: vec![77],
                 started_at_ms: 1_767_323_045_000,
@@ -309,7 +315,7 @@ mod tests {
             absence(CrashQuery { killed_from_outside: true, ..query(&directory) })
                 .contains("killed from outside")
         );
-        // Nothing is waited for after a death from outside, and the reason is given all the same.
+        // After a kill from outside the search does not wait, but it still reports the reason.
         let killed = CrashQuery { killed_from_outside: true, suspected: false, ..query(&directory) };
         let mut search = CrashSearch::new(killed, NOW);
         assert_eq!(search.poll(NOW), Progress::Done);

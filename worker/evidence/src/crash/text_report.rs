@@ -1,11 +1,11 @@
-//! `.crash`: the crash reporter's text, as macOS wrote it up to 11 and simulators up to iOS 14.
+//! Parses `.crash` files: the text format of macOS up to 11 and of simulators up to iOS 14.
 
 use super::{CrashFile, date, device_of_path, tells_cause};
 use crate::limits::FRAMES_MAX;
 use crate::text;
 use buildpool_protocol::report::{CrashReport, Termination};
 
-/// Parses a report.
+/// Parses a text report.
 pub(super) fn parse(content: &str) -> Result<CrashFile, String> {
     let mut file = CrashFile::default();
     let mut section = Section::Head;
@@ -16,7 +16,8 @@ pub(super) fn parse(content: &str) -> Result<CrashFile, String> {
             continue;
         }
         if line.trim().is_empty() {
-            // The information of the application may have empty lines; frames end at one.
+            // The application information can contain empty lines. The frames end at the first
+            // empty line.
             if section == Section::CrashedThread {
                 break;
             }
@@ -102,7 +103,7 @@ fn head(file: &mut CrashFile, line: &str) {
     }
 }
 
-/// `TableSearch [37083]`
+/// Parses a name with a process id: `TableSearch [37083]`.
 fn named_pid(value: &str) -> (String, Option<i64>) {
     match value.rsplit_once(" [") {
         Some((name, pid)) => (text::name(name), pid.trim_end_matches(']').parse().ok()),
@@ -110,7 +111,7 @@ fn named_pid(value: &str) -> (String, Option<i64>) {
     }
 }
 
-/// `EXC_CRASH (SIGABRT)`
+/// Parses an exception type: `EXC_CRASH (SIGABRT)`.
 fn exception(report: &mut CrashReport, value: &str) {
     let (kind, signal) = value.split_once(" (").unwrap_or((value, ""));
     report.exception_type = Some(text::name(kind.trim()));
@@ -118,7 +119,7 @@ fn exception(report: &mut CrashReport, value: &str) {
     report.signal = signal.starts_with("SIG").then(|| text::name(signal));
 }
 
-/// `Namespace SIGNAL, Code 0x5` or `DYLD, [0x1] Library missing`
+/// Parses a termination reason: `Namespace SIGNAL, Code 0x5` or `DYLD, [0x1] Library missing`.
 fn termination(report: &mut CrashReport, value: &str) {
     let (namespace, rest) = value.split_once(',').unwrap_or((value, ""));
     let namespace = namespace.trim().trim_start_matches("Namespace").trim();
@@ -147,7 +148,7 @@ impl TerminationMut for CrashReport {
     }
 }
 
-/// `0   libsystem_kernel.dylib   0x0346058a __pthread_kill + 10`
+/// Parses a frame: `0   libsystem_kernel.dylib   0x0346058a __pthread_kill + 10`.
 fn frame(line: &str) -> Option<String> {
     let rest = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
     let at = rest.find("0x")?;

@@ -1,5 +1,5 @@
-//! libtest's JSON (`cargo test -- -Zunstable-options --format json`, nextest's `libtest-json`) and compiler messages
-//! of `cargo --message-format json` in one stream.
+//! Parses libtest's JSON (`cargo test -- -Zunstable-options --format json`, nextest's
+//! `libtest-json`) and compiler messages of `cargo --message-format json` in one stream.
 
 mod suites;
 
@@ -12,9 +12,9 @@ use buildpool_protocol::report::{Location, Severity};
 use serde::Deserialize;
 use suites::{Binaries, Suites};
 
-/// Earlier runs of a test that are counted.
+/// Limit on the earlier runs of a test that are counted.
 const RUNS_MAX: u32 = 100;
-/// How an event begins.
+/// The first bytes of an event line.
 const OPENINGS: &[&str] = &["{\"type\":", "{ \"type\":", "{\"reason\":"];
 const EARLIER: &str = "an earlier run failed; the stream does not say how";
 
@@ -34,7 +34,7 @@ struct Event {
     nextest: Option<Suite>,
 }
 
-/// Which binary a suite of nextest is.
+/// Names of nextest for the binary of a suite.
 #[derive(Deserialize)]
 struct Suite {
     #[serde(rename = "crate", default)]
@@ -43,7 +43,7 @@ struct Suite {
     test_binary: String,
 }
 
-/// A string for a test, an object for the compiler.
+/// A string in a test event, an object in a compiler event.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Message {
@@ -73,20 +73,21 @@ struct Span {
     is_primary: bool,
 }
 
-/// What a stream said so far.
+/// State of the parser.
 #[derive(Default)]
 struct Stream {
     tally: Tally,
     binaries: Binaries,
     suites: Suites,
     issues: Vec<ReportIssue>,
-    /// Something was built, as far as cargo told.
+    /// True if cargo reported that it built something.
     is_build: bool,
-    /// Whether cargo said how the build ended, and that it failed.
+    /// Result of the build as reported by cargo: `Some(false)` after any failure, `None` before a
+    /// result.
     built: Option<bool>,
 }
 
-/// Parses a stream; other lines are passed over.
+/// Parses a stream. Lines that are not events are ignored.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
     let mut stream = Stream::default();
     let unread = json_lines(bytes, OPENINGS, |event| stream.event(event));
@@ -98,7 +99,7 @@ impl Stream {
         match (event.reason.as_deref(), event.kind.as_deref()) {
             (Some("compiler-message"), _) => self.compiler_said(event.message),
             (Some("compiler-artifact"), _) => self.is_build = true,
-            // A later build that ended well takes nothing back.
+            // A later successful build does not clear an earlier failure.
             (Some("build-finished"), _) => {
                 self.built = Some(event.success.unwrap_or(false) && self.built.unwrap_or(true));
             }
@@ -141,7 +142,7 @@ impl Stream {
             Some("ok") => TestStatus::Passed,
             Some("ignored") => TestStatus::Skipped,
             Some("failed") => TestStatus::Failed,
-            // `timeout` only says that a test takes long; its result follows.
+            // `timeout` only means that a test takes long. Its result follows.
             _ => return,
         };
         let (name, runs) = self.binaries.runs_of(name);
@@ -223,7 +224,7 @@ fn compiler_issue(diagnostic: &Diagnostic) -> Option<ReportIssue> {
         "warning" => Severity::Warning,
         _ => return None,
     };
-    // The summing-up lines have no place and say nothing that the others do not.
+    // Summary lines have no location and repeat the other messages.
     let span = diagnostic.spans.iter().find(|span| span.is_primary);
     if span.is_none() && diagnostic.message.contains("aborting due to") {
         return None;

@@ -1,5 +1,5 @@
-//! `go test -json`: one event a line. A package that fails has failed by its tests, by its build, or by a cause of its own:
-//! `TestMain`, an exit, a panic, a time limit.
+//! Parses `go test -json`: one event per line. A package fails because of its tests, its build, or
+//! a cause of its own: `TestMain`, an exit, a panic, a time limit.
 
 use crate::formats::json_lines::{Unread, json_lines};
 use crate::limits::{MESSAGE_BYTES_MAX, TESTS_MAX};
@@ -29,8 +29,8 @@ struct Event {
 }
 
 impl Event {
-    /// Whether Go 1.20 or later wrote it: packages that start, a line that only its tests print; 1.24, what builds say; 1.25, what
-    /// tests say of themselves.
+    /// Returns true if Go 1.20 or later wrote this event. Go 1.20 added `start` events and the line
+    /// `=== NAME`. Go 1.24 added build events, Go 1.25 attributes of tests.
     fn is_of_newer_go(&self) -> bool {
         match self.action.as_str() {
             "start" | "build-output" | "build-fail" | "attr" => true,
@@ -40,7 +40,8 @@ impl Event {
     }
 }
 
-/// What was printed, bounded: its end, where Go says why a test failed, or from a panic on.
+/// Bounded output. It keeps the end, where Go prints why a test failed, or the text from a panic
+/// on.
 #[derive(Clone, Default)]
 struct Printed {
     text: String,
@@ -53,26 +54,26 @@ struct Open {
     running: bool,
 }
 
-/// A package of which events came.
+/// State of a package with at least one event.
 #[derive(Default)]
 struct Package {
     has_start: bool,
     has_test: bool,
-    /// It failed, and nothing came of it since.
+    /// True if the package failed and no later event arrived.
     has_failed: bool,
-    /// Results of each test in this run of the package: `-count` runs a test several times.
+    /// Number of results per test in this run of the package. `-count` runs a test several times.
     results: HashMap<String, u64>,
-    /// What it printed outside its tests before their verdict.
+    /// Output outside its tests, before `PASS` or `FAIL`.
     before: Printed,
-    /// What it printed after `PASS` or `FAIL`, when all tests are over.
+    /// Output after `PASS` or `FAIL`, when all tests have ended.
     after: Printed,
     is_over: bool,
-    /// `build failed`, from its last line.
+    /// The reason in its last line, for example `build failed`.
     reason: Option<String>,
     has_failed_test: bool,
-    /// A failed test tells of the panic that ended the package.
+    /// True if a failed test reports the panic that ended the package.
     is_panic_told: bool,
-    /// A panic that no failed test tells of: Go attributes it to a test that passed or never ended.
+    /// A panic that no failed test reports. Go attributes it to a test that passed or never ended.
     panic: Option<String>,
     ended: bool,
 }
@@ -82,22 +83,23 @@ struct Stream {
     tally: Tally,
     open: HashMap<(String, String), Open>,
     packages: HashMap<String, Package>,
-    /// What compilers printed, by import path; nothing once it was told.
+    /// Compiler output by import path. `None` after it was reported.
     builds: HashMap<String, Option<Printed>>,
     issues: Vec<ReportIssue>,
     notes: Vec<String>,
-    /// Go says of each package that it began: 1.20 and later do.
+    /// True if the stream is from Go 1.20 or later, which writes a `start` event for each package.
     has_starts: bool,
-    /// The first package that passed without having begun.
+    /// The first package that passed without a `start` event.
     unstarted: Option<String>,
-    /// The first test with a result that did not run before, or package that passed without having begun and without a test.
+    /// The first result without a start: a test that did not run before, or a package without a
+    /// start and without a test.
     begun: Option<String>,
 }
 
-/// How an event begins.
+/// The first bytes of an event line.
 const OPENINGS: &[&str] = &["{\"Time\":", "{\"Action\":", "{\"ImportPath\":"];
 
-/// Parses a stream; anything that is not an event is passed over and counted.
+/// Parses a stream. Lines that are not events are skipped and counted.
 pub(crate) fn parse(bytes: &[u8]) -> (Parsed, Vec<ReportIssue>) {
     let mut stream = Stream::default();
     let unread = json_lines(bytes, OPENINGS, |event| stream.event(event));
@@ -161,7 +163,7 @@ impl Stream {
         match event.action.as_str() {
             "run" => {
                 self.open.entry(key).or_default().running = true;
-                // Tests of a package that ended are run again by some tools.
+                // Some tools run the tests of a package again after the package ended.
                 if let Some(package) = self.packages.get_mut(package) {
                     if package.ended {
                         package.results.clear();
@@ -176,7 +178,8 @@ impl Stream {
                 let seen = self.open.remove(&key).unwrap_or_default();
                 let mut place = 0;
                 if let Some(package) = self.packages.get_mut(package) {
-                    // What passes when it runs once more has failed all the same; a run of its own takes that back.
+                    // With `-count`, a later pass of the same package run does not hide a failure.
+                    // A new run of the package does.
                     place = package.nth(test);
                     package.test_ended(event.action == "fail", &seen.output);
                     if !seen.running && !package.has_start {
@@ -258,12 +261,12 @@ impl Package {
         }
     }
 
-    /// Whether it failed already and has said nothing since.
+    /// Returns true if the package has already failed and has printed nothing since.
     fn is_told(&self) -> bool {
         self.ended && self.has_failed && self.before.text.is_empty() && self.after.text.is_empty()
     }
 
-    /// Which result of the test this is, in this run of the package.
+    /// Returns the index of this result of the test within this run of the package.
     fn nth(&mut self, test: &str) -> u64 {
         if let Some(count) = self.results.get_mut(test) {
             *count += 1;
@@ -275,7 +278,8 @@ impl Package {
         0
     }
 
-    /// What a package that failed says of a cause beside its failed tests, which alone make it fail with code 1.
+    /// Returns the output about a failure cause other than failed tests. Failed tests alone make a
+    /// package fail with code 1.
     fn own_cause(&self) -> Option<String> {
         let Self { before, after, .. } = self;
         if !self.has_failed_test || self.reason.is_some() {
@@ -305,7 +309,7 @@ impl Printed {
         }
         if !self.has_panic && (more.starts_with("panic: ") || more.starts_with("fatal error: ")) {
             self.has_panic = true;
-            // What came before says less than what ended the process.
+            // The text before a panic is less useful than the panic that ended the process.
             self.cut_to(MESSAGE_BYTES_MAX / 4);
         }
         if self.text.len() <= 2 * MESSAGE_BYTES_MAX {
@@ -316,19 +320,19 @@ impl Printed {
         }
     }
 
-    /// Keeps the end.
+    /// Keeps only the last `bytes` bytes.
     fn cut_to(&mut self, bytes: usize) {
         let from = self.text.ceil_char_boundary(self.text.len().saturating_sub(bytes));
         self.text.drain(..from);
     }
 }
 
-/// The test binary's own last word on its tests.
+/// Returns true for the result line of the test binary: `PASS` or `FAIL`.
 fn is_verdict(output: &str) -> bool {
     matches!(output.trim_end(), "PASS" | "FAIL")
 }
 
-/// What a package prints after its tests without anything being wrong beside them.
+/// Returns true for lines that a package normally prints after its tests.
 fn is_usual(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line == "exit status 1" || line.starts_with("coverage:")

@@ -1,20 +1,20 @@
-//! Events, one a line, among other output.
+//! Extracts JSON events, one per line, from other output.
 
 use crate::limits::LINE_BYTES_MAX;
 use crate::text;
 use serde::de::DeserializeOwned;
 
-/// What of a stream could not be read.
+/// Counts of lines that could not be read.
 #[derive(Default)]
 pub(super) struct Unread {
-    /// Lines that are parts of events.
+    /// Lines that contain only a part of an event.
     torn: u64,
-    /// Lines that are longer than what is read.
+    /// Lines that exceed the length limit.
     long: u64,
 }
 
 impl Unread {
-    /// Why events are missing.
+    /// Returns the reason why events are missing, or `None`.
     pub(super) fn cut(&self) -> Option<String> {
         let parts = text::counted(self.torn, "line is a part of an event", "lines are parts of events");
         (self.torn > 0).then(|| format!("{parts}; the stream may be cut short"))
@@ -26,7 +26,8 @@ impl Unread {
     }
 }
 
-/// Hands over each event. What a test prints may stand before one in its line; `openings` are the ways in which an event begins.
+/// Passes each event to `each`. Output of a test may precede an event on its line. `openings` lists
+/// the first bytes of events.
 pub(super) fn json_lines<T: DeserializeOwned>(
     bytes: &[u8],
     openings: &[&str],
@@ -63,7 +64,8 @@ pub(super) fn json_lines<T: DeserializeOwned>(
     unread
 }
 
-/// Whether a line begins as an event does; the last one, as far as it goes.
+/// Returns true if a line starts like an event. For the last line, a prefix of an opening also
+/// counts.
 fn is_torn(line: &[u8], is_last: bool, openings: &[&str]) -> bool {
     openings
         .iter()
@@ -75,7 +77,7 @@ fn opening_in(line: &[u8], openings: &[&str]) -> Option<usize> {
     openings.iter().filter_map(|opening| memchr::memmem::find(line, opening.as_bytes())).min()
 }
 
-/// Whether a line is the end of an object whose beginning is not there.
+/// Returns true if a line is the end of an object without its beginning.
 fn is_end(line: &[u8]) -> bool {
     let count = |wanted: u8| line.iter().filter(|byte| **byte == wanted).count();
     line == b"}" || (line.ends_with(b"}") && count(b'}') > count(b'{') && count(b'"') > 0)

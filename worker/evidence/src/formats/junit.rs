@@ -1,5 +1,6 @@
-//! JUnit XML in the dialects of surefire, gradle, pytest, jest, gtest, nextest, Swift and fastlane. No entity but XML's
-//! own five and characters by number is expanded; a document type is passed over.
+//! Parses JUnit XML in the dialects of surefire, gradle, pytest, jest, gtest, nextest, Swift and
+//! fastlane. It expands only the five predefined XML entities and numeric characters. A document
+//! type is ignored.
 
 mod repeats;
 mod suite;
@@ -23,7 +24,8 @@ use xml::{attribute, is_suite, number, resolved, rest};
 ///
 /// # Errors
 ///
-/// Why it is not JUnit XML. A report that breaks off gives what it had, with a note.
+/// Returns the reason if the content is not JUnit XML. A truncated report returns its complete
+/// part, with a note.
 pub(crate) fn parse(bytes: &[u8], root: Option<&Path>) -> Result<(Parsed, Vec<ReportIssue>), String> {
     let content = text::lossy(bytes);
     let mut reader = Reader::from_str(&content);
@@ -37,7 +39,7 @@ pub(crate) fn parse(bytes: &[u8], root: Option<&Path>) -> Result<(Parsed, Vec<Re
                     return Err(format!("{reason} (byte {})", reader.buffer_position()));
                 }
             }
-            // What follows the report is none of it, unless another report does.
+            // Text after the end of the report is ignored, unless it contains another report.
             Err(_) if walk.is_over() && !rest(&content, reader.error_position()).contains("<testsuite") => {
                 break;
             }
@@ -56,15 +58,15 @@ pub(crate) fn parse(bytes: &[u8], root: Option<&Path>) -> Result<(Parsed, Vec<Re
     Ok(walk.finish(cut_short))
 }
 
-/// What the text of the innermost element belongs to.
+/// Kind of the element that the current text belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Problem {
     Failed,
     Skipped,
     ExpectedFailure,
-    /// Not done yet, so that a failure of it is none: Node's.
+    /// A test that is not done yet, as Node marks it. Its failure does not count.
     Todo,
-    /// A failure that a later run took back.
+    /// A failure of an earlier run that a later run replaced.
     Earlier,
 }
 
@@ -77,18 +79,18 @@ struct Walk<'a> {
     seen_root: bool,
     declared: Option<u64>,
     counted: u64,
-    /// Runs that stand within the case of a test that ran again.
+    /// Runs listed inside the case of a test that ran again.
     earlier: u64,
-    /// The open ones, the root's `<testsuites>` with them.
+    /// The open suites, with the root `<testsuites>`.
     suites: Vec<Suite>,
-    /// Cases that wait for the end of their suite.
+    /// Number of cases that wait for the end of their suite.
     held: usize,
-    /// Suites of one path so far.
+    /// Number of suites per path so far.
     suites_named: HashMap<String, u32>,
     notes: Vec<String>,
-    /// Failures by the comments at the end.
+    /// Number of failures in the comments at the end.
     failures_counted: u64,
-    /// Why not all is here.
+    /// The reason why the report is incomplete.
     cut: Option<String>,
     case: Option<Case>,
     problem: Option<(Problem, String, String)>,
@@ -100,11 +102,11 @@ struct Case {
     class: String,
     earlier: Vec<String>,
     is_todo: bool,
-    /// It says that it is one of several runs of a test.
+    /// True if the case is marked as one of several runs of a test.
     is_repetition: bool,
-    /// File and line of the test, where the case has them.
+    /// File and line of the test, if the case has them.
     place: String,
-    /// Failures and errors that it lists; some tools count each for its suite.
+    /// Number of failures and errors in this case. Some tools count each of them in the suite.
     failures: u64,
 }
 
@@ -146,7 +148,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the root has ended. Some reports are several, one after the other.
+    /// Returns true after the end of the root. Some files contain several reports, one after the
+    /// other.
     fn is_over(&self) -> bool {
         self.seen_root && self.depth == 0
     }
@@ -188,7 +191,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Two suites of one name, as of two files, are two: a tool that runs a test again says so within its suite.
+    /// Opens a suite. Two suites with the same name, for example of two files, stay separate. A
+    /// tool that retries a test reports it within one suite.
     fn open_suite(&mut self, start: &BytesStart<'_>) {
         let name = attribute(start, "name").unwrap_or_default();
         let file = attribute(start, "file").or_else(|| attribute(start, "filepath")).unwrap_or_default();
@@ -202,7 +206,8 @@ impl Walk<'_> {
         self.suites.push(Suite { name, path: path.into(), ..declared(start) });
     }
 
-    /// Ends the innermost suite; one that breaks off has not said all that it would.
+    /// Closes the innermost suite. A truncated suite (`is_whole` is false) is not checked for
+    /// missing cases.
     fn close_suite(&mut self, is_whole: bool) {
         let Some(mut suite) = self.suites.pop() else { return };
         let mut cases = std::mem::take(&mut suite.cases);
@@ -218,7 +223,8 @@ impl Walk<'_> {
         if let Some(around) = self.suites.last_mut() {
             around.cases_listed += suite.cases_listed;
             around.earlier += suite.earlier;
-            // What the suite itself does not count as failed makes up for nothing that the one around it declares.
+            // Failures that this suite does not count cannot account for failures that the
+            // surrounding suite declares.
             let last_runs = suite.listed.saturating_sub(own.taken_back);
             let listed = suite.declared.map_or(suite.listed, |declared| declared.max(last_runs));
             around.listed += listed.min(suite.listed);
@@ -252,7 +258,8 @@ impl Walk<'_> {
         };
         let location = attribute(start, "file").filter(|file| !file.is_empty()).map(|file| Location {
             file: text::relative(&file, self.root),
-            // pytest counts from 0 in this attribute and the others from 1; a line that is one off still leads there.
+            // pytest counts from 0 in this attribute, other tools from 1. A difference of one line
+            // is acceptable.
             line: attribute(start, "line").and_then(|line| line.parse().ok()).filter(|line| *line > 0),
             column: None,
         });
@@ -269,8 +276,9 @@ impl Walk<'_> {
         Case { run, class, place, ..Case::default() }
     }
 
-    /// fastlane writes a parametrised test as one case a set of arguments, with name and arguments as properties, and each run
-    /// of a test as a case that says which it is.
+    /// Reads a property of fastlane. It writes one case per set of arguments, with name and
+    /// arguments as properties. It writes each run of a test as a case with the property
+    /// `repetition`.
     fn property(&mut self, start: &BytesStart<'_>) {
         let Some(case) = &mut self.case else { return };
         match attribute(start, "name").as_deref() {
@@ -285,7 +293,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Node counts failures in comments, with those of tests that it does not list: a test with subtests.
+    /// Reads a count from a comment. Node counts failures in comments, including tests that it does
+    /// not list: tests with subtests.
     fn summary(&mut self, comment: &str) {
         let count = |word: &str| comment.trim().strip_prefix(word)?.trim().parse::<u64>().ok();
         if let (Some(count), None) = (count("fail ").or_else(|| count("cancelled ")), &self.case) {
@@ -324,7 +333,7 @@ impl Walk<'_> {
     fn settle(&mut self, kind: Problem, message: &str, body: &str) {
         let whole = joined(message, body);
         let Some(case) = &mut self.case else {
-            // A suite that failed outside any test: set-up, loading.
+            // The suite failed outside any test: set-up, loading.
             if kind == Problem::Failed && self.issues.len() < ISSUES_MAX {
                 let suite = match self.suites.last_mut() {
                     Some(suite) => {
@@ -367,7 +376,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Keeps a case until its suite ends. Of too many, each is a test of its own.
+    /// Keeps a case until its suite ends. Above the limit, each case is a separate test.
     fn hold(&mut self, mut case: Case) {
         self.earlier += case.earlier.len() as u64;
         let Some(suite) = self.suites.last_mut() else { return self.record(case) };
@@ -402,7 +411,8 @@ impl Walk<'_> {
     }
 
     fn finish(mut self, cut_short: Option<String>) -> (Parsed, Vec<ReportIssue>) {
-        // What broke off inside a failure has failed; only what says nothing yet has no result.
+        // A report truncated inside a failure counts as failed. An open case without a failure has
+        // no result.
         if let Some((kind, message, body)) = self.problem.take() {
             self.settle(kind, &message, &body);
         }
@@ -438,7 +448,7 @@ impl Walk<'_> {
     }
 }
 
-/// Some tools repeat the class in the name.
+/// Joins class and name. Some tools repeat the class in the name.
 fn full_name(class: &str, name: String) -> String {
     let repeated = name == class || name.strip_prefix(class).is_some_and(|rest| rest.starts_with('.'));
     if class.is_empty() || repeated { name } else { format!("{class}.{name}") }
@@ -454,15 +464,16 @@ fn problem(start: &BytesStart<'_>, kind: Problem) -> (Problem, String, String) {
     (kind, message, String::new())
 }
 
-/// The message attribute, unless the body begins with it: what a test says first is what it is known by.
+/// Joins message and body. The message is left out if the body starts with it, because the first
+/// line identifies the failure.
 fn joined(message: &str, body: &str) -> String {
     let (message, body) = (message.trim_end(), body.trim_matches('\n').trim_end());
-    // Of a file that cannot be imported, pytest says why in the body alone.
+    // For a file that cannot be imported, pytest writes the reason only in the body.
     let message =
         if message == "collection failure" { text::pytest_cause(body).unwrap_or(message) } else { message };
     let told = message.lines().next().unwrap_or_default();
     let begins_alike =
-        // pytest begins with the code.
+        // pytest starts with the source code.
         body.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| !line.starts_with('>') && line.contains(told));
     match (body, begins_alike && body.contains(message)) {
         ("", _) => message.to_owned(),

@@ -1,4 +1,4 @@
-//! Test reports that tools write for machines: parsers from bytes, without I/O.
+//! Parsers for machine-readable test reports. They parse bytes and do no I/O.
 
 pub(crate) mod cargo_json;
 pub(crate) mod go_json;
@@ -11,11 +11,12 @@ use buildpool_protocol::evidence::ReportIssue;
 use buildpool_protocol::report::Severity;
 use std::path::Path;
 
-/// Words by which a problem of tests is one of the build: they are searched for in small letters.
+/// Lowercase substrings that mark a problem as a build problem.
 const OF_BUILDS: &[&str] =
     &["compil", "build failed", "cannot find symbol", "syntaxerror", "undefined reference", "linker command"];
 
-/// A problem that a test runner names outside its tests: what was to run did not, or not as a whole.
+/// Creates an issue that a test runner reports outside its tests: tests did not run, or not all of
+/// them.
 fn runner_problem(message: &str, root: Option<&Path>) -> ReportIssue {
     let words = message.to_ascii_lowercase();
     let is_of_build = OF_BUILDS.iter().any(|word| words.contains(word));

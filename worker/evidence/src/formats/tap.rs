@@ -1,5 +1,6 @@
-//! TAP 12 to 14: `ok`/`not ok`, `# SKIP`, `# TODO`, plans, `Bail out!`, YAML blocks. Subtests are indented; their points are
-//! the tests, and the point that sums them up is one only where it says something of its own.
+//! Parses TAP 12 to 14: `ok`/`not ok`, `# SKIP`, `# TODO`, plans, `Bail out!`, YAML blocks.
+//! Subtests are indented. Points of a subtest count as tests. Its summary point counts only if it
+//! adds information of its own.
 
 mod point;
 
@@ -28,29 +29,30 @@ struct Reader {
     tally: Tally,
     issues: Vec<ReportIssue>,
     notes: Vec<String>,
-    /// The stream's own level, and those of the subtests that are open; never empty.
+    /// The level of the stream, then the levels of the open subtests. Never empty.
     levels: Vec<Level>,
     stream: Stream,
-    /// Indentation of the point whose block is open.
+    /// Indentation of the point with an open YAML block.
     in_yaml: Option<usize>,
-    /// Tests of subtests that wait for the point that sums them up.
+    /// Number of tests that wait for the summary point of their subtest.
     held: usize,
-    /// Points of all levels.
+    /// Number of points of all levels.
     points: u64,
-    /// Failures by the summary at the end, as Node and tape write it.
+    /// Number of failures in the summary at the end, as Node and tape write it.
     counted_failures: u64,
     bailed: bool,
 }
 
-/// One of several streams that stand one after the other, as of the files of `prove`.
+/// One of several consecutive streams, for example one per file of `prove`.
 #[derive(Default)]
 struct Stream {
-    /// What it planned, and whether it did so before its points.
+    /// The planned number of tests, and true if the plan came before the points.
     planned: Option<(u64, bool)>,
     seen: u64,
-    /// Its number 1 is there: points may come in any order.
+    /// True after the point with number 1. Points may come in any order.
     has_first: bool,
-    /// Tests of the streams so far that were planned before their points and have no result.
+    /// Tests without a result in all streams so far. Only streams with the plan before the points
+    /// are counted.
     missing: u64,
 }
 
@@ -82,18 +84,18 @@ impl Stream {
     }
 }
 
-/// Points of one indentation.
+/// Points with the same indentation.
 #[derive(Default)]
 struct Level {
     indent: usize,
     planned: Option<u64>,
     seen: u64,
     numbers: HashSet<String>,
-    /// The last point, whose details may follow.
+    /// The last point. Details of it may follow.
     last: Option<Point>,
-    /// A subtest that ended and waits for the point that sums it up.
+    /// A finished subtest that waits for its summary point.
     subtest: Option<Subtest>,
-    /// Tests of this level, when it is a subtest's.
+    /// Tests of this level, if it is a subtest.
     tests: Subtest,
 }
 
@@ -102,7 +104,8 @@ impl Reader {
         let trimmed = line.trim();
         let indent = line.len() - line.trim_start_matches(' ').len();
         if let Some(of_point) = self.in_yaml {
-            // A block is indented; one that was not closed ends with the first line that is not.
+            // A block is indented. A block that was not closed ends at the first line that is not
+            // indented.
             let is_inside =
                 trimmed != "..." && (trimmed.is_empty() || line.starts_with('\t') || indent > of_point);
             if is_inside {
@@ -127,7 +130,7 @@ impl Reader {
         } else if let Some(diagnostic) = trimmed.strip_prefix('#') {
             self.diagnostic(diagnostic);
         } else if indent > self.level().indent && self.has_failed_point() {
-            // mocha's words on a failure are indented and no block.
+            // mocha indents its failure details but does not put them in a YAML block.
             let from = self.level().indent + 2;
             self.detail(line.get(from..).unwrap_or(trimmed));
         }
@@ -163,7 +166,7 @@ impl Reader {
                 let count = text.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok());
                 self.counted_failures = self.counted_failures.saturating_add(count.unwrap_or(0));
             }
-            // The rest of the summary.
+            // Other lines of the summary.
             Some(_) if self.levels.len() == 1 => {}
             _ if text.starts_with("Subtest: ") => {}
             _ if self.has_failed_point() => self.detail(text),
@@ -180,7 +183,7 @@ impl Reader {
             self.stream.plan(planned);
         }
         let level = self.level();
-        // Two streams, one after the other, have a plan each.
+        // Two consecutive streams have one plan each.
         level.planned = Some(level.planned.unwrap_or(0).saturating_add(planned));
     }
 
@@ -188,7 +191,7 @@ impl Reader {
         self.go_to(indent);
         let points = self.points;
         if self.levels.len() == 1 {
-            // `prove -v` ends each file with a word of its own, when all that was planned is there.
+            // `prove -v` ends each file with a bare `ok` after all planned points.
             if point.is_bare && self.stream.is_whole() {
                 return;
             }
@@ -200,7 +203,7 @@ impl Reader {
         let level = self.level();
         level.seen += 1;
         let number = point.number.take().unwrap_or_else(|| level.seen.to_string());
-        // TAP has no reruns: each point is a test of its own, whatever its description.
+        // TAP has no retries: each point is a separate test, even with an equal description.
         point.id = match level.numbers.insert(number.clone()) {
             true => format!("test {number}"),
             false => format!("point {}", points + 1),
@@ -221,14 +224,14 @@ impl Reader {
         }
     }
 
-    /// Ends subtests that stand deeper.
+    /// Closes subtests that are indented deeper.
     fn close_above(&mut self, indent: usize) {
         while self.levels.len() > 1 && self.level().indent > indent {
             self.close_level();
         }
     }
 
-    /// Ends what a point with `{` at its end opened.
+    /// Closes the subtest that a point with a trailing `{` opened.
     fn close_opened(&mut self, indent: usize) {
         let opened =
             |level: &Level| level.indent == indent && level.last.as_ref().is_some_and(|point| point.opens);
@@ -247,13 +250,13 @@ impl Reader {
         tests.contradiction = tests.contradiction.take().or(contradiction(level.planned, level.seen));
         let around = self.level();
         match &mut around.last {
-            // `ok 1 - name {` stands before what it sums up.
+            // `ok 1 - name {` comes before the subtest that it summarizes.
             Some(point) if point.opens => point.subtest.get_or_insert_default().add(tests),
             _ => around.subtest.get_or_insert_default().add(tests),
         }
     }
 
-    /// Counts the last point of the innermost level, now that all that belongs to it is known.
+    /// Counts the last point of the innermost level. All its details are known now.
     fn settle_last(&mut self) {
         let Some(mut point) = self.level().last.take() else { return };
         let mut tests = Subtest::default();
@@ -284,7 +287,7 @@ impl Reader {
         self.level().tests.add(tests);
     }
 
-    /// What a point and the subtest that it sums up say against each other.
+    /// Reports contradictions between a point and the subtest that it summarizes.
     fn compare(&mut self, point: &Point, subtest: &Subtest) {
         if let Some(contradiction) = subtest.contradiction.as_deref() {
             self.issue(format!("subtest {}: {contradiction}", point.name));
@@ -327,7 +330,7 @@ impl Reader {
             }
         }
         if contradiction(level.planned, level.seen).is_none() && self.stream.missing > 0 {
-            // Another stream has as many points more than it planned.
+            // The totals match because another stream has more points than it planned.
             let tests = text::counted(self.stream.missing, "test has", "tests have");
             self.issue(format!("of several streams, one breaks off: {tests} no result"));
         }
@@ -335,7 +338,7 @@ impl Reader {
             cut = cut.or_else(|| Some("there is no plan; the report may be cut short".to_owned()));
         }
         let mut parsed = self.tally.finish("tap");
-        // AVA counts what is still to do among the failures.
+        // AVA counts `todo` tests as failures.
         let listed = parsed.report.failed + parsed.report.expected_failures;
         if self.counted_failures > listed {
             let counted = self.counted_failures;
@@ -349,7 +352,7 @@ impl Reader {
     }
 }
 
-/// Why a plan and what came do not agree.
+/// Returns a message if the plan and the number of points differ.
 fn contradiction(planned: Option<u64>, seen: u64) -> Option<String> {
     let planned = planned.filter(|planned| *planned != seen)?;
     let tests = text::counted(planned, "test was", "tests were");

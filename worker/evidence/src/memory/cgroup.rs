@@ -1,31 +1,32 @@
-//! Memory counters of a control group, version 1 or 2, told apart by the files that are there. A directory is a
-//! parameter, so that tests bring their own.
+//! Reads memory counters of a control group, version 1 or 2. The files in the directory decide the
+//! version. The directory is a parameter, so that tests can provide their own.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Above this a limit means none: version 1 writes the largest page-aligned number.
+/// A higher limit means no limit: version 1 writes the largest page-aligned number.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Counters at one moment.
+/// Counters at one point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryCounters {
-    /// Processes killed for memory in the group or below it.
+    /// Number of OOM-killed processes in the group or below it.
     pub oom_kills: u64,
-    /// The limit in bytes, of the group or of the nearest one above it that has one.
+    /// The smallest limit of the group and its ancestors, in bytes.
     pub limit_bytes: Option<u64>,
-    /// The most that was used, in bytes.
+    /// Peak memory use in bytes.
     pub peak_bytes: Option<u64>,
 }
 
 impl MemoryCounters {
-    /// Reads the counters of a group; none when there is no memory controller.
+    /// Reads the counters of a group. Returns `None` without a memory controller.
     pub fn read(group: &Path) -> Option<Self> {
         Self::read_v2(group).or_else(|| Self::read_v1(group))
     }
 
-    /// `memory.events` has the kills (`oom_kill`), counted with those below.
+    /// Reads version 2. `memory.events` contains the kills (`oom_kill`), including those of groups
+    /// below.
     fn read_v2(group: &Path) -> Option<Self> {
         let events = text(&group.join("memory.events"))?;
         Some(Self {
@@ -35,7 +36,7 @@ impl MemoryCounters {
         })
     }
 
-    /// `memory.oom_control` has the kills since Linux 4.13.
+    /// Reads version 1. `memory.oom_control` contains the kills since Linux 4.13.
     fn read_v1(group: &Path) -> Option<Self> {
         let control = text(&group.join("memory.oom_control"))?;
         Some(Self {
@@ -46,7 +47,8 @@ impl MemoryCounters {
     }
 }
 
-/// The memory group of a process from the text of its `/proc/PID/cgroup`, below the mount points of the two versions.
+/// Returns the memory group of a process. `proc_cgroup` is the text of `/proc/PID/cgroup`, the
+/// mounts are the mount points of the two versions.
 pub fn group_of(proc_cgroup: &str, mount_v1: &Path, mount_v2: &Path) -> Option<PathBuf> {
     let mut unified = None;
     for line in proc_cgroup.lines() {
@@ -84,7 +86,8 @@ fn keyed(content: &str, key: &str) -> Option<u64> {
     })
 }
 
-/// The smallest limit on the way up; groups without one have `max` or a huge number.
+/// Returns the smallest limit of a group and its ancestors. Groups without a limit have `max` or a
+/// huge number.
 fn limit_upward(group: &Path, file: &str) -> Option<u64> {
     let mut smallest: Option<u64> = None;
     for at in group.ancestors().take(32) {

@@ -1,30 +1,30 @@
-//! Out-of-memory kills in the kernel's log, as `dmesg` prints it and as `/dev/kmsg` gives it.
+//! Parses out-of-memory kills in the kernel log, in the formats of `dmesg` and `/dev/kmsg`.
 
 use crate::text;
 
-/// One kill.
+/// One out-of-memory kill.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OomKill {
-    /// Which process.
+    /// Process id of the killed process.
     pub pid: i32,
-    /// Its name, as the kernel cuts it (15 bytes).
+    /// Process name, truncated by the kernel to 15 bytes.
     pub process: String,
     /// Resident memory of the process, in bytes.
     pub resident_bytes: Option<u64>,
-    /// The limit of the control group that was hit; none when the whole machine had no memory left.
+    /// Limit of the control group in bytes, or `None` if the whole machine was out of memory.
     pub limit_bytes: Option<u64>,
     /// Seconds since boot.
     pub at_secs: Option<f64>,
 }
 
 impl OomKill {
-    /// `rustc (pid 4711)`
+    /// Returns name and process id: `rustc (pid 4711)`.
     pub fn victim(&self) -> String {
         format!("{} (pid {})", self.process, self.pid)
     }
 }
 
-/// All kills in a log, in order.
+/// Returns all kills in a log, in order.
 pub fn kills(log: &str) -> Vec<OomKill> {
     let mut kills = Vec::new();
     let mut limit = None;
@@ -44,7 +44,7 @@ pub fn kills(log: &str) -> Vec<OomKill> {
     kills
 }
 
-/// `[ 12.345678] text` or `6,339,12345678,-;text`
+/// Splits off the time of a line: `[ 12.345678] text` or `6,339,12345678,-;text`.
 fn split_time(line: &str) -> (Option<f64>, &str) {
     if let Some(rest) = line.strip_prefix('[')
         && let Some((time, message)) = rest.split_once("] ")
@@ -60,8 +60,9 @@ fn split_time(line: &str) -> (Option<f64>, &str) {
     (None, line)
 }
 
-/// `Memory cgroup out of memory: Killed process 4711 (rustc) total-vm:1kB, anon-rss:2kB, file-rss:3kB, shmem-rss:0kB, …`
-/// and `Out of memory: Killed process …`; older kernels write `Kill process … score … or sacrifice child` first.
+/// Parses a kill. `Memory cgroup out of memory: Killed process 4711 (rustc) total-vm:1kB,
+/// anon-rss:2kB, file-rss:3kB, shmem-rss:0kB, …` and `Out of memory: Killed process …`. Older
+/// kernels first write `Kill process … score … or sacrifice child`.
 fn killed(message: &str) -> Option<OomKill> {
     let at = message.find("Killed process ")?;
     let head = message.get(..at)?;

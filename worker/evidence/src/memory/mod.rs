@@ -1,5 +1,5 @@
-//! What the kernel says about memory: counters of a control group, else the kernel's log. Linux only; elsewhere nothing
-//! is there to read, and nothing is found.
+//! Memory evidence from the kernel: counters of a control group, or the kernel log. Linux only.
+//! Other systems return no evidence.
 
 pub mod cgroup;
 pub mod kernel_log;
@@ -8,33 +8,33 @@ use buildpool_protocol::evidence::MemoryEvidence;
 use cgroup::MemoryCounters;
 use std::path::Path;
 
-/// Where to look.
+/// Sources of memory evidence.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryQuery<'a> {
-    /// The control group that holds the job: a directory below `/sys/fs/cgroup`.
+    /// Control group of the job: a directory below `/sys/fs/cgroup`.
     pub cgroup: Option<&'a Path>,
-    /// Its counters when the job began, when it is shared with others.
+    /// Counters of the group at the start of the job. Used only with `exclusive`.
     pub before: Option<MemoryCounters>,
-    /// The job alone is in it, so that any kill in it is the job's.
+    /// True if only this job uses the group, so that every kill in it belongs to the job.
     pub exclusive: bool,
-    /// Every process id of the job.
+    /// All process ids of the job.
     pub pids: &'a [i32],
-    /// Seconds since boot when the job began, to pass over what is older in the kernel's log.
+    /// Seconds since boot at the start of the job. Older kernel log entries are ignored.
     pub started_since_boot_secs: Option<f64>,
-    /// Text of the kernel's log.
+    /// Text of the kernel log.
     pub kernel_log: Option<&'a str>,
 }
 
-/// What is known, if anything is.
+/// Returns the memory evidence, if there is any.
 pub fn evidence(query: &MemoryQuery<'_>) -> Option<MemoryEvidence> {
     let kills = query.kernel_log.map(kernel_log::kills).unwrap_or_default();
     let after_start = |kill: &&kernel_log::OomKill| match (kill.at_secs, query.started_since_boot_secs) {
         (Some(at), Some(started)) => at + 1.0 >= started,
         _ => true,
     };
-    // The newest first: process ids are used again.
+    // Search the newest kill first, because process ids are reused.
     let kill = kills.iter().rev().filter(after_start).find(|kill| query.pids.contains(&kill.pid));
-    // Of a group that others share only the limit says something, and only about one that was killed.
+    // In a shared group only the limit is meaningful, and only if a process of the job was killed.
     let group = query.cgroup.filter(|_| query.exclusive || kill.is_some());
     let counters = group.and_then(MemoryCounters::read);
     let counted = counters.as_ref().is_some_and(|now| {
@@ -61,7 +61,8 @@ pub fn evidence(query: &MemoryQuery<'_>) -> Option<MemoryEvidence> {
             victim: Some(kill.victim()),
         });
     }
-    // A limit and a peak are worth telling also when nothing was killed: the job may have failed to allocate.
+    // Report limit and peak even without a kill, because the job may have failed to allocate
+    // memory.
     let known = query.exclusive && limit.is_some();
     known.then(|| MemoryEvidence {
         oom_killed: false,

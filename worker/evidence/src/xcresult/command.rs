@@ -1,8 +1,8 @@
-//! Result bundles in a command: the one that it names, and adding one where it names none.
+//! Finds the result bundle path in a command, and adds one if it is missing.
 
 use std::path::{Path, PathBuf};
 
-/// Options of xcodebuild that ask for something else than building or testing.
+/// Options of xcodebuild for other actions than building or testing.
 const QUERIES: &[&str] = &[
     "-list",
     "-showsdks",
@@ -41,13 +41,13 @@ const QUERIES: &[&str] = &[
 const ACTIONS: &[&str] =
     &["build", "build-for-testing", "analyze", "archive", "test", "test-without-building", "docbuild"];
 
-/// The result bundle that a command names with `-resultBundlePath`, relative to its directory; also inside the script of
-/// `sh -c`. With several, the last counts, as for xcodebuild.
+/// Returns the path after `-resultBundlePath`, relative to the command's directory. The script of
+/// `sh -c` is also searched. The last option counts, as in xcodebuild.
 pub fn result_bundle_in(command: &[String]) -> Option<PathBuf> {
     path_after(command, "-resultBundlePath")
 }
 
-/// The directory that a command names with `-derivedDataPath`: what is built and tested there is only this command's.
+/// Returns the directory after `-derivedDataPath`. Only this command builds and tests there.
 pub fn derived_data_in(command: &[String]) -> Option<PathBuf> {
     path_after(command, "-derivedDataPath")
 }
@@ -63,8 +63,10 @@ fn path_after(command: &[String], option: &str) -> Option<PathBuf> {
     }
 }
 
-/// The command with `-resultBundlePath PATH` added, if it is one xcodebuild that builds or tests and names no bundle.
-/// The path must not exist: xcodebuild refuses one that does. Scripts are changed only if they are a single simple command.
+/// Returns the command with `-resultBundlePath PATH` added. Returns `None` unless it is an
+/// xcodebuild command that builds or tests without a bundle path. The path must not exist, because
+/// xcodebuild refuses an existing one. Scripts are changed only if they are a single simple
+/// command.
 pub fn with_result_bundle(command: &[String], path: &Path) -> Option<Vec<String>> {
     let path = path.to_str()?;
     if let Some(script) = script(command) {
@@ -90,7 +92,7 @@ fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// The script of `sh -c SCRIPT`, for the common shells.
+/// Returns the script of `sh -c SCRIPT`, for the common shells.
 fn script(command: &[String]) -> Option<&str> {
     let shell = base(command.first()?);
     if !matches!(shell, "sh" | "bash" | "zsh" | "dash") {
@@ -115,17 +117,18 @@ fn wants_bundle(words: &[String]) -> bool {
     for argument in arguments {
         let is_action = ACTIONS.contains(&argument.as_str())
             || matches!(argument.as_str(), "clean" | "install" | "installsrc");
-        // `-scheme test` names a scheme.
+        // In `-scheme test`, `test` is the name of a scheme.
         if is_action && !values_follow(previous) {
             actions.push(argument.as_str());
         }
         previous = argument;
     }
-    // Without an action xcodebuild builds.
+    // Without an action, xcodebuild builds.
     actions.is_empty() || actions.iter().any(|action| ACTIONS.contains(action))
 }
 
-/// Arguments after `xcodebuild`, also behind `env A=B`, `xcrun`, `arch -arm64`, `nice`, `caffeinate`.
+/// Returns the arguments after `xcodebuild`, also after `env A=B`, `xcrun`, `arch -arm64`, `nice`,
+/// `caffeinate`.
 fn xcodebuild_arguments(words: &[String]) -> Option<&[String]> {
     for (at, word) in words.iter().enumerate().take(16) {
         let name = base(word);
@@ -145,11 +148,12 @@ fn xcodebuild_arguments(words: &[String]) -> Option<&[String]> {
 
 struct Words {
     words: Vec<String>,
-    /// One command, without expansion, redirection or pipe.
+    /// True for a single command without expansion, redirection or pipe.
     simple: bool,
 }
 
-/// Splits a script into words as a shell would, quotes removed; none if a quote is not closed.
+/// Splits a script into words like a shell and removes quotes. Returns `None` if a quote is not
+/// closed.
 fn words(script: &str) -> Option<Words> {
     let mut out = Words { words: Vec::new(), simple: true };
     let mut word: Option<String> = None;

@@ -1,6 +1,6 @@
-//! `database.sqlite3` of a result bundle. Xcode 16 and 26 name some columns differently, so each is looked for first.
-//! Tables are read one after the other and joined here: the database has no indexes, and a stranger's query plan could
-//! take for ever.
+//! Reads `database.sqlite3` of a result bundle. Xcode 16 and 26 name some columns differently, so
+//! each column is looked up first. Tables are read one after the other and joined in this module.
+//! The database has no indexes, and an untrusted schema could make a SQL join extremely slow.
 
 use super::table::{Row, Tables};
 use super::{Attachment, Bundle, BundleIssue, Destination, Failure, Run, Test, TestResult};
@@ -14,7 +14,7 @@ type Map<T> = HashMap<i64, T>;
 ///
 /// # Errors
 ///
-/// When the file cannot be read or is not such a database.
+/// Fails if the file cannot be read or is not a result bundle database.
 pub fn read(database: &Path) -> Result<Bundle, EvidenceError> {
     let tables = Tables::open(database)?;
     if !tables.has("TestCaseRuns") && !tables.has("BuildIssues") {
@@ -43,7 +43,7 @@ struct RawRun {
     run: Run,
 }
 
-/// Runs by row id.
+/// Returns the runs by row id.
 fn runs(tables: &Tables, notes: &mut Vec<String>) -> Result<Map<RawRun>, EvidenceError> {
     let mut repetitions = Map::new();
     tables.each("RepetitionPolicies", &["repetition"], |row| {
@@ -66,7 +66,7 @@ fn runs(tables: &Tables, notes: &mut Vec<String>) -> Result<Map<RawRun>, Evidenc
         let Some(test) = row.integer(3) else { return };
         let word = row.text(0).unwrap_or_default();
         let result = TestResult::from_apple(&word).unwrap_or_else(|| {
-            // A word that nobody knows must not pass for a success.
+            // An unknown result must not pass as a success.
             unknown.insert(word);
             TestResult::Failed
         });
@@ -91,7 +91,7 @@ fn runs(tables: &Tables, notes: &mut Vec<String>) -> Result<Map<RawRun>, Evidenc
     Ok(runs)
 }
 
-/// For each run of a suite, the run of the test plan that it is part of: one configuration on one destination.
+/// Maps each suite run to its test plan run: one configuration on one destination.
 fn places(tables: &Tables) -> Result<Map<i64>, EvidenceError> {
     let mut plan_of_testable = Map::new();
     tables.each("TestableRuns", &["testPlanRun_fk"], |row| {
@@ -104,7 +104,7 @@ fn places(tables: &Tables) -> Result<Map<i64>, EvidenceError> {
     let mut places = Map::new();
     for suite in parents.keys() {
         let mut at = *suite;
-        // Suites nest a few levels deep; a ring made by a hostile file ends here.
+        // Suites nest a few levels deep. The limit also stops at a cycle in a hostile file.
         for _ in 0..64 {
             match parents.get(&at) {
                 Some((Some(testable), _)) => {
@@ -119,7 +119,8 @@ fn places(tables: &Tables) -> Result<Map<i64>, EvidenceError> {
     Ok(places)
 }
 
-/// Puts failures into their runs; those of a suite or of nothing are handed back as problems of the bundle.
+/// Adds failures to their runs. Returns failures of suites, and failures without a run, as problems
+/// of the bundle.
 fn attach_failures(tables: &Tables, runs: &mut Map<RawRun>) -> Result<Vec<BundleIssue>, EvidenceError> {
     let mut locations = Map::new();
     tables.each("SourceCodeLocations", &["filePath", "lineNumber"], |mut row| {
@@ -177,7 +178,7 @@ fn attach_failures(tables: &Tables, runs: &mut Map<RawRun>) -> Result<Vec<Bundle
         }
     })?;
     for (run, (first, last)) in spans {
-        // Apple's tool never shows a run as shorter than the time between its failures.
+        // Apple's tool never reports a run as shorter than the time between its failures.
         if let Some(duration) = runs.get_mut(&run).and_then(|raw| raw.run.duration_secs.as_mut()) {
             *duration = duration.max(last - first);
         }
@@ -231,7 +232,7 @@ fn attach_arguments(tables: &Tables, runs: &mut Map<RawRun>) -> Result<(), Evide
             .iter()
             .map(|(_, _, name, value)| (name.as_deref(), spelled(name.as_deref(), value)))
             .collect();
-        // Launch tests of the interface have their settings in any order; Apple shows the appearance first.
+        // UI launch tests list their settings in any order. Apple shows the appearance first.
         if parts.iter().all(|(name, _)| name.is_some_and(|name| name.starts_with("XCUI"))) {
             parts.sort();
         }
@@ -240,7 +241,8 @@ fn attach_arguments(tables: &Tables, runs: &mut Map<RawRun>) -> Result<(), Evide
     Ok(())
 }
 
-/// Settings of a launch test are numbers in the database (`XCUIAppearanceMode`, `UIDeviceOrientation`).
+/// Returns the text for a setting of a launch test. The database stores numbers
+/// (`XCUIAppearanceMode`, `UIDeviceOrientation`).
 fn spelled(parameter: Option<&str>, value: &str) -> String {
     let word = match (parameter, value) {
         (Some("XCUIAppearanceMode"), "1") => "Light Appearance",
@@ -291,8 +293,8 @@ fn attach_files(tables: &Tables, runs: &mut Map<RawRun>) -> Result<(), EvidenceE
     })
 }
 
-/// What a bundle that was emptied or cut gives away: runs and results of tests that it does not name, suites that ran without
-/// a test, an action that tests and neither has one nor says why.
+/// Returns the reason why a bundle is emptied or truncated. Signs: results of unknown tests, suites
+/// without a test, and a test action without a test or an error.
 fn missing(tables: &Tables, bundle: &Bundle, orphans: u64) -> Result<Option<String>, EvidenceError> {
     if orphans > 0 {
         return Ok(Some(format!("{orphans} runs and results belong to tests that the bundle does not name")));
@@ -321,7 +323,7 @@ fn missing(tables: &Tables, bundle: &Bundle, orphans: u64) -> Result<Option<Stri
     })
 }
 
-/// Every test with its runs, and how many runs and results are of none of them.
+/// Returns every test with its runs, and the number of runs and results without a test.
 fn tests(tables: &Tables, runs: Map<RawRun>) -> Result<(Vec<Test>, u64), EvidenceError> {
     let bundles = bundle_of_suite(tables)?;
     let mut tests: Map<Test> = Map::new();
@@ -345,7 +347,8 @@ fn tests(tables: &Tables, runs: Map<RawRun>) -> Result<(Vec<Test>, u64), Evidenc
             test.tags.push(tag);
         }
     })?;
-    // Three rows a test: per destination and configuration, per destination, and over all. The last is the one meant.
+    // Each test has three kinds of rows: per destination and configuration, per destination, and
+    // over all. Only the last kind is used.
     let columns = ["testCase_fk", "result", "destination_fk", "configuration_fk"];
     let mut orphans = 0_u64;
     tables.each("TestCaseResultsByDestinationAndConfiguration", &columns, |mut row| {
@@ -411,7 +414,8 @@ fn build_issues(tables: &Tables) -> Result<Vec<BundleIssue>, EvidenceError> {
     Ok(issues)
 }
 
-/// `file:///path/File.swift#StartingLineNumber=38&StartingColumnNumber=22&…`, numbered from 0.
+/// Parses `file:///path/File.swift#StartingLineNumber=38&StartingColumnNumber=22&…`, numbered from
+/// 0.
 pub(crate) fn document_place(url: &str) -> (Option<String>, Option<u32>, Option<u32>) {
     let (path, fragment) = url.split_once('#').unwrap_or((url, ""));
     let Some(path) = path.strip_prefix("file://") else { return (None, None, None) };

@@ -1,4 +1,5 @@
-//! Result bundles of Xcode: by their database on any platform, by `xcresulttool` where there is none.
+//! Reads result bundles of Xcode: through their database on any platform, otherwise with
+//! `xcresulttool`.
 
 pub mod command;
 pub mod database;
@@ -8,18 +9,18 @@ pub mod tool;
 
 pub(crate) use report::to_parsed;
 
-/// What a result bundle says.
+/// Content of a result bundle.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Bundle {
-    /// Every test, whatever its result.
+    /// All tests, with any result.
     pub tests: Vec<Test>,
     /// Errors and warnings of the build, and failures outside any test.
     pub issues: Vec<BundleIssue>,
     /// Devices and simulators on which tests ran.
     pub destinations: Vec<Destination>,
-    /// Oddities met while reading.
+    /// Notes about unusual content.
     pub notes: Vec<String>,
-    /// Why it does not tell of all tests that ran.
+    /// The reason why it does not contain all tests that ran.
     pub cut: Option<String>,
 }
 
@@ -28,15 +29,16 @@ pub struct Bundle {
 pub struct Test {
     /// `Suite/test()`: Apple's `nodeIdentifier`.
     pub identifier: String,
-    /// The name that Swift Testing shows, else the function's.
+    /// Display name in Swift Testing, otherwise the name of the function.
     pub display_name: String,
     /// The test bundle.
     pub bundle: String,
     /// Tags of Swift Testing.
     pub tags: Vec<String>,
-    /// The roll-up over destinations, configurations, arguments and repetitions, where the bundle has it.
+    /// Result over all destinations, configurations, arguments and repetitions, if the bundle
+    /// contains it.
     pub result: Option<TestResult>,
-    /// Every run in order.
+    /// All runs in order.
     pub runs: Vec<Run>,
 }
 
@@ -45,37 +47,37 @@ pub struct Test {
 pub struct Run {
     /// Arguments of a parametrised test, joined by commas.
     pub arguments: Option<String>,
-    /// From 1.
+    /// Number of the repetition, from 1.
     pub repetition: u32,
-    /// Configuration and destination, as a number that tells them apart.
+    /// Number that identifies the configuration and destination.
     pub place: u64,
-    /// How it ended.
+    /// Result of the run.
     pub result: TestResult,
-    /// In seconds.
+    /// Duration in seconds.
     pub duration_secs: Option<f64>,
     /// Failures in order.
     pub failures: Vec<Failure>,
-    /// Why it was skipped.
+    /// Reason for a skip.
     pub skip_reason: Option<String>,
-    /// Names of attached files.
+    /// Attached files.
     pub attachments: Vec<Attachment>,
 }
 
 /// One failure of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Failure {
-    /// What it says.
+    /// The message.
     pub message: String,
-    /// Absolute path, or the file's name alone.
+    /// Absolute path, or only the file name.
     pub file: Option<String>,
-    /// From 1.
+    /// Line, from 1.
     pub line: Option<u32>,
-    /// It was expected.
+    /// True if the failure was expected.
     pub expected: bool,
 }
 
 impl Failure {
-    /// As Apple's tools write it: `File.swift:12: message`.
+    /// Returns the failure in the format of Apple's tools: `File.swift:12: message`.
     pub fn in_one(&self) -> String {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => {
@@ -90,43 +92,43 @@ impl Failure {
 /// A file that a test attached.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Attachment {
-    /// The name under which it would be exported.
+    /// The name used for an export.
     pub name: String,
-    /// Its content in the bundle.
+    /// Id of its content in the bundle.
     pub payload_id: Option<String>,
 }
 
 /// A problem outside the tests.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct BundleIssue {
-    /// `Swift Compiler Error`, `Uncategorized`…
+    /// Kind of problem: `Swift Compiler Error`, `Uncategorized`…
     pub kind: String,
-    /// What it says.
+    /// The message.
     pub message: String,
     /// True for an error, false for a warning.
     pub error: bool,
-    /// Which target.
+    /// Name of the build target.
     pub target: Option<String>,
-    /// Absolute path.
+    /// Absolute path of the source file.
     pub file: Option<String>,
-    /// From 1.
+    /// Line, from 1.
     pub line: Option<u32>,
-    /// From 1.
+    /// Column, from 1.
     pub column: Option<u32>,
 }
 
-/// Where tests ran.
+/// A device or simulator on which tests ran.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Destination {
-    /// `iPhone 17 Pro`.
+    /// Name: `iPhone 17 Pro`.
     pub name: String,
-    /// `iOS Simulator`.
+    /// Platform: `iOS Simulator`.
     pub platform: String,
-    /// `26.1`.
+    /// Version of the operating system: `26.1`.
     pub os_version: String,
-    /// `arm64`.
+    /// Architecture: `arm64`.
     pub architecture: String,
-    /// UDID.
+    /// UDID of the device.
     pub device_id: String,
 }
 
@@ -136,22 +138,23 @@ impl std::fmt::Display for Destination {
     }
 }
 
-/// How a run or a test ended.
+/// Result of a run or a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TestResult {
-    /// As it should.
+    /// The test passed.
     #[default]
     Passed,
-    /// Not as it should.
+    /// The test failed.
     Failed,
-    /// Not run.
+    /// The test was not run.
     Skipped,
-    /// Failed as it should.
+    /// The test failed as expected.
     ExpectedFailure,
 }
 
 impl TestResult {
-    /// From Apple's words, in the database (`Success`) and in its tools' JSON (`Passed`).
+    /// Parses Apple's result names, from the database (`Success`) and from the JSON of its tools
+    /// (`Passed`).
     pub fn from_apple(word: &str) -> Option<Self> {
         match word {
             "Success" | "Passed" | "Mixed Success" => Some(Self::Passed),

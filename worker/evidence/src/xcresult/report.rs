@@ -1,4 +1,5 @@
-//! From a bundle to what is sent: each test once, the remarkable ones whole.
+//! Converts a bundle to a test report: each test once, with details of failed, flaky and skipped
+//! tests.
 
 use super::{Bundle, Failure, Run, Test, TestResult};
 use crate::tally::{Parsed, Tally, TestRun};
@@ -20,9 +21,10 @@ impl From<TestResult> for TestStatus {
     }
 }
 
-/// The report and the problems outside tests.
+/// Returns the report, and the problems outside tests.
 pub(crate) fn to_parsed(bundle: Bundle, root: Option<&Path>) -> (Parsed, Vec<ReportIssue>) {
-    // The same suite may be compiled into two test bundles; then the bundle's name tells them apart.
+    // The same suite may be compiled into two test bundles. Then the bundle name makes the test
+    // name unique.
     let mut bundles_of: HashMap<&str, &str> = HashMap::new();
     let mut ambiguous: Vec<String> = Vec::new();
     for test in &bundle.tests {

@@ -1,5 +1,5 @@
-//! Reading a table of a database that somebody else wrote: columns probed, rows and work bounded, no view, virtual table or
-//! trigger ever run.
+//! Reads tables of an untrusted database. Columns are looked up first, rows and work are limited.
+//! Views, virtual tables and triggers are never executed.
 
 use crate::error::EvidenceError;
 use crate::limits::{
@@ -21,7 +21,7 @@ pub(crate) struct Tables {
     text_left: StdCell<usize>,
 }
 
-/// Columns of a row in the order in which they were asked for; `None` for NULL and for columns that are not there.
+/// Requested columns of a row, in the requested order. `None` for NULL and for missing columns.
 pub(crate) struct Row {
     pub(crate) id: i64,
     cells: Vec<Option<Cell>>,
@@ -34,9 +34,9 @@ enum Cell {
 }
 
 impl Tables {
-    /// Opens a database as it lies there, without a lock or a journal.
+    /// Opens a database without a lock and without a journal.
     pub(crate) fn open(path: &Path) -> Result<Self, EvidenceError> {
-        // Looked at first, so that SQLite never opens a link, a pipe or something endless.
+        // Check the file first, so that SQLite never opens a link, a pipe or a device.
         let file = crate::files::open_regular(path)?;
         let bytes = file.metadata().map_err(|error| EvidenceError::io(path, error))?.len();
         if bytes > DATABASE_BYTES_MAX {
@@ -46,7 +46,7 @@ impl Tables {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        // SQLite refuses a link anywhere in the path; the last part was looked at above.
+        // SQLite refuses a link anywhere in the path. The last component was checked above.
         let absolute = std::fs::canonicalize(path).map_err(|error| EvidenceError::io(path, error))?;
         let open = |absolute: &Path| -> rusqlite::Result<Connection> {
             let mut connection = Connection::open_with_flags(uri(absolute), flags)?;
@@ -80,7 +80,7 @@ impl Tables {
         self.ordinary.contains(table)
     }
 
-    /// Hands over each row of a table in the order of its row ids. A table that is not there has no rows.
+    /// Calls `row` for each row of a table in the order of row ids. A missing table has no rows.
     pub(crate) fn each(
         &self,
         table: &str,
@@ -135,13 +135,14 @@ impl Tables {
     }
 
     fn columns(&self, table: &str) -> rusqlite::Result<HashSet<String>> {
-        // `hidden` is 0 for ordinary columns; computed ones would run expressions of the file's author.
+        // `hidden` is 0 for ordinary columns. Computed columns would execute expressions from the
+        // untrusted file.
         let mut statement =
             self.connection.prepare("SELECT name FROM pragma_table_xinfo(?1) WHERE hidden = 0")?;
         statement.query_map([table], |row| row.get::<_, String>(0))?.collect()
     }
 
-    /// A table as a map from row id to one text column.
+    /// Returns a map from row id to one text column.
     pub(crate) fn texts(&self, table: &str, column: &str) -> Result<HashMap<i64, String>, EvidenceError> {
         let mut map = HashMap::new();
         self.each(table, &[column], |mut row| {
@@ -178,7 +179,7 @@ impl Row {
         }
     }
 
-    /// A line or column number.
+    /// Returns a line or column number.
     pub(crate) fn position(&self, at: usize) -> Option<u32> {
         self.integer(at).and_then(|number| u32::try_from(number).ok()).filter(|number| *number > 0)
     }
@@ -191,7 +192,8 @@ fn ordinary_tables(connection: &Connection) -> rusqlite::Result<HashSet<String>>
     statement.query_map([], |row| row.get::<_, String>(0))?.collect()
 }
 
-/// `immutable` keeps SQLite from looking for a journal, which a hostile bundle could bring along.
+/// Returns the URI of a database. `immutable` makes SQLite ignore a journal, which a hostile bundle
+/// could contain.
 fn uri(path: &Path) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;

@@ -1,14 +1,15 @@
-//! Bundles without a database, through Apple's `xcresulttool` on a Mac: the commands to run, and what they print.
+//! Reads bundles without a database with Apple's `xcresulttool` on a Mac: the commands, and parsers
+//! for their output.
 //!
-//! Since Xcode 16 the tool has `get test-results tests` and `get build-results`; bundles of Xcode 15 and before need
-//! `get object --legacy`, which knows build problems and counts.
+//! Since Xcode 16 the tool has `get test-results tests` and `get build-results`. Bundles of Xcode
+//! 15 and before need `get object --legacy`, which contains build problems and counts.
 
 use super::database::document_place;
 use super::{Bundle, BundleIssue, Destination, Failure, Run, Test, TestResult};
 use serde::Deserialize;
 use std::path::Path;
 
-/// What to ask the tool for.
+/// A query to the tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
     /// Tests, as a tree.
@@ -19,7 +20,7 @@ pub enum Question {
     Legacy,
 }
 
-/// The command that asks.
+/// Returns the command line for a query.
 pub fn command(question: Question, bundle: &Path) -> Vec<std::ffi::OsString> {
     let words: &[&str] = match question {
         Question::Tests => &["xcrun", "xcresulttool", "get", "test-results", "tests", "--compact", "--path"],
@@ -75,11 +76,11 @@ struct Node {
     children: Vec<Node>,
 }
 
-/// Parses what `get test-results tests` prints.
+/// Parses the output of `get test-results tests`.
 ///
 /// # Errors
 ///
-/// When it is not that JSON; nesting is bounded.
+/// Fails if the input is not this JSON or is nested too deeply.
 pub fn parse_tests(json: &[u8]) -> Result<Bundle, serde_json::Error> {
     let parsed: Tests = serde_json::from_slice(json)?;
     let destinations = parsed
@@ -98,7 +99,7 @@ pub fn parse_tests(json: &[u8]) -> Result<Bundle, serde_json::Error> {
     Ok(bundle)
 }
 
-/// The depth is bounded by the JSON parser's own limit.
+/// Collects test cases from a tree. The JSON parser already limits the depth.
 fn walk(node: Node, in_bundle: &str, bundle: &mut Bundle) {
     match node.node_type.as_str() {
         "Test Case" => bundle.tests.push(test(node, in_bundle)),
@@ -130,7 +131,8 @@ struct Context {
     repetition: u32,
 }
 
-/// Below a test: devices, configurations, sets of arguments and repetitions, in any nesting, each only where there are several.
+/// Collects the runs below a test. Devices, configurations, sets of arguments and repetitions can
+/// nest in any order. Each level exists only if it has several values.
 fn collect_runs(node: &Node, context: &mut Context, runs: &mut Vec<Run>) {
     let nested =
         |kind: &str| matches!(kind, "Arguments" | "Repetition" | "Device" | "Test Plan Configuration");
@@ -180,7 +182,7 @@ fn run(node: &Node, context: &Context) -> Run {
     run
 }
 
-/// `File.swift:12: message`
+/// Parses a failure: `File.swift:12: message`.
 fn failure(text: &str, result: TestResult) -> Failure {
     let expected = result == TestResult::ExpectedFailure;
     let split = text.split_once(": ").and_then(|(place, message)| {
@@ -196,7 +198,7 @@ fn failure(text: &str, result: TestResult) -> Failure {
     }
 }
 
-/// `5s`, `0,011s`, `1m 2s`: printed in the user's locale.
+/// Parses a duration in the user's locale: `5s`, `0,011s`, `1m 2s`.
 fn seconds(text: &str) -> Option<f64> {
     let mut sum = 0.0;
     for part in text.split_whitespace() {
@@ -237,11 +239,11 @@ struct Problem {
     source_url: Option<String>,
 }
 
-/// Parses what `get build-results` prints.
+/// Parses the output of `get build-results`.
 ///
 /// # Errors
 ///
-/// When it is not that JSON.
+/// Fails if the input is not this JSON.
 pub fn parse_build(json: &[u8]) -> Result<Vec<BundleIssue>, serde_json::Error> {
     let build: Build = serde_json::from_slice(json)?;
     let errors = build.errors.into_iter().map(|problem| (problem, true));
@@ -334,12 +336,12 @@ struct LegacyMetrics {
     tests_failed_count: Option<Value>,
 }
 
-/// Parses what `get object --legacy` prints for the root: problems of the build, and failing tests by name. Passing tests
-/// are only counted, in a note, since their names are in other objects.
+/// Parses the root object of `get object --legacy`: build problems, and failed tests by name.
+/// Passed tests are only counted, in a note, because their names are in other objects.
 ///
 /// # Errors
 ///
-/// When it is not that JSON.
+/// Fails if the input is not this JSON.
 pub fn parse_legacy(json: &[u8]) -> Result<Bundle, serde_json::Error> {
     let root: LegacyRoot = serde_json::from_slice(json)?;
     let value = |value: Option<Value>| value.map(|value| value.value);

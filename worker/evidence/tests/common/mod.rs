@@ -1,4 +1,4 @@
-//! Reports in a directory of their own.
+//! Helpers that collect reports from a temporary directory.
 
 use buildpool_evidence::{Context, collect};
 use buildpool_protocol::evidence::Evidence;
@@ -6,7 +6,7 @@ use buildpool_protocol::outcome::Ending;
 use std::fs;
 use tempfile::TempDir;
 
-/// Writes files so that each is older than the next, and collects what the pattern matches.
+/// Writes files, each newer than the one before, and collects the files that the pattern matches.
 pub(crate) fn collected(files: &[(&str, &str)], pattern: &str) -> Evidence {
     let directory = TempDir::new().expect("a directory");
     for ((name, text), secs) in files.iter().zip(1..) {

@@ -1,18 +1,19 @@
-//! Which binary each test is of, and what suites say of themselves at their end.
+//! Maps each test to its binary, and checks the totals that suites report at their end.
 
 use crate::limits::TESTS_MAX;
 use crate::text;
 use buildpool_protocol::evidence::TestStatus;
 use std::collections::HashMap;
 
-/// Which binary each result is of. libtest never runs a test twice, so that a name that comes again is another binary's.
+/// Maps each result to its binary. libtest never runs a test twice, so a repeated name belongs to
+/// another binary.
 #[derive(Default)]
 pub(super) struct Binaries {
-    /// Binaries that began.
+    /// Number of binaries that started.
     latest: u64,
-    /// Tests that run, and in which binaries.
+    /// Running tests, each with the binaries it runs in.
     open: HashMap<String, Vec<u64>>,
-    /// The binary of each name's last result.
+    /// The binary of the last result for each name.
     ended: HashMap<String, u64>,
 }
 
@@ -27,7 +28,8 @@ impl Binaries {
         }
     }
 
-    /// The test that a result is of, and how many runs it had: nextest puts `#N` behind the name of a test that it ran again.
+    /// Returns the test name of a result and its number of runs. nextest appends `#N` to the name
+    /// of a test that it retried.
     pub(super) fn runs_of(&self, name: String) -> (String, u32) {
         let again = name.rsplit_once('#').and_then(|(bare, runs)| {
             let is_known = self.open.contains_key(bare) || bare.contains('$');
@@ -39,7 +41,7 @@ impl Binaries {
         }
     }
 
-    /// The binary in which this test ended.
+    /// Returns the binary in which this test ended.
     pub(super) fn ended(&mut self, name: &str) -> u64 {
         let mut binary = self.latest;
         if let Some(running) = self.open.get_mut(name) {
@@ -58,7 +60,7 @@ impl Binaries {
         binary
     }
 
-    /// Tests without a result, and the binary of each.
+    /// Returns the tests without a result, each with its binary.
     pub(super) fn still_open(self) -> Vec<(String, u64)> {
         let tests = self.open.into_iter();
         let mut left: Vec<(String, u64)> = tests
@@ -72,21 +74,22 @@ impl Binaries {
 /// A test and its binary.
 type Open = (String, u64);
 
-/// What suites say, beside the results of their tests.
+/// Totals and counters of suites, in addition to the results of tests.
 #[derive(Default)]
 pub(super) struct Suites {
     began: u64,
     ended: u64,
-    /// Some test has a result.
+    /// True if a test has a result.
     has_results: bool,
-    /// Failed tests by the ends of suites, and by their own results.
+    /// Number of failed tests: declared at the end of suites, and listed as results.
     failed_declared: u64,
     failed_listed: u64,
-    /// A suite that failed without saying by how many tests.
+    /// True if a suite failed without a count of failed tests.
     failed_without: bool,
-    /// The binary, by nextest's names, of the last test: what the end of a suite is about that does not name its own.
+    /// The nextest binary of the last test. The end of a suite without a name applies to this
+    /// binary.
     latest: String,
-    /// Ignored tests of each binary of nextest: by the ends of suites, and by their own results.
+    /// Ignored tests per nextest binary: declared at the end of suites, and listed as results.
     ignored: HashMap<String, (u64, u64)>,
 }
 
@@ -115,7 +118,8 @@ impl Suites {
         self.failed_declared = self.failed_declared.saturating_add(failed);
         self.failed_without |= is_failed && failed == 0;
         let binary = binary.unwrap_or_else(|| self.latest.clone());
-        // nextest ends a binary's suite early where tests are ignored, begins it again and counts them again.
+        // nextest ends the suite of a binary with ignored tests early, starts it again and counts
+        // them again.
         let known = self.ignored_in(&binary);
         known.0 = known.0.max(ignored);
     }
@@ -125,8 +129,8 @@ impl Suites {
         self.ignored.entry(key.to_owned()).or_default()
     }
 
-    /// Tests without a result that are ignored, and those that never ended. nextest lists an ignored test as begun and, where
-    /// no other test of its binary ends after it, only counts it.
+    /// Splits tests without a result into ignored and unfinished tests. nextest reports an ignored
+    /// test as started. If no other test of its binary ends later, nextest only counts it.
     pub(super) fn sort_out(&self, open: Vec<Open>) -> (Vec<Open>, Vec<String>) {
         let mut of_binary: HashMap<String, u64> = HashMap::new();
         for (name, _) in &open {
@@ -142,7 +146,7 @@ impl Suites {
         (ignored, unfinished.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Why the stream does not tell of all that it should.
+    /// Returns the reason why the stream is incomplete, or `None` if it is complete.
     pub(super) fn cut(&self) -> Option<String> {
         let open = self.began.saturating_sub(self.ended);
         if open > 0 {
@@ -164,7 +168,7 @@ impl Suites {
     }
 }
 
-/// `package::binary` of `package::binary$test`.
+/// Returns `package::binary` of `package::binary$test`.
 fn nextest_binary(name: &str) -> Option<&str> {
     name.split_once('$').map(|(binary, _)| binary.split("@stress-").next().unwrap_or(binary))
 }

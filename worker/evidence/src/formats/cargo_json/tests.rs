@@ -15,7 +15,8 @@ const STREAM: &str = r#"{ "type": "suite", "event": "started", "test_count": 4 }
 
 #[test]
 fn tests_of_two_binaries_that_share_a_name_are_two() {
-    // `cargo test --no-fail-fast -- -Z unstable-options --format json` in a workspace of two crates.
+    // Output of `cargo test --no-fail-fast -- -Z unstable-options --format json` in a workspace of
+    // two crates.
     let binary = |result: &str| {
         format!(
             "{{ \"type\": \"suite\", \"event\": \"started\", \"test_count\": 1 }}\n{{ \"type\": \"test\", \"event\": \"started\", \"name\": \"tests::it_works\" }}\n{{ \"type\": \"test\", \"name\": \"tests::it_works\", {result} }}\n"
@@ -31,7 +32,7 @@ fn tests_of_two_binaries_that_share_a_name_are_two() {
     assert_eq!((parsed.report.passed, parsed.report.failed, parsed.report.flaky), (1, 1, 0));
     assert_eq!(parsed.report.cases[0].name, "tests::it_works (binary 1)");
     assert!(parsed.report.cases[0].messages[0].ends_with("no"));
-    // A stream in which nothing tells the binaries apart.
+    // A stream without any mark that separates the binaries.
     let results = |text: &str| {
         text.lines()
             .filter(|line| line.contains("\"test\"") && !line.contains("started"))
@@ -40,7 +41,7 @@ fn tests_of_two_binaries_that_share_a_name_are_two() {
     };
     let (parsed, _) = parse(format!("{}{}", results(&bad), results(&good)).as_bytes());
     assert_eq!((parsed.report.passed, parsed.report.failed), (1, 1));
-    // A binary that died with a test open, before another one ran a test of that name.
+    // A binary that died with a test open, before another binary ran a test of that name.
     let died: String = bad.lines().take(2).map(|line| format!("{line}\n")).collect();
     let (parsed, _) = parse(format!("{died}{good}").as_bytes());
     assert_eq!(parsed.report.unfinished, ["tests::it_works"]);
@@ -58,7 +59,8 @@ fn tests_and_compiler_messages_come_from_one_stream() {
     assert_eq!(issues[0].location.as_ref().and_then(|place| place.line), Some(2));
 }
 
-/// As nextest 0.9.143 wrote it, with `--retries 2`: `off` is begun and only counted, the suite ends early and begins again.
+/// Output of nextest 0.9.143 with `--retries 2`. The test `off` starts and is only counted. The
+/// suite ends early and starts again.
 const NEXTEST: &str = r#"{"type":"suite","event":"started","test_count":5}
 {"type":"test","event":"started","name":"a::a$tests::flaky"}
 {"type":"test","event":"started","name":"a::a$tests::bad"}
@@ -89,7 +91,8 @@ fn what_nextest_ran_again_is_one_test_and_what_it_only_counts_is_skipped() {
     let told: Vec<_> = report.cases.iter().map(|case| (case.name.as_str(), case.runs, case.flaky)).collect();
     assert_eq!(told, [("a::a$tests::bad", 3, false), ("a::a$tests::flaky", 2, true)]);
     assert!(report.cases[0].messages[0].contains("left: 1"));
-    // With `libtest-json-plus` suites name their binaries, and events of several mix.
+    // With `libtest-json-plus`, suites name their binaries, and events of several suites are
+    // interleaved.
     let plus = NEXTEST
         .replace("\"ignored\":2,", "\"ignored\":2,\"nextest\":{\"crate\":\"a\",\"test_binary\":\"a\"},");
     let (first, rest) = plus.split_once("{\"type\":\"suite\",\"event\":\"ok\"").expect("an end");
@@ -98,7 +101,7 @@ fn what_nextest_ran_again_is_one_test_and_what_it_only_counts_is_skipped() {
     let report = parse(mixed.as_bytes()).0.report;
     assert_eq!((report.passed, report.failed, report.skipped), (4, 1, 3), "{report:?}");
     assert_eq!((&report.unfinished, &report.cut), (&vec![], &None));
-    // A test that never ended is none that is ignored.
+    // A test that never ended is not an ignored test.
     let hangs = NEXTEST.replace("\"ignored\":2", "\"ignored\":1");
     assert_eq!(parse(hangs.as_bytes()).0.report.unfinished.len(), 2);
 }

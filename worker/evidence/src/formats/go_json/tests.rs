@@ -1,4 +1,4 @@
-//! Streams as Go writes them, whole and cut.
+//! Streams as Go writes them, complete and truncated.
 
 use super::*;
 
@@ -36,7 +36,8 @@ fn a_stream_is_counted_with_places_and_what_never_ended() {
     assert_eq!(parsed.notes.len(), 1);
 }
 
-/// One event a line of the short forms `run T`, `out T text`, `pass T`, `fail T`, `say text`, `end pass`, of package `m/a`.
+/// Builds events from short lines: `run T`, `out T text`, `pass T`, `fail T`, `say text`, `end
+/// pass`. All events belong to package `m/a`.
 fn stream(lines: &[&str]) -> String {
     let event = |line: &&str| {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -79,14 +80,14 @@ fn a_package_with_failed_tests_that_fails_for_a_cause_of_its_own_says_so() {
     assert!(messages[0].starts_with("package m/a failed: panic: in a goroutine"), "{messages:?}");
     let (_, messages, _) = of(&["say signal: killed", "say FAIL\tm/a\t0.1s", "end fail"]);
     assert_eq!(messages, ["package m/a failed: signal: killed"]);
-    // The panic of a test that failed is told by it.
+    // The test that failed already reports its panic.
     let panics = ["run TestP", "out TestP panic: boom", "fail TestP", "say exit status 2", "end fail"];
     assert_eq!(told(&panics), (1, vec![], None));
 }
 
 #[test]
 fn a_panic_that_goes_to_a_test_without_a_failure_is_told() {
-    // A time limit that runs out as the last test ends, as Go 1.20 recorded it.
+    // A time limit that expires as the last test ends, as recorded with Go 1.20.
     let late = [
         "run TestOk",
         "out TestOk panic: test timed out after 1s",
@@ -99,7 +100,7 @@ fn a_panic_that_goes_to_a_test_without_a_failure_is_told() {
     assert_eq!(messages, ["package m/a failed: panic: test timed out after 1s"]);
     let never = ["run TestP", "out TestP panic: boom", "say FAIL\tm/a\t1s", "end fail"];
     assert_eq!(told(&never).1, ["package m/a failed: panic: boom"]);
-    // What follows a panic is longer than what is kept of it.
+    // The output after a panic is longer than the part that is kept.
     let dump: Vec<String> = (0..2_000).map(|line| format!("out TestP goroutine {line}")).collect();
     let dump = dump.iter().map(String::as_str);
     let long: Vec<&str> =
@@ -109,7 +110,7 @@ fn a_panic_that_goes_to_a_test_without_a_failure_is_told() {
 
 #[test]
 fn a_build_that_failed_is_told_once() {
-    // As Go 1.24 and later write it; `m/c` needs `m/b`.
+    // Output of Go 1.24 and later. Package `m/c` needs `m/b`.
     let build = r##"{"ImportPath":"m/b [m/b.test]","Action":"build-output","Output":"# m/b [m/b.test]\n"}
 {"ImportPath":"m/b [m/b.test]","Action":"build-output","Output":"b/b.go:3:5: undefined: x\n"}
 {"ImportPath":"m/b [m/b.test]","Action":"build-fail"}
@@ -125,7 +126,7 @@ fn a_build_that_failed_is_told_once() {
     assert!(issues[0].message.contains("undefined: x"), "{issues:?}");
     assert_eq!(parsed.notes, ["package m/c failed: m/b [m/b.test] did not build"]);
     assert_eq!(parsed.report.cut, None);
-    // Before 1.24 the compiler's words are not in the stream.
+    // Before Go 1.24 the compiler output is not in the stream.
     let old = r#"{"Action":"output","Package":"m/b","Output":"FAIL\tm/b [build failed]\n"}
 {"Action":"fail","Package":"m/b","Elapsed":0}"#;
     assert_eq!(parse(old.as_bytes()).1[0].message, "package m/b failed (build failed): no output");
@@ -147,7 +148,8 @@ fn a_stream_that_ends_before_its_packages_is_cut() {
         of(&format!("{start}\n{}\n{end}", stream(&whole))).as_deref(),
         Some("the stream begins after m/a")
     );
-    // One that lost only its start: without one, Go is older unless something says that it is not.
+    // A stream that lost only its `start` event. Without one, the stream counts as older Go, unless
+    // another event proves a newer version.
     let named = ["run TestA", "out TestA === NAME  TestA", "pass TestA", "say PASS", "end pass"];
     assert_eq!(told(&named).2.as_deref(), Some("the stream begins after m/a"));
     let begun = r#"{"Action":"start","Package":"m/a"}"#;
@@ -174,11 +176,11 @@ fn a_package_that_fails_again_without_a_word_is_told_once() {
 
 #[test]
 fn a_test_that_ran_twice_in_one_run_of_its_package_failed_if_it_failed_once() {
-    // `go test -count=2`
+    // Output of `go test -count=2`.
     let twice = ["run TestA", "fail TestA", "run TestA", "pass TestA"];
     let count = [twice.as_slice(), &["end fail"]].concat();
     assert_eq!(told(&count).0, 1);
-    // A tool that runs the package again says so by a run of its own.
+    // A tool that runs the package again adds a new run with its own result.
     let again = [&twice[..2], &["end fail"], &twice[2..], &["end pass"]].concat();
     assert_eq!(told(&again), (0, vec![], None));
     let (parsed, _) = parse(stream(&again).as_bytes());

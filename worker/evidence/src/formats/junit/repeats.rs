@@ -1,4 +1,5 @@
-//! Test cases of one suite that share a name: attempts at one test, or tests of their own.
+//! Decides if test cases of one suite with the same name are attempts at one test or separate
+//! tests.
 
 use super::{Case, Suite};
 use crate::text;
@@ -6,30 +7,30 @@ use buildpool_protocol::evidence::TestStatus;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Tests that a remark names.
+/// Limit on the test names in a note.
 const NAMES_SHOWN: usize = 5;
 
-/// What tells test cases of one suite apart: name, arguments, and where the test stands.
+/// Key of a test within a suite: name, arguments and place.
 type Key = (String, Option<String>, String);
 
-/// How many tests a suite has, and how many of them failed in their last run.
+/// Number of tests in a suite, and number of tests that failed in their last run.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) tests: u64,
     pub(super) failed: u64,
-    /// Failures and errors that runs list after which the test ran again.
+    /// Failures and errors of runs that were followed by another run of the same test.
     pub(super) taken_back: u64,
 }
 
-/// Cases that share a key, as indexes in the order of the report.
+/// Cases with the same key, as indexes in the order of the report.
 struct Group {
     cases: Vec<usize>,
-    /// Each says itself that it is one of several runs.
+    /// True if each case is marked as one of several runs.
     is_explicit: bool,
 }
 
-/// Marks in `within` which cases are tests of their own, and counts tests. A remark names those that could also be taken for
-/// attempts of which a later one passed.
+/// Sets `within` for cases that are separate tests, and counts the tests. The note lists tests that
+/// could also be attempts with a later pass.
 pub(super) fn tell_apart(cases: &mut [Case], suite: &Suite) -> (Counts, Option<String>) {
     let groups = groups(cases);
     let (attempts, apart) = (counts(cases, &groups, true), counts(cases, &groups, false));
@@ -39,7 +40,7 @@ pub(super) fn tell_apart(cases: &mut [Case], suite: &Suite) -> (Counts, Option<S
     (if are_attempts { attempts } else { apart }, remark(&doubtful, suite))
 }
 
-/// Gives tests that share name and arguments numbers.
+/// Numbers the tests that share name and arguments.
 fn number(cases: &mut [Case], groups: &[Group], are_attempts: bool, suite: &Suite) {
     let mut tests: HashMap<(String, Option<String>), Vec<&[usize]>> = HashMap::new();
     for group in groups {
@@ -58,7 +59,7 @@ fn number(cases: &mut [Case], groups: &[Group], are_attempts: bool, suite: &Suit
     }
 }
 
-/// Names of which some cases failed and some did not.
+/// Returns the names for which some cases failed and some did not.
 fn doubtful(cases: &[Case], groups: &[Group]) -> Vec<String> {
     let shared = groups.iter().filter(|group| !group.is_explicit && group.cases.len() > 1);
     let told = shared.filter_map(|group| {
@@ -70,14 +71,15 @@ fn doubtful(cases: &[Case], groups: &[Group]) -> Vec<String> {
     told.collect()
 }
 
-/// What holds one of several tests of one name.
+/// Returns the `within` text for one of several tests with the same name.
 pub(super) fn apart_within(path: &str, number: u64) -> Arc<str> {
     let path = if path.is_empty() { String::new() } else { format!("{path}, ") };
     format!("{path}test {number}").into()
 }
 
-/// The suite's own counts decide. A suite that counts as many tests as there are names, and no more failures than remain when
-/// the last run of each counts, has attempts; all else could hide a failed test.
+/// Decides from the counts that the suite declares. The cases are attempts if two conditions hold.
+/// The suite declares as many tests as there are names. It declares no more failures than remain
+/// when only the last run counts. Any other rule could hide a failed test.
 fn counts_attempts(suite: &Suite, attempts: Counts, apart: Counts) -> bool {
     let (Some(tests), Some(failures)) = (suite.declared_tests, suite.declared) else { return false };
     let names = attempts.tests.saturating_add(suite.inner.tests);
@@ -129,12 +131,13 @@ fn remark(doubtful: &[String], suite: &Suite) -> Option<String> {
 }
 
 impl Case {
-    /// Failures and errors that it lists.
+    /// Returns the number of failures and errors that the case lists.
     pub(super) fn listed(&self) -> u64 {
         self.failures.max(u64::from(self.run.status == TestStatus::Failed))
     }
 
-    /// pytest writes a teardown that fails after its test did as a case of its own.
+    /// Returns true if this case is a failed teardown of `test`. pytest writes it as a separate
+    /// case.
     pub(super) fn is_teardown_of(&self, test: &Self) -> bool {
         let is_teardown =
             self.run.messages.first().is_some_and(|message| message.starts_with("failed on teardown with "));
@@ -142,7 +145,7 @@ impl Case {
         is_teardown && is_same && test.failures > 0
     }
 
-    /// As its suite counts it: Node counts what is still to do as well.
+    /// Returns true if the suite counts this case as failed. Node also counts `todo` tests.
     fn has_failed(&self) -> bool {
         self.failures > 0 || self.run.status == TestStatus::Failed
     }

@@ -1,4 +1,4 @@
-//! An open suite: what it says of itself, and what it lists.
+//! An open suite: its declared counts, and the cases it lists.
 
 use super::Case;
 use super::repeats::Counts;
@@ -12,26 +12,29 @@ use std::sync::Arc;
 pub(super) struct Suite {
     pub(super) name: String,
     pub(super) is_root: bool,
-    /// The names of those around it and its own, and its file: what tells its tests from others of their name.
+    /// Names of the surrounding suites, its own name and its file. It separates tests with the same
+    /// name.
     pub(super) path: Arc<str>,
-    /// Tests that it says it has.
+    /// Number of tests that the suite declares.
     pub(super) declared_tests: Option<u64>,
-    /// Cases that it lists, with those of the suites inside.
+    /// Number of listed cases, including inner suites.
     pub(super) cases_listed: u64,
-    /// Failures and errors that it says it has.
+    /// Number of failures and errors that the suite declares.
     pub(super) declared: Option<u64>,
-    /// Failures and errors that it lists, with those of the suites inside.
+    /// Number of listed failures and errors, including inner suites.
     pub(super) listed: u64,
-    /// Runs that failed and after which the test ran again, as far as they stand within its case; surefire counts each run.
+    /// Failed runs listed inside the case of a test that ran again. surefire counts each run.
     pub(super) earlier: u64,
-    /// What is in the suites inside.
+    /// Counts of the inner suites.
     pub(super) inner: Counts,
-    /// Its own cases: only when all are known is it known which of them are attempts at one test.
+    /// Its own cases. They are kept until the end, because only then attempts and separate tests
+    /// can be distinguished.
     pub(super) cases: Vec<Case>,
 }
 
 impl Suite {
-    /// What it declares and does not list, where that may be a failure.
+    /// Returns a message if the suite declares more than it lists and the difference may hide a
+    /// failure.
     pub(super) fn left_out(&self) -> Option<String> {
         let which = match self.is_root {
             true => "the report".to_owned(),
@@ -42,7 +45,7 @@ impl Suite {
                 let failures = text::counted(declared, "failure or error", "failures and errors");
                 Some(format!("{which} declares {failures} and lists {}", self.listed))
             }
-            // Nothing says that the others did not fail.
+            // Without a count of failures, the missing tests may have failed.
             (None, Some(tests)) if tests > self.cases_listed.saturating_add(self.earlier) => {
                 let tests = text::counted(tests, "test", "tests");
                 Some(format!(
@@ -55,7 +58,7 @@ impl Suite {
     }
 }
 
-/// A suite with nothing but what it says about itself.
+/// Creates a suite with only its declared counts.
 pub(super) fn declared(start: &BytesStart<'_>) -> Suite {
     let declared = match (number(start, "failures"), number(start, "errors")) {
         (None, None) => None,

@@ -1,4 +1,4 @@
-//! Dialects, as tools write them.
+//! JUnit dialects as tools write them.
 
 use super::*;
 
@@ -124,7 +124,8 @@ at Object.&lt;anonymous&gt; (/w/src/sum.test.js:4:15)</failure></testcase></test
 
 #[test]
 fn tests_of_two_suites_that_share_a_name_are_two() {
-    // jest-junit over two files that both describe `App`; the file is named where it is asked to.
+    // jest-junit for two files that both describe `App`. The file is named only if jest-junit is
+    // configured to do so.
     for (a, b) in [("file=\"a/App.test.js\"", "file=\"b/App.test.js\""), ("", "")] {
         let jest = format!(
             r#"<testsuites name="jest tests" tests="2" failures="1" errors="0"><testsuite name="App" errors="0" failures="1" {a} tests="1"><testcase classname="App renders" name="App renders" time="0.004"><failure>Error: expect(received).toBe(expected)
@@ -148,7 +149,8 @@ const TWICE: &str = r#"<testcase name="t()" classname="T"><failure message="m"/>
 
 #[test]
 fn a_suite_that_counts_tests_of_one_name_each_has_several() {
-    // Two sets of arguments under one name look like this, and so do the attempts of a tool that counts each.
+    // Two sets of arguments under one name look like this. So do the attempts of a tool that counts
+    // each attempt.
     let gradle = format!(r#"<testsuite name="T" tests="2" failures="1">{TWICE}</testsuite>"#);
     let (parsed, _) = parse(gradle.as_bytes(), None).expect("it is JUnit XML");
     assert_eq!((parsed.report.passed, parsed.report.failed, parsed.report.flaky), (1, 1, 0));
@@ -180,18 +182,19 @@ fn a_suite_that_counts_tests_of_one_name_each_has_several() {
 
 #[test]
 fn a_suite_that_counts_each_name_once_has_attempts() {
-    // As pytest-rerunfailures writes it: a case an attempt, and the counts are those of the tests.
+    // Output of pytest-rerunfailures: one case per attempt, and the counts are the counts of tests.
     let rerun = format!(r#"<testsuite name="pytest" tests="1" failures="0" errors="0">{TWICE}</testsuite>"#);
     let (parsed, _) = parse(rerun.as_bytes(), None).expect("it is JUnit XML");
     assert_eq!((parsed.report.passed, parsed.report.failed, parsed.report.flaky), (1, 0, 1));
     assert!(parsed.notes.is_empty(), "{:?}", parsed.notes);
-    // A failure that was taken back is none that the report around it declares.
+    // A failure replaced by a later pass does not account for a failure that the surrounding report
+    // declares.
     let hidden = format!(
         r#"<testsuites failures="1">{rerun}<testsuite name="b" tests="9" failures="0"/></testsuites>"#
     );
     let (parsed, _) = parse(hidden.as_bytes(), None).expect("it is JUnit XML");
     assert_eq!(parsed.report.cut.as_deref(), Some("the report declares 1 failure or error and lists 0"));
-    // fastlane says of each case which run it is, whatever the suite counts.
+    // fastlane marks each case with its run, independent of the counts of the suite.
     let property = "<properties><property name='repetition' value='First Run'/></properties>";
     let fastlane = format!(
         "<testsuite name='S' tests='2' failures='1'><testcase name='t'><failure message='m'/>{property}</testcase><testcase name='t'>{property}</testcase></testsuite>"
@@ -216,7 +219,7 @@ fn node_names_tests_at_the_root_and_counts_none_of_them() {
 </testsuites>"#;
     let report = |xml: &str| parse(xml.as_bytes(), None).expect("it is JUnit XML").0.report;
     assert_eq!((report(node).passed, report(node).failed, report(node).cut), (3, 2, None));
-    // A test that failed for a cause of its own, beside subtests that passed, is not in the list.
+    // A test with passing subtests that failed for a cause of its own is not in the list.
     let own = node.replace("fail 2", "fail 3");
     assert_eq!(report(&own).cut.as_deref(), Some("the report counts 3 failures and lists 2"));
 }

@@ -1,4 +1,4 @@
-//! Parts of XML: attributes, references, names.
+//! XML helpers: attributes, references, names.
 
 use quick_xml::escape::{resolve_xml_entity, unescape};
 use quick_xml::events::{BytesRef, BytesStart};
@@ -15,7 +15,7 @@ pub(super) fn rest(content: &str, from: u64) -> &str {
 pub(super) fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
     let found =
         start.attributes().with_checks(false).flatten().find(|attribute| attribute.key.as_ref() == name)?;
-    // Line breaks stay, although XML would make spaces of them: in messages they carry meaning.
+    // Line breaks stay, although XML replaces them with spaces: messages need them.
     Some(unescape(&found.value).map_or_else(|_| found.value.to_string(), std::borrow::Cow::into_owned))
 }
 

@@ -1,4 +1,4 @@
-//! Points and what they sum up.
+//! TAP points, and the subtests that they summarize.
 
 use crate::tally::TestRun;
 use crate::text;
@@ -7,42 +7,44 @@ use buildpool_protocol::evidence::TestStatus;
 /// A test point.
 #[derive(Default)]
 pub(super) struct Point {
-    /// As the report has it.
+    /// The number in the report.
     pub(super) number: Option<String>,
-    /// What tells it from the others of its level: `test 3`.
+    /// Unique id within its level: `test 3`.
     pub(super) id: String,
     pub(super) name: String,
     pub(super) status: TestStatus,
-    /// Still to do, whatever came of it.
+    /// True for `# TODO`, with any result.
     is_todo: bool,
-    /// Why it is skipped or still to do.
+    /// Reason of `# SKIP` or `# TODO`.
     pub(super) reason: String,
     duration_secs: Option<f64>,
-    /// Its YAML block, or the remarks after it.
+    /// Its YAML block, or the diagnostic lines after it.
     pub(super) detail: String,
-    /// The subtest that it sums up.
+    /// The subtest that this point summarizes.
     pub(super) subtest: Option<Subtest>,
-    /// `{` at its end: what it sums up follows.
+    /// True if the line ends with `{`: the subtest follows.
     pub(super) opens: bool,
-    /// Nothing but `ok`.
+    /// True for a line that is only `ok`.
     pub(super) is_bare: bool,
 }
 
-/// Tests of a subtest, named within it.
+/// Tests of a subtest, with names relative to it.
 #[derive(Default)]
 pub(super) struct Subtest {
     pub(super) runs: Vec<TestRun>,
-    /// Why plan and points do not agree.
+    /// The mismatch of plan and points.
     pub(super) contradiction: Option<String>,
-    /// Of too many, tests were counted before their subtest ended; and whether one of them failed.
+    /// `is_told`: some tests were counted before the subtest ended, because the limit was reached.
+    /// `has_told_failure`: one of these tests failed.
     is_told: bool,
     has_told_failure: bool,
 }
 
-/// Longest number of a point, in digits.
+/// Maximum number of digits in the number of a point.
 const NUMBER_DIGITS_MAX: usize = 20;
 
-/// The point of a line, if it is one. What is indented is a program's own output more easily, so that it needs a number or a dash.
+/// Parses a line as a point. An indented line must have a number or a dash, because it may be
+/// output of the program.
 pub(super) fn point_in(line: &str, indent: usize) -> Option<Point> {
     let line = line.get(indent..)?.trim_end();
     let (ok, rest) = match line.strip_prefix("not ok") {
@@ -77,19 +79,19 @@ pub(super) fn point_in(line: &str, indent: usize) -> Option<Point> {
         (TestStatus::Failed, "")
     };
     let (opens, is_bare) = (opened.is_some(), ok && rest.is_empty());
-    // mocha writes a dash where there is no reason.
+    // mocha writes a dash if there is no reason.
     let reason = if reason == "-" { String::new() } else { reason.to_owned() };
     Some(Point { number, name, status, is_todo, reason, duration_secs, opens, is_bare, ..Point::default() })
 }
 
-/// A point as a test.
+/// Converts a point to a test run.
 pub(super) fn leaf(point: Point) -> TestRun {
     let detail = point.detail.trim_end();
     let mut messages = if point.reason.is_empty() { vec![] } else { vec![point.reason.clone()] };
     let mut location = None;
     if point.status == TestStatus::Failed && !detail.is_empty() {
         let block = Block::of(detail);
-        // Node's `location` is where the test begins, and its stack leads to where it failed.
+        // Node's `location` is the start of the test. The stack contains the place of the failure.
         let stack = block.as_ref().and_then(|block| text::place_in(&block.stack, None));
         location = stack.or_else(|| text::place_in(detail, None));
         messages.push(block.map_or_else(|| detail.to_owned(), |block| block.message));
@@ -107,7 +109,7 @@ pub(super) fn leaf(point: Point) -> TestRun {
     }
 }
 
-/// A failure as Node writes it: what it says first, and where it came from.
+/// A failure as Node writes it: message and stack.
 struct Block {
     message: String,
     stack: String,
@@ -131,7 +133,7 @@ impl Block {
             let text = if is_block { rest.join("\n") } else { first.trim_matches(['\'', '"']).to_owned() };
             Some(text.trim_end().to_owned())
         };
-        // vitest nests what it says.
+        // vitest nests the message in `error`.
         let said =
             fields.iter().find(|(field, _)| *field == "error").into_iter().flat_map(|(_, lines)| lines);
         let nested = said.filter_map(|line| line.trim_start().strip_prefix("message: ")).next();
@@ -152,7 +154,7 @@ impl Block {
 }
 
 impl Point {
-    /// A field at the top of its block, as Node writes them.
+    /// Returns a top-level field of the point's YAML block, as Node writes it.
     fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.detail.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         values.next().map(|value| value.trim_matches(['\'', '"']))
@@ -162,20 +164,20 @@ impl Point {
         self.field("type") == Some("suite")
     }
 
-    /// A suite of Node that says nothing is none of its tests.
+    /// Returns true for a suite of Node that did not fail. It is not a test.
     pub(super) fn is_empty_suite(&self) -> bool {
         self.is_suite() && self.status != TestStatus::Failed
     }
 
-    /// Whether the point that sums a subtest up is a test as well: a test of Node that has subtests, and what failed although
-    /// nothing in it did.
+    /// Returns true if the summary point of a subtest also counts as a test. This applies to a Node
+    /// test with subtests, and to a failed point without a failed subtest.
     pub(super) fn is_test_beside(&self, subtest: &Subtest) -> bool {
         let is_node_test = self.field("duration_ms").is_some() && !self.is_suite();
         let is_unexplained = self.status == TestStatus::Failed && !subtest.has_failed();
         subtest.is_empty() || is_node_test || is_unexplained
     }
 
-    /// What a suite of Node says of its own failure beside those of its tests: a hook.
+    /// Returns the cause if a Node suite failed for a reason other than its tests: a hook.
     pub(super) fn own_cause(&self, subtest: &Subtest) -> Option<&str> {
         let kind = self.field("failureType").filter(|kind| *kind != "subtestsFailed")?;
         let is_told = self.is_test_beside(subtest) || self.status != TestStatus::Failed;
@@ -195,7 +197,7 @@ impl Subtest {
         self.has_told_failure |= other.has_told_failure;
     }
 
-    /// A test of it was counted already.
+    /// Records that a test of this subtest was already counted.
     pub(super) fn told(&mut self, run: &TestRun) {
         self.is_told = true;
         self.has_told_failure |= run.status == TestStatus::Failed;
@@ -209,8 +211,8 @@ impl Subtest {
         self.has_told_failure || self.runs.iter().any(|run| run.status == TestStatus::Failed)
     }
 
-    /// The tests as part of the point that sums them up. What is still to do as a whole fails as expected, but for Node, which
-    /// counts the failures inside.
+    /// Returns the tests with names below the summary point. A failure below a `TODO` point becomes
+    /// an expected failure. Node is an exception, because it counts these failures.
     pub(super) fn under(mut self, point: &Point) -> Self {
         let is_todo = point.is_todo && point.field("duration_ms").is_none();
         for run in &mut self.runs {
@@ -225,7 +227,8 @@ impl Subtest {
     }
 }
 
-/// What stands before `# time=1.5ms`, which is no part of a name, and the time in seconds.
+/// Splits off `# time=1.5ms`, which is not part of the name. Returns the rest and the time in
+/// seconds.
 fn split_time(text: &str) -> (&str, Option<f64>) {
     let found = text.rsplit_once("# time=").and_then(|(before, time)| {
         let ms = time.trim().strip_suffix("ms")?.parse::<f64>().ok()?;
@@ -234,7 +237,7 @@ fn split_time(text: &str) -> (&str, Option<f64>) {
     found.unwrap_or((text, None))
 }
 
-/// Description and directive; an escaped `\#` belongs to the description.
+/// Splits a line into description and directive. An escaped `\#` belongs to the description.
 fn split_directive(text: &str) -> (&str, &str) {
     let mut from = 0;
     while let Some(found) = text.get(from..).and_then(|rest| rest.find('#')) {

@@ -8,7 +8,7 @@ const REPORT: &str = "TAP version 13\n1..6\nok 1 - good\nnot ok 2 - bad # not a 
 fn results_directives_and_the_plan_are_read() {
     let (parsed, issues) = parse(REPORT.as_bytes());
     let report = parsed.report;
-    // What a subtest holds are the tests; the point that sums it up is none beside them.
+    // The points of a subtest are the tests. Its summary point is not counted as well.
     assert_eq!((report.passed, report.failed, report.skipped, report.expected_failures), (2, 2, 1, 1));
     assert_eq!(report.cases[1].name, "outer \\# SKIP > inner bad");
     assert_eq!(parsed.notes, ["outer \\# SKIP is ok, and a test in it failed"]);
@@ -21,14 +21,14 @@ fn results_directives_and_the_plan_are_read() {
 
 #[test]
 fn points_of_one_description_are_tests_of_their_own() {
-    // As tape writes it: the description is the assertion's.
+    // Output of tape: the description is the description of the assertion.
     let tape = "TAP version 13\n# adds\nok 1 should be strictly equal\nnot ok 2 should be strictly equal\n  ---\n    operator: equal\n    expected: 4\n    actual:   5\n    at: Test.<anonymous> (/w/a.js:6:7)\n  ...\nok 3 should be strictly equal\n\n1..3\n# tests 3\n# pass  2\n# fail  1\n";
     let (parsed, _) = parse(tape.as_bytes());
     let report = parsed.report;
     assert_eq!((report.passed, report.failed, report.flaky), (2, 1, 0));
     assert_eq!(report.cases[0].name, "should be strictly equal (test 2)");
     assert!(report.cases[0].messages[0].contains("actual:   5"));
-    // Two streams, one after the other.
+    // Two consecutive streams.
     let (parsed, _) = parse(b"1..1\nnot ok 1 - a\n1..1\nok 1 - a\n");
     assert_eq!((parsed.report.passed, parsed.report.failed), (1, 1));
 }
@@ -50,7 +50,7 @@ fn counts(tap: &str) -> (u64, u64, u64, u64) {
     (report.passed, report.failed, report.skipped, report.expected_failures)
 }
 
-/// As Node 20 wrote it: a suite is no test of its own, a test with subtests is.
+/// Output of Node 20: a suite is not a test, a test with subtests is a test.
 const NODE: &str = "TAP version 13
 # Subtest: group
     # Subtest: inner
@@ -164,7 +164,7 @@ fn the_tests_of_nodes_suites_are_counted_as_node_counts_them() {
     let causes: Vec<_> = issues.iter().map(|issue| issue.message.as_str()).collect();
     assert_eq!(causes, ["hook: no database"]);
     assert_eq!((parsed.notes, report.cut), (vec![], None));
-    // Wherever it is cut, it does not pass for whole.
+    // A report truncated at any line must not pass as complete.
     for (at, _) in NODE.match_indices('\n').filter(|(at, _)| *at > 20) {
         let (cut, issues) = parse(&NODE.as_bytes()[..at]);
         let is_whole = NODE[at..].trim_start().starts_with("# ") && NODE[..at].contains("\n1..4");
@@ -178,22 +178,22 @@ fn the_tests_of_nodes_suites_are_counted_as_node_counts_them() {
 
 #[test]
 fn subtests_of_other_tools_are_their_tests() {
-    // Perl: the remark and the plan stand inside.
+    // Perl: the comment and the plan are indented with the subtest.
     let perl = "# Subtest: parses\n    ok 1 - a\n    not ok 2 - b\n    #   Failed test 'b'\n    #   at t/a.t line 7.\n    1..2\n    # Looks like you failed 1 test of 2.\nnot ok 1 - parses\n#   Failed test 'parses'\nok 2 - c\n1..2\n";
     assert_eq!(counts(perl), (2, 1, 0, 0));
     assert_eq!(parse(perl.as_bytes()).0.report.cases[0].name, "parses > b");
-    // node-tap: what is summed up follows.
+    // node-tap: the subtest follows its summary point.
     let buffered = "TAP version 14\nok 1 - good { \n    ok 1 - a\n    1..1\n}\nnot ok 2 - bad {\n    ok 1 - b\n    not ok 2 - c\n    1..2\n}\nok 3 - later # TODO {\n    not ok 1 - d\n    1..1\n}\n1..3\n";
     let report = parse(buffered.as_bytes()).0.report;
     assert_eq!(counts(buffered), (2, 1, 0, 1), "{report:?}");
     assert_eq!(report.cases[0].name, "bad > c");
-    // What fails as a whole, although nothing in it does, and what is still to do as a whole.
+    // A point that fails without a failed test in it, and a whole subtest marked `TODO`.
     let whole = "    ok 1 - a\n    1..2\nnot ok 1 - dies\n    not ok 1 - b\n    1..1\nnot ok 2 - later # TODO\n1..2\n";
     let (parsed, issues) = parse(whole.as_bytes());
     assert_eq!(counts(whole), (1, 1, 0, 1));
     assert_eq!(parsed.report.cases[0].name, "dies");
     assert_eq!(issues[0].message, "subtest dies: 2 tests were planned, 1 of them has no result");
-    // A program's own output is no subtest.
+    // A program's own output is not a subtest.
     assert_eq!(counts("    ok then\nok 1\n    }\n1..1\n"), (1, 0, 0, 0));
 }
 
@@ -241,7 +241,7 @@ fn a_plan_and_a_summary_that_do_not_fit_are_told() {
     assert_eq!(cut("Bail out! no database\n"), None);
     assert_eq!(cut("1..1\nok 1\n# fail 1\n").as_deref(), Some("the report counts 1 failure and lists 0"));
     assert_eq!(cut("1..1\nnot ok 1\n# tests 1\n# pass  0\n# fail  1\n"), None);
-    // `prove -v` says a word on each file.
+    // `prove -v` writes one `ok` per file.
     let (parsed, issues) = parse(
         b"t/a.t .. \n1..2\nok 1 - a\nok 2 - b\nok\nt/b.t .. \n1..1\nok 1 - c\nok\nAll tests successful.\n",
     );
@@ -250,7 +250,7 @@ fn a_plan_and_a_summary_that_do_not_fit_are_told() {
 
 #[test]
 fn what_one_stream_lacks_no_other_one_makes_up_for() {
-    // `prove -v` over a file that dies, one that ends early without a plan, and a good one.
+    // `prove -v` for a file that dies, one that ends early without a plan, and a good one.
     let dies = "1..3\nok 1 - a\nDubious, test returned 255\n";
     let good = "ok 1 - c\nok 2 - d\n1..2\nok\n";
     let of = |text: &str| {
@@ -269,7 +269,7 @@ fn what_one_stream_lacks_no_other_one_makes_up_for() {
 fn points_in_any_order_are_of_one_stream() {
     let issues = |text: &str| parse(text.as_bytes()).1.len();
     assert_eq!(issues("1..3\nok 2\nok 1\nok 3\n"), 0);
-    // A point without a number is the first of its stream: that which breaks off is told.
+    // A point without a number is the first of its stream, so the truncated stream is reported.
     let streams = "1..3\nok - a\nok 1 - e\nok 2 - f\nok 1 - c\nok 2 - d\n1..2\n";
     assert_eq!(issues(streams), 1);
 }
