@@ -1,5 +1,5 @@
-//! An object cache: the objects of one project, and which snapshots are whole in it. The coordinator has one a project, and
-//! so has each worker.
+//! An object cache: the git objects of one project, and the list of complete snapshots in it. The
+//! coordinator and each worker have one cache per project.
 
 use crate::directory;
 use crate::extent::Extent;
@@ -20,34 +20,34 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Largest delta that many packs may unpack at the same time, in bytes. Larger ones take turns, so
-/// that the memory for them does not grow with the number of peers.
+/// Limit on a delta that many packs may unpack concurrently, in bytes. Larger deltas are unpacked
+/// one at a time, so that memory use does not grow with the number of peers.
 const LIGHT_DELTA_BYTES: u64 = 16 << 20;
 static HEAVY: Mutex<()> = Mutex::new(());
 
-/// Cost of one path beside its content, in bytes.
+/// Estimated cost of one path in addition to its content, in bytes.
 const PATH_WORK_BYTES: u64 = 4 << 10;
 
-/// Where a cache notes what is whole in it.
+/// Directory with the records of complete snapshots.
 const SNAPSHOTS: &str = "snapshots";
 
-/// Why a cache can't do it.
+/// Error of a cache operation.
 #[derive(Debug)]
 pub enum CacheError {
-    /// git or the disk.
+    /// git or the disk failed.
     Git(GitError),
-    /// The tree that a pack builds on is not here.
+    /// The base tree of a pack is not in the cache.
     NoBase(ObjectId),
-    /// The pack does not bring everything.
+    /// The pack does not contain all required objects.
     Incomplete {
-        /// Of which snapshot.
+        /// Tree of the snapshot.
         tree: ObjectId,
         /// The first object that is missing or of another kind.
         object: ObjectId,
-        /// How many are.
+        /// Number of missing objects.
         count: usize,
     },
-    /// The snapshot is not here.
+    /// The snapshot is not in the cache.
     Unknown(ObjectId),
 }
 
@@ -81,7 +81,8 @@ impl From<GitError> for CacheError {
     }
 }
 
-/// The directory name of a project: readable, and different for different projects on every platform.
+/// Returns the directory name of a project. It is readable, and unique per project on every
+/// platform.
 pub fn project_key(project: &str) -> String {
     let readable: String = project
         .chars()
@@ -92,7 +93,7 @@ pub fn project_key(project: &str) -> String {
     format!("{}-{}", tail.trim_matches('-'), &hash.as_str()[..12])
 }
 
-/// The objects of one project.
+/// The object cache of one project.
 #[derive(Clone, Debug)]
 pub struct ObjectCache {
     git: Git,
@@ -101,18 +102,18 @@ pub struct ObjectCache {
 }
 
 impl ObjectCache {
-    /// Opens or makes it.
+    /// Opens or creates a cache.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn open(git: Git, directory: &Path, format: ObjectFormat) -> Result<Self, CacheError> {
         Self::open_for_disk(git, directory, format, false)
     }
 
-    /// Opens or makes it, for laying out files on a disk that ignores case or not.
+    /// Opens or creates a cache for checkouts on a disk that may ignore case.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn open_for_disk(
         git: Git,
         directory: &Path,
@@ -120,7 +121,7 @@ impl ObjectCache {
         ignores_case: bool,
     ) -> Result<Self, CacheError> {
         let settings = [
-            // The patterns of whoever runs this have no say in what is a build product.
+            // The user's ignore patterns must not decide which files are build products.
             ("core.excludesFile", "/dev/null"),
             ("core.ignoreCase", if ignores_case { "true" } else { "false" }),
             ("core.preComposeUnicode", if ignores_case { "true" } else { "false" }),
@@ -131,36 +132,37 @@ impl ObjectCache {
         Ok(Self { git, directory: directory.to_owned(), format })
     }
 
-    /// Whether a snapshot is whole in the cache in this directory; counts as a use of it. Needs no git.
+    /// Returns true if the cache in this directory contains a complete snapshot. This marks the
+    /// snapshot as used. It does not run git.
     pub fn holds(directory: &Path, name: &SnapshotName) -> bool {
         record::find(&directory.join(SNAPSHOTS), name).is_some_and(|path| use_record(&path).is_ok())
     }
 
-    /// For commands of git's on it.
+    /// Returns the place for git commands on this cache.
     pub fn place(&self) -> Place {
         Place { git_dir: Some(self.directory.clone()), ..Place::default() }
     }
 
-    /// The git that it uses.
+    /// Returns the git of this cache.
     pub const fn git(&self) -> &Git {
         &self.git
     }
 
-    /// Where it is.
+    /// Returns the directory of this cache.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What is known of a snapshot, if it is whole here; counts as a use of it.
+    /// Returns the manifest of a snapshot if it is complete. This marks the snapshot as used.
     pub fn manifest(&self, name: &SnapshotName) -> Option<Manifest> {
         let path = record::find(&self.directory.join(SNAPSHOTS), name)?;
         let manifest = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-        // Only the order of removal depends on it.
+        // An error is ignored, because only the order of removal depends on it.
         use_record(&path).ok();
         Some(manifest)
     }
 
-    /// The snapshots that are whole here, the most recently used one first.
+    /// Returns the manifests of all complete snapshots, most recently used first.
     pub fn manifests(&self) -> Vec<Manifest> {
         self.records().into_iter().map(|(_, manifest)| manifest).collect()
     }
@@ -175,21 +177,22 @@ impl ObjectCache {
             .collect()
     }
 
-    /// Whether a tree is here with all that is in it.
+    /// Returns true if a tree and all objects in it are in the cache.
     pub fn has_tree(&self, tree: &ObjectId) -> bool {
         self.mark(tree).exists()
     }
 
-    /// A file that exists when a tree is whole, with the tree's extent. Earlier versions left it empty.
+    /// Returns the path of a tree's mark. The file exists if the tree is complete, and contains the
+    /// tree's extent. Earlier versions left the file empty.
     fn mark(&self, id: &ObjectId) -> PathBuf {
         self.directory.join(format!("{SNAPSHOTS}/{id}.tree"))
     }
 
-    /// What is not here of a snapshot's head: its commits, its tags, its tree. Looks at each, because of one commit there can be more
-    /// and less history.
+    /// Returns the missing objects of a snapshot's head: its commits, its tags, its tree. Each
+    /// object is checked, because the same commit can have more or less history.
     ///
     /// # Errors
-    /// When git fails.
+    /// Fails if git fails.
     pub fn lacks(&self, manifest: &Manifest) -> Result<Vec<ObjectId>, CacheError> {
         let Some(head) = &manifest.head else { return Ok(Vec::new()) };
         let parts: Vec<Part> = pack::commits_and_tags(head).collect();
@@ -200,10 +203,10 @@ impl ObjectCache {
         Ok(tree.cloned().into_iter().chain(missing).collect())
     }
 
-    /// Takes a pack in. Only when everything that belongs to the snapshot is here does the snapshot count as being here.
+    /// Imports a pack. The snapshot is recorded only if all its objects are in the cache.
     ///
     /// # Errors
-    /// Every [`CacheError`]; the snapshot is not here then.
+    /// Every [`CacheError`]. The snapshot is not recorded then.
     pub fn accept(
         &self,
         pack: &Path,
@@ -234,16 +237,17 @@ impl ObjectCache {
         self.complete(manifest, base)
     }
 
-    /// Takes in a snapshot all of whose objects came with others.
+    /// Records a snapshot if all its objects are already in the cache.
     ///
     /// # Errors
-    /// [`CacheError::Incomplete`] when that is not so.
+    /// [`CacheError::Incomplete`] if an object is missing.
     pub fn adopt(&self, manifest: &Manifest) -> Result<(), CacheError> {
         let _shared = self.lock(FlockArg::LockShared)?;
         self.complete(manifest, None)
     }
 
-    /// Records a snapshot after looking whether everything is here that belongs to it, less what is known to be.
+    /// Records a snapshot after a check that all its objects are in the cache. Parts that are known
+    /// to be complete are skipped.
     fn complete(&self, manifest: &Manifest, base: Option<&ObjectId>) -> Result<(), CacheError> {
         let base = if self.has_tree(&manifest.tree) { Some(&manifest.tree) } else { base };
         let whole = manifest.head.as_ref().map(|head| &head.tree).filter(|tree| self.has_tree(tree));
@@ -263,12 +267,12 @@ impl ObjectCache {
         let text = serde_json::to_vec(manifest).expect("a manifest has string keys only");
         let path = self.directory.join(SNAPSHOTS).join(record::file_name(manifest));
         directory::write_if_different(&path, &text)?;
-        // It is the latest one of its tree and commit for whoever asks by these alone.
+        // Update the time, so that a lookup by tree and commit alone returns this snapshot.
         use_record(&path).map_err(GitError::io(format!("writing {}", path.display())))?;
         Ok(())
     }
 
-    /// The size of each of these objects; none for one that is missing or of another kind.
+    /// Returns the size of each object, or `None` for one that is missing or of another kind.
     fn look(&self, parts: &[Part]) -> Result<Vec<Option<u64>>, CacheError> {
         let mut list = Vec::with_capacity(parts.len() * 41);
         for part in parts {
@@ -286,7 +290,7 @@ impl ObjectCache {
         Ok(sizes.collect())
     }
 
-    /// Fails if an object is missing; else returns the sizes of all objects that differ.
+    /// Fails if an object is missing. Otherwise returns the sizes of all objects that differ.
     fn check_parts(&self, lack: &Lack, manifest: &Manifest) -> Result<HashMap<ObjectId, u64>, CacheError> {
         let mut parts = lack.parts.clone();
         parts.extend([&lack.tree, &lack.head].into_iter().flatten().flat_map(Difference::gone));
@@ -301,7 +305,7 @@ impl ObjectCache {
         Ok(sizes.collect())
     }
 
-    /// The extent of a tree that is whole here.
+    /// Returns the extent of a complete tree.
     fn extent_of(&self, tree: Option<&ObjectId>) -> Result<Extent, CacheError> {
         let Some(tree) = tree else { return Ok(Extent::default()) };
         let noted = fs::read(self.mark(tree)).ok();
@@ -317,7 +321,8 @@ impl ObjectCache {
         Ok(extent)
     }
 
-    /// The work that a tree makes as files, in bytes: for the time that commands on it get.
+    /// Returns the estimated work of a checkout of this tree, in bytes. It determines the time
+    /// limit of commands on it.
     pub fn work_of(&self, tree: &ObjectId) -> u64 {
         let extent = self.extent_of(Some(tree)).unwrap_or_default();
         extent.paths.saturating_mul(PATH_WORK_BYTES).saturating_add(extent.bytes)
@@ -328,11 +333,12 @@ impl ObjectCache {
         Ok(directory::write_if_different(&self.mark(tree), &text)?)
     }
 
-    /// Makes the pack that somebody lacks of a snapshot who has these trees, and these snapshots whole; also says which tree it
-    /// builds on.
+    /// Writes a pack with the objects of a snapshot that a receiver lacks. `trees` and `known` are
+    /// the trees and complete snapshots that the receiver has. Also returns the base tree of the
+    /// pack.
     ///
     /// # Errors
-    /// [`CacheError::Unknown`] when the snapshot is not here, and what git says.
+    /// [`CacheError::Unknown`] if the snapshot is not in the cache, and errors of git.
     pub fn pack(
         &self,
         name: &SnapshotName,
@@ -353,12 +359,12 @@ impl ObjectCache {
         Ok((file, manifest, base.cloned()))
     }
 
-    /// Keeps every snapshot that is pinned and the most recently used others, makes one pack of what they need, and
-    /// removes the rest. Does nothing while there are few packs, unless `always`. Waits for nobody: when the cache is in
-    /// use it is left as it is.
+    /// Keeps pinned snapshots and the `keep` most recently used others, repacks their objects into
+    /// one pack and removes the rest. Does nothing if there are few packs, unless `always` is set.
+    /// It never blocks: if the cache is in use, it does nothing.
     ///
     /// # Errors
-    /// What git or the disk says; nothing is removed then.
+    /// Errors of git or the disk. Nothing is removed then.
     pub fn tidy(
         &self,
         is_pinned: impl Fn(&Manifest) -> bool,
@@ -403,13 +409,14 @@ impl ObjectCache {
 
     fn remove_pack(&self, stem: &str) {
         for extension in ["idx", "pack", "rev"] {
-            // Another process may have it open; the bytes go when it closes them.
+            // An error is ignored. Another process may have the file open, and the space is freed
+            // when it closes the file.
             fs::remove_file(self.directory.join(format!("objects/pack/{stem}.{extension}"))).ok();
         }
     }
 
-    /// Files of packs that a git began which was ended in the middle: older than any git runs, so that none that is left over from
-    /// before a restart still writes them.
+    /// Returns incomplete pack files of a git that was killed. They are older than the longest git
+    /// run, so that a git from before a restart cannot still write them.
     fn torn(&self) -> Result<Vec<PathBuf>, CacheError> {
         let directory = self.directory.join("objects/pack");
         let entries =
@@ -422,7 +429,7 @@ impl ObjectCache {
         Ok(torn.filter(is_old).map(|entry| entry.path()).collect())
     }
 
-    /// Removes records and marks.
+    /// Removes records and marks, except those in `whole`.
     fn forget_all_but(&self, whole: &BTreeSet<PathBuf>) -> Result<(), CacheError> {
         let directory = self.directory.join(SNAPSHOTS);
         let entries =
@@ -433,7 +440,7 @@ impl ObjectCache {
         Ok(())
     }
 
-    /// Names of packs without extension.
+    /// Returns the names of packs without extension.
     fn packs(&self, extension: &str) -> Result<Vec<String>, CacheError> {
         let directory = self.directory.join("objects/pack");
         let entries =
@@ -446,8 +453,8 @@ impl ObjectCache {
             .collect())
     }
 
-    /// Moves everything that is kept into one pack. The new pack has another name than any of its content before, so it is
-    /// in place before the old ones go.
+    /// Writes all kept objects into one pack. The new pack has a unique name, so it can be in place
+    /// before the old packs are removed.
     fn write_one_pack(&self, parts: &[Part]) -> Result<(), CacheError> {
         if parts.is_empty() {
             return Ok(());
@@ -455,7 +462,7 @@ impl ObjectCache {
         let whole = self.directory.join("whole.pack");
         pack::write(&self.git, &self.place(), parts, None, self.content(), &whole)?;
         let staging = self.directory.join("staging");
-        // Left by a run that was ended in the middle.
+        // A previous run that was killed may have left this directory.
         removal::remove(&staging).map_err(GitError::io(format!("removing {}", staging.display())))?;
         directory::write(&staging, parts[0].id.format(), true, &[])?;
         let file = File::open(&whole).map_err(GitError::io("opening the new pack"))?;
@@ -468,7 +475,7 @@ impl ObjectCache {
             .flatten()
             .map(|entry| entry.path())
             .collect();
-        // The index last: a pack without it is not seen.
+        // Move the index last: git ignores a pack without an index.
         files.sort_by_key(|path| path.extension().is_some_and(|extension| extension == "idx"));
         let stamp =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -483,18 +490,18 @@ impl ObjectCache {
         Ok(())
     }
 
-    /// Lets [`ObjectCache::tidy`] wait as long as the lock lives: something reads from the objects.
+    /// Locks the cache for reading. [`ObjectCache::tidy`] does nothing while the lock exists.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn hold(&self) -> Result<Flock<File>, CacheError> {
         self.lock(FlockArg::LockShared)
     }
 
-    /// The cache to ourselves, for removing it; none while somebody takes something in or reads from it.
+    /// Locks the cache exclusively, for its removal. Returns `None` if the cache is in use.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn hold_alone(&self) -> Result<Option<Flock<File>>, CacheError> {
         self.try_lock(FlockArg::LockExclusiveNonblock)
     }
@@ -523,12 +530,12 @@ impl ObjectCache {
         }
     }
 
-    /// An estimate of what all packs unpack to, in bytes.
+    /// Returns an estimate of the unpacked size of all packs, in bytes.
     pub(crate) fn content(&self) -> u64 {
         self.bytes().saturating_mul(8)
     }
 
-    /// Bytes on disk.
+    /// Returns the size of the cache on disk, in bytes.
     pub fn bytes(&self) -> u64 {
         let files = fs::read_dir(self.directory.join("objects/pack")).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()

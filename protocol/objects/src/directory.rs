@@ -1,5 +1,5 @@
-//! Git directories of our own: written by us, file by file, so that no template, hook or configuration of the machine
-//! gets in, and read by git as any other.
+//! Creates git directories without `git init`. They contain no template, hook or configuration of
+//! the machine. git can read them like any other.
 
 use crate::git::GitError;
 use buildpool_protocol::transfer::ObjectFormat;
@@ -8,12 +8,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Attributes that make every file travel as the bytes that it has: no line ends changed, no filter (LFS and others), no
-/// keywords, no other encoding. `info/attributes` wins over every `.gitattributes`.
+/// Attributes that keep the bytes of every file unchanged: no line end conversion, no filter (LFS
+/// and others), no keywords, no re-encoding. `info/attributes` overrides every `.gitattributes`.
 pub const AS_IT_IS: &str = "* !text !crlf !eol !filter !ident !working-tree-encoding\n";
 
-/// What every git directory of ours is configured with: bytes as they are, names that no platform abuses, nothing
-/// in the background.
+/// Settings of every git directory that this module writes: unchanged bytes, protection from unsafe
+/// names of all platforms, no background tasks.
 const ALWAYS: &[(&str, &str)] = &[
     ("core.autocrlf", "false"),
     ("core.safecrlf", "false"),
@@ -31,10 +31,11 @@ const ALWAYS: &[(&str, &str)] = &[
     ("maintenance.auto", "false"),
 ];
 
-/// Makes or renews a git directory. Settings are `section.key` and value; they come after our own.
+/// Creates or updates a git directory. `settings` are pairs of `section.key` and value. They are
+/// written after the default settings.
 ///
 /// # Errors
-/// [`GitError::Io`] naming the file.
+/// [`GitError::Io`] with the file name.
 pub fn write(
     directory: &Path,
     format: ObjectFormat,
@@ -54,7 +55,7 @@ pub fn write(
     Ok(())
 }
 
-/// All of it but its configuration.
+/// Creates everything except the configuration.
 pub(crate) fn lay_out(directory: &Path) -> Result<(), GitError> {
     for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"] {
         let path = directory.join(part);
@@ -62,17 +63,17 @@ pub(crate) fn lay_out(directory: &Path) -> Result<(), GitError> {
     }
     write_if_different(&directory.join("info/attributes"), AS_IT_IS.as_bytes())?;
     let head = directory.join("HEAD");
-    // What a crash left empty is no repository to git.
+    // A crash can leave an empty file, which git does not accept as a repository.
     if !fs::metadata(&head).is_ok_and(|metadata| metadata.len() > 0) {
         write_if_different(&head, b"ref: refs/heads/none\n")?;
     }
     Ok(())
 }
 
-/// Makes the objects of other stores readable here.
+/// Makes the objects of other object stores readable in this directory.
 ///
 /// # Errors
-/// [`GitError::Io`] naming the file.
+/// [`GitError::Io`] with the file name.
 pub fn write_alternates(directory: &Path, stores: &[&Path]) -> Result<(), GitError> {
     use std::os::unix::ffi::OsStrExt;
     let mut text = Vec::new();
@@ -83,7 +84,8 @@ pub fn write_alternates(directory: &Path, stores: &[&Path]) -> Result<(), GitErr
     write_if_different(&directory.join("objects/info/alternates"), &text)
 }
 
-/// A path as `objects/info/alternates` takes it: in C quotes where it has a line end or begins like a comment or quote.
+/// Quotes a path for `objects/info/alternates`. C quotes are used if it contains a line end or
+/// starts like a comment or quote.
 fn quoted_path(path: &[u8]) -> Vec<u8> {
     let plain = !path.contains(&b'\n') && !path.starts_with(b"\"") && !path.starts_with(b"#");
     if plain {
@@ -101,7 +103,7 @@ fn quoted_path(path: &[u8]) -> Vec<u8> {
     text
 }
 
-/// A value as git's configuration takes it.
+/// Quotes a value for git's configuration.
 fn quoted(value: &str) -> String {
     let mut text = String::from("\"");
     for character in value.chars() {
@@ -115,10 +117,10 @@ fn quoted(value: &str) -> String {
     text
 }
 
-/// Writes a file whole, by a rename, unless it has that content already.
+/// Writes a file atomically with a rename. Does nothing if the file already has this content.
 ///
 /// # Errors
-/// [`GitError::Io`] naming the file.
+/// [`GitError::Io`] with the file name.
 pub fn write_if_different(path: &Path, content: &[u8]) -> Result<(), GitError> {
     if fs::read(path).is_ok_and(|present| present == content) {
         return Ok(());
@@ -126,11 +128,11 @@ pub fn write_if_different(path: &Path, content: &[u8]) -> Result<(), GitError> {
     replace(path, content).map_err(GitError::io(format!("writing {}", path.display())))
 }
 
-/// Numbers the files that are being written.
+/// Counter for unique names of temporary files.
 static WRITING: AtomicU64 = AtomicU64::new(0);
 
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    // Two may write the same file at the same time, also in one process.
+    // Two threads or processes may write the same file concurrently.
     let number = WRITING.fetch_add(1, Ordering::Relaxed);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}-{number}.new", std::process::id()));

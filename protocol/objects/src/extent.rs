@@ -1,4 +1,4 @@
-//! How large a tree is when it is laid out as files, and the limits on that. Pure.
+//! The size of a tree as files on disk, and its limits. Pure.
 
 use buildpool_protocol::limits::{
     SNAPSHOT_BYTES_MAX, SNAPSHOT_DEPTH_MAX, SNAPSHOT_FILES_MAX, SNAPSHOT_NAMES_BYTES_MAX,
@@ -6,25 +6,25 @@ use buildpool_protocol::limits::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The size of a tree by its paths: an object that lies at several paths counts at each.
+/// The size of a tree. An object at several paths is counted at each path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Extent {
-    /// Files, links and directories.
+    /// Number of files, links and directories.
     pub paths: u64,
-    /// Their paths together, in bytes.
+    /// Total length of all paths, in bytes.
     pub names: u64,
-    /// Contents of files and links, in bytes.
+    /// Total content of files and links, in bytes.
     pub bytes: u64,
-    /// Directories, one in another. May be that of an earlier, deeper tree.
+    /// Nesting depth of directories. It may come from an earlier, deeper tree.
     pub depth: u64,
 }
 
-/// A limit that is exceeded.
+/// An exceeded limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Excess {
-    /// What is limited, with its unit: "bytes in its files".
+    /// The limited quantity with its unit: "bytes in its files".
     pub what: &'static str,
-    /// At least so much was found.
+    /// The amount found, as a lower bound.
     pub found: u64,
     /// The limit.
     pub limit: u64,
@@ -41,20 +41,20 @@ impl fmt::Display for Excess {
 }
 
 impl Excess {
-    /// Fails if more was found than the limit allows.
+    /// Fails if `found` is greater than `limit`.
     ///
     /// # Errors
-    /// The excess.
+    /// The exceeded limit.
     pub fn check(what: &'static str, found: u64, limit: u64) -> Result<(), Self> {
         if found > limit { Err(Self { what, found, limit }) } else { Ok(()) }
     }
 }
 
 impl Extent {
-    /// Fails if a tree is larger than a snapshot may be.
+    /// Fails if a tree exceeds the limits of a snapshot.
     ///
     /// # Errors
-    /// The first limit that is exceeded, with the figure.
+    /// The first exceeded limit, with the amount.
     pub fn check(&self) -> Result<(), Excess> {
         Excess::check("paths", self.paths, SNAPSHOT_FILES_MAX)?;
         Excess::check("bytes in its paths", self.names, SNAPSHOT_NAMES_BYTES_MAX)?;

@@ -1,8 +1,9 @@
-//! How much of a file may be on its way. Pure.
+//! Flow control of a file transfer. Pure.
 
 use buildpool_protocol::limits::{TRANSFER_FIRST_FRAME_BYTES, TRANSFER_FRAME_BYTES, TRANSFER_WINDOW_BYTES};
 
-/// The sending side of one transfer: what to send next, so that no more than a window is ahead of what was taken.
+/// The sender of one transfer. It returns the next bytes to send, at most one window ahead of the
+/// bytes that the receiver has confirmed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sender {
     length: u64,
@@ -11,12 +12,12 @@ pub struct Sender {
     frame: usize,
 }
 
-/// The other side said something that can't be.
+/// Error: the other side sent an impossible offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BeyondEnd {
-    /// What it said.
+    /// The offset received.
     pub offset: u64,
-    /// The most that it could have said.
+    /// The highest valid offset.
     pub most: u64,
 }
 
@@ -29,15 +30,16 @@ impl std::fmt::Display for BeyondEnd {
 impl std::error::Error for BeyondEnd {}
 
 impl Sender {
-    /// A transfer of this many bytes, of which nothing may be sent before the receiver says from where.
+    /// Creates a sender of `length` bytes. It must not send before the receiver has sent its start
+    /// offset.
     pub const fn new(length: u64) -> Self {
         Self { length, sent: 0, taken: 0, frame: TRANSFER_FIRST_FRAME_BYTES }
     }
 
-    /// The receiver wants it from here.
+    /// Sets the start offset that the receiver requested.
     ///
     /// # Errors
-    /// When there is nothing from there on.
+    /// Fails if the offset is greater than the length.
     pub const fn from(&mut self, offset: u64) -> Result<(), BeyondEnd> {
         if offset > self.length {
             return Err(BeyondEnd { offset, most: self.length });
@@ -47,10 +49,11 @@ impl Sender {
         Ok(())
     }
 
-    /// The receiver has this much. A smaller number than before says nothing new.
+    /// Records the offset that the receiver has confirmed. An offset lower than an earlier one is
+    /// ignored.
     ///
     /// # Errors
-    /// When that much was not sent.
+    /// Fails if that many bytes were not sent.
     pub const fn taken(&mut self, offset: u64) -> Result<(), BeyondEnd> {
         if offset > self.sent {
             return Err(BeyondEnd { offset, most: self.sent });
@@ -61,20 +64,21 @@ impl Sender {
         Ok(())
     }
 
-    /// Offset and length of what may go now; none while the window is full and when all is sent.
+    /// Returns offset and length of the next frame. Returns `None` if the window is full or all
+    /// bytes are sent.
     pub fn next(&self) -> Option<(u64, usize)> {
         let allowed = (self.taken + TRANSFER_WINDOW_BYTES).min(self.length);
         let length = allowed.saturating_sub(self.sent).min(self.frame as u64);
         (length > 0).then_some((self.sent, length as usize))
     }
 
-    /// What [`Sender::next`] gave is on its way.
+    /// Records that the frame from [`Sender::next`] was sent.
     pub fn sent(&mut self, length: usize) {
         self.sent = self.sent.saturating_add(length as u64).min(self.length);
         self.frame = (self.frame * 2).min(TRANSFER_FRAME_BYTES);
     }
 
-    /// Whether everything is on its way.
+    /// Returns true if all bytes are sent.
     pub const fn all_sent(&self) -> bool {
         self.sent == self.length
     }
@@ -111,7 +115,7 @@ mod tests {
                 let mut sender = Sender::new(length);
                 sender.from(offset).unwrap();
                 let mut left = carries;
-                // A frame that is cut does not count.
+                // A truncated frame does not count.
                 while let Some((_, size)) = sender.next().filter(|(_, size)| *size <= left) {
                     sender.sent(size);
                     left -= size;

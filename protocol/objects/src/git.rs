@@ -1,5 +1,5 @@
-//! Running `git` so that nothing of the caller's surroundings reaches in: no `GIT_*` variables, no system or user
-//! configuration, no prompts, no optional locks, no network; bounded in time and output.
+//! Runs `git` isolated from the caller's environment: no `GIT_*` variables, no system or user
+//! configuration, no prompts, no optional locks, no network. Time and output are limited.
 
 mod call;
 mod dialog;
@@ -21,16 +21,17 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// A version of git, as far as it matters.
+/// A git version, without its patch number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Version {
-    /// First number.
+    /// Major number.
     pub major: u32,
-    /// Second number.
+    /// Minor number.
     pub minor: u32,
 }
 
-/// The oldest git that will do: the first one that can be told to ignore the user's configuration (`GIT_CONFIG_GLOBAL`).
+/// The oldest supported git. It is the first version that can ignore the user's configuration
+/// (`GIT_CONFIG_GLOBAL`).
 pub const OLDEST: Version = Version { major: 2, minor: 32 };
 
 impl fmt::Display for Version {
@@ -39,25 +40,25 @@ impl fmt::Display for Version {
     }
 }
 
-/// Where a git command works.
+/// The directories of a git command.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// The git directory; found from the current directory if absent.
+    /// The git directory. If absent, git searches it from the current directory.
     pub git_dir: Option<PathBuf>,
-    /// The files; none for a bare repository.
+    /// The working tree, or `None` for a bare repository.
     pub work_tree: Option<PathBuf>,
-    /// The index, if not the git directory's own.
+    /// The index, if it is not the index of the git directory.
     pub index: Option<PathBuf>,
 }
 
-/// A git that was asked for its version.
+/// A git with a known version.
 #[derive(Debug)]
 struct Known {
     stamp: Stamp,
     git: Git,
 }
 
-/// By what a program that was replaced is told from the one before.
+/// File metadata that changes if a program is replaced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -66,7 +67,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Of a program; none for what is none.
+    /// Returns the stamp of a program, or `None` if the path is not a program.
     fn of(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
         let is_program = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
@@ -75,24 +76,25 @@ impl Stamp {
     }
 }
 
-/// A git that will do.
+/// A supported git.
 #[derive(Clone, Debug)]
 pub struct Git {
     program: PathBuf,
     version: Version,
-    /// Present where git reads what other parties sent: it then runs with limits, and this ends it.
+    /// Set if git reads objects from other parties. git then runs with limits, and this value stops
+    /// it.
     service: Option<Stop>,
 }
 
-/// Sets the limits of a service's git, then becomes git. A limit that a system does not have is
-/// skipped: macOS accepts `ulimit -v` and does not enforce it (getrlimit(2) there: RLIMIT_AS).
+/// Sets the limits of a service's git, then executes git. A limit that the system does not support
+/// is skipped. macOS accepts `ulimit -v` and does not enforce it (getrlimit(2) there: RLIMIT_AS).
 const LIMITED: &str = concat!(
     "ulimit -S -c 0 2>/dev/null; ulimit -S -v \"$BUILDPOOL_GIT_KIB\" 2>/dev/null; ",
     "ulimit -S -t \"$BUILDPOOL_GIT_SECONDS\" 2>/dev/null; exec \"$0\" \"$@\""
 );
 
-/// How a service's git is configured: little memory, whatever the machine has, and no file of the
-/// user's, which jobs may have replaced by a pipe.
+/// Settings of a service's git. They limit its memory on every machine. They also exclude the
+/// user's files, because jobs may have replaced these with a pipe.
 const SERVICE_SETTINGS: &[&str] = &[
     "core.attributesFile=/dev/null",
     "core.excludesFile=/dev/null",
@@ -113,7 +115,7 @@ impl Git {
         Self::find_in(&std::env::var_os("PATH").unwrap_or_default(), &KNOWN)
     }
 
-    /// Finds the git of a service (see [`crate::programs`]), whose commands `stop` ends.
+    /// Finds the git of a service (see [`crate::programs`]). `stop` ends its commands.
     ///
     /// # Errors
     /// [`GitError::Missing`] and [`GitError::TooOld`].
@@ -124,7 +126,7 @@ impl Git {
         Ok(Self::known_at(&program, &KNOWN)?.for_service(stop))
     }
 
-    /// The one in these directories; it is asked for its version again only when it is another one than was known.
+    /// Finds git in these directories. `git version` runs again only if the program has changed.
     fn find_in(directories: &OsStr, known: &Mutex<Option<Known>>) -> Result<Self, GitError> {
         let programs = std::env::split_paths(directories).map(|directory| directory.join("git"));
         match programs.into_iter().find(|program| Stamp::of(program).is_some()) {
@@ -144,12 +146,13 @@ impl Git {
         Ok(git)
     }
 
-    /// Checks this one.
+    /// Checks the version of this program.
     ///
     /// # Errors
     /// [`GitError::Missing`] and [`GitError::TooOld`].
     pub fn at(program: &Path) -> Result<Self, GitError> {
-        // It reads the configuration even for this, and one that it does not take says nothing of the version.
+        // git reads the configuration even for `git version`. An invalid configuration must not
+        // make this check fail.
         let output = Command::new(program)
             .arg("version")
             .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -166,24 +169,25 @@ impl Git {
         }
     }
 
-    /// Which version it is.
+    /// Returns the version.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// The same git for objects and files of other parties: with limits on memory, processor time
-    /// and wall time, and without a home directory. `stop` ends its commands.
+    /// Returns this git with limits on memory, processor time and wall time, and without a home
+    /// directory. It is for objects and files of other parties. `stop` ends its commands.
     #[must_use]
     pub fn for_service(self, stop: &Stop) -> Self {
         Self { service: Some(stop.clone()), ..self }
     }
 
-    /// Returns the stop of this git's commands. Without limits that is one that is never stopped.
+    /// Returns the stop of this git's commands. A git without limits returns a stop that is never
+    /// stopped.
     pub fn stop(&self) -> Stop {
         self.service.clone().unwrap_or_default()
     }
 
-    /// A command that only this place's own configuration governs.
+    /// Returns a command that uses only the configuration of `place`.
     pub fn run(&self, place: &Place) -> Call {
         let mut call = self.run_as_user(place);
         call.command
@@ -194,14 +198,15 @@ impl Git {
             call.command
                 .env("HOME", "/dev/null")
                 .env("XDG_CONFIG_HOME", "/dev/null")
-                // One arena for all threads: each reserves 64 MiB of the limit otherwise.
+                // Use one arena for all threads. Each arena reserves 64 MiB of the memory limit.
                 .env("MALLOC_ARENA_MAX", "1");
             call.command.args(SERVICE_SETTINGS.iter().flat_map(|setting| ["-c", setting]));
         }
         call
     }
 
-    /// A command that also sees the user's configuration: for asking, never for writing.
+    /// Returns a command that also reads the user's configuration. Use it only for read-only
+    /// commands.
     pub fn run_as_user(&self, place: &Place) -> Call {
         let mut command = if self.service.is_some() {
             let mut command = Command::new("/bin/sh");
@@ -244,7 +249,7 @@ fn parse_version(text: &str) -> Option<Version> {
     Some(Version { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
 }
 
-/// Splits output of a command with `-z`.
+/// Splits the output of a command with `-z`.
 pub fn split_nul(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output.split(|byte| *byte == 0).filter(|part| !part.is_empty())
 }
@@ -334,11 +339,13 @@ mod tests {
         let paths = std::env::join_paths(directories.iter().map(tempfile::TempDir::path)).unwrap();
         let put = |directory: usize, version: &str| {
             let beside = directories[directory].path().join("new");
-            // As git where a configuration is broken: it says nothing of its version where it reads that.
+            // Like a git with an invalid configuration: it prints no version if it reads the
+            // configuration.
             let script = format!(
                 "#!/bin/sh\n[ \"$GIT_CONFIG_GLOBAL\" = /dev/null ] || exit 128\necho x >> $0.asked\necho git version {version}\n"
             );
-            // Written by another process: what another test's child has open for writing can't be executed.
+            // Another process writes the file. An executable that a child of another test holds
+            // open for writing cannot be executed.
             let mut copy = std::process::Command::new("sh");
             copy.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(&beside).arg(script);
             assert!(copy.status().unwrap().success());

@@ -1,5 +1,5 @@
-//! A file on its way in: its bytes lie under its checksum, so that a transfer that was cut goes on at any byte, also after
-//! a restart, and nobody takes it for whole before it is.
+//! Receives a file. Its bytes are stored under its checksum, so an interrupted transfer resumes at
+//! any byte, also after a restart. The file counts as complete only after verification.
 
 use buildpool_protocol::limits::TRANSFER_BYTES_MAX;
 use buildpool_protocol::transfer::Checksum;
@@ -10,42 +10,42 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// How often a file is opened that others take away meanwhile, or its directory.
+/// Limit on attempts to open a file while other processes remove it or its directory.
 const OPENINGS_MAX: u32 = 16;
 
-/// Why a file does not come in.
+/// Error of receiving a file.
 #[derive(Debug)]
 pub enum IncomingError {
-    /// Larger than allowed.
+    /// The file exceeds the limit.
     TooLarge {
-        /// In bytes.
+        /// Length in bytes.
         length: u64,
-        /// In bytes.
+        /// Limit in bytes.
         limit: u64,
     },
     /// Another connection is receiving the same file.
     Busy,
-    /// More bytes than were announced.
+    /// The sender sent more bytes than it announced.
     BeyondEnd {
-        /// Where they would have ended.
+        /// End offset of the bytes received.
         end: u64,
         /// The announced length.
         length: u64,
     },
-    /// Its bytes are not those that were announced; they have been removed.
+    /// The checksum is wrong. The bytes have been removed.
     Mismatch {
-        /// As announced.
+        /// The announced checksum.
         expected: Checksum,
-        /// As it came.
+        /// The checksum of the received bytes.
         found: Checksum,
     },
-    /// The disk.
+    /// The disk failed.
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system error.
         source: io::Error,
     },
 }
@@ -88,10 +88,12 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Opens or begins it in `directory`; [`Incoming::offset`] says how much is there from an earlier time.
+    /// Opens or creates the file in `directory`. [`Incoming::offset`] returns the number of bytes
+    /// from an earlier transfer.
     ///
     /// # Errors
-    /// [`IncomingError::TooLarge`] before anything is written, [`IncomingError::Busy`], [`IncomingError::Io`].
+    /// [`IncomingError::TooLarge`] before anything is written, [`IncomingError::Busy`],
+    /// [`IncomingError::Io`].
     pub fn open(
         directory: &Path,
         checksum: &Checksum,
@@ -114,7 +116,7 @@ impl Incoming {
             match opened {
                 Ok(Some(file)) => break file,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(IncomingError::Busy),
-                // Whoever was done with the directory has removed it meanwhile.
+                // Another process may have removed the directory after its own transfer.
                 Err(error)
                     if tries < OPENINGS_MAX
                         && matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
@@ -133,32 +135,34 @@ impl Incoming {
         Ok(Self { file, path, checksum: checksum.clone(), length, offset })
     }
 
-    /// Where the bytes of a file lie that is being received.
+    /// Returns the path of a partially received file.
     pub(crate) fn path_in(directory: &Path, checksum: &Checksum) -> PathBuf {
         directory.join(format!("{checksum}.part"))
     }
 
-    /// Gives it up for good: what it would bring has come another way.
+    /// Removes the file. It is not needed any more, because its content arrived in another way.
     pub fn discard(self) {
-        // What can't be removed is stale some day.
+        // An error is ignored: a file that cannot be removed becomes stale later.
         fs::remove_file(&self.path).ok();
     }
 
-    /// Bytes that are there; the next ones belong here.
+    /// Number of bytes received. The next bytes belong at this offset.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether all bytes are there.
+    /// Returns true if all bytes are received.
     pub const fn is_full(&self) -> bool {
         self.offset == self.length
     }
 
-    /// Takes bytes that belong at `position`. False when they belong further on: some are missing in between, and
-    /// [`Incoming::offset`] says from where to send again. Bytes that are there already are passed over.
+    /// Writes bytes that belong at `position`. Returns false if bytes before `position` are
+    /// missing. The sender must then continue from [`Incoming::offset`]. Bytes that are already
+    /// present are skipped.
     ///
     /// # Errors
-    /// [`IncomingError::BeyondEnd`] and [`IncomingError::Io`]; a disk without room keeps nothing of the file.
+    /// [`IncomingError::BeyondEnd`] and [`IncomingError::Io`]. If the disk is full, the partial
+    /// file is removed.
     pub fn write(&mut self, position: u64, bytes: &[u8]) -> Result<bool, IncomingError> {
         let end = position.saturating_add(bytes.len() as u64);
         if end > self.length {
@@ -171,8 +175,8 @@ impl Incoming {
         let Some(fresh) = bytes.get(known..) else { return Ok(true) };
         if let Err(source) = (&*self.file).write_all(fresh) {
             if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
-                // What came so far takes the room that everything else on this disk needs. Whoever opened the file is behind
-                // its lock and begins at 0.
+                // The partial file takes space that the rest of the disk needs. A process that
+                // opened it waits for its lock and starts at 0.
                 self.file.set_len(0).and_then(|()| fs::remove_file(&self.path)).ok();
             }
             return Err(IncomingError::Io { what: "writing", path: self.path.clone(), source });
@@ -181,10 +185,10 @@ impl Incoming {
         Ok(true)
     }
 
-    /// Verifies what lies on the disk. Nobody else can open the file until what is given is dropped.
+    /// Verifies the file on disk. It stays locked until the returned value is dropped.
     ///
     /// # Errors
-    /// [`IncomingError::Mismatch`], after which a new attempt begins at 0; [`IncomingError::Io`].
+    /// [`IncomingError::Mismatch`], after which a new attempt starts at 0; [`IncomingError::Io`].
     pub fn finish(self) -> Result<Received, IncomingError> {
         let io = |what| {
             let path = self.path.clone();
@@ -201,8 +205,8 @@ impl Incoming {
     }
 }
 
-/// A file that has come, whole and verified. It is locked against whoever receives the same bytes until it is moved, removed or
-/// dropped; a dropped one lies there for the next who is sent it.
+/// A complete and verified file. It is locked against other receivers of the same bytes until it is
+/// moved, removed or dropped. A dropped file stays in place for the next transfer.
 #[derive(Debug)]
 pub struct Received {
     path: PathBuf,
@@ -210,30 +214,31 @@ pub struct Received {
 }
 
 impl Received {
-    /// Where it lies.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Moves it to another name on the same disk, over what has that name.
+    /// Moves the file to another name on the same disk and replaces an existing file.
     ///
     /// # Errors
-    /// The disk's; it stays where it was then.
+    /// Errors of the disk. The file stays in place then.
     pub fn move_to(self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)
     }
 
-    /// Removes it.
+    /// Removes the file.
     ///
     /// # Errors
-    /// The disk's.
+    /// Errors of the disk.
     pub fn remove(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
 }
 
-/// Opens a file, makes it when there is none, and locks it. None when the file that it locked has lost its name meanwhile: a
-/// file is moved and removed under its lock only, so whoever waited for the lock with an open file may have an old one.
+/// Opens or creates a file and locks it. Returns `None` if the locked file has lost its name. A
+/// file is moved and removed only under its lock. A process that waited for the lock may therefore
+/// have an old file open.
 fn lock_by_name(path: &Path) -> io::Result<Option<nix::fcntl::Flock<File>>> {
     let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
     let file = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock)
@@ -243,30 +248,31 @@ fn lock_by_name(path: &Path) -> io::Result<Option<nix::fcntl::Flock<File>>> {
     Ok(is_same.then_some(file))
 }
 
-/// BLAKE3 and length of a file.
+/// Returns BLAKE3 checksum and length of a file.
 ///
 /// # Errors
-/// When it can't be read.
+/// Fails if the file cannot be read.
 pub fn checksum_of(path: &Path) -> io::Result<(Checksum, u64)> {
     checksum_of_open(&File::open(path)?)
 }
 
-/// BLAKE3 and length of a file that is open.
+/// Returns BLAKE3 checksum and length of an open file.
 ///
 /// # Errors
-/// When it can't be read.
+/// Fails if the file cannot be read.
 pub fn checksum_of_open(mut file: &File) -> io::Result<(Checksum, u64)> {
     let mut hasher = blake3::Hasher::new();
     let length = io::copy(&mut file, &mut hasher)?;
     Ok((checksum(&hasher.finalize()), length))
 }
 
-/// A BLAKE3 hash as it travels.
+/// Converts a BLAKE3 hash to its protocol form.
 pub fn checksum(hash: &blake3::Hash) -> Checksum {
     hash.to_hex().as_str().parse().expect("blake3 writes 64 lower-case hexadecimal digits")
 }
 
-/// Removes files in `directory` that nobody has written to for `age` and nobody is receiving: transfers that were never finished.
+/// Removes abandoned transfers from `directory`: files older than `age` that no connection is
+/// receiving.
 pub fn remove_stale(directory: &Path, age: Duration, now: SystemTime) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
@@ -276,9 +282,9 @@ pub fn remove_stale(directory: &Path, age: Duration, now: SystemTime) {
             continue;
         }
         let path = entry.path();
-        // Under its lock: who receives the rest of it just now would lose it.
+        // Lock the file first, so that a transfer that just resumed does not lose it.
         if let Ok(Some(_locked)) = lock_by_name(&path) {
-            // A file that is gone already is as good as removed.
+            // A file that is already gone is not an error.
             fs::remove_file(&path).ok();
         }
     }
@@ -344,7 +350,8 @@ mod tests {
                     assert_eq!(fs::read(received.path()).unwrap(), content);
                     received.remove().unwrap();
                 }
-                // As who is done does; it fails when another one is at it.
+                // A finished receiver removes the directory. This fails while another receiver uses
+                // it.
                 fs::remove_dir(directory.path().join("in")).ok();
             }
         };

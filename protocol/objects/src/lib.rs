@@ -1,5 +1,6 @@
-//! Snapshots at rest and on the way, as client, coordinator and worker all need them: git run safely, object caches,
-//! packs, and whole files that resume where they were cut. Does disk I/O and starts `git`; knows no network.
+//! Snapshots on disk and in transfer, for client, coordinator and worker: isolated git runs, object
+//! caches, packs, and resumable file transfers. This crate does disk I/O and starts `git`. It does
+//! no network I/O.
 
 pub mod cache;
 pub mod directory;

@@ -1,36 +1,37 @@
-//! Bounds of this crate's own: time and output of git, objects and packs in a cache.
+//! Limits of this crate: time and output of git, objects and packs of a cache.
 
 use std::time::Duration;
 
-/// Longest run of one git command.
+/// Time limit of one git command.
 pub const GIT_RUN_MAX: Duration = Duration::from_secs(30 * 60);
-/// Longest run of a git command of the coordinator or a worker, without the time for its content.
+/// Time limit of a git command of the coordinator or a worker, without the time for its content.
 pub const SERVICE_RUN: Duration = Duration::from_secs(60);
-/// Content for which such a command gets one second more.
+/// Bytes of content that add one second to the time limit of such a command.
 pub const SERVICE_BYTES_PER_SECOND: u64 = 4 << 20;
-/// Largest answer of such a command that is held in memory, in bytes.
+/// Limit on the output of such a command in memory, in bytes.
 pub const SERVICE_OUTPUT_BYTES_MAX: usize = 512 << 20;
-/// Memory that such a command may address, in KiB.
+/// Limit on the address space of such a command, in KiB.
 pub const GIT_MEMORY_KIB_MAX: u64 = 3 << 20;
-/// Largest object that a pack may bring as a delta, in bytes. git makes no delta of a larger one
-/// (`core.bigFileThreshold`), and unpacks a delta in memory.
+/// Limit on an object that a pack contains as a delta, in bytes. git unpacks a delta in memory, and
+/// creates no delta of a larger object (`core.bigFileThreshold`).
 pub const DELTA_BYTES_MAX: u64 = 512 << 20;
-/// Largest tree, commit or tag, in bytes: git reads these whole.
+/// Limit on a tree, commit or tag, in bytes: git reads these completely into memory.
 pub const STRUCTURE_BYTES_MAX: u64 = 64 << 20;
-/// Objects of one pack.
+/// Limit on the objects of one pack.
 pub const PACK_OBJECTS_MAX: u64 = 6_000_000;
-/// What is kept of a git command's standard error, in bytes.
+/// Limit on the standard error kept of a git command, in bytes.
 pub const GIT_MESSAGE_BYTES_MAX: usize = 8 << 10;
-/// Largest answer of a git command that is held in memory, in bytes.
+/// Limit on the output of a git command in memory, in bytes.
 pub const GIT_OUTPUT_BYTES_MAX: usize = 1 << 30;
-/// Packs in an object cache before they are made into one.
+/// Number of packs in an object cache that triggers a repack.
 pub const PACKS_MAX: usize = 24;
-/// Snapshots that an object cache remembers, most recently used first.
+/// Number of snapshots that an object cache keeps, most recently used first.
 pub const SNAPSHOTS_KEPT: usize = 32;
-/// The first pause between looks whether another connection is done with receiving the same bytes; a look opens one file. Doubles.
+/// First interval between checks for the end of another transfer of the same bytes. It doubles
+/// after each check. A check opens one file.
 pub const BUSY_PAUSE: Duration = Duration::from_millis(50);
-/// The longest of these pauses: nothing beside what is waited for.
+/// Maximum of this interval. It is short compared with a transfer.
 pub const BUSY_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long bytes that another connection receives may not have grown before they are not waited for any more: as long as git may
-/// take for taking them in.
+/// Time without progress after which another transfer of the same bytes is not waited for. It
+/// equals the time limit of git for importing them.
 pub const BUSY_STILL_MAX: Duration = GIT_RUN_MAX;

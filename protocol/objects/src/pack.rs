@@ -1,5 +1,6 @@
-//! Which objects a receiver lacks, and the pack that brings them. The list is made from the difference of two trees, so
-//! its cost is that of the difference, whatever the size of the whole.
+//! Computes the objects that a receiver lacks, and writes the pack with them. The list comes from
+//! the difference of two trees, so its cost depends on the difference and not on the size of the
+//! tree.
 
 use crate::git::{Git, GitError, Place};
 use crate::incoming::checksum_of;
@@ -10,18 +11,19 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An object that belongs to a snapshot.
+/// An object of a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// Its name.
+    /// Its id.
     pub id: ObjectId,
-    /// What it must be.
+    /// Its required kind.
     pub kind: Kind,
-    /// A path that it lies at, as bytes; empty for trees at the top, commits and tags. A hint for delta search.
+    /// A path of the object, as bytes. Empty for top-level trees, commits and tags. git uses it as
+    /// a hint for delta search.
     pub path: Vec<u8>,
 }
 
-/// What an object is.
+/// Kind of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A directory.
@@ -30,12 +32,12 @@ pub enum Kind {
     Blob,
     /// A commit.
     Commit,
-    /// What a tag's name points at: a tag object or a commit.
+    /// The target of a tag: a tag object or a commit.
     TagOrCommit,
 }
 
 impl Kind {
-    /// Whether git's name of a type fits.
+    /// Returns true if git's type name matches this kind.
     pub fn fits(self, name: &str) -> bool {
         match self {
             Self::Tree => name == "tree",
@@ -49,30 +51,31 @@ impl Kind {
 /// A pack on disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PackFile {
-    /// Where.
+    /// Path of the pack.
     pub path: PathBuf,
-    /// Of its bytes.
+    /// Checksum of the pack.
     pub blake3: Checksum,
-    /// In bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
-/// What a receiver lacks of a snapshot.
+/// The objects of a snapshot that a receiver lacks.
 #[derive(Debug)]
 pub struct Lack {
     /// All objects, each once.
     pub parts: Vec<Part>,
-    /// From the base to the tree; absent where these are the same.
+    /// Difference from the base to the tree. `None` if both are the same.
     pub tree: Option<Difference>,
-    /// From the tree to the commit's; absent where that is the same or not wanted.
+    /// Difference from the tree to the tree of the commit. `None` if both are the same, or the
+    /// commit's tree is not wanted.
     pub head: Option<Difference>,
 }
 
-/// Lists what a receiver lacks that has the tree `base` (or nothing), and of the head all parts that
-/// are wanted: commits, tags and the commit's tree.
+/// Lists the objects that a receiver with the tree `base` (or without a tree) lacks. Of the head it
+/// lists the wanted parts: commits, tags and the commit's tree.
 ///
 /// # Errors
-/// When git fails or an object is missing here.
+/// Fails if git fails or an object is missing locally.
 pub fn lack(
     git: &Git,
     place: &Place,
@@ -100,7 +103,7 @@ pub fn lack(
     Ok(Lack { parts, tree, head })
 }
 
-/// The objects of [`lack`].
+/// Returns only the objects of [`lack`].
 ///
 /// # Errors
 /// As for [`lack`].
@@ -114,11 +117,11 @@ pub fn lacking(
     lack(git, place, manifest, base, is_wanted).map(|lack| lack.parts)
 }
 
-/// Counts the trees and blobs of `to` that are not here and not at the same place in `from` either.
-/// Where the difference can't even be listed, returns one.
+/// Counts the trees and blobs of `to` that are missing locally and differ from `from`. Returns 1 if
+/// the difference cannot be listed.
 ///
 /// # Errors
-/// When git can't be run.
+/// Fails if git cannot be run.
 pub fn absent(git: &Git, place: &Place, from: Option<&ObjectId>, to: &ObjectId) -> Result<usize, GitError> {
     let parts = match Difference::between(git, place, from, to) {
         Err(GitError::Failed { .. } | GitError::Absent { .. }) => return Ok(1),
@@ -130,21 +133,22 @@ pub fn absent(git: &Git, place: &Place, from: Option<&ObjectId>, to: &ObjectId) 
     Ok(answer.split(|byte| *byte == b'\n').filter(|line| line.ends_with(b" missing")).count())
 }
 
-/// What belongs to a head beside its tree.
+/// Returns the objects of a head except its tree.
 pub fn commits_and_tags(head: &Head) -> impl Iterator<Item = Part> {
     let top = |id: &ObjectId, kind| Part { id: id.clone(), kind, path: Vec::new() };
     let commits = [&head.commit].into_iter().chain(&head.history).map(move |id| top(id, Kind::Commit));
     commits.chain(head.tags.iter().map(move |tag| top(&tag.object, Kind::TagOrCommit)))
 }
 
-/// Numbers the packs that are being made.
+/// Counter for unique names of temporary files.
 static MAKING: AtomicU64 = AtomicU64::new(0);
 
-/// Writes a pack with these objects; objects may be deltas against those of `base`. Replaces `into` whole. Without objects the file
-/// is empty. A git with limits gets time for so many bytes.
+/// Writes a pack with these objects and replaces `into` atomically. Objects may be deltas against
+/// objects of `base`. Without objects the file is empty. `bytes` sets the time limit of a git with
+/// limits.
 ///
 /// # Errors
-/// When git or the disk fails.
+/// Fails if git or the disk fails.
 pub fn write(
     git: &Git,
     place: &Place,
@@ -163,7 +167,7 @@ pub fn write(
         list.extend(part.path.iter().map(|byte| if *byte == b'\n' { b'?' } else { *byte }));
         list.push(b'\n');
     }
-    // Two may make the same pack at the same time, also in one process.
+    // Two threads or processes may write the same pack concurrently.
     let number = MAKING.fetch_add(1, Ordering::Relaxed);
     let beside = into.with_extension(format!("{}-{number}.new", std::process::id()));
     let file = File::create(&beside).map_err(GitError::io(format!("creating {}", beside.display())))?;

@@ -1,5 +1,5 @@
-//! Finds the programs that a daemon runs by itself (git, a debugger, `xcrun`) at absolute paths in
-//! directories that jobs can't write, so that no job can put a program of its own in their place.
+//! Finds the programs that a daemon runs (git, a debugger, `xcrun`). It returns absolute paths in
+//! directories that jobs cannot write, so that no job can replace a program.
 
 use nix::unistd::Uid;
 use std::collections::BTreeMap;
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Whether a program in a directory that jobs can write is refused.
+/// True if programs in directories that jobs can write are refused.
 static IS_STRICT: AtomicBool = AtomicBool::new(false);
-/// Programs that were found. A path stays the same as long as there is a program.
+/// Programs found so far. A path stays valid as long as a program exists there.
 static FOUND: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
-/// Refuses programs in directories that jobs can write: for a worker whose jobs are isolated. Without
-/// this, such a program is taken where there is no other. Call it before the first look.
+/// Refuses programs in directories that jobs can write, for a worker with isolated jobs. Without
+/// this call, such a program is used as a last resort. Call it before the first [`find`].
 pub fn refuse_writable() {
     IS_STRICT.store(true, Ordering::Relaxed);
 }
 
-/// Returns the absolute path of a program. `PATH` is searched once.
+/// Returns the absolute path of a program. `PATH` is searched once per program.
 pub fn find(name: &str) -> Option<PathBuf> {
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(path) = found.get(name).filter(|path| is_program(path)) {
@@ -42,7 +42,8 @@ fn search(name: &str, directories: &OsStr, user: u32, is_strict: bool) -> Option
     safe.or_else(|| programs.into_iter().next().filter(|_| !is_strict))
 }
 
-/// The path itself, or the one that links lead to, whichever no job can replace.
+/// Returns `path`, or its link target if only the target cannot be replaced by a job. Returns
+/// `None` if neither is safe.
 fn safe_path(path: &Path, user: u32) -> Option<PathBuf> {
     let real = path.canonicalize().ok()?;
     let is_safe = |path: &Path| path.ancestors().skip(1).all(|directory| is_closed(directory, user));
@@ -53,13 +54,13 @@ fn safe_path(path: &Path, user: u32) -> Option<PathBuf> {
     Some(if is_safe(path) { path.to_owned() } else { real })
 }
 
-/// Whether a user without root's rights, and one of this number, can replace no entry of a directory
-/// that is somebody else's.
+/// Returns true if jobs of `user` cannot replace entries of this directory. It must not be writable
+/// for others, and must not belong to the user of a job.
 fn is_closed(directory: &Path, user: u32) -> bool {
     let Ok(found) = fs::symlink_metadata(directory) else { return false };
     let mode = found.permissions().mode();
     let is_open = mode & 0o022 != 0 && mode & 0o1000 == 0 && !found.is_symlink();
-    // Root's jobs are other users, so only what is root's is safe from them.
+    // Jobs of root run as other users, so only directories of root are safe from them.
     let is_theirs = if user == 0 { found.uid() != 0 } else { found.uid() == user };
     !is_open && !is_theirs
 }

@@ -1,4 +1,4 @@
-//! Moving one whole file over a channel, whichever link the channel is on. The steps are those of
+//! Transfers one whole file over a channel of any link. The steps are those of
 //! [`buildpool_protocol::transfer`].
 
 use crate::flow::{BeyondEnd, Sender};
@@ -17,71 +17,72 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The connection is gone, and every channel on it: begin again on another one.
+/// Error: the connection and all its channels are closed. Retry on a new connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interrupted;
 
-/// What comes in on a channel.
+/// An event received on a channel.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A step of the other side's.
+    /// A step from the other side.
     Step(Message),
-    /// Bytes.
+    /// Bytes of the file.
     Bytes {
-        /// Where they belong.
+        /// Offset of the bytes.
         position: u64,
-        /// Some of them.
+        /// The bytes.
         bytes: Bytes,
     },
 }
 
 /// One transfer on one connection.
 pub trait Channel: Send {
-    /// The number that every step of it carries.
+    /// Returns the channel number. Every step contains it.
     fn number(&self) -> u32;
     /// Sends a step.
     fn say(&mut self, step: Message) -> impl Future<Output = Result<(), Interrupted>> + Send;
-    /// Sends bytes; waits while the link is busy.
+    /// Sends bytes. Waits while the link is busy.
     fn send(&mut self, position: u64, bytes: &[u8]) -> impl Future<Output = Result<(), Interrupted>> + Send;
-    /// What comes next. Dropping the future before it is ready loses nothing.
+    /// Receives the next event. The future is cancel-safe.
     fn next(&mut self) -> impl Future<Output = Result<Event, Interrupted>> + Send;
 }
 
-/// Why a file did not get through.
+/// Error of a file transfer.
 #[derive(Debug)]
 pub enum PumpError {
-    /// The connection went.
+    /// The connection was lost.
     Interrupted,
-    /// The other side can't or won't.
+    /// The other side refused the transfer.
     Refused(LinkError),
-    /// The other side said what it never should.
+    /// The other side violated the protocol.
     Misbehaved(&'static str),
-    /// What came is not what was announced, or the disk refused it.
+    /// The received bytes are not the announced file, or the disk failed.
     Incoming(IncomingError),
-    /// What is to be sent can't be read.
+    /// The file to send cannot be read.
     Read {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system error.
         source: io::Error,
     },
-    /// This process is ending.
+    /// This process is shutting down.
     Ended,
 }
 
 impl PumpError {
-    /// Whether beginning again may help.
+    /// Returns true if a retry may succeed.
     pub fn is_worth_a_retry(&self) -> bool {
         match self {
             Self::Interrupted => true,
             Self::Refused(error) => error.code.is_worth_a_retry(),
-            // Somebody else receives the same bytes; or what lay here from before was spoilt, and is gone now.
+            // Another connection receives the same bytes, or a damaged partial file was found and
+            // removed.
             Self::Incoming(error) => matches!(error, IncomingError::Busy | IncomingError::Mismatch { .. }),
             Self::Misbehaved(_) | Self::Read { .. } | Self::Ended => false,
         }
     }
 
-    /// What the other side is told, if it is to be told anything.
+    /// Returns the error to send to the other side, if any.
     pub fn for_the_other_side(&self) -> Option<LinkError> {
         let code = match self {
             Self::Interrupted | Self::Refused(_) | Self::Ended => return None,
@@ -130,18 +131,18 @@ impl From<BeyondEnd> for PumpError {
     }
 }
 
-/// A file that was announced.
+/// An announced file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Announced {
-    /// Of all its bytes.
+    /// Checksum of the file.
     pub blake3: Checksum,
-    /// How many.
+    /// Length in bytes.
     pub length: u64,
-    /// The most that may be taken.
+    /// Limit in bytes.
     pub limit: u64,
 }
 
-/// How far the bytes of one file have come on the receiver's disk, over all tries to bring it there.
+/// Progress of one file on the receiver's disk, over all attempts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     furthest: u64,
@@ -154,18 +155,20 @@ impl Progress {
         self.furthest = self.furthest.max(offset);
     }
 
-    /// Whether they came further than ever since this was asked last: then the try was worth it, however it ended.
+    /// Returns true if the file has grown beyond its maximum since the last call. Such an attempt
+    /// was useful, even if it failed.
     pub fn has_grown(&mut self) -> bool {
         std::mem::take(&mut self.has_grown)
     }
 }
 
-/// Receives a file that was announced, into `directory`; it is whole, verified and on the disk when this returns, and it is the
-/// caller's to take it away and to say `done`. While another connection receives the same bytes, this waits for it; none when
-/// `is_here` says afterwards that they have come, and nothing is to be done but to say `done`.
+/// Receives an announced file into `directory`. On return the file is complete, verified and on
+/// disk. The caller must move it and send `done`. If another connection receives the same bytes,
+/// this function waits for it. It returns `None` if `is_here` then returns true, and the caller
+/// only sends `done`.
 ///
 /// # Errors
-/// See [`PumpError`]. What has come stays for the next time.
+/// See [`PumpError`]. The bytes received so far are kept for the next attempt.
 pub async fn receive<C: Channel>(
     channel: &mut C,
     directory: PathBuf,
@@ -203,7 +206,8 @@ pub async fn receive<C: Channel>(
                 file = back;
                 let offset = file.offset();
                 progress.at(offset);
-                // Of a link that was cut there may be more to read, none of which should have to come again.
+                // After an interruption there may be more bytes to read. They should not be sent
+                // again.
                 let _cut_is_seen_by_the_next_read = if fits {
                     channel.say(Message::Taken { channel: number, offset }).await
                 } else if before == offset {
@@ -224,7 +228,8 @@ async fn open(directory: PathBuf, announced: Announced) -> Result<Incoming, Pump
     on_disk(move || Incoming::open(&directory, &blake3, length, limit).map_err(PumpError::Incoming)).await
 }
 
-/// Opens a file as soon as the other connection that receives it is done or gone, however slow that one is.
+/// Opens a file after the other connection that receives it has finished or stopped. There is no
+/// time limit while the other connection makes progress.
 async fn open_after_others<C: Channel>(
     channel: &mut C,
     directory: PathBuf,
@@ -254,7 +259,7 @@ async fn open_after_others<C: Channel>(
     }
 }
 
-/// Sends a file that was announced, until the other side is done with it.
+/// Sends an announced file and waits until the other side has confirmed it.
 ///
 /// # Errors
 /// See [`PumpError`].
@@ -268,7 +273,7 @@ pub async fn send<C: Channel>(
     send_open(channel, file, path, length, progress).await
 }
 
-/// Sends a file that was announced and is open already, so that its name may go meanwhile.
+/// Sends an announced file that is already open, so that it may be unlinked during the transfer.
 ///
 /// # Errors
 /// See [`PumpError`].
@@ -318,10 +323,10 @@ pub async fn send_open<C: Channel>(
     }
 }
 
-/// Work on the disk, beside the tasks that move bytes.
+/// Runs disk work on a blocking thread, so that it does not block the tasks that transfer bytes.
 ///
 /// # Errors
-/// Those of the work, and [`PumpError::Ended`].
+/// Errors of the work, and [`PumpError::Ended`].
 pub async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, PumpError> + Send + 'static,
 ) -> Result<T, PumpError> {
@@ -339,7 +344,7 @@ mod tests {
     use std::path::Path;
     use tokio::sync::mpsc;
 
-    /// One end of a link in memory that is cut after so many bytes.
+    /// One end of an in-memory link that closes after `cut_after` bytes.
     struct End {
         out: mpsc::Sender<Event>,
         incoming: mpsc::Receiver<Event>,
@@ -417,7 +422,7 @@ mod tests {
             assert!(passed < lies_there && lies_there <= passed + cut, "{passed}, {cut} more, {lies_there}");
             passed = lies_there;
         }
-        // One byte more than is missing would be cut.
+        // One byte more than is missing would be truncated.
         let rest = content.len() - passed + 1;
         let (sent, received) = once(&path, &into, &sum, content.len() as u64, rest).await;
         sent.unwrap();
@@ -438,7 +443,7 @@ mod tests {
         assert!(received.unwrap_err().is_worth_a_retry());
     }
 
-    /// A channel on which nothing comes, and which says that it is waited on.
+    /// A channel that receives no event, and reports each wait for one.
     struct Silent(mpsc::Sender<()>);
 
     impl Channel for Silent {
@@ -455,7 +460,7 @@ mod tests {
         }
 
         async fn next(&mut self) -> Result<Event, Interrupted> {
-            // Nobody listens to it any more at the end.
+            // At the end the receiver is dropped.
             self.0.send(()).await.ok();
             std::future::pending().await
         }
@@ -473,7 +478,7 @@ mod tests {
             let mut channel = Silent(waits);
             receive(&mut channel, into, announced, &mut Progress::default(), || true).await
         });
-        // Far more often than a transfer is tried.
+        // Far more often than a transfer is retried.
         for _ in 0..200 {
             waiting.recv().await.unwrap();
         }

@@ -1,5 +1,6 @@
-//! By what a snapshot is known where it is kept. The tree alone does not tell it: tags, the branch and ignore patterns change
-//! without it, and a workspace answers from them. So it is the checksum of its manifest.
+//! Records of snapshots on disk. A snapshot is identified by the checksum of its manifest. The tree
+//! alone is not sufficient: tags, branch and ignore patterns change without it, and a workspace
+//! depends on them.
 
 use crate::incoming::checksum;
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectId, SnapshotName};
@@ -7,15 +8,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The checksum of what a workspace is made of. Both ends of a link compute it, so a field of a manifest that is added to it needs
-/// a new version of the protocol.
+/// Returns the checksum of the manifest fields that determine a workspace. Both ends of a link
+/// compute it. Adding a field here therefore requires a new protocol version.
 pub fn key(manifest: &Manifest) -> Checksum {
     let told = (&manifest.tree, &manifest.head, &manifest.excludes, &manifest.left_behind);
     let text = serde_json::to_vec(&told).expect("a manifest has string keys only");
     checksum(&blake3::hash(&text))
 }
 
-/// The name of a snapshot.
+/// Returns the name of a snapshot.
 pub fn name(manifest: &Manifest) -> SnapshotName {
     SnapshotName {
         tree: manifest.tree.clone(),
@@ -24,25 +25,27 @@ pub fn name(manifest: &Manifest) -> SnapshotName {
     }
 }
 
-/// Whether a snapshot is what is asked for.
+/// Returns true if a snapshot matches a name.
 pub fn fits(name: &SnapshotName, manifest: &Manifest) -> bool {
     name.tree == manifest.tree
         && name.head.as_ref() == manifest.head.as_ref().map(|head| &head.commit)
         && name.manifest.as_ref().is_none_or(|asked| *asked == key(manifest))
 }
 
-/// All records of a tree with a commit checked out begin with it. Those of earlier versions have nothing more.
+/// Returns the common prefix of all records with this tree and commit. Records of earlier versions
+/// have nothing after it.
 fn stem(tree: &ObjectId, head: Option<&ObjectId>) -> String {
     format!("{tree}.{}.", head.map_or("none", ObjectId::as_str))
 }
 
-/// The file that says that a snapshot is whole.
+/// Returns the file name of the record of a complete snapshot.
 pub(crate) fn file_name(manifest: &Manifest) -> String {
     let head = manifest.head.as_ref().map(|head| &head.commit);
     format!("{}{}.json", stem(&manifest.tree, head), key(manifest))
 }
 
-/// The record of a snapshot in this directory. Where its manifest is not named, the one that was used last.
+/// Returns the record of a snapshot in this directory. If `name` has no manifest checksum, the last
+/// used record matches.
 pub(crate) fn find(directory: &Path, name: &SnapshotName) -> Option<PathBuf> {
     let stem = stem(&name.tree, name.head.as_ref());
     if let Some(key) = &name.manifest {
@@ -55,7 +58,7 @@ pub(crate) fn find(directory: &Path, name: &SnapshotName) -> Option<PathBuf> {
     records.into_iter().find(is_one)
 }
 
-/// All records, the most recently used one first.
+/// Returns all records, most recently used first.
 pub(crate) fn all(directory: &Path) -> Vec<(SystemTime, PathBuf)> {
     let mut records: Vec<(SystemTime, PathBuf)> = fs::read_dir(directory)
         .into_iter()

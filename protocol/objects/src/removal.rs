@@ -14,18 +14,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// How a directory of the tree is opened.
+/// Flags for opening a directory of the tree.
 const INNER: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// How often a directory is listed again that still has entries: another process may add some, and
+/// Limit on listings of a directory that still has entries. Another process may add entries, and
 /// some file systems skip entries while others are removed.
 const LISTINGS_MAX: u32 = 3;
 
-/// Removes a file, a link or a directory with all that is in it. A missing path is not an error.
-/// Directories without write permission are opened first where this process owns them.
+/// Removes a file, a link or a directory tree. A missing path is not an error. Directories without
+/// write permission are made writable if this process owns them.
 ///
 /// # Errors
-/// The first failure. Everything else that can be removed is removed all the same.
+/// The first failure. All other removable entries are still removed.
 pub fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => remove_tree(path),
@@ -38,25 +38,25 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A directory between the top of the tree and the one that is open.
+/// A directory between the top of the tree and the open directory.
 struct Level {
     /// Its name in its parent.
     name: CString,
-    /// Device and inode, by which it is recognised on the way up.
+    /// Device and inode. They identify the directory on the way up.
     id: (dev_t, ino_t),
-    /// Directories in it that are not removed yet.
+    /// Subdirectories that are not removed yet.
     inner: Vec<CString>,
     listings: u32,
 }
 
-/// The first failure of many.
+/// Keeps the first failure.
 #[derive(Default)]
 struct First(Option<Errno>);
 
 impl First {
     fn note(&mut self, result: nix::Result<()>) {
         match result {
-            // Another process was faster.
+            // ENOENT means that another process has already removed the entry.
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(error) => self.0 = self.0.or(Some(error)),
         }
@@ -76,7 +76,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     first.0.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Removes all that is in a directory.
+/// Removes all entries of a directory.
 fn empty(top: OwnedFd, name: &CStr, first: &mut First) -> io::Result<()> {
     let mut here = top;
     let mut levels = vec![list(&here, name.to_owned(), first)?];
@@ -120,13 +120,13 @@ fn enter(parent: &OwnedFd, name: &CStr) -> nix::Result<OwnedFd> {
         opened => opened?,
     };
     if !Mode::from_bits_truncate(fstat(&opened)?.st_mode).contains(Mode::S_IRWXU) {
-        // Refused for a directory of another user; then removing an entry says so.
+        // This fails for a directory of another user. Removing an entry then reports the error.
         fchmod(&opened, Mode::S_IRWXU).ok();
     }
     Ok(opened)
 }
 
-/// Removes what is not a directory from a directory, and lists the directories in it.
+/// Removes all non-directories from a directory, and lists its subdirectories.
 fn list(directory: &OwnedFd, name: CString, first: &mut First) -> nix::Result<Level> {
     let mut level = Level { name, id: id(directory)?, inner: Vec::new(), listings: 1 };
     for entry in Dir::openat(directory, ".", INNER, Mode::empty())?.iter() {
@@ -168,7 +168,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 
-    /// Makes directories one in another, further than any path reaches.
+    /// Creates nested directories deeper than the maximum path length.
     fn deep(top: &Path, levels: u32) {
         let how = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
         let mut here = open(top, how, Mode::empty()).unwrap();

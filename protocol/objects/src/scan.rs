@@ -1,5 +1,5 @@
-//! Counts what a pack unpacks to before git reads it. The scan inflates each entry and keeps none of
-//! it, so its memory does not depend on the pack.
+//! Computes the unpacked size of a pack before git reads it. The scan inflates each entry and
+//! discards the content, so its memory use does not depend on the pack.
 
 use crate::extent::Excess;
 use crate::git::{GitError, Stop};
@@ -10,24 +10,25 @@ use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZFlush, MZStatus};
 use std::io::BufRead;
 
-/// Bytes that are inflated at a time.
+/// Size of the inflate buffer, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// Beginning of a delta that is kept: two numbers of at most ten bytes each.
+/// Number of bytes kept from the start of a delta: two numbers of at most ten bytes each.
 const DELTA_HEAD_BYTES: usize = 20;
 
-/// What a pack unpacks to.
+/// Unpacked size of a pack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unpacked {
     /// All objects together, in bytes.
     pub bytes: u64,
-    /// The largest object that comes as a delta, in bytes: git holds it and its base in memory.
+    /// The largest object stored as a delta, in bytes. git keeps it and its base in memory.
     pub largest_delta: u64,
 }
 
-/// Reads a pack (gitformat-pack(5)).
+/// Scans a pack (gitformat-pack(5)).
 ///
 /// # Errors
-/// [`GitError::Excess`] with the figure; [`GitError::Unexpected`] for what is not a pack.
+/// [`GitError::Excess`] with the exceeded limit; [`GitError::Unexpected`] if the input is not a
+/// pack.
 pub fn scan(pack: impl BufRead, format: ObjectFormat, stop: &Stop) -> Result<Unpacked, GitError> {
     Scanner { pack, stop, piece: vec![0; PIECE_BYTES], state: InflateState::new_boxed(DataFormat::Zlib) }.run(
         match format {
@@ -44,7 +45,7 @@ struct Scanner<'a, R> {
     state: Box<InflateState>,
 }
 
-/// Kinds of entries by their numbers.
+/// Numbers of the entry kinds.
 const BLOB: u8 = 3;
 const OFFSET_DELTA: u8 = 6;
 const NAMED_DELTA: u8 = 7;
@@ -101,7 +102,7 @@ impl<R: BufRead> Scanner<'_, R> {
         Ok(unpacked)
     }
 
-    /// Kind and inflated length of the next entry.
+    /// Returns kind and inflated length of the next entry.
     fn entry_head(&mut self) -> Result<(u8, u64), GitError> {
         let mut byte = self.byte()?;
         let (kind, mut length, mut shift) = ((byte >> 4) & 7, u64::from(byte & 0x0f), 4);
@@ -113,7 +114,7 @@ impl<R: BufRead> Scanner<'_, R> {
         Ok((kind, length))
     }
 
-    /// Inflates a content of this length, and returns its beginning.
+    /// Inflates an entry of this length, and returns its first bytes.
     fn content(&mut self, length: u64) -> Result<Vec<u8>, GitError> {
         self.state.reset(DataFormat::Zlib);
         let (mut begin, mut written) = (Vec::new(), 0_u64);
@@ -151,7 +152,7 @@ impl<R: BufRead> Scanner<'_, R> {
     }
 }
 
-/// The size of the object that a delta makes: its second number.
+/// Returns the size of the object that a delta produces: the second number of the delta.
 fn result_size(delta: &[u8]) -> Result<u64, GitError> {
     let mut bytes = delta.iter();
     let mut number = || {
@@ -169,7 +170,7 @@ fn result_size(delta: &[u8]) -> Result<u64, GitError> {
     number()
 }
 
-/// Seven bits of a number.
+/// Returns the low seven bits of `byte`, shifted left.
 fn shifted(byte: u8, shift: u32) -> Result<u64, GitError> {
     let bits = u64::from(byte & 0x7f);
     let value = bits.checked_shl(shift).filter(|value| value >> shift == bits);

@@ -1,6 +1,7 @@
-//! The difference of two trees, found by comparing pairs of directories. A pair is compared once, at
-//! however many paths it lies, so the work depends on distinct objects and never on paths: a tree of
-//! few objects that stands for billions of paths is counted, and refused, before anything walks it.
+//! Computes the difference of two trees by comparing pairs of directories. Each pair is compared
+//! once, even if it occurs at many paths, so the work depends on distinct objects and not on paths.
+//! A tree of few objects that expands to billions of paths is counted and refused before any code
+//! walks its paths.
 
 use crate::extent::{Excess, Extent};
 use crate::git::{Dialog, Git, GitError, Place};
@@ -11,13 +12,13 @@ use buildpool_protocol::transfer::{ObjectFormat, ObjectId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
-/// Entries that one comparison reads: all of two trees that are as large as they may be.
+/// Limit on the entries that one comparison reads: all entries of two trees of maximum size.
 const ENTRIES_MAX: u64 = 2 * SNAPSHOT_FILES_MAX;
 
-/// An id in binary; a shorter one ends with zeros.
+/// A binary id. A shorter id is padded with zeros.
 type Raw = [u8; 32];
 
-/// Directories that lie at the same path in both trees; absent where one tree has none there.
+/// Two directories at the same path in both trees. `None` if a tree has no directory there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 struct Pair {
     from: Option<Raw>,
@@ -30,35 +31,35 @@ enum Node {
     Tree(Raw),
     /// A file or a link.
     Blob(Raw),
-    /// A submodule, whose objects are not in the tree.
+    /// A submodule. Its objects are not in the tree.
     Submodule(Raw),
 }
 
-/// What differs in a directory.
+/// A difference in a directory.
 #[derive(Debug)]
 enum Change {
     Directory { name_bytes: u64, pair: Pair },
     File { name_bytes: u64, blob: Option<Raw>, is_new: bool },
 }
 
-/// What differs between two trees.
+/// The difference between two trees.
 #[derive(Debug)]
 pub struct Difference {
     format: ObjectFormat,
     top: Pair,
     changes: HashMap<Pair, Vec<Change>>,
-    /// Trees and blobs that are new, each once. The tree itself is the first.
+    /// New trees and blobs, each once. The top tree comes first.
     pub parts: Vec<Part>,
-    /// Blobs that went: their sizes are needed too.
+    /// Removed blobs. Their sizes are also needed.
     gone: HashSet<Raw>,
 }
 
 impl Difference {
-    /// Compares two trees, of which `from` may be absent.
+    /// Compares two trees. `from` may be absent.
     ///
     /// # Errors
-    /// [`GitError::Absent`] when an object is missing; [`GitError::Excess`] when `to` is larger than a
-    /// snapshot may be, provided that `from` is not.
+    /// [`GitError::Absent`] if an object is missing; [`GitError::Excess`] if `to` exceeds the
+    /// limits of a snapshot, provided that `from` does not.
     pub fn between(
         git: &Git,
         place: &Place,
@@ -125,7 +126,7 @@ impl Difference {
         Ok(())
     }
 
-    /// Notes an entry that differs; a directory comes last.
+    /// Records an entry that differs. A directory comes last.
     fn note(&mut self, changes: &mut Vec<Change>, name: &[u8], before: Option<Node>, after: Option<Node>) {
         let name_bytes = name.len() as u64;
         let tree = |node| match node {
@@ -147,12 +148,13 @@ impl Difference {
         }
     }
 
-    /// The blobs that went and are not among [`Difference::parts`] as far as needed: for asking their sizes.
+    /// Returns the removed blobs. The caller needs their sizes for [`Difference::extent`].
     pub fn gone(&self) -> Vec<Part> {
         self.gone.iter().map(|id| part(*id, self.format, Kind::Blob, Vec::new())).collect()
     }
 
-    /// The extent of the new tree, of the old one's and the sizes of all blobs that differ.
+    /// Returns the extent of the new tree. `from` is the extent of the old tree, `sizes` has the
+    /// sizes of all blobs that differ.
     pub fn extent(&self, from: Extent, sizes: &HashMap<ObjectId, u64>) -> Extent {
         let sizes: HashMap<Raw, u64> = sizes.iter().map(|(id, size)| (to_raw(id.as_str()), *size)).collect();
         let growth = self.growth(&sizes);
@@ -167,7 +169,7 @@ impl Difference {
         }
     }
 
-    /// Sums up from the innermost pairs, each once.
+    /// Sums up the growth from the innermost pairs, each once.
     fn growth(&self, sizes: &HashMap<Raw, u64>) -> Growth {
         let mut done: HashMap<Pair, Growth> = HashMap::new();
         let mut open = vec![(self.top, false)];
@@ -193,7 +195,7 @@ impl Difference {
     }
 }
 
-/// How much larger a directory is than the one before. Sums stop at the largest number.
+/// Growth of a directory. Sums saturate.
 #[derive(Clone, Copy, Default)]
 struct Growth {
     paths: i128,
@@ -227,11 +229,11 @@ impl Growth {
     }
 }
 
-/// Reads directories from `cat-file --batch`.
+/// Reads directories with `cat-file --batch`.
 struct Reader {
     dialog: Dialog,
     format: ObjectFormat,
-    /// Entries that were compared.
+    /// Number of entries compared so far.
     entries: u64,
 }
 
@@ -263,15 +265,15 @@ impl Reader {
         Ok(trees)
     }
 
-    /// Counts entries that are compared. A tree that needs more than two of the largest has is larger
-    /// than they are, because each pair lies at one path at least.
+    /// Counts compared entries. A tree that needs more entries than two trees of maximum size
+    /// exceeds the limit, because each pair occurs at one path or more.
     fn count(&mut self, entries: usize) -> Result<(), GitError> {
         self.entries += entries as u64;
         Excess::check("paths", self.entries, ENTRIES_MAX).map_err(GitError::Excess)
     }
 }
 
-/// The entries of a tree object: mode, space, name, NUL, id.
+/// Parses the entries of a tree object: mode, space, name, NUL, id.
 fn parse(mut content: &[u8], format: ObjectFormat) -> Option<Vec<Entry>> {
     let id_bytes = match format {
         ObjectFormat::Sha1 => 20,
@@ -298,7 +300,7 @@ fn parse(mut content: &[u8], format: ObjectFormat) -> Option<Vec<Entry>> {
 
 type Differing<'a> = (&'a [u8], Option<Node>, Option<Node>);
 
-/// The entries that two directories do not have in common. A name that one has twice counts twice.
+/// Returns the entries that differ between two directories. A duplicate name counts twice.
 fn differing<'a>(from: &'a [Entry], to: &'a [Entry]) -> Vec<Differing<'a>> {
     let mut before: HashMap<&[u8], Node> = HashMap::with_capacity(from.len());
     let mut found: Vec<Differing<'_>> = Vec::new();

@@ -1,5 +1,5 @@
-//! A cache that was damaged: found by a cheap look or by a git that failed, and brought back to what is whole in it. What is missing
-//! then is taken anew, as of any snapshot that is not here.
+//! Repairs a damaged cache. A cheap check or a failed git command detects damage. The repair keeps
+//! complete snapshots. Missing snapshots are transferred again like any others.
 
 use super::{CacheError, ObjectCache, SNAPSHOTS};
 use crate::git::GitError;
@@ -11,7 +11,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 impl CacheError {
-    /// Whether it may come of objects that should be there and are not, or can't be read.
+    /// Returns true if the cause may be missing or unreadable objects.
     pub const fn may_be_damage(&self) -> bool {
         match self {
             Self::Git(error) => error.may_be_damage(),
@@ -22,15 +22,16 @@ impl CacheError {
 }
 
 impl GitError {
-    /// Whether it may come of objects that should be there and are not, or can't be read.
+    /// Returns true if the cause may be missing or unreadable objects.
     pub const fn may_be_damage(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Unexpected { .. } | Self::Absent { .. })
     }
 }
 
 impl ObjectCache {
-    /// A look without git: whether each pack is as long as its index says that it is and ends as it should, and whether there is one
-    /// where there are snapshots. What it does not see a failing git does.
+    /// Checks the cache without git. Every pack must have an index and end with the checksum that
+    /// its index contains. If there are snapshots, there must be a pack. Other damage is only
+    /// detected when git fails.
     pub fn looks_whole(&self) -> bool {
         let (Ok(packs), Ok(indexes)) = (self.packs("pack"), self.packs("idx")) else { return false };
         let (packs, indexes) = (BTreeSet::from_iter(packs), BTreeSet::from_iter(indexes));
@@ -40,7 +41,7 @@ impl ObjectCache {
         packs == indexes && packs.iter().all(|stem| self.ends_agree(stem).unwrap_or(false))
     }
 
-    /// Whether a pack ends with the checksum that its index has of it.
+    /// Returns true if a pack ends with the checksum from its index.
     fn ends_agree(&self, stem: &str) -> io::Result<bool> {
         let packs = self.directory.join("objects/pack");
         let length = match self.format {
@@ -52,12 +53,13 @@ impl ObjectCache {
         Ok(of_both.starts_with(&of_pack))
     }
 
-    /// Looks at everything, and removes packs that can't be read, and the records of snapshots that are not whole without them. Of a
-    /// cache in which nothing is whole everything goes. True when something was wrong. Waits for nobody: while the cache is in use, or
-    /// is not free once it is ours, it stays as it is.
+    /// Checks the whole cache. Removes unreadable packs, and the records of snapshots that become
+    /// incomplete. If no snapshot is complete, the cache is emptied. Returns true if there was
+    /// damage. It never blocks: if the cache is in use, or `is_free` returns false, it does
+    /// nothing.
     ///
     /// # Errors
-    /// When git can't be run, or the disk fails.
+    /// Fails if git cannot be run, or the disk fails.
     pub fn mend(&self, is_free: impl FnOnce() -> bool) -> Result<bool, CacheError> {
         let Some(_alone) = self.hold_alone()? else { return Ok(false) };
         if !is_free() {
@@ -95,7 +97,7 @@ impl ObjectCache {
         if !path("pack").is_file() || !path("idx").is_file() {
             return Ok(false);
         }
-        // Named in full: a name that begins with a dash would be an option.
+        // Pass the full path: a name that starts with a dash would be an option.
         let call = self.git.run(&self.place()).args(["verify-pack".as_ref(), path("idx").as_os_str()]);
         is_fine(call.for_bytes(self.content()).output().map(drop).map_err(CacheError::Git))
     }
@@ -105,12 +107,13 @@ impl ObjectCache {
         is_fine(lack.map_err(CacheError::Git).and_then(|lack| self.check_parts(&lack, manifest).map(drop)))
     }
 
-    /// Removes all but the lock, which is ours, and the records, which are gone already.
+    /// Removes everything except the lock, which this process holds, and the records, which are
+    /// already removed.
     fn begin_anew(&self) -> Result<(), CacheError> {
         let failed = |path: &Path| GitError::io(format!("removing {}", path.display()));
         for entry in fs::read_dir(&self.directory).map_err(failed(&self.directory))?.flatten() {
             let (name, path) = (entry.file_name(), entry.path());
-            // The settings stay: whoever opened it before counts on them.
+            // The settings stay, because the process that opened the cache relies on them.
             if ["lock", SNAPSHOTS, "config"].iter().any(|kept| name == *kept) {
                 continue;
             }
@@ -120,7 +123,7 @@ impl ObjectCache {
     }
 }
 
-/// Whether something went well; a failure that is no damage is one.
+/// Maps a possible damage to `false`. Other errors are returned.
 fn is_fine(result: Result<(), CacheError>) -> Result<bool, CacheError> {
     match result {
         Ok(()) => Ok(true),
@@ -129,7 +132,7 @@ fn is_fine(result: Result<(), CacheError>) -> Result<bool, CacheError> {
     }
 }
 
-/// The last bytes of a file.
+/// Returns the last `length` bytes of a file.
 fn ending(path: &Path, length: usize) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let offset = i64::try_from(length).map_err(io::Error::other)?;

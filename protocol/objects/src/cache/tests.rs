@@ -36,7 +36,7 @@ impl Source {
         self.git.run(&self.place()).args(who.iter().chain(arguments)).text().unwrap()
     }
 
-    /// Writes files, commits, and gives the manifest of the commit.
+    /// Writes files, commits, and returns the manifest of the commit.
     fn commit(&self, files: &[(&str, String)]) -> Manifest {
         for (path, content) in files {
             let path = self.tree().join(path);
@@ -178,7 +178,7 @@ fn tags_branch_and_ignore_patterns_make_another_snapshot_that_costs_only_what_is
     assert_eq!(cache.manifest(&name(&tagged)), Some(tagged.clone()));
     assert_eq!(cache.manifest(&name(&first)), Some(first.clone()));
 
-    // Nothing has to come for another branch; and the worker gets as little as the cache.
+    // A switch of the branch needs no objects, and the worker gets as little as the cache.
     let branch = Head { branch: Some("other".into()), ..head };
     let switched = Manifest { head: Some(branch), excludes: "/prod\n".into(), ..first.clone() };
     assert_eq!(cache.lacks(&switched).unwrap(), []);
@@ -192,7 +192,7 @@ fn tags_branch_and_ignore_patterns_make_another_snapshot_that_costs_only_what_is
         worker.accept(&pack.path, &sent, base.as_ref()).unwrap();
         assert_eq!(worker.manifest(&name(manifest)).as_ref(), Some(manifest));
     }
-    // Whoever can't name the manifest gets the one that was used last.
+    // A lookup without the manifest checksum returns the last used snapshot.
     let by_tree = SnapshotName { manifest: None, ..name(&first) };
     for manifest in [&first, &tagged, &switched] {
         cache.manifest(&name(manifest)).unwrap();

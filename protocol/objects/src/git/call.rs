@@ -1,4 +1,4 @@
-//! One run of git: its input, its output, its limits and its end.
+//! One run of git: its input, its output and its limits.
 
 use super::{GitError, Stop};
 use crate::limits;
@@ -10,26 +10,26 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// A git command that is being put together.
+/// Builder of a git command.
 #[derive(Debug)]
 pub struct Call {
     pub(super) command: Command,
     name: String,
     stdin: Option<Vec<u8>>,
     limit: usize,
-    /// Longest run.
+    /// Time limit.
     time: Duration,
-    /// Present where the command has limits of its own.
+    /// Set if the command has limits of its own.
     service: Option<Stop>,
 }
 
-/// What a run waits for.
+/// An event of a running command.
 enum Event {
-    /// Standard output, and whether there was more than is kept.
+    /// Standard output, and true if there was more than the limit.
     Output(io::Result<(Vec<u8>, bool)>),
     /// Standard error.
     Message(Vec<u8>),
-    /// The operation is cancelled.
+    /// The operation was cancelled.
     Stopped,
 }
 
@@ -42,7 +42,7 @@ impl Call {
         Self { command, name: String::new(), stdin: None, limit, time, service }
     }
 
-    /// Gives a command with limits the time that it needs for so many bytes of content.
+    /// Raises the time limit of a service command for `bytes` bytes of content.
     #[must_use]
     pub fn for_bytes(mut self, bytes: u64) -> Self {
         if self.service.is_some() {
@@ -67,14 +67,14 @@ impl Call {
         self
     }
 
-    /// Gives it this on standard input; nothing otherwise.
+    /// Sets the standard input. Without this call it is empty.
     #[must_use]
     pub fn input(mut self, bytes: Vec<u8>) -> Self {
         self.stdin = Some(bytes);
         self
     }
 
-    /// Runs it and gives its standard output.
+    /// Runs the command and returns its standard output.
     ///
     /// # Errors
     /// Every [`GitError`] except those of finding git.
@@ -83,7 +83,7 @@ impl Call {
         checked(status, message, name).map(|()| output)
     }
 
-    /// Runs git. Returns its standard output and its standard error.
+    /// Runs the command. Returns its standard output and its standard error.
     ///
     /// # Errors
     /// As for [`Call::output`].
@@ -92,7 +92,8 @@ impl Call {
         checked(status, message.clone(), name).map(|()| (output, message))
     }
 
-    /// Runs git. Returns its standard output, or none if it exited with 1: git's code for "not found".
+    /// Runs the command. Returns its standard output, or `None` if it exited with 1: git's code for
+    /// "not found".
     ///
     /// # Errors
     /// As for [`Call::output`].
@@ -104,7 +105,7 @@ impl Call {
         checked(status, message, name).map(|()| Some(output))
     }
 
-    /// Runs it and gives its standard output as text without the last line's end.
+    /// Runs the command and returns its standard output as text without the final line end.
     ///
     /// # Errors
     /// As for [`Call::output`]; [`GitError::Unexpected`] if it is not UTF-8.
@@ -116,7 +117,7 @@ impl Call {
         Ok(text)
     }
 
-    /// Runs it with its standard output into a file.
+    /// Runs the command and writes its standard output to a file.
     ///
     /// # Errors
     /// As for [`Call::output`].
@@ -125,7 +126,7 @@ impl Call {
         checked(status, message, name)
     }
 
-    /// Runs it with a file as its standard input.
+    /// Runs the command with a file as its standard input.
     ///
     /// # Errors
     /// As for [`Call::output`].
@@ -162,7 +163,7 @@ impl Call {
         let mut child = self.spawn()?;
         let (sender, events) = mpsc::channel();
         if let (Some(bytes), Some(mut pipe)) = (self.stdin.take(), child.stdin.take()) {
-            // A git that ends early closes the pipe; its status says why.
+            // If git exits early, it closes the pipe. Its exit status contains the reason.
             std::thread::spawn(move || pipe.write_all(&bytes).ok());
         }
         if let Some(pipe) = child.stderr.take() {
@@ -219,7 +220,8 @@ impl Call {
         }
     }
 
-    /// Tells a limit of its own from a failure of git.
+    /// Returns an error if the command exceeded its own limit, to separate it from a failure of
+    /// git.
     fn check_limits(&self, status: ExitStatus, message: &str) -> Result<(), GitError> {
         let command = self.name.clone();
         let is_short = ["ut of memory", "Cannot allocate memory"].iter().any(|text| message.contains(text));
@@ -248,7 +250,8 @@ pub(super) fn end(child: &mut Child) {
     child.wait().ok();
 }
 
-/// Reads a pipe to its end in a thread; keeps at most `limit` bytes and reports whether there were more.
+/// Reads a pipe to its end in a thread. It keeps at most `limit` bytes and reports if there were
+/// more.
 fn read_aside(
     mut pipe: impl Read + Send + 'static,
     limit: usize,
@@ -260,7 +263,7 @@ fn read_aside(
         let result = pipe.by_ref().take(limit as u64).read_to_end(&mut kept);
         let more = pipe.read(&mut [0]).is_ok_and(|more| more > 0);
         sender.send(event(result.map(|_| (kept, more)))).ok();
-        // A command that still writes must not wait for its reader.
+        // Drain the pipe, so that a command that still writes does not block.
         io::copy(&mut pipe, &mut io::sink()).ok();
     });
 }

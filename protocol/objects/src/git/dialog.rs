@@ -1,4 +1,4 @@
-//! A git command that answers one question after the other.
+//! A git command that reads a stream of requests and answers each.
 
 use super::call::end;
 use super::{Call, GitError, Stop};
@@ -7,8 +7,8 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// Questions go in whole lists, so that neither side waits for the other. The command ends with this
-/// value, with its stop, or when its time is over.
+/// A running command. Requests are sent in whole lists from a thread, so that neither side blocks
+/// the other. The command is killed when this value is dropped, on its stop, or at its time limit.
 #[derive(Debug)]
 pub struct Dialog {
     name: String,
@@ -17,7 +17,7 @@ pub struct Dialog {
     questions: mpsc::Sender<Vec<u8>>,
     answers: BufReader<ChildStdout>,
     child: Arc<Mutex<Child>>,
-    /// Dropped at the end.
+    /// Dropping this sender ends the watch thread.
     _watch: mpsc::Sender<()>,
 }
 
@@ -25,7 +25,7 @@ impl Call {
     /// Starts the command for a dialog.
     ///
     /// # Errors
-    /// When it can't be started.
+    /// Fails if the command cannot be started.
     pub fn dialog(mut self) -> Result<Dialog, GitError> {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = self.spawn()?;
@@ -42,7 +42,7 @@ impl Call {
     }
 }
 
-/// Ends the command when its time is over. Ends itself when the dialog does.
+/// Kills the command at its time limit. The thread ends with the dialog.
 fn watch_over(child: Arc<Mutex<Child>>, time: Duration, stop: Option<Stop>, over: mpsc::Receiver<()>) {
     std::thread::spawn(move || {
         let killed = child.clone();
@@ -58,16 +58,16 @@ fn watch_over(child: Arc<Mutex<Child>>, time: Duration, stop: Option<Stop>, over
 }
 
 impl Dialog {
-    /// Sends a list of questions; does not wait for the answers.
+    /// Sends a list of requests. Does not wait for the answers.
     pub fn ask(&self, questions: Vec<u8>) {
-        // A command that has ended does not answer, and the reader sees that.
+        // If the command has ended, the next read returns an error.
         self.questions.send(questions).ok();
     }
 
     /// Reads one line of the answer, without its end.
     ///
     /// # Errors
-    /// When the command has ended.
+    /// Fails if the command has ended.
     pub fn line(&mut self) -> Result<String, GitError> {
         let mut line = String::new();
         match self.answers.read_line(&mut line) {
@@ -76,10 +76,10 @@ impl Dialog {
         }
     }
 
-    /// Reads so many bytes of the answer.
+    /// Reads `length` bytes of the answer.
     ///
     /// # Errors
-    /// When the command has ended.
+    /// Fails if the command has ended.
     pub fn bytes(&mut self, length: usize) -> Result<Vec<u8>, GitError> {
         let mut bytes = Vec::new();
         match (&mut self.answers).take(length as u64).read_to_end(&mut bytes) {
@@ -88,7 +88,7 @@ impl Dialog {
         }
     }
 
-    /// What is wrong with an answer.
+    /// Returns an error for an unexpected answer.
     pub fn odd(&self, what: impl Into<String>) -> GitError {
         GitError::Unexpected { command: self.name.clone(), what: what.into() }
     }

@@ -1,4 +1,4 @@
-//! Failures of git.
+//! Errors of git commands.
 
 use super::OLDEST;
 use crate::extent::Excess;
@@ -10,86 +10,87 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why git did not do it.
+/// Error of a git command.
 #[derive(Debug)]
 pub enum GitError {
-    /// There is no git.
+    /// git cannot be started.
     Missing {
-        /// What was tried.
+        /// The program that was tried.
         program: PathBuf,
-        /// The system's reason.
+        /// The system error.
         source: io::Error,
     },
-    /// It is there and too old.
+    /// The version of git is too old.
     TooOld {
-        /// As it calls itself.
+        /// The version as git prints it.
         found: String,
     },
-    /// It ended badly.
+    /// git exited with an error.
     Failed {
         /// The command without its data.
         command: String,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
         /// The standard error of git.
         message: String,
     },
-    /// It took too long and was ended.
+    /// The command exceeded its time limit and was killed.
     TimedOut {
         /// The command without its data.
         command: String,
-        /// The limit.
+        /// The time limit.
         after: Duration,
     },
-    /// It used more processor time than it may.
+    /// The command exceeded its processor time limit.
     OutOfTime {
         /// The command without its data.
         command: String,
-        /// The limit.
+        /// The time limit.
         after: Duration,
     },
-    /// It needed more memory than it may have.
+    /// The command exceeded its memory limit.
     OutOfMemory {
         /// The command without its data.
         command: String,
     },
-    /// Nobody waits for it any more, so it was ended.
+    /// The operation was cancelled, so the command was killed.
     Stopped {
         /// The command without its data.
         command: String,
     },
-    /// An object is not there.
+    /// An object is missing.
     Absent {
-        /// Which.
+        /// Its id.
         id: ObjectId,
     },
     /// A limit on snapshots is exceeded.
     Excess(Excess),
-    /// It wrote more than can be held.
+    /// The output exceeds the limit.
     TooMuchOutput {
         /// The command without its data.
         command: String,
         /// The limit, in bytes.
         limit: usize,
     },
-    /// It wrote what it never should.
+    /// The output is invalid.
     Unexpected {
         /// The command without its data.
         command: String,
-        /// What was wrong.
+        /// The problem.
         what: String,
     },
-    /// A file or pipe beside it failed.
+    /// A file or pipe of the command failed.
     Io {
-        /// Which, and what was tried.
+        /// The operation and the file.
         what: String,
-        /// The system's reason.
+        /// The system error.
         source: io::Error,
     },
 }
 
 impl GitError {
-    /// A failure of a file, with what was tried.
+    /// Returns a function that maps an I/O error to [`GitError::Io`]. `what` is the failed
+    /// operation.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

@@ -1,4 +1,4 @@
-//! Ends the git commands of an operation that nobody waits for any more.
+//! Cancellation of the git commands of an operation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Listener = Box<dyn FnOnce() + Send>;
 
-/// Shared by an operation and by whoever may cancel it. Clones are the same stop.
+/// A cancellation handle, shared by an operation and its owner. Clones refer to the same operation.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<Mutex<State>>);
 
@@ -24,7 +24,7 @@ impl fmt::Debug for Stop {
 }
 
 impl Stop {
-    /// Ends all commands of the operation that run, and keeps further ones from starting.
+    /// Kills all running commands of the operation and prevents new ones.
     pub fn stop(&self) {
         let listeners = {
             let mut state = self.state();
@@ -36,22 +36,22 @@ impl Stop {
         }
     }
 
-    /// Whether the operation was stopped.
+    /// Returns true if the operation was stopped.
     pub fn is_stopped(&self) -> bool {
         self.state().is_stopped
     }
 
-    /// Returns a stop for a part of the operation: it stops with this one, or by itself.
+    /// Returns a stop for a part of the operation. It is stopped together with this one, or alone.
     pub fn part(&self) -> Self {
         let part = Self::default();
         let stopped = part.clone();
-        // For as long as the operation: the number is never taken back.
+        // The listener stays registered for the lifetime of the operation.
         std::mem::forget(self.listen(move || stopped.stop()));
         part
     }
 
-    /// Calls the listener when the operation is stopped, at once if it is already, as long as the
-    /// returned value lives.
+    /// Calls `listener` when the operation is stopped, immediately if it already is. Dropping the
+    /// returned value removes the listener.
     pub(crate) fn listen(&self, listener: impl FnOnce() + Send + 'static) -> Listening {
         let mut state = self.state();
         if state.is_stopped {
@@ -70,7 +70,7 @@ impl Stop {
     }
 }
 
-/// A listener of a [`Stop`].
+/// Registration of a listener of a [`Stop`].
 pub(crate) struct Listening {
     stop: Stop,
     number: u64,

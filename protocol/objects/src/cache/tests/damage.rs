@@ -1,8 +1,8 @@
-//! Caches that were damaged.
+//! Tests of damaged caches.
 
 use super::*;
 
-/// A cache with two snapshots in a pack each.
+/// A cache with two snapshots, each in its own pack.
 struct Damaged {
     source: Source,
     cache: ObjectCache,
@@ -23,7 +23,7 @@ impl Damaged {
         Self { source, cache, first, second }
     }
 
-    /// Its packs, the larger one, which is that of the first snapshot, first.
+    /// Returns its packs. The first one is larger and belongs to the first snapshot.
     fn packs(&self) -> Vec<PathBuf> {
         let directory = self.cache.directory().join("objects/pack");
         let stems = self.cache.packs("pack").unwrap().into_iter();
