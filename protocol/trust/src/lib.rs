@@ -1,5 +1,6 @@
-//! Which certificate of a coordinator is believed: the one whose fingerprint came with the token, or one that an authority
-//! signed; and where none is needed. Both who submits and who works dial with this.
+//! Decides if a client trusts the certificate of a coordinator. A certificate is trusted by its
+//! fingerprint, which comes with the token, or by the signature of an authority. Loopback
+//! connections need no certificate. Clients and workers both use this crate.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
@@ -14,7 +15,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where systems keep the authorities that they trust; `SSL_CERT_FILE` goes first, as it does for OpenSSL.
+/// Files with the system's trusted authorities. `SSL_CERT_FILE` has priority, as in OpenSSL.
 const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -22,8 +23,9 @@ const SYSTEM_AUTHORITIES: [&str; 4] = [
     "/etc/ssl/ca-bundle.pem",
 ];
 
-/// Whether what is sent to this host, a name or an address without brackets, stays on this machine. Names other than those kept for it
-/// (RFC 6761) do not count, wherever they lead now: they may lead elsewhere tomorrow.
+/// Returns true if traffic to this host (a name, or an address without brackets) stays on this
+/// machine. Only the names reserved for loopback (RFC 6761) count. Other names may resolve to
+/// another address later.
 pub fn is_loopback(host: &str) -> bool {
     match host.parse::<IpAddr>() {
         Ok(IpAddr::V4(address)) => address.is_loopback(),
@@ -37,42 +39,42 @@ pub fn is_loopback(host: &str) -> bool {
     }
 }
 
-/// How a coordinator proves that it is the one.
+/// The method to verify a coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trust {
-    /// Its certificate, or one that vouches for it and comes with it, has this BLAKE3.
+    /// BLAKE3 hash of its certificate, or of an issuer certificate that it sends along.
     Fingerprint([u8; 32]),
-    /// Its certificate is signed by one of those in this file (PEM).
+    /// A PEM file with authorities. One of them must have signed the certificate.
     Authorities(PathBuf),
 }
 
 impl Trust {
-    /// The authorities that this system trusts.
+    /// Returns the trusted authorities of this system.
     pub fn of_system() -> Self {
         let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
         let found = || SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|path| path.exists());
         Self::Authorities(named.or_else(found).unwrap_or_else(|| PathBuf::from(SYSTEM_AUTHORITIES[0])))
     }
 
-    /// The fingerprint that a text is: 64 hexadecimal digits; none if it is something else.
+    /// Parses a fingerprint of 64 hexadecimal digits. Returns `None` for any other text.
     pub fn fingerprint(text: &str) -> Option<Self> {
         blake3::Hash::from_hex(text).ok().map(|hash| Self::Fingerprint(*hash.as_bytes()))
     }
 }
 
-/// Why TLS is not agreed with what answers.
+/// Reason for a failed TLS handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Distrust {
-    /// It does not speak TLS.
+    /// The peer does not use TLS.
     NoTls,
-    /// It has another certificate than the one whose fingerprint is known.
+    /// The certificate does not match the known fingerprint.
     AnotherCertificate,
-    /// Nobody who is trusted vouches for its certificate, or that is for another name or time.
+    /// No trusted authority signed the certificate, or its name or dates do not match.
     Unvouched,
 }
 
 impl Distrust {
-    /// What an error of a TLS handshake means.
+    /// Returns the reason for an error of a TLS handshake.
     pub fn of(error: &io::Error) -> Self {
         match error.get_ref().and_then(|error| error.downcast_ref()) {
             Some(rustls::Error::InvalidMessage(_)) => Self::NoTls,
@@ -84,12 +86,12 @@ impl Distrust {
     }
 }
 
-/// A file of authorities that is of no use.
+/// Error: a file of authorities is not usable.
 #[derive(Debug)]
 pub struct AuthoritiesError {
-    /// Which.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub source: io::Error,
 }
 
@@ -105,10 +107,10 @@ impl std::error::Error for AuthoritiesError {
     }
 }
 
-/// The settings for a connection that trusts as told.
+/// Returns the TLS settings for a connection with this trust.
 ///
 /// # Errors
-/// When the file of authorities can't be read or has none.
+/// Fails if the file of authorities cannot be read or contains no certificate.
 pub fn client_config(trust: &Trust) -> Result<ClientConfig, AuthoritiesError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -126,7 +128,7 @@ pub fn client_config(trust: &Trust) -> Result<ClientConfig, AuthoritiesError> {
     })
 }
 
-/// What a system's file has beside authorities is passed over, as OpenSSL does.
+/// Reads the authorities of a file. Other content is ignored, as in OpenSSL.
 fn authorities(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
     let wrong = |source: io::Error| AuthoritiesError { path: path.to_owned(), source };
     let certificates = CertificateDer::pem_file_iter(path)
@@ -146,9 +148,10 @@ fn authorities(path: &Path) -> Result<RootCertStore, AuthoritiesError> {
     Ok(store)
 }
 
-/// Believes one certificate, whoever signed it and whatever name and dates it has, and certificates that its key vouches for. The
-/// peer sends the pinned certificate behind its own, so a new certificate needs no new fingerprint. Names are not compared. The
-/// signatures of the handshake, which prove that the peer has its key, are checked as always.
+/// Verifier that accepts the pinned certificate with any issuer, name and dates, and certificates
+/// that its key has signed. The peer sends the pinned certificate after its own, so a new
+/// certificate needs no new fingerprint. Names are not compared. The handshake signatures, which
+/// prove that the peer has its key, are always checked.
 #[derive(Debug)]
 struct Pin {
     fingerprint: blake3::Hash,
@@ -164,7 +167,7 @@ impl ServerCertVerifier for Pin {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // The comparison is in constant time (blake3::Hash).
+        // `blake3::Hash` compares in constant time.
         let is_pinned = |certificate: &CertificateDer<'_>| blake3::hash(certificate) == self.fingerprint;
         if is_pinned(end_entity) {
             return Ok(ServerCertVerified::assertion());
