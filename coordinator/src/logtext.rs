@@ -1,4 +1,5 @@
-//! Parts of logs as text: tails, ranges, cursors, matches. Memory is bounded by the answer, not by the log.
+//! Parts of logs as text: tails, ranges, cursors and matches. Memory use depends on the size of the
+//! answer, not of the log.
 
 use crate::shared::{Shared, internal_log};
 use crate::store::{LogError, LogReader};
@@ -18,11 +19,12 @@ use collector::{Collector, Part};
 
 /// Log bytes that are read at a time.
 const STEP_BYTES: usize = 256 << 10;
-/// Most lines of context around a match.
+/// Limit on lines of context around a match.
 const CONTEXT_LINES_MAX: u32 = 100;
-/// Largest compiled pattern, in bytes.
+/// Limit on a compiled pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Lines that surely hold as many characters as an answer shows: the shortest line is its end.
+/// Number of lines that always exceeds the characters of an answer, because each line has at least
+/// its newline.
 const LINES_ENOUGH: u64 = LOG_ANSWER_CHARS as u64;
 
 /// Answers a query about the log of one attempt.
@@ -57,7 +59,7 @@ pub(crate) async fn answer(shared: &Arc<Shared>, query: &LogQuery) -> Result<Log
     })
 }
 
-/// That an attempt has no log, and which have one.
+/// Returns the message that an attempt has no log. It lists the attempts that exist.
 pub(crate) fn no_such_attempt(job: JobId, number: u32, newest: Option<u32>) -> String {
     let there_are = match newest.unwrap_or_default() {
         0 => "no attempt has one yet".to_owned(),
@@ -80,22 +82,23 @@ fn empty(job: JobId, state: JobState, stream: StreamChoice) -> LogAnswer {
     }
 }
 
-/// Where the wanted lines are.
+/// Position of the requested lines.
 #[derive(Clone, Debug)]
 enum Choice {
-    /// The last ones: this many, or as many as fit.
+    /// The last lines: this many, or as many as fit.
     Tail(Option<u64>),
-    /// From this line on.
+    /// All lines from this one on.
     Range { offset: u64 },
-    /// From a place in each text on; what does not fit is for the next answer and not counted.
+    /// All lines from a place in each text on. Lines that do not fit are left to the next answer
+    /// and are not counted as omitted.
     From([TextPlace; 2]),
 }
 
-/// Which of them are wanted.
+/// Selection of lines by a pattern.
 #[derive(Clone, Debug)]
 struct Filter {
     pattern: Regex,
-    /// Lines around a match.
+    /// Number of context lines around a match.
     context: u32,
 }
 
@@ -103,14 +106,15 @@ struct Filter {
 struct Plan {
     choice: Choice,
     filter: Option<Filter>,
-    /// Most lines of a text.
+    /// Limit on the lines of a text.
     limit: u64,
-    /// Most characters of a text, or what they measure where it is told; see [`Plan::measure`].
+    /// Limit on the size of a text: in characters, or as measured by [`Plan::measure`] if `is_told`
+    /// is set.
     characters: usize,
     is_told: bool,
-    /// Whether that is for both texts together.
+    /// Whether the limit applies to both texts together.
     is_shared: bool,
-    /// Whether who asks takes cursors of every form.
+    /// Whether the client accepts cursors of every form.
     takes_all_cursors: bool,
 }
 
@@ -137,7 +141,7 @@ impl Plan {
         })
     }
 
-    /// Where each text goes on.
+    /// Returns the place at which each text continues.
     fn places(cursor: &LogCursor, stream: StreamChoice) -> [TextPlace; 2] {
         let [first, second] = cursor.texts;
         match stream {
@@ -148,13 +152,15 @@ impl Plan {
         }
     }
 
-    /// What the other text leaves less room by: where the log is read answer by answer, both grow as it is read.
+    /// Returns the size that the other text takes from the shared limit. This applies only to reads
+    /// by cursor, where both texts grow together.
     fn taken_by(&self, other: &Collector<'_>) -> usize {
         if self.is_shared && matches!(self.choice, Choice::From(_)) { other.size() } else { 0 }
     }
 
-    /// How many of the bytes fit into `room`, whole characters only, and what those measure: their number or, where they
-    /// are to be told, their bytes, escaped as in JSON or behind a mark of two on each line, whichever is longer.
+    /// Returns how many of the bytes fit into `room`, in whole characters, and their size. The size
+    /// is the number of characters. If `is_told` is set, it is the larger size of two forms:
+    /// escaped as in JSON, or with a mark of two bytes on each line.
     fn measure(&self, bytes: &[u8], room: usize) -> (usize, usize) {
         let (mut taken, mut used) = (0, 0);
         for chunk in bytes.utf8_chunks() {
@@ -173,15 +179,16 @@ impl Plan {
         (taken, used)
     }
 
-    /// What all of it measures.
+    /// Returns the size of all the bytes.
     fn size_of(&self, bytes: &[u8]) -> usize {
         self.measure(bytes, usize::MAX).1
     }
 
-    /// From where on lines can be among those wanted: what a tail has before is only counted.
+    /// Returns the log position from which requested lines are possible. Lines before the start of
+    /// a tail are only counted.
     fn start(&self, reader: &mut LogReader, stream: StreamChoice) -> Result<u64, LogError> {
         match &self.choice {
-            // The last matches may be anywhere.
+            // The last matches may be anywhere in the log.
             Choice::Tail(_) if self.filter.is_some() => Ok(0),
             Choice::Tail(lines) => {
                 let lines = lines.unwrap_or(LINES_ENOUGH).min(LINES_ENOUGH);
@@ -208,7 +215,8 @@ impl Filter {
         Ok(Self { pattern, context: context.min(CONTEXT_LINES_MAX) })
     }
 
-    /// Whether it matches the line as it is shown: without terminal sequences, and with an end where one is shown.
+    /// Returns true if the pattern matches the line as displayed: without terminal sequences, and
+    /// with the displayed line breaks.
     fn matches(&self, line: &[u8]) -> bool {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         if is_plain(line) {
@@ -288,7 +296,7 @@ fn read(
     let resume = [first, second].map(|part| part.left.unwrap_or(part.end));
     answer.rest_cursor = has_left.then(|| cursor(resume));
     answer.next_cursor = match plan.choice {
-        // What a tail leaves out lies before it; what comes after it, only a log that goes on has.
+        // Lines that a tail omits come before it. Lines after it exist only if the log grows.
         Choice::Tail(_) => end.or(answer.rest_cursor),
         Choice::Range { .. } | Choice::From(_) => answer.rest_cursor.or(end),
     };
@@ -296,8 +304,8 @@ fn read(
     Ok(answer)
 }
 
-/// Makes both texts as short as they have to be together: each has what the other leaves, and at least half. Those that are
-/// read answer by answer are so already.
+/// Shortens both texts to their common limit. Each text gets at least half of it, and the part that
+/// the other text does not use. Texts that are read by cursor are short enough already.
 fn share(plan: &Plan, texts: &mut [Collector<'_>; 2]) {
     if !plan.is_shared {
         return;
@@ -331,11 +339,11 @@ fn tell(answer: &mut LogAnswer, parts: [Part; 2], is_interleaved: bool) {
     }
 }
 
-/// The most bytes that a character takes where it is told.
+/// Returns the maximum size of a character in an answer, in bytes.
 fn size_told(character: char) -> usize {
     match character {
         '"' | '\\' | '\t' => 2,
-        // Each of these ends a line there.
+        // Each of these ends a line in the answer.
         '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' => 3,
         other => other.len_utf8(),
     }

@@ -1,53 +1,54 @@
-//! The lines of one text that were chosen.
+//! Collects the selected lines of one text.
 
 use super::{Choice, Filter, Plan};
 use buildpool_protocol::client_link::TextPlace;
 use buildpool_protocol::output::Gap;
 use std::collections::VecDeque;
 
-/// Longest line that is shown; the rest of it is counted as left out.
+/// Limit on the bytes of a shown line. The rest of the line counts as omitted.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// The most that one byte measures; see [`Plan::measure`].
+/// Maximum size of one byte; see [`Plan::measure`].
 const LONGEST_SIZE_OF_BYTE: usize = 3;
 
-/// A line, and where it begins.
+/// A line and its place in the log.
 struct Line {
     bytes: Vec<u8>,
     at: TextPlace,
-    /// What it measures.
+    /// Size of the line; see [`Plan::measure`].
     size: usize,
 }
 
-/// What became of one text.
+/// Result for one text.
 pub(super) struct Part {
     pub(super) text: String,
-    /// Lines and bytes that were asked for and left out.
+    /// Number of requested lines and bytes that were omitted.
     pub(super) lines: u64,
     pub(super) bytes: u64,
-    /// Where the first of those lines begins: an answer from there on has all that this one has not.
+    /// Place of the first omitted line. An answer from there on contains everything that this one
+    /// omits.
     pub(super) left: Option<TextPlace>,
-    /// Where it goes on with what was not there yet.
+    /// Place at which the text continues when the log grows.
     pub(super) end: TextPlace,
 }
 
-/// Takes a text piece by piece.
+/// Collects a text from consecutive pieces.
 pub(super) struct Collector<'a> {
     plan: &'a Plan,
-    /// Where it begins.
+    /// Start of the text.
     from: TextPlace,
     shown: VecDeque<Line>,
-    /// What `shown` measures: at least as much as it has characters.
+    /// Total size of `shown`, at least its number of characters.
     size: usize,
     carry: Vec<u8>,
     carry_at: TextPlace,
-    /// Bytes of the line under way that are too many for any answer.
+    /// Bytes of the current line beyond the maximum for any answer.
     carry_cut: u64,
-    /// Lines that have ended.
+    /// Number of complete lines.
     lines: u64,
     omitted_lines: u64,
     omitted_bytes: u64,
     left: Option<TextPlace>,
-    /// Lines that a match yet wants after it.
+    /// Number of context lines that are still due after a match.
     after: u32,
     before: VecDeque<(Vec<u8>, TextPlace)>,
 }
@@ -72,24 +73,24 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Whether the answer goes no further than here.
+    /// Returns true if the answer can't take more lines.
     pub(super) fn is_full(&self) -> bool {
         self.is_part() && self.left.is_some()
     }
 
-    /// What is shown so far measures this much.
+    /// Returns the size of the collected text.
     pub(super) fn size(&self) -> usize {
         let under_way = if self.plan.filter.is_none() { self.plan.size_of(&self.carry) } else { 0 };
         self.size + under_way
     }
 
-    /// Whether it is a part of a log that is read answer by answer.
+    /// Returns true if the log is read by cursor, in several answers.
     fn is_part(&self) -> bool {
         matches!(self.plan.choice, Choice::From(_))
     }
 
-    /// Takes bytes. When the answer is full what is not taken is left to a later one. `other` is what the other text
-    /// measures, where both share the answer.
+    /// Takes bytes. If the answer is full, the rest is left to a later answer. `other` is the size
+    /// of the other text if both share the limit.
     pub(super) fn take(&mut self, bytes: &[u8], at: TextPlace, other: usize) {
         if !self.is_part() || self.plan.filter.is_some() {
             return self.split(bytes, at, other);
@@ -103,10 +104,10 @@ impl<'a> Collector<'a> {
         let mut rest = TextPlace { within, ..at };
         if !self.carry.is_empty() {
             if self.shown.is_empty() && other == 0 {
-                // Longer than any answer: its next part is for the next one.
+                // The line is longer than any answer, so its next part goes into the next answer.
                 self.end_line(other);
             } else {
-                // The line under way is left to the next answer whole.
+                // Leave the whole current line to the next answer.
                 self.carry.clear();
                 self.carry_cut = 0;
                 rest = self.carry_at;
@@ -115,7 +116,8 @@ impl<'a> Collector<'a> {
         self.left.get_or_insert(rest);
     }
 
-    /// How many of the bytes the answer has room for. It ends with a whole line, unless that line is longer than any answer.
+    /// Returns how many of the bytes fit into the answer. The result ends with a whole line, unless
+    /// that line is longer than any answer.
     fn fitting(&self, bytes: &[u8], other: usize) -> usize {
         let mut room = self.plan.characters.saturating_sub(self.size() + other);
         let mut lines = self.plan.limit.saturating_sub(self.shown.len() as u64);
@@ -135,7 +137,7 @@ impl<'a> Collector<'a> {
         taken
     }
 
-    /// Takes bytes that lie before all that can be shown: they are counted, not kept.
+    /// Counts bytes that lie before all lines that can be shown.
     pub(super) fn pass(&mut self, bytes: &[u8], at: TextPlace) {
         let ends = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.lines += ends;
@@ -168,7 +170,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The line under way is over.
+    /// Ends the current line.
     fn end_line(&mut self, other: usize) {
         let (line, at) = (std::mem::take(&mut self.carry), self.carry_at);
         self.omitted_bytes += std::mem::take(&mut self.carry_cut);
@@ -192,7 +194,7 @@ impl<'a> Collector<'a> {
             self.keep(line, at, other);
             self.after = filter.context;
         } else if self.after > 0 {
-            // Who goes on with this line has to know that it is wanted.
+            // A reader that continues at this line must know that it is context of a match.
             let at = TextPlace { after: self.after, ..at };
             self.after -= 1;
             self.keep(line, at, other);
@@ -204,7 +206,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Takes a line that was asked for.
+    /// Adds a selected line.
     fn keep(&mut self, mut line: Vec<u8>, at: TextPlace, other: usize) {
         if let Choice::Tail(lines) = self.plan.choice {
             let most = lines.unwrap_or(u64::MAX);
@@ -220,7 +222,8 @@ impl<'a> Collector<'a> {
         if fits == line.len() {
             return self.show(line, at);
         }
-        // A match that is longer than any answer would be in the way of all that come after it.
+        // A match that is longer than any answer is truncated, because it would otherwise block all
+        // later lines.
         if self.shown.is_empty() && other == 0 && !is_full && self.plan.filter.is_some() {
             self.omitted_bytes += (line.len() - fits) as u64;
             line.truncate(fits);
@@ -236,7 +239,8 @@ impl<'a> Collector<'a> {
         self.shown.push_back(Line { bytes, at, size });
     }
 
-    /// Makes what is shown so short: a tail by its first lines, all else by its last ones.
+    /// Shortens the text to this size. A tail loses its first lines; every other text loses its
+    /// last lines.
     pub(super) fn shrink(&mut self, most: usize) {
         while self.size > most {
             if matches!(self.plan.choice, Choice::Tail(_)) {
@@ -247,7 +251,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Makes a tail shorter: by its first line, or by the beginning of its only one.
+    /// Removes the first line of a tail, or the beginning of its only line.
     fn drop_first(&mut self, most: usize) {
         let is_only = self.shown.len() == 1 && !matches!(self.plan.choice, Choice::Tail(Some(0)));
         let Some(line) = self.shown.pop_front() else { return };
@@ -263,7 +267,7 @@ impl<'a> Collector<'a> {
         self.show(line.bytes[from..].to_vec(), line.at);
     }
 
-    /// Makes it shorter by its last line, or by the end of the only match.
+    /// Removes the last line, or the end of the only match.
     fn drop_last(&mut self, most: usize) {
         let Some(mut line) = self.shown.pop_back() else { return };
         self.size -= line.size;
@@ -284,8 +288,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Nothing more is read; `is_whole`: nor will there be more. A line that is not over yet is told as far as it is there,
-    /// unless it is only then known whether it is asked for.
+    /// Ends the input. `is_whole` is true if the log has ended. An incomplete last line is shown,
+    /// unless a filter decides on it only when it is complete.
     pub(super) fn close(&mut self, is_whole: bool, other: usize) {
         let is_known = is_whole || self.plan.filter.is_none();
         if is_known && !self.carry.is_empty() && !self.is_full() {
@@ -293,10 +297,10 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The text, and what was left out of what was read up to `position`.
+    /// Returns the text, and the counts of omitted lines and bytes up to `position`.
     pub(super) fn finish(self, position: u64) -> Part {
         let under_way = (!self.carry.is_empty()).then_some(self.carry_at);
-        // A match may yet want what lies before it.
+        // These lines may become context of a later match.
         let end = self.before.front().map(|(_, at)| *at).unwrap_or_else(|| {
             let read_to = if position > self.from.position {
                 TextPlace { position, ..TextPlace::default() }

@@ -5,7 +5,7 @@ use buildpool_protocol::client_link::{LogAnswer, LogCursor, LogQuery, StreamChoi
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::JobState;
 
-/// What answers queries about a log of these chunks.
+/// Returns a function that answers queries about a log of these chunks.
 fn log(chunks: &[(Stream, &str)]) -> impl Fn(&LogQuery) -> LogAnswer {
     let directory = scratch();
     let store = Store::open(directory.path()).unwrap();
@@ -23,12 +23,12 @@ fn log(chunks: &[(Stream, &str)]) -> impl Fn(&LogQuery) -> LogAnswer {
     }
 }
 
-/// The answer about such a log.
+/// Returns the answer to one query about such a log.
 fn answer(chunks: &[(Stream, &str)], query: &LogQuery) -> LogAnswer {
     log(chunks)(query)
 }
 
-/// What was left out: of what, lines, bytes.
+/// Returns stream, lines and bytes of each omission.
 fn omitted(answer: &LogAnswer) -> Vec<(&str, u64, u64)> {
     answer.omitted.iter().map(|cut| (cut.what.as_str(), cut.lines, cut.bytes)).collect()
 }
@@ -96,7 +96,8 @@ fn shown_and_left_out_are_the_whole_however_lines_and_chunks_lie() {
 fn going_on_from_a_cursor_leaves_nothing_out() {
     let chunks = [(Stream::Stdout, "one\n"), (Stream::Stdout, "two\n")];
     let begin = LogQuery {
-        // A line's end measures more than it is long: where it is shown, it is escaped or has a mark behind it.
+        // A newline counts for more than one character, because it is shown escaped or followed by
+        // a mark.
         characters_max: Some(6),
         cursor: Some(LogCursor { attempt: 1, ..LogCursor::default() }),
         ..LogQuery::default()
@@ -107,7 +108,7 @@ fn going_on_from_a_cursor_leaves_nothing_out() {
     assert_eq!((rest.stdout.as_deref(), omitted(&rest)), (Some("two\n"), vec![]));
 }
 
-/// All answers to a query, each going on where the one before it says.
+/// Returns all answers to a query. Each one continues at the cursor of the previous answer.
 fn pages(chunks: &[(Stream, &str)], query: &LogQuery) -> Vec<LogAnswer> {
     let answer = log(chunks);
     let mut pages = vec![answer(query)];
@@ -199,7 +200,8 @@ fn what_is_shown_fits_however_it_is_escaped() {
     }
 }
 
-/// Lines of both streams as they come: stdout and stderr in turns of uneven length, cut into chunks anywhere.
+/// Returns lines of both streams: stdout and stderr alternate irregularly, and chunks are cut
+/// anywhere.
 fn mixed() -> Vec<(Stream, String)> {
     let mut chunks = Vec::new();
     for n in 0..90 {
@@ -240,7 +242,7 @@ fn what_is_searched_is_what_is_shown() {
         ("^warning: drawn$", vec![1]),
         ("^note: linked$", vec![2]),
         ("^caf\u{e9}: ", vec![4]),
-        // What only the terminal sees is not found.
+        // Bytes that only the terminal interprets are not matched.
         ("31m", vec![]),
         ("http", vec![]),
         ("^$", vec![]),

@@ -1,4 +1,4 @@
-//! Snapshots and artifacts on their way through the coordinator, and where they lie meanwhile.
+//! Transfer and storage of snapshots and artifacts.
 
 mod peer;
 mod serve;

@@ -1,4 +1,4 @@
-//! The transfers of one connection: which are open, and where what comes in goes.
+//! Open transfers of one connection, and the routing of incoming steps and bytes to them.
 
 use super::serve;
 use crate::shared::Shared;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// What waits for one transfer: a window of bytes and a few steps.
+/// Capacity of one transfer's event channel: a window of bytes and a few steps.
 const EVENTS_MAX: usize = TRANSFER_WINDOW_BYTES as usize / TRANSFER_FRAME_BYTES + 16;
-/// What waits to be sent for all transfers of a connection; they wait when it is full.
+/// Capacity of a connection's output channel for transfers. Transfers wait while it is full.
 const OUT_MAX: usize = 4;
 
-/// Something to be sent. As small as can be: each connection holds room for 32 of them at all times.
+/// An outgoing frame. Boxed to stay small: each connection allocates room for 32 of them.
 #[derive(Debug)]
 pub(crate) enum Frame {
     Step(Box<Message>),
@@ -28,19 +28,20 @@ pub(crate) enum Frame {
 
 pub(crate) type Out = mpsc::Receiver<Frame>;
 
-/// On whose behalf.
+/// The kind of peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
-    /// It submits and reads: its token allows both.
+    /// A client. Its token allows it to submit and read.
     Client {
-        /// Most bytes of one snapshot, by its quota.
+        /// Maximum bytes of one snapshot, from the client's quota.
         snapshot_bytes: Option<u64>,
     },
-    /// It runs what it was granted on this connection.
+    /// A worker. It may transfer only for jobs that are granted to this connection.
     Worker(Session),
 }
 
-/// The transfers of one connection; when it ends they take in what had arrived, and end.
+/// The transfers of one connection. When it is dropped, each transfer processes its queued events
+/// and ends.
 pub(crate) struct Peer {
     shared: Arc<Shared>,
     who: Who,
@@ -55,7 +56,8 @@ impl Peer {
         (Self { shared, who, out, channels: HashMap::new(), tasks: JoinSet::new() }, receiver)
     }
 
-    /// Takes a step: it opens a transfer or belongs to one. One that is over hears nothing.
+    /// Handles a step, which opens a transfer or belongs to an open one. Steps of an ended transfer
+    /// are dropped.
     pub(crate) fn step(&mut self, message: Message) {
         while self.tasks.try_join_next().is_some() {}
         self.channels.retain(|_, channel| !channel.is_closed());
@@ -84,20 +86,21 @@ impl Peer {
                 None => serve::serve(&shared, who, &mut channel, message).await,
             };
             if let Err(error) = ended {
-                // A peer that is gone does not hear it.
+                // An error means that the peer has disconnected.
                 let _gone =
                     pump::Channel::say(&mut channel, Message::Failed { channel: number, error }).await;
             }
         });
     }
 
-    /// Takes bytes.
+    /// Passes received bytes to their transfer.
     pub(crate) fn bytes(&mut self, channel: u32, position: u64, bytes: Bytes) {
         self.deliver(channel, Event::Bytes { position, bytes });
     }
 
     fn deliver(&mut self, number: u32, event: Event) {
-        // Full: it sends more than it was allowed to. Its transfer ends as if the connection had.
+        // The channel is full, so the peer has exceeded its window. End the transfer as if the
+        // connection had closed.
         if self.channels.get(&number).is_some_and(|channel| channel.try_send(event).is_err()) {
             self.channels.remove(&number);
         }
@@ -106,12 +109,12 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Without senders and a way out, each ends by itself.
+        // The tasks have lost their input and output channels, so each ends without an abort.
         self.tasks.detach_all();
     }
 }
 
-/// One transfer.
+/// The channel of one transfer.
 pub(crate) struct Channel {
     number: u32,
     out: mpsc::Sender<Frame>,
@@ -119,8 +122,8 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Returns when the other side is gone or gives the transfer up. For times when it has nothing else
-    /// to send.
+    /// Returns when the peer has disconnected or cancels the transfer. Call it only while there is
+    /// nothing to send.
     pub(super) async fn given_up(&mut self) {
         loop {
             tokio::select! {

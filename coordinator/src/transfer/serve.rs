@@ -1,4 +1,4 @@
-//! One transfer from its first step to its last.
+//! Serves one transfer from its first step to its last.
 
 use super::peer::{Channel, Who};
 use super::store::{Fetch, TransferStore};
@@ -12,7 +12,7 @@ use buildpool_protocol::limits::{ARTIFACTS_BYTES_MAX, BASES_MAX, PATH_BYTES_MAX,
 use buildpool_protocol::transfer::{Checksum, Manifest, Message, ObjectId, SnapshotName, Subject};
 use std::sync::Arc;
 
-/// Whether a step begins a transfer, from this side.
+/// Returns true if a message from this peer opens a transfer.
 pub(super) fn opens(who: Who, message: &Message) -> bool {
     match (who, message) {
         (Who::Client { .. }, Message::Offer { .. } | Message::FetchArtifact { .. }) => true,
@@ -21,10 +21,10 @@ pub(super) fn opens(who: Who, message: &Message) -> bool {
     }
 }
 
-/// Serves it to its end.
+/// Serves a transfer to its end.
 ///
 /// # Errors
-/// What the other side is to be told.
+/// The error to send to the peer.
 pub(super) async fn serve(
     shared: &Arc<Shared>,
     who: Who,
@@ -69,7 +69,7 @@ fn unexpected() -> LinkError {
     LinkError::new(ErrorCode::Malformed, "this step does not belong here")
 }
 
-/// A client has a snapshot.
+/// Receives a snapshot from a client.
 async fn offer(
     shared: &Arc<Shared>,
     channel: &mut Channel,
@@ -87,7 +87,8 @@ async fn offer(
     let (store, offered) = (shared.transfers.stopped_by(&stop), manifest.clone());
     let lacks = blocking(channel, &stop, move || {
         let place = (offered.project.as_str(), offered.tree.format());
-        // Once more where damaged objects went meanwhile: then it is lacking.
+        // If damaged objects were removed meanwhile, answer again: the snapshot now counts as
+        // missing.
         match store.after(answer(&store, &offered, &bases), place) {
             Err(error) if error.may_be_damage() => answer(&store, &offered, &bases),
             asked => asked,
@@ -97,7 +98,7 @@ async fn offer(
         return finish(channel).await;
     };
     let head = lacks.is_empty();
-    // A list that is long would cost more than what it spares.
+    // A long list costs more than it saves.
     let lacks = Some(lacks).filter(|lacks| lacks.len() <= BASES_MAX);
     say(channel, Message::Want { channel: number, base, head, lacks }).await?;
     let (subject, blake3, length) = match channel.next().await {
@@ -121,7 +122,7 @@ async fn offer(
     let incoming = shared.transfers.incoming();
     let pack = match pump::receive(channel, incoming, announced, &mut Progress::default(), is_here).await {
         Ok(Some(pack)) => pack,
-        // Another connection brought it meanwhile.
+        // Another connection has sent the snapshot meanwhile.
         Ok(None) => return finish(channel).await,
         Err(error) => return told(error),
     };
@@ -141,15 +142,15 @@ async fn offer(
     finish(channel).await
 }
 
-/// What the coordinator lacks of a snapshot that is offered.
+/// The parts of an offered snapshot that the coordinator lacks.
 struct Lacks {
-    /// A tree that is here, of those that it can build on.
+    /// A tree from the offered bases that the coordinator has.
     base: Option<ObjectId>,
-    /// What is missing of its head.
+    /// Missing objects of the snapshot's head.
     ids: Vec<ObjectId>,
 }
 
-/// What is lacking of a snapshot that is offered; none when it is here.
+/// Returns the missing parts of an offered snapshot, or `None` if all of it is here.
 fn answer(
     store: &TransferStore,
     offered: &Manifest,
@@ -169,7 +170,7 @@ fn answer(
     Ok(Some(Lacks { base, ids }))
 }
 
-/// A worker wants a snapshot.
+/// Sends a snapshot to a worker.
 async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch) -> Result<(), LinkError> {
     let stop = Stop::default();
     let store = shared.transfers.stopped_by(&stop);
@@ -194,7 +195,7 @@ async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch)
     }
 }
 
-/// A worker has an artifact.
+/// Receives an artifact from a worker.
 async fn artifact_in(
     shared: &Arc<Shared>,
     channel: &mut Channel,
@@ -233,7 +234,7 @@ async fn artifact_in(
     }
 }
 
-/// A client wants an artifact.
+/// Sends an artifact to a client.
 async fn artifact_out(
     shared: &Arc<Shared>,
     channel: &mut Channel,
@@ -256,7 +257,7 @@ async fn artifact_out(
     pump::send(channel, &file, length, &mut Progress::default()).await.or_else(told)
 }
 
-/// Checksum and length of an artifact in a job's result.
+/// Returns the checksum and length of an artifact in a job's result.
 fn listed(shared: &Shared, job: JobId, path: &str) -> Result<(Checksum, u64), LinkError> {
     let finished = match shared.reader.job(job).map_err(crate::shared::internal)? {
         Lookup::Found(record) if record.done.is_none() => {
@@ -276,7 +277,7 @@ fn listed(shared: &Shared, job: JobId, path: &str) -> Result<(Checksum, u64), Li
 }
 
 async fn say(channel: &mut Channel, step: Message) -> Result<(), LinkError> {
-    // A peer that is gone ends its own transfers.
+    // An error means that the peer has disconnected, which ends its transfers.
     let _gone = channel.say(step).await;
     Ok(())
 }
@@ -286,7 +287,8 @@ async fn finish(channel: &mut Channel) -> Result<(), LinkError> {
     say(channel, Message::Done { channel: number }).await
 }
 
-/// What the other side did or knows already needs no answer.
+/// Converts an error of the transfer into the error for the peer. Errors that the peer caused or
+/// has already received need no answer.
 fn told(error: PumpError) -> Result<(), LinkError> {
     match error.for_the_other_side() {
         Some(answer) => {
@@ -297,7 +299,7 @@ fn told(error: PumpError) -> Result<(), LinkError> {
     }
 }
 
-/// Does work on the disk as long as the other side waits for it.
+/// Runs blocking work, and stops it if the peer disconnects or cancels.
 async fn blocking<T: Send + 'static>(
     channel: &mut Channel,
     stop: &Stop,

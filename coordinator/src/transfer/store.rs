@@ -1,5 +1,5 @@
-//! Where snapshots and artifacts lie: one object cache a project, artifacts below their job, both below `transfer` in the
-//! data directory.
+//! Storage of snapshots and artifacts below `transfer` in the data directory: one object cache for
+//! each project, and artifacts by job.
 
 use buildpool_objects::cache::{ObjectCache, project_key};
 use buildpool_objects::incoming::{Received, checksum, checksum_of_open, remove_stale};
@@ -15,31 +15,33 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Transfers that were not finished, and packs that nobody fetched to the end, are thrown away after this long.
+/// Age after which unfinished transfers, and packs that were not fetched completely, are removed.
 const STALE_AFTER: Duration = Duration::from_secs(3 * 24 * 60 * 60);
-/// A project whose snapshots nobody used for this long is forgotten; a client sends them again.
+/// Time without use after which a project's snapshots are removed. Clients send them again if
+/// needed.
 const IDLE_AFTER: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// For this user only.
+/// Directory mode: access for this user only.
 const PRIVATE: u32 = 0o700;
 
-/// Makes a directory, and those above it that are missing.
+/// Creates a directory and its missing parents.
 fn create_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(PRIVATE).create(path)
 }
 
-/// Where they lie.
+/// The storage directory.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferStore {
     root: PathBuf,
-    /// Ends the git commands of one transfer.
+    /// Stops the git commands of one transfer.
     stop: Stop,
 }
 
-/// How often a pack is made that is removed at once, because another worker has got the same.
+/// Limit on attempts to create a pack. An attempt fails if the pack is removed at once, because
+/// another worker has received the same pack.
 const PACK_TRIES_MAX: u32 = 10;
 
-/// A pack on its way to a worker. Nobody removes it meanwhile.
+/// A pack that is being sent to a worker. A shared lock protects it from removal.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) pack: PackFile,
@@ -47,27 +49,28 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The one that lies there, if one does.
+    /// Opens the pack at this path, if it exists.
     fn open(path: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        // Who has it alone is about to remove it.
+        // An exclusive lock means that another task is about to remove the pack.
         let Ok(file) = Flock::lock(file, FlockArg::LockSharedNonblock) else { return Ok(None) };
         let (blake3, length) = checksum_of_open(&file)?;
         Ok(Some(Self { pack: PackFile { path: path.to_owned(), blake3, length }, file }))
     }
 
-    /// For reading it.
+    /// Returns a file handle for reading.
     ///
     /// # Errors
-    /// The system's, when it has no descriptors left.
+    /// The system's error, if no descriptor is available.
     pub(crate) fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// The worker has it: removes it, unless another one is just being sent the same.
+    /// Removes the pack after the worker has received it, unless it is being sent to another
+    /// worker.
     pub(crate) fn delivered(self) {
         if self.file.relock(FlockArg::LockExclusiveNonblock).is_ok() {
             log_failure(&self.pack.path, fs::remove_file(&self.pack.path));
@@ -75,7 +78,7 @@ impl Outgoing {
     }
 }
 
-/// What a worker asks for.
+/// A worker's request for a snapshot.
 pub(crate) struct Fetch {
     pub(crate) project: String,
     pub(crate) name: SnapshotName,
@@ -86,7 +89,8 @@ pub(crate) struct Fetch {
 impl TransferStore {
     pub(crate) fn new(data_directory: &Path) -> Self {
         let store = Self { root: data_directory.join("transfer"), stop: Stop::default() };
-        // Made here, so that whoever makes what is below finds them closed; an earlier version left them open to read.
+        // Create these here, so that directories created below them are not accessible to others.
+        // An earlier version left them readable.
         for directory in [store.root.clone(), store.incoming(), store.outgoing(), store.root.join("projects")]
         {
             let closed = create_private(&directory)
@@ -98,29 +102,31 @@ impl TransferStore {
         store
     }
 
-    /// The same store for one transfer, whose git commands `stop` ends.
+    /// Returns the same store for one transfer. `stop` ends its git commands.
     pub(crate) fn stopped_by(&self, stop: &Stop) -> Self {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
-    /// Packs that workers fetch.
+    /// Directory of packs that workers fetch.
     fn outgoing(&self) -> PathBuf {
         self.root.join("outgoing")
     }
 
-    /// Bytes that are being received.
+    /// Directory of bytes that are being received.
     pub(crate) fn incoming(&self) -> PathBuf {
         self.root.join("incoming")
     }
 
-    /// The object cache of a project. git is looked for when it is needed, so that a coordinator without snapshots needs none.
+    /// Opens the object cache of a project. It looks up git only here, so a coordinator without
+    /// snapshots does not need git.
     pub(crate) fn cache(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
         let directory = self.project(project, format);
         create_private(&directory).map_err(GitError::io(format!("creating {}", directory.display())))?;
         ObjectCache::open(Git::find_for_service(&self.stop)?, &directory, format)
     }
 
-    /// The same, after a look at it that costs little: for the beginning of a transfer, when all can still come anew.
+    /// Opens the object cache after a quick check, and repairs it if the check fails. For the start
+    /// of a transfer, when missing objects can still be sent again.
     pub(crate) fn looked_at(&self, project: &str, format: ObjectFormat) -> Result<ObjectCache, CacheError> {
         let cache = self.cache(project, format)?;
         if !cache.looks_whole() {
@@ -129,7 +135,8 @@ impl TransferStore {
         Ok(cache)
     }
 
-    /// What a failure of a project's objects is followed by: what can't be read of them is dropped, so that it comes anew.
+    /// Repairs the project's objects if `result` is an error that damage may have caused.
+    /// Unreadable objects are removed, so that they are sent again.
     pub(crate) fn after<T>(
         &self,
         result: Result<T, CacheError>,
@@ -147,12 +154,13 @@ impl TransferStore {
         self.root.join("projects").join(format!("{}.{}", project_key(project), format.name()))
     }
 
-    /// Whether a snapshot is here whole. Counts as a use of it.
+    /// Returns true if the store has the whole snapshot. This counts as a use of the snapshot.
     pub(crate) fn has(&self, project: &str, name: &SnapshotName) -> bool {
         ObjectCache::holds(&self.project(project, name.tree.format()), name)
     }
 
-    /// Makes the pack for a worker. The same question gives the same file, so that a transfer can go on after a cut.
+    /// Creates the pack for a worker. Equal requests give the same file, so that an interrupted
+    /// transfer can be resumed.
     pub(crate) fn pack(&self, fetch: &Fetch) -> Result<(Outgoing, Manifest, Option<ObjectId>), CacheError> {
         let cache = self.cache(&fetch.project, fetch.name.tree.format())?;
         let (trees, known) = (bounded(&fetch.trees), bounded(&fetch.known));
@@ -169,14 +177,15 @@ impl TransferStore {
                 let base = trees.iter().find(|base| cache.has_tree(base)).cloned();
                 return Ok((outgoing, manifest, base));
             }
-            // By what the worker asked for: of an earlier version's record the name is another one.
+            // Use the name that the worker sent: the name computed from an earlier version's record
+            // differs.
             cache.pack(&fetch.name, trees, known, &path)?;
         }
         let others = io::Error::from(io::ErrorKind::ResourceBusy);
         Err(GitError::io(format!("reading {}", path.display()))(others).into())
     }
 
-    /// Where an artifact lies.
+    /// Returns the path of an artifact.
     pub(crate) fn artifact(&self, job: JobId, blake3: &Checksum) -> PathBuf {
         self.artifacts().join(job.to_string()).join(blake3.as_str())
     }
@@ -185,7 +194,7 @@ impl TransferStore {
         self.root.join("artifacts")
     }
 
-    /// Keeps an artifact that was received.
+    /// Stores a received artifact.
     pub(crate) fn keep_artifact(&self, job: JobId, blake3: &Checksum, received: Received) -> io::Result<()> {
         let target = self.artifact(job, blake3);
         let directory = target.parent().unwrap_or(&self.root);
@@ -194,8 +203,8 @@ impl TransferStore {
         fs::File::open(directory)?.sync_all()
     }
 
-    /// Removes what nobody can ask for any more: artifacts of jobs that are not known, snapshots that were not used for
-    /// long, what was never finished. Blocks.
+    /// Removes artifacts of unknown jobs, snapshots that have not been used for long, and
+    /// unfinished transfers. Blocks.
     pub(crate) fn tidy(&self, pinned: &[SnapshotName], is_known: impl Fn(JobId) -> bool) {
         let now = SystemTime::now();
         remove_stale(&self.incoming(), STALE_AFTER, now);
@@ -215,7 +224,7 @@ impl TransferStore {
     }
 }
 
-/// Does nothing while somebody takes something in or reads from it.
+/// Repairs the cache. Does nothing while a transfer writes to it or reads from it.
 fn mend(cache: &ObjectCache) {
     let directory = cache.directory().display();
     match cache.mend(|| true) {
@@ -242,7 +251,7 @@ fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> R
     };
     let may_go = || is_idle() && !cache.manifests().iter().any(is_pinned);
     if may_go() {
-        // Alone, and asked again: nobody is taking in a snapshot.
+        // Lock the cache exclusively and check again: now no snapshot is being received.
         if let Some(_alone) = cache.hold_alone()?
             && may_go()
         {
@@ -253,7 +262,8 @@ fn tidy_project(directory: &Path, pinned: &[SnapshotName], now: SystemTime) -> R
     cache.tidy(is_pinned, buildpool_objects::limits::SNAPSHOTS_KEPT, false)
 }
 
-/// When a snapshot of a project was used last; of one without any, when it was made.
+/// Returns the time of the last use of a project's snapshots, or its creation if it has no
+/// snapshots.
 fn used_at(directory: &Path) -> Option<SystemTime> {
     let snapshots = directory.join("snapshots");
     let records = fs::read_dir(&snapshots).into_iter().flatten().flatten().map(|entry| entry.path());
