@@ -1,4 +1,5 @@
-//! Which submits are accepted: a job that was accepted once always, a new one while there is room for its records.
+//! Admission of submits. An already accepted job is always accepted again; a new one only while
+//! there is room for its records.
 
 use super::client_conn::{Back, Submitted};
 use super::requests::submitter;
@@ -15,7 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Shared {
-    /// Why no new job is accepted now. Who asks whether the coordinator is ready hears the same.
+    /// Returns the error for new jobs if they are refused now. The readiness check returns the
+    /// same.
     pub(crate) fn refuses_jobs(&self) -> Option<LinkError> {
         if let Some(why) = self.hub.degraded() {
             return Some(without_records(&why));
@@ -28,15 +30,15 @@ impl Shared {
     }
 }
 
-/// Why no new job is accepted while records can't be written.
+/// Returns the error for new jobs while records can't be written.
 pub(crate) fn without_records(why: &str) -> LinkError {
     let text =
         format!("nothing new is accepted while the coordinator can't write its records ({why}); try again");
     LinkError::new(ErrorCode::Unavailable, text)
 }
 
-/// Hands a submit to the pool, with all that speaks against a new job: only the pool knows whether it is one. The watch begins
-/// before, so that no end is missed.
+/// Passes a submit to the pool, with every reason to refuse a new job: only the pool can decide
+/// whether the job is new. The watch starts before that, so that no end is missed.
 pub(crate) async fn submit(
     back: &Back,
     request: u32,
@@ -75,8 +77,8 @@ pub(crate) async fn submit(
     Ok(submitted)
 }
 
-/// Submits the spec and the snapshot of a job again. Only its submitter and an admin may: the job has an uncommitted tree and
-/// variables that nobody else was given.
+/// Submits the spec and the snapshot of a job again. Only its submitter and an admin may do this,
+/// because the job may contain uncommitted files and variables.
 pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> Result<Submitted, LinkError> {
     let shared = &back.shared;
     let job = shared.resolve(text)?;
@@ -103,7 +105,7 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
     }
     let message = SubmitMessage {
         job: new,
-        // A build is over with its jobs; a later job is not a part of it.
+        // A build ends with its jobs; a later job is not part of it.
         spec: JobSpec { build: None, ..JobSpec::clone(&spec) },
         client_request_id: None,
         attach: false,
@@ -121,7 +123,8 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
     submit(back, request, message).await
 }
 
-/// A job waits for workers, not for files: they are here before it is accepted.
+/// Checks that the snapshot of a job is stored. A job waits for workers, not for files, so the
+/// snapshot must be here before the job is accepted.
 async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Result<(), LinkError> {
     let Source::Snapshot { id, project, .. } = &message.spec.source else { return Ok(()) };
     let invalid =
@@ -136,7 +139,7 @@ async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Resu
     Err(LinkError::new(ErrorCode::NotFound, text))
 }
 
-/// A job on record that this submit repeats, over or not.
+/// Returns the stored job that this submit repeats, live or finished.
 fn known(back: &Back, message: &SubmitMessage) -> Result<Option<JobId>, LinkError> {
     let reader = &back.shared.reader;
     if let Lookup::Found(record) = reader.job(message.job).map_err(internal)? {

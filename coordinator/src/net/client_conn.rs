@@ -1,4 +1,5 @@
-//! The connection of one client: its requests, each in a task of its own, and what goes back, control before bulk.
+//! Connection of one client. Each request runs in its own task. Control messages are sent before
+//! bulk frames.
 
 use super::{LAST_WORD_WITHIN, admission, agree, follow, requests};
 use crate::auth::Principal;
@@ -21,14 +22,14 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Requests of one connection that are served at a time, followed logs included.
+/// Limit on concurrent requests of one connection, including followed logs.
 const REQUESTS_MAX: usize = 1024;
-/// Control messages that wait to be sent; tasks wait when it is full.
+/// Capacity of the queue of control messages. Tasks wait while it is full.
 const CONTROL_MAX: usize = 256;
-/// Bulk frames that wait to be sent.
+/// Capacity of the queue of bulk frames.
 const BULK_MAX: usize = 4;
 
-/// What a request's task has at hand.
+/// Context of a request's task.
 #[derive(Clone)]
 pub(crate) struct Back {
     pub(crate) shared: Arc<Shared>,
@@ -39,12 +40,12 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    /// Says something. A client that is gone hears nothing.
+    /// Sends a control message. Does nothing if the client has disconnected.
     pub(crate) async fn say(&self, message: ToClient) {
         let _gone = self.try_say(message).await;
     }
 
-    /// Says something; false when the client is known to be gone.
+    /// Sends a control message. Returns false if the client has disconnected.
     pub(crate) async fn try_say(&self, message: ToClient) -> bool {
         self.control.send(message).await.is_ok()
     }
@@ -53,21 +54,21 @@ impl Back {
         self.say(ToClient::Error { request: Some(request), error }).await;
     }
 
-    /// Sends a bulk frame; false when the client is gone.
+    /// Sends a bulk frame. Returns false if the client has disconnected.
     pub(crate) async fn bulk(&self, frame: Bytes) -> bool {
         self.bulk.send(Message::Binary(frame)).await.is_ok()
     }
 
-    /// Says something in its order among the bulk frames.
+    /// Sends a control message in order with the bulk frames.
     pub(crate) async fn say_in_order(&self, message: &ToClient) {
         let _gone = self.bulk.send(text_of(message)).await;
     }
 }
 
-/// A submit that waits for the pool's word.
+/// A submit that waits for the pool's reply.
 pub(crate) struct Submitted {
     pub(crate) job: JobId,
-    /// It is an earlier job, which may be over.
+    /// Whether it is an earlier job, which may have finished.
     pub(crate) reattached: bool,
     pub(crate) wait: bool,
     pub(crate) follow: bool,
@@ -114,8 +115,8 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let revoked = connection.run(stream).await;
     drop(connection);
     shared.hub.remove_client(number);
-    // All that could say something is gone; what was said last, the reason for the end, still goes out. After a revocation
-    // nothing else does.
+    // All senders are dropped. The last queued message, the reason for the end, is still sent.
+    // After a revocation, nothing else is sent.
     if let Some(error) = revoked {
         drop(cut.send(error));
     }
@@ -127,7 +128,7 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
 
 async fn refuse(socket: &mut WebSocket, error: LinkError) {
     let text = frame::encode_control(&ToClient::Error { request: None, error });
-    // Gone or not, the connection ends here.
+    // The connection ends here in any case.
     let _gone = tokio::time::timeout(REGISTER_WITHIN, async {
         socket.send(Message::Text(text.into())).await?;
         socket.send(Message::Close(None)).await
@@ -135,7 +136,7 @@ async fn refuse(socket: &mut WebSocket, error: LinkError) {
     .await;
 }
 
-/// The version that is spoken from here on.
+/// Receives the registration. Returns the agreed protocol version.
 async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal) -> Result<u16, LinkError> {
     let malformed = |text: &str| LinkError::new(ErrorCode::Malformed, text);
     let first = match tokio::time::timeout(REGISTER_WITHIN, socket.recv()).await {
@@ -158,8 +159,8 @@ async fn register(socket: &mut WebSocket, shared: &Shared, principal: &Principal
     Ok(protocol)
 }
 
-/// A message that its client takes. One that is too long would end each connection on which it is asked for: its request is
-/// answered with that instead.
+/// Encodes a message. If it exceeds the size limit, an error answers its request instead. Otherwise
+/// the client would lose the connection on every retry.
 fn text_of(message: &ToClient) -> Message {
     let text = frame::encode_control(message);
     if text.len() <= CONTROL_MESSAGE_BYTES_MAX {
@@ -175,7 +176,7 @@ fn text_of(message: &ToClient) -> Message {
     Message::Text(frame::encode_control(&ToClient::Error { request: message.request(), error }).into())
 }
 
-/// What goes to the client.
+/// Outgoing side of the connection.
 struct Out {
     sink: SplitSink<WebSocket, Message>,
     control: mpsc::Receiver<ToClient>,
@@ -184,7 +185,8 @@ struct Out {
 }
 
 impl Out {
-    /// Writes until both queues end or the client stops taking. Control goes first.
+    /// Sends until both queues have ended or the client accepts no more data. Control messages go
+    /// first.
     async fn write(&mut self) {
         loop {
             let message = tokio::select! {
@@ -197,16 +199,17 @@ impl Out {
                 },
                 else => break,
             };
-            // A client that takes nothing for so long is gone; it goes on from its cursor when it comes back.
+            // A client that accepts nothing for this long counts as disconnected. It can resume
+            // from its cursor.
             if !matches!(tokio::time::timeout(SILENCE_MAX, self.sink.send(message)).await, Ok(Ok(()))) {
                 return;
             }
         }
-        // The socket may be gone already.
+        // The socket may be closed already.
         let _gone = self.sink.send(Message::Close(None)).await;
     }
 
-    /// The connection ends now; a client that takes its answers still hears why.
+    /// Ends the connection, and tries to send the reason.
     async fn cut(&mut self, error: LinkError) {
         let last = text_of(&ToClient::Error { request: None, error });
         let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
@@ -219,24 +222,24 @@ impl Out {
 
 struct Connection {
     back: Back,
-    /// The version that is spoken.
+    /// Agreed protocol version.
     protocol: u16,
     replies: mpsc::Receiver<Reply>,
     tasks: JoinSet<()>,
     transfers: Peer,
     submitted: HashMap<u32, Submitted>,
-    /// How far each followed log has been taken.
+    /// Position up to which the client has taken each followed log.
     follows: HashMap<u32, watch::Sender<Option<u64>>>,
-    /// Who waits for the end of a job.
+    /// Requests that wait for the end of a job.
     waits: HashMap<u32, AbortHandle>,
 }
 
 impl Connection {
-    /// Serves until the connection ends; gives the reason when that is that its token does not hold any more.
+    /// Serves until the connection ends. Returns the reason if the token is no longer valid.
     async fn run(&mut self, stream: SplitStream<WebSocket>) -> Option<LinkError> {
         let shared = self.back.shared.clone();
         let principal = self.back.principal.clone();
-        // Ahead of everything: whoever takes no answers would hold up the rest.
+        // Check the token first: a client that accepts no answers would otherwise block this loop.
         tokio::select! {
             biased;
             error = shared.revoked(&principal) => Some(error),
@@ -268,7 +271,8 @@ impl Connection {
                         return self.back.say(ToClient::Error { request: None, error }).await;
                     },
                     Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
-                    // A client that is there pings; one that is silent is gone, and its jobs go on.
+                    // A live client sends pings. A silent one counts as disconnected; its jobs
+                    // continue.
                     Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) | Err(_) => return,
                 },
             }
@@ -341,7 +345,7 @@ impl Connection {
         }
     }
 
-    /// What belongs to a request that is being served is not counted anew.
+    /// Applies the rate limit. Messages that belong to an open request do not count.
     fn within_rate(&self, message: &FromClient) -> Result<(), LinkError> {
         let is_part = matches!(
             message,
@@ -413,7 +417,7 @@ impl Connection {
             }
             other => drop(self.tasks.spawn(requests::serve(self.back.clone(), other))),
         }
-        // A follower that has ended does not need its window any more.
+        // Drop the windows of followers that have ended.
         if self.follows.len() > REQUESTS_MAX {
             self.follows.retain(|_, taken| taken.receiver_count() > 0);
         }
@@ -422,7 +426,8 @@ impl Connection {
         }
     }
 
-    /// Dropping the sender ends the follower. A result that nobody waits for any more is not sent, and so not delivered.
+    /// Ends a follow or a wait. Dropping the sender ends the follower. An aborted wait does not
+    /// send the result, so it does not count as delivered.
     fn unfollow(&mut self, request: u32) {
         if self.follows.remove(&request).is_some() {
             return;

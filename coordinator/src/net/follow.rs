@@ -1,4 +1,4 @@
-//! Sending a log to a reader from a position on, as it grows, and across attempts.
+//! Sends a log to a reader from a position on, as it grows and across attempts.
 
 use super::client_conn::Back;
 use crate::logtext::no_such_attempt;
@@ -18,16 +18,16 @@ use tokio::sync::watch;
 /// Log bytes in one frame.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// Where a reader begins.
+/// Start position of a reader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum From {
-    /// At the start of the newest attempt.
+    /// The start of the newest attempt.
     Start,
-    /// At the start of this attempt.
+    /// The start of this attempt.
     Attempt(u32),
-    /// At this place.
+    /// This cursor.
     Cursor(Cursor),
-    /// So that about this many of the last lines come, of this attempt or the newest.
+    /// The start of about this many last lines, of this attempt or of the newest one.
     Tail(Option<u32>, u64),
 }
 
@@ -51,22 +51,22 @@ impl From {
     }
 }
 
-/// What a reader wants.
+/// A reader's request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) request: u32,
     pub(crate) job: JobId,
     pub(crate) from: From,
     pub(crate) to_end: bool,
-    /// Stretches without anything of this stream are left out.
+    /// Parts of the log without output of this stream are skipped.
     pub(crate) only: Option<Stream>,
 }
 
-/// Why following ended early.
+/// Reason why following ended early.
 enum Stop {
-    /// The reader is gone or does not want more.
+    /// The reader has disconnected or cancelled.
     Reader,
-    /// It can't be served.
+    /// The request can't be served.
     Refused(LinkError),
 }
 
@@ -91,12 +91,12 @@ struct Follower {
     window: Window,
 }
 
-/// How much is on its way to the reader.
+/// Flow control: the amount of data that is on its way to the reader.
 struct Window {
     taken: watch::Receiver<Option<u64>>,
-    /// Where something was left out, and how much, as far as the reader has not come by there.
+    /// Position and length of each skipped part that the reader has not passed yet.
     left_out: VecDeque<(u64, u64)>,
-    /// The sum of that.
+    /// Total of these lengths.
     left_out_bytes: u64,
 }
 
@@ -105,7 +105,7 @@ impl Window {
         Self { taken, left_out: VecDeque::new(), left_out_bytes: 0 }
     }
 
-    /// Another log begins.
+    /// Resets the window for another log.
     fn restart(&mut self) {
         self.left_out.clear();
         self.left_out_bytes = 0;
@@ -120,7 +120,7 @@ impl Window {
         }
     }
 
-    /// Waits until the reader has taken enough of what is on its way to this position.
+    /// Waits until the reader has taken enough of the data before this position.
     async fn wait(&mut self, begun_at: u64, position: u64) -> Result<(), Stop> {
         loop {
             let taken = self.taken.borrow_and_update().unwrap_or(begun_at);
@@ -145,7 +145,7 @@ impl Window {
 }
 
 impl Follower {
-    /// Sends attempt after attempt until the job is over and its last log is sent.
+    /// Sends attempt after attempt until the job has ended and its last log is sent.
     async fn run(&mut self) -> Result<Cursor, Stop> {
         let job = self.plan.job;
         let fixed = self.plan.from.attempt().is_some();
@@ -186,7 +186,7 @@ impl Follower {
         Ok(sent.unwrap_or_default())
     }
 
-    /// The newest attempt's number, and whether the job is over.
+    /// Returns the number of the newest attempt, and whether the job has ended.
     async fn newest_attempt(&self) -> Result<(Option<u32>, bool), Stop> {
         let shared = &self.back.shared;
         if let Some(live) = shared.runtime.live(self.plan.job).await {
@@ -196,7 +196,7 @@ impl Follower {
         Ok((finished.record.attempts.last().map(|attempt| attempt.number), true))
     }
 
-    /// Sends one attempt's log until nothing will follow.
+    /// Sends one attempt's log until the log has ended.
     async fn send(&mut self, number: u32, from: From, newest: Option<u32>) -> Result<Cursor, Stop> {
         let attempt = AttemptId { job: self.plan.job, number };
         let reader = tokio::task::block_in_place(|| self.back.shared.logs.reader(attempt));
@@ -226,7 +226,7 @@ impl Follower {
                 let next = reader.next_of(position + chunks.len() as u64, only);
                 self.window.leave_out(position, next);
                 position = next;
-                // Nothing is sent meanwhile, which is when a reader that has gone would be noticed.
+                // No frame is sent here, so a disconnected reader must be detected explicitly.
                 if self.window.is_closed() {
                     return Err(Stop::Reader);
                 }

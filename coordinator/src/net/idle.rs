@@ -1,5 +1,6 @@
-//! Connections that have not become a link end when nothing is answered on them for a while: whoever sends half a request,
-//! or one byte at a time, or nothing after an answer, does not keep a descriptor.
+//! Timeout for connections that are not a link yet. A connection on which no answer is sent for a
+//! while is closed. So a peer that sends nothing, or a request byte by byte, does not hold a
+//! descriptor.
 
 use super::newcomers::Place;
 use std::io;
@@ -9,23 +10,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How long a connection may go without an answer before it is a link; a link has limits of its own.
+/// Maximum time without an answer before a connection becomes a link. A link has its own limits.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
-/// How the answer begins that makes a connection a link (RFC 9110, 15.2.2).
+/// Start of the response that turns a connection into a link (RFC 9110, 15.2.2).
 const SWITCHED: &[u8] = b"HTTP/1.1 101";
 
-/// A connection that ends as said above.
+/// A stream with the timeout of this module.
 pub(super) struct UntilLink<S> {
     stream: S,
-    /// None once it is a link.
+    /// `None` once the connection is a link.
     end: Option<Pin<Box<Sleep>>>,
-    /// Given back when it is a link.
+    /// Released when the connection becomes a link.
     place: Option<Place>,
 }
 
 impl<S> UntilLink<S> {
     pub(super) fn new(stream: S, place: Option<Place>) -> Self {
-        // A deadline, not a wait: who says nothing until then is cut off.
+        // The timer runs until an answer is sent, not until the next byte arrives.
         Self { stream, end: Some(Box::pin(tokio::time::sleep(ANSWER_WITHIN))), place }
     }
 

@@ -1,4 +1,5 @@
-//! Listening, plain or by TLS. Handshakes run beside each other, so that a slow one holds up nobody.
+//! Listener, plain or with TLS. Handshakes run concurrently, so that a slow one does not delay
+//! others.
 
 use super::idle::UntilLink;
 use super::newcomers::{Newcomers, Place};
@@ -10,25 +11,25 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
-/// Handshakes that are done and wait to be served.
+/// Capacity of the queue of connections after the handshake.
 const ACCEPTED_MAX: usize = 64;
-/// Longest handshake.
+/// Maximum duration of a handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// Wait after a failed accept: the process may be out of descriptors.
+/// Delay after a failed accept: the process may be out of descriptors.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// A connection, protected or not.
+/// A connection, plain or with TLS.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
-/// Gives connections to axum.
+/// Passes connections to axum.
 pub(crate) struct Listener {
     address: SocketAddr,
     accepted: mpsc::Receiver<(Box<dyn Stream>, SocketAddr)>,
 }
 
-/// Finds the TLS settings of the next connection; none for plain text.
+/// Returns the TLS settings for the next connection; `None` for plain text.
 pub(crate) type Acceptor = Box<dyn Fn() -> Option<TlsAcceptor> + Send>;
 
 impl Listener {
@@ -65,7 +66,8 @@ async fn accept(
             },
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
-                // Out of descriptors or memory: the next try would fail at once as well, and nobody tells when there are some.
+                // If descriptors or memory are exhausted, an immediate retry fails too. No event
+                // reports when they are available again.
                 tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
             }
         }
@@ -95,7 +97,7 @@ async fn handshake(
         },
     };
     let stream: Box<dyn Stream> = Box::new(UntilLink::new(stream, Some(place)));
-    // Refused only when the coordinator ends.
+    // An error means that the coordinator ends.
     let _ended = sender.send((stream, peer)).await;
 }
 

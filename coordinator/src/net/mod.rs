@@ -1,4 +1,5 @@
-//! Sockets: listening, protecting, authenticating, and one task a connection. No decision about a job is made here.
+//! Listener, TLS, authentication, and one task for each connection. No decision about a job is made
+//! here.
 
 pub(crate) mod admission;
 pub(crate) mod client_conn;
@@ -19,10 +20,10 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::version::VersionRange;
 use std::time::Duration;
 
-/// A peer that is cut off hears why if it takes the reason within this time; the connection does not wait longer for it.
+/// Maximum time to send the reason to a peer before its connection is closed.
 const LAST_WORD_WITHIN: Duration = Duration::from_secs(1);
 
-/// The protocol version to speak with a peer.
+/// Returns the protocol version to use with a peer.
 fn agree(shared: &Shared, theirs: VersionRange, who: &str) -> Result<u16, LinkError> {
     let ours = shared.config.protocol;
     ours.agree(theirs).ok_or_else(|| {

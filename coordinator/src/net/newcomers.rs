@@ -1,16 +1,18 @@
-//! Limits on connections that are not a link yet: whoever has shown no token takes few descriptors.
+//! Limits on connections that are not a link yet: a peer that has shown no token gets few
+//! descriptors.
 
 use nix::sys::resource::{Resource, getrlimit};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most connections that are not a link, over all addresses.
+/// Maximum connections that are not a link, over all addresses.
 const TOTAL_MAX: usize = 512;
-/// Most connections that are not a link from one address. A proxy on this machine connects from one
-/// address for all its clients, so loopback addresses have the total limit only.
+/// Maximum connections that are not a link, from one address. A proxy on this machine connects from
+/// one address for all its clients, so loopback addresses have only the total limit.
 const ADDRESS_MAX: usize = 64;
-/// The part of this process's descriptors that connections without a link may take. Links and the store have the rest.
+/// Divisor: connections without a link may use this fraction of the process's descriptors. Links
+/// and the store use the rest.
 const DESCRIPTORS_PART: u64 = 4;
 
 /// Counts connections that are not a link yet.
@@ -20,7 +22,7 @@ pub(super) struct Newcomers {
     by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// The place of one connection until it is a link or ends.
+/// The place of one connection, held until it becomes a link or ends.
 #[derive(Debug)]
 pub(super) struct Place {
     address: IpAddr,
@@ -28,7 +30,7 @@ pub(super) struct Place {
 }
 
 impl Newcomers {
-    /// Takes the limit of this process's descriptors into account.
+    /// Returns a counter with a limit that respects the process's limit on descriptors.
     pub(super) fn new() -> Self {
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
         let part = usize::try_from(descriptors / DESCRIPTORS_PART).unwrap_or(usize::MAX);
@@ -39,7 +41,7 @@ impl Newcomers {
         Self { total_max, by_address: Arc::default() }
     }
 
-    /// A place for a connection; none when a limit is reached.
+    /// Reserves a place for a connection. Returns `None` if a limit is reached.
     pub(super) fn admit(&self, address: IpAddr) -> Option<Place> {
         let address = address.to_canonical();
         let mut counts = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);

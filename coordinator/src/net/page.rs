@@ -1,5 +1,7 @@
-//! The pool in a browser: who works, what waits and runs, and how each job ended. The page holds nothing by itself; what it shows
-//! it asks for with a token, as any client does. It only reads, and what it reads does not count as delivered.
+//! The web page of the pool: workers, queued and running jobs, and results.
+//!
+//! The page contains no data itself. It requests data with a token, like any client. It only reads,
+//! and reading a result here does not count as delivery.
 
 use super::reading;
 use super::router::{READERS, authenticate, refuse};
@@ -23,10 +25,11 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Jobs of a list that does not say how many.
+/// Default number of jobs in a list.
 const JOBS_LISTED: u32 = 100;
 
-/// Nothing comes from elsewhere, nothing goes elsewhere, and nobody shows it inside of a page of theirs.
+/// Content security policy: loads nothing from other origins, sends nothing to them, and forbids
+/// embedding in other pages.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -52,7 +55,7 @@ async fn file(media_type: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, media_type)], text).into_response()
 }
 
-/// Which jobs of the pool.
+/// Query parameters of a list of jobs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
@@ -61,8 +64,8 @@ struct Listed {
     limit: Option<u32>,
 }
 
-/// Which part of the log of an attempt, the newest if it is not said: the last lines, or what comes after a cursor; from the first line if
-/// neither is said.
+/// Query parameters for a part of a log: the last lines, the lines after a cursor, or else all
+/// lines from the first. Without `attempt`, the newest one is used.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Part {
@@ -74,18 +77,18 @@ struct Part {
 #[derive(Serialize)]
 struct Pool {
     version: &'static str,
-    /// Why no new job is accepted now.
+    /// Reason why no new job is accepted now.
     refuses_jobs: Option<String>,
     workers: Vec<buildpool_protocol::client_link::WorkerSummary>,
     jobs: Vec<buildpool_protocol::client_link::JobSummary>,
-    /// Whether there are older ones than those.
+    /// Whether older jobs exist.
     has_more: bool,
 }
 
 #[derive(Serialize)]
 struct Job {
     result: JobResult,
-    /// Until it is over.
+    /// Present until the job has ended.
     progress: Option<Progress>,
 }
 
@@ -101,7 +104,8 @@ async fn pool(
         let mut jobs = reading::jobs(&shared, listed.state, build, limit + 1).await?;
         let has_more = jobs.len() > limit as usize;
         jobs.truncate(limit as usize);
-        // Of none nothing could be said: neither that it passed nor that it goes on.
+        // An empty list would be wrong for an unknown build: it could mean success or no result
+        // yet.
         if let (Some(build), None, true) = (build, listed.state, jobs.is_empty()) {
             let text = format!("no job of {} is known", build.request_id());
             return Err(LinkError::new(ErrorCode::UnknownJob, text));
@@ -150,7 +154,7 @@ async fn log(
     .await
 }
 
-/// Answers who has a token that may read and does not ask too often.
+/// Answers a request if its token may read and the rate limit allows it.
 async fn answer<T: Serialize>(
     shared: &Shared,
     headers: &HeaderMap,
@@ -181,7 +185,7 @@ fn invalid(rejection: QueryRejection) -> LinkError {
     LinkError::new(ErrorCode::Invalid, rejection.body_text())
 }
 
-/// RFC 9110's word for it.
+/// Returns the HTTP status of an error (RFC 9110).
 fn status(code: ErrorCode) -> StatusCode {
     match code {
         ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,

@@ -1,14 +1,15 @@
-//! How often a principal may ask, over all of its connections.
+//! Rate limit on the requests of a principal, over all of its connections.
 
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use dashmap::DashMap;
 use std::num::NonZeroU32;
 use std::time::Instant;
 
-/// A minute, in seconds: the period of the limit.
+/// Period of the limit: a minute, in seconds.
 const PERIOD_SECS: f64 = 60.0;
 
-/// What each principal has left. There are as many entries as tokens have names.
+/// Remaining requests of each principal. The number of entries is limited by the number of token
+/// names.
 pub(crate) struct Rates {
     per_minute: Option<NonZeroU32>,
     left: DashMap<String, Left>,
@@ -24,10 +25,10 @@ impl Rates {
         Self { per_minute, left: DashMap::new() }
     }
 
-    /// Takes one request.
+    /// Consumes one request of a principal.
     ///
     /// # Errors
-    /// When there is none left.
+    /// [`ErrorCode::Exhausted`] if no request is left.
     pub(crate) fn within(&self, principal: &str, now: Instant) -> Result<(), LinkError> {
         self.take(principal, now).map_err(|limit| {
             let text = format!(
@@ -37,7 +38,8 @@ impl Rates {
         })
     }
 
-    /// Takes one request; when there is none left, says how many a minute there are. Unused ones are kept for a minute.
+    /// Consumes one request, or returns the limit per minute if there is no request left. Unused
+    /// requests are kept for a minute.
     fn take(&self, principal: &str, now: Instant) -> Result<(), NonZeroU32> {
         let Some(limit) = self.per_minute else { return Ok(()) };
         let most = f64::from(limit.get());

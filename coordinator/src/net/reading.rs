@@ -1,4 +1,4 @@
-//! What is read of the pool, for links and for the page alike. Nothing here changes anything.
+//! Read access to the pool, for links and for the web page. Nothing here changes state.
 
 use super::natural;
 use crate::digesting;
@@ -16,14 +16,15 @@ use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobResult, JobState};
 use std::sync::Arc;
 
-/// Renders a finished job, from its digest or, where that is not in memory or not by this template, from its log.
+/// Returns the result of a finished job. Uses the digest in memory if it has the requested
+/// template; otherwise digests the log again.
 pub(crate) async fn rendered(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View) -> JobResult {
     let mut result = from_digest(shared, finished, view).await;
     result.short_id = shared.reader.short_id(finished.record.job).ok();
     result
 }
 
-/// The answer about a job that is not over.
+/// Returns the state of an unfinished job.
 pub(crate) fn live(shared: &Shared, live: &LiveJob) -> JobResult {
     let short_id = shared.reader.short_id(live.record.job).ok();
     JobResult { short_id, ..result::of_live(live, wall_ms()) }
@@ -46,7 +47,7 @@ async fn from_digest(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View
     }
 }
 
-/// The digest of a job that is over, made anew from its log; none where nothing ran.
+/// Digests the log of a finished job again. Returns `None` if nothing ran.
 pub(crate) async fn digest_of(
     shared: &Arc<Shared>,
     finished: &Arc<Finished>,
@@ -62,7 +63,7 @@ pub(crate) async fn digest_of(
     .map_err(|error| internal_log(&error))
 }
 
-/// Jobs, newest first: those that go on and those that are over.
+/// Returns jobs, live and finished, newest first.
 pub(crate) async fn jobs(
     shared: &Shared,
     state: Option<JobState>,

@@ -1,4 +1,4 @@
-//! Requests of clients, each answered by a task of its own.
+//! Requests of clients. Each is answered in its own task.
 
 use super::client_conn::{Back, Submitted};
 use super::reading;
@@ -20,13 +20,14 @@ use buildpool_protocol::report::{JobResult, JobState};
 use buildpool_protocol::transfer;
 use std::time::{Duration, Instant};
 
-/// How often somebody who waits hears how it goes.
+/// Interval between progress messages to a waiting client.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How soon after a change. Less than a person sees, and more than many a job takes: one that is over by then has nothing to
-/// say on its way.
+/// Delay of a progress message after a change. It is too short to notice, but longer than many jobs
+/// take, so that a short job sends no progress.
 const PROGRESS_AFTER: Duration = Duration::from_millis(20);
 
-/// Whether role `read` may send this message. Each kind is named here, so that a new one is decided on.
+/// Returns true if role `read` may send this message. Each kind is listed here, so that a new kind
+/// needs a decision.
 pub(crate) fn only_reads(message: &FromClient) -> bool {
     match message {
         FromClient::Register { .. }
@@ -39,7 +40,8 @@ pub(crate) fn only_reads(message: &FromClient) -> bool {
         | FromClient::Explain { .. }
         | FromClient::Jobs { .. }
         | FromClient::Workers { .. } => true,
-        // A snapshot begins with an offer. The other steps belong to a transfer that was let in.
+        // A snapshot transfer begins with an offer. The other steps belong to a transfer that was
+        // allowed.
         FromClient::Transfer(step) => !matches!(step, transfer::Message::Offer { .. }),
         FromClient::Submit { .. }
         | FromClient::Retry { .. }
@@ -55,7 +57,7 @@ pub(crate) fn only_reads(message: &FromClient) -> bool {
     }
 }
 
-/// Refuses what role `read` may not do, on the channel or the request that it came on.
+/// Refuses a message that role `read` may not send, on its transfer channel or request.
 pub(crate) async fn refuse_reader(back: &Back, message: &FromClient) {
     let name = &back.principal.name;
     let text = format!(
@@ -73,7 +75,7 @@ pub(crate) async fn refuse_reader(back: &Back, message: &FromClient) {
     back.say(answer).await;
 }
 
-/// Serves everything that is not bound to the connection's own state.
+/// Serves all requests that do not use the state of the connection.
 pub(crate) async fn serve(back: Back, message: FromClient) {
     let Some(request) = message.request() else { return };
     let answer = match message {
@@ -148,7 +150,7 @@ pub(crate) fn submitter(back: &Back) -> Submitter {
     Submitter { name: back.principal.name.clone(), admin: back.principal.role == Role::Admin }
 }
 
-/// Says `complete` when the job is over, and how it goes until then.
+/// Waits for the end of a job and sends `complete`, with progress messages before it.
 pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
     let job = submitted.job;
     let is_over = submitted.reattached && back.shared.runtime.live(job).await.is_none();
@@ -189,10 +191,10 @@ pub(crate) async fn wait(back: Back, request: u32, mut submitted: Submitted) {
     }
 }
 
-/// A result that its submitter asked for is as delivered as one that was waited for: an equal submit runs anew. What
-/// others look at takes nothing from the submitter.
+/// Sends the state of a job. If its submitter polls the final result, the job is marked as
+/// delivered, so that an equal submit starts a new job. A read by others does not mark it.
 async fn answer_job(back: &Back, request: u32, result: JobResult) {
-    // Names of tokens may repeat; a reader's look changes nothing.
+    // Several tokens may have the same name, and role `read` must not change state.
     let is_end = result.state == JobState::Done
         && back.principal.role != Role::Read
         && result.submitter.as_ref() == Some(&back.principal.name);
@@ -204,11 +206,11 @@ async fn answer_job(back: &Back, request: u32, result: JobResult) {
     }
 }
 
-/// Says the end of a job and then records that it was said. Between the two a crash leaves it to be said again, which
-/// is better than an end that is recorded as said and was not.
+/// Sends the result of a job and then records the delivery. After a crash between the two, the
+/// result is sent again. The reverse order could lose it.
 async fn deliver(back: &Back, job: JobId, answer: ToClient) {
     if back.try_say(answer).await {
-        // At once: the connection may end as soon as the client has its answer.
+        // Without waiting: the connection may end as soon as the client has its answer.
         back.shared.runtime.offer(Input::Delivered { job });
     }
 }
@@ -220,7 +222,7 @@ async fn say_progress(back: &Back, request: u32, job: JobId) -> Option<()> {
     Some(())
 }
 
-/// How a job is at this moment.
+/// Sends the current state of a job.
 pub(crate) async fn job_now(back: &Back, request: u32, job: JobId) {
     match job_after(back, &job.to_string(), &View::default(), Duration::ZERO, None).await {
         Ok(result) => back.say(ToClient::Job { request, result: Box::new(result) }).await,
@@ -228,7 +230,8 @@ pub(crate) async fn job_now(back: &Back, request: u32, job: JobId) {
     }
 }
 
-/// How a job is, when it is over or when `wait` is; until then the request `watching` hears how it goes.
+/// Returns the state of a job when it has ended or `wait` has passed. Until then, the request
+/// `watching` receives progress messages.
 async fn job_after(
     back: &Back,
     text: &str,
@@ -257,7 +260,7 @@ async fn job_after(
             }
             None => left,
         };
-        // Whatever ends the wait, the job is looked at again.
+        // The loop reads the job's state again, so the result of the wait does not matter.
         let _ended =
             tokio::time::timeout(left, watch.wait_for(|event| matches!(event, JobEvent::Done(_)))).await;
     };
@@ -307,7 +310,8 @@ pub(crate) async fn workers(back: &Back, request: u32) {
     back.say(ToClient::Workers { request, workers }).await;
 }
 
-/// An admin's word on a worker. It is on the one that is written down with it, whoever has its name a moment later.
+/// Applies an admin's decision to a worker. The decision uses the worker id in the audit log, even
+/// if another worker takes the name later.
 async fn on_worker(
     back: &Back,
     request: u32,
@@ -373,7 +377,7 @@ fn token_create(
     created.map_err(|error| LinkError::from(&error))
 }
 
-/// A token that ends as it is made is a mistake, and so is one whose end no calendar has.
+/// Checks the lifetime of a token: it must be greater than zero and at most [`TOKEN_LASTS_MAX`].
 fn lasts(expires: Option<Duration>) -> Result<(), LinkError> {
     if expires.is_some_and(|expires| expires.is_zero()) {
         return Err(LinkError::new(
@@ -425,7 +429,8 @@ fn token_list(back: &Back) -> Result<Vec<TokenSummary>, LinkError> {
     back.shared.tokens.list().map_err(internal)
 }
 
-/// A local pool makes its tokens itself, at each start: with one of them ended, its user or its worker would be shut out until then.
+/// Refuses changes to the local pool's own tokens. The pool creates them at each start. If one of
+/// them is revoked, the user or the worker is locked out until the next start.
 fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
     let is_own = |principal: &Principal| matches!(&*principal.name, LOCAL | LOCAL_WORKER);
     if !back.shared.config.local || !back.shared.tokens.in_force(token).iter().any(is_own) {

@@ -1,4 +1,4 @@
-//! Paths, and who may use them.
+//! HTTP paths and the roles that may use them.
 
 use super::{client_conn, page, worker_conn};
 use crate::auth::Principal;
@@ -17,10 +17,12 @@ use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, CONTROL_MESSAGE_BYTES_M
 use buildpool_protocol::{frame, worker_link};
 use std::sync::Arc;
 
-/// A small read buffer: an idle connection costs little. Frames larger than it are read into their own memory.
+/// Size of the read buffer. It is small, so that an idle connection costs little memory. Larger
+/// frames get their own buffer.
 const READ_BUFFER_BYTES: usize = 3 << 10;
 
-/// The roles that may read the pool. Requests that change something are refused to role `read` by the connection.
+/// Roles that may read the pool. The connection refuses requests of role `read` that change
+/// something.
 pub(super) const READERS: [Role; 3] = [Role::Submit, Role::Read, Role::Admin];
 
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
@@ -36,8 +38,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// A page in a browser must not reach a pool on this machine: no link is ever opened by one. The pool's own page asks without an
-/// `Origin`, as a browser does that reads from where the page came (Fetch standard, section 3.2).
+/// Refuses links from web pages, which send an `Origin` header. Otherwise a page in a browser could
+/// reach a pool on this machine. The pool's own page sends no `Origin`, because a same-origin GET
+/// has none (Fetch standard, section 3.2).
 async fn refuse_browsers(request: Request, next: Next) -> Response {
     let is_link = request.uri().path().starts_with("/v1/");
     if is_link && request.headers().contains_key(header::ORIGIN) {
@@ -50,7 +53,7 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// A connection whose request had no valid token ends with the answer.
+/// Closes the connection after a response to a request without a valid token.
 async fn close_without_token(request: Request, next: Next) -> Response {
     let has_token = request.headers().contains_key(header::AUTHORIZATION);
     let mut response = next.run(request).await;
@@ -68,7 +71,8 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// Metrics tell who uses the pool how much: they need a token as everything does, unless an operator opens them.
+/// Serves metrics. They reveal the use of the pool, so they need a token unless the configuration
+/// sets `open_metrics`.
 async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     if !shared.config.open_metrics
         && let Err(response) = authenticate(&shared, &headers, &READERS)

@@ -1,4 +1,4 @@
-//! The connection of one worker: messages to the pool, output to the store.
+//! Connection of one worker: passes messages to the pool and output to the store.
 
 use super::{LAST_WORD_WITHIN, agree};
 use crate::attempt::LiveAttempt;
@@ -22,9 +22,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Output is acknowledged after this many bytes at the latest.
+/// Maximum bytes of output before an acknowledgement is sent.
 const ACKNOWLEDGE_BYTES: u64 = 1 << 20;
-/// A worker whose output the disk refused is asked again after this long.
+/// Delay before refused output is requested again from the worker.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal) {
@@ -84,7 +84,7 @@ async fn registration(socket: &mut WebSocket) -> Result<Option<Box<Register>>, L
 
 async fn refuse(socket: &mut WebSocket, error: LinkError) {
     let text = frame::encode_control(&ToWorker::Refused { error });
-    // The worker may be gone already; it learns the reason at its next attempt.
+    // The worker may have disconnected. It receives the reason at its next connection attempt.
     let _gone = tokio::time::timeout(LAST_WORD_WITHIN, async {
         socket.send(Message::Text(text.into())).await?;
         socket.send(Message::Close(None)).await
@@ -98,7 +98,7 @@ struct Connection {
     session: Session,
     protocol: u16,
     transfers: Peer,
-    /// Stored bytes of each attempt that the worker has not been told of.
+    /// Stored but unacknowledged bytes of each attempt.
     unacknowledged: HashMap<AttemptId, u64>,
 }
 
@@ -110,7 +110,7 @@ impl Connection {
         principal: &Principal,
     ) -> Result<(), LinkError> {
         let shared = self.shared.clone();
-        // Ahead of everything: whoever takes no messages would hold up the rest.
+        // Check the token first: a worker that accepts no messages would otherwise block this loop.
         tokio::select! {
             biased;
             error = shared.revoked(principal) => Err(error),
@@ -173,7 +173,7 @@ impl Connection {
         )
     }
 
-    /// Adds to each wish how much of the log there is.
+    /// Adds the position of the stored log to each wish.
     fn desired(&mut self, wishes: Vec<Wish>) -> Vec<Desired> {
         wishes
             .into_iter()
@@ -211,7 +211,7 @@ impl Connection {
         let session = self.session;
         let runtime = &self.shared.runtime;
         match message {
-            // A second one on the same connection says nothing new.
+            // A second registration on the same connection has no new content.
             FromWorker::Register(_) => {}
             FromWorker::Transfer(step) => self.transfers.step(step),
             FromWorker::Report { held, condition } => {
@@ -226,7 +226,8 @@ impl Connection {
                     Some(attempt) if attempt.begin_completing() => {
                         tokio::spawn(completing::complete(self.shared.clone(), session, attempt, outcome));
                     }
-                    // Being completed already; or over or granted anew, as the answer to the next report says.
+                    // The attempt is being completed already, has ended, or was granted again. The
+                    // reply to the next report contains that.
                     Some(_) | None => {}
                 }
             }
@@ -252,7 +253,8 @@ impl Connection {
             .first_chunk::<CHUNK_HEADER_BYTES>()
             .ok_or_else(|| malformed(&"shorter than a chunk"))
             .and_then(|first| ChunkHeader::decode_header(first).map_err(|error| malformed(&error)))?;
-        // Output of an attempt that is over or was granted anew: dropped, as the next answer to a report will say.
+        // The attempt has ended or was granted again. Drop the output; the reply to the next report
+        // contains that.
         let Some(attempt) =
             self.shared.hub.attempt(first.attempt).filter(|attempt| attempt.is_of(self.session))
         else {
@@ -295,13 +297,14 @@ impl Connection {
         self.send(&ToWorker::Position { lease: attempt.lease, position }).await
     }
 
-    /// The disk refused output: nothing is lost, the worker has it. It is asked to send again from what there is; until
-    /// then more of it would only be refused again, and is not looked at.
+    /// Requests refused output again later, from the end of the stored log. The worker keeps the
+    /// output, so nothing is lost. Until then, further output is dropped without a check, because
+    /// the disk would refuse it too.
     fn ask_again_later(&self, attempt: Arc<LiveAttempt>, restart: bool) {
         let (shared, session) = (self.shared.clone(), self.session);
         attempt.begin_asking_again(session);
         tokio::spawn(async move {
-            // No disk says when it has room again.
+            // The system does not report when a disk has room again, so retry on a timer.
             tokio::time::sleep(WRITE_AGAIN_AFTER).await;
             let position = tokio::task::block_in_place(|| {
                 if restart {
