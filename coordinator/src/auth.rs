@@ -1,9 +1,11 @@
-//! Tokens: who may do what. They lie in a database of their own, `auth.db`, which works with and without a running
-//! coordinator; what one process changes the others see within [`REFRESH_EVERY`].
+//! Tokens and roles.
 //!
-//! A token is `bp_<id>_<secret>`, with `_<fingerprint>` after it where the coordinator has a certificate of its own
-//! making. The id is 32 hexadecimal digits and no secret; of the secret only a hash is stored. It has 192 random bits, so a
-//! fast hash is as good as a slow one.
+//! Tokens are stored in their own database, `auth.db`, which works with and without a running
+//! coordinator. A change by one process is visible to others within [`REFRESH_EVERY`].
+//!
+//! A token is `bp_<id>_<secret>`. If the coordinator has a self-signed certificate,
+//! `_<fingerprint>` follows. The id is 32 hexadecimal digits and not secret. Only a hash of the
+//! secret is stored. The secret has 192 random bits, so a fast hash is as safe as a slow one.
 
 mod error;
 mod rows;
@@ -29,34 +31,34 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use uuid::Uuid;
 
-/// How old the picture of the tokens may be: a revocation is seen after this long at the latest.
+/// Maximum age of the cached tokens. A revocation takes effect within this time.
 pub const REFRESH_EVERY: Duration = Duration::from_millis(500);
-/// Name of the file in the data directory that holds the tokens.
+/// Name of the token database in the data directory.
 pub const TOKENS_FILE: &str = "auth.db";
-/// The name of a local pool's own tokens, and so of whoever uses it.
+/// Name of a local pool's own tokens, and so the name of its user.
 pub const LOCAL: &str = "local";
-/// The name of its worker's tokens.
+/// Name of the tokens of a local pool's worker.
 pub const LOCAL_WORKER: &str = "local-worker";
 const SECRET_BYTES: usize = SECRET_DIGITS / 2;
 
-/// Who speaks, and what it may do.
+/// The authenticated owner of a token, with its role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Principal {
-    /// Its token.
+    /// Id of the token.
     pub token: TokenId,
-    /// The token's name, for people.
+    /// Display name of the token.
     pub name: String,
-    /// What the token allows.
+    /// Role of the token.
     pub role: Role,
 }
 
 impl Principal {
-    /// Whether it may do what this role may. An admin may do everything; the other roles only their own.
+    /// Returns true if the principal has this role. An admin has every role.
     pub fn may(&self, role: Role) -> bool {
         self.role == Role::Admin || self.role == role
     }
 
-    /// Refuses what [`Principal::may`] does not allow.
+    /// Checks that the principal has this role.
     ///
     /// # Errors
     /// [`AuthError::Forbidden`].
@@ -74,14 +76,14 @@ pub struct Tokens {
 struct Inner {
     connection: Mutex<Connection>,
     picture: RwLock<Picture>,
-    /// Wakes whoever depends on a token when this process has changed one.
+    /// Notifies tasks that depend on a token after this process has changed one.
     changed: Notify,
 }
 
-/// What is known of the tokens.
+/// Cached state of the tokens.
 struct Picture {
     tokens: HashMap<TokenId, Stored>,
-    /// SQLite's number of what other processes committed.
+    /// SQLite's `data_version`, which changes when another process commits.
     version: Option<i64>,
     checked: Instant,
 }
@@ -93,7 +95,8 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Opens the tokens of a data directory, and makes both when they are not there. Works beside a running coordinator.
+    /// Opens the tokens of a data directory, and creates both if they are missing. Works while a
+    /// coordinator runs.
     ///
     /// # Errors
     /// [`StoreError::Newer`], [`StoreError::File`], [`StoreError::Database`].
@@ -115,8 +118,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Makes a token. Names may repeat: a token is replaced without a gap by making one of the same name, handing it out,
-    /// and revoking the old one by its id.
+    /// Creates a token. Several tokens may have the same name. To replace a token without a gap,
+    /// create one with the same name, distribute it, and revoke the old one by its id.
     ///
     /// # Errors
     /// [`AuthError::Name`], [`AuthError::Store`], [`AuthError::Random`].
@@ -131,7 +134,7 @@ impl Tokens {
         self.create_with(role, name, expires, fingerprint, by, |_| Ok(()))
     }
 
-    /// Makes a token and changes others with it, both or neither.
+    /// Creates a token and applies `also`, in one transaction.
     fn create_with(
         &self,
         role: Role,
@@ -169,10 +172,10 @@ impl Tokens {
         Ok(TokenCreated { token, id, role, name: name.to_owned() })
     }
 
-    /// All tokens, by creation.
+    /// Returns all tokens, in the order of their creation.
     ///
     /// # Errors
-    /// When they can't be read.
+    /// If the database can't be read.
     pub fn list(&self) -> Result<Vec<TokenSummary>, StoreError> {
         self.refresh()?;
         let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);
@@ -191,10 +194,10 @@ impl Tokens {
             .collect())
     }
 
-    /// Ends the token of this id, or all of this name. Says which.
+    /// Revokes the token with this id, or all tokens with this name. Returns their ids.
     ///
     /// # Errors
-    /// [`AuthError::NoSuchToken`] when none is in force; [`AuthError::Store`].
+    /// [`AuthError::NoSuchToken`] if there is no unrevoked one; [`AuthError::Store`].
     pub fn revoke(&self, id_or_name: &str, by: &str) -> Result<Vec<TokenId>, AuthError> {
         self.refresh()?;
         let wanted: Option<TokenId> = id_or_name.parse().ok();
@@ -223,8 +226,9 @@ impl Tokens {
         Ok(ids)
     }
 
-    /// Makes a token of the same name and role as that of this id, or those of this name, which count for `grace` longer. It
-    /// lasts as long as they were to last, unless `expires` says otherwise.
+    /// Creates a token with the name and role of the token with this id, or of all tokens with this
+    /// name. The old tokens expire after `grace`. The new one has their longest lifetime, unless
+    /// `expires` is given.
     ///
     /// # Errors
     /// [`AuthError::NoSuchToken`], [`AuthError::SeveralRoles`], and as [`Tokens::create`].
@@ -261,7 +265,7 @@ impl Tokens {
         })
     }
 
-    /// Whose tokens are in force under this id or name.
+    /// Returns the principals of the valid tokens with this id or name.
     pub(crate) fn in_force(&self, id_or_name: &str) -> Vec<Principal> {
         let wanted: Option<TokenId> = id_or_name.parse().ok();
         let now = now_ms();
@@ -272,16 +276,16 @@ impl Tokens {
         fitting.filter_map(|token| token.clone().in_force(now).ok()).collect()
     }
 
-    /// Who bears this token. Costs a look into memory; every [`REFRESH_EVERY`] one into the database.
+    /// Authenticates a bearer token. Reads the cache, and every [`REFRESH_EVERY`] the database.
     ///
     /// # Errors
-    /// [`AuthError`]; that a token has expired or was revoked is said only to one who has its secret.
+    /// [`AuthError`]. Expiry and revocation are reported only if the secret is correct.
     pub fn verify(&self, bearer: &str) -> Result<Principal, AuthError> {
         let (id, secret) = parse(bearer)?;
         self.refresh_if_old()?;
         let known = match self.stored(id) {
             Some(stored) => Some(stored),
-            // It may have been made a moment ago by another process.
+            // Another process may have created it a moment ago.
             None => {
                 self.refresh()?;
                 self.stored(id)
@@ -295,7 +299,7 @@ impl Tokens {
         }
     }
 
-    /// Whether a token that was verified before is still in force; for connections that stay open.
+    /// Checks that an authenticated token is still valid. For connections that stay open.
     ///
     /// # Errors
     /// As [`Tokens::verify`].
@@ -304,27 +308,27 @@ impl Tokens {
         self.stored(token).ok_or(AuthError::Unknown)?.in_force(now_ms())
     }
 
-    /// Adds a line to the audit log. The oldest lines go when there are too many.
+    /// Adds a line to the audit log. Beyond the limit, the oldest lines are removed.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// If the database can't be written.
     pub fn audit(&self, actor: &str, action: &str, subject: &str, detail: &str) -> Result<(), StoreError> {
         audit(&self.connection(), actor, action, subject, detail)
             .map_err(StoreError::database("write the audit log"))
     }
 
-    /// Writes down that somebody was not let in, or asked for what is forbidden.
+    /// Adds an audit line about a refused connection or a forbidden request.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// If the database can't be written.
     pub(crate) fn audit_refused(&self, actor: &str, subject: &str, why: &str) -> Result<(), StoreError> {
         self.audit(actor, REFUSED, subject, why)
     }
 
-    /// Writes down whose end was asked for by whom and why, all of them or none.
+    /// Adds an audit line for each cancel (job, actor, reason), in one transaction.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// If the database can't be written.
     pub(crate) fn audit_cancels(&self, cancels: &[(JobId, String, String)]) -> Result<(), StoreError> {
         let mut connection = self.connection();
         let mut write = || {
@@ -338,18 +342,18 @@ impl Tokens {
         write().map_err(StoreError::database("write the audit log"))
     }
 
-    /// The last lines of the audit log, the newest first.
+    /// Returns the last lines of the audit log, newest first.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// If the database can't be read.
     pub fn audit_tail(&self, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
         self.audit_before(u64::MAX, limit)
     }
 
-    /// The last lines before a place in the audit log, the newest first.
+    /// Returns the last lines before a sequence number of the audit log, newest first.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// If the database can't be read.
     pub fn audit_before(&self, before: u64, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
         let before = i64::try_from(before).unwrap_or(i64::MAX);
         let connection = self.connection();
@@ -393,7 +397,8 @@ impl Tokens {
                 .map_err(StoreError::database(doing))?;
             write(&transaction).map_err(StoreError::database(doing))?;
             transaction.commit().map_err(StoreError::database(doing))?;
-            // SQLite's number tells of other processes' commits only.
+            // SQLite's `data_version` changes only for commits of other connections, so force a
+            // refresh.
             self.inner.picture.write().unwrap_or_else(PoisonError::into_inner).version = None;
         }
         let refreshed = self.refresh();
@@ -401,7 +406,8 @@ impl Tokens {
         refreshed
     }
 
-    /// Comes about when this process changes a token, from this call on. Other processes' changes are seen by asking.
+    /// Returns a future that completes when this process changes a token after this call. Changes
+    /// by other processes need polling.
     pub fn changed(&self) -> Notified<'_> {
         self.inner.changed.notified()
     }
@@ -411,7 +417,7 @@ impl Tokens {
         if age >= REFRESH_EVERY { self.refresh() } else { Ok(()) }
     }
 
-    /// Reads the tokens again if somebody changed them.
+    /// Reads the tokens again if the database has changed.
     fn refresh(&self) -> Result<(), StoreError> {
         let connection = self.connection();
         let checked = Instant::now();
@@ -431,7 +437,7 @@ impl Tokens {
     }
 }
 
-/// The certificate fingerprint that a token carries.
+/// Returns the certificate fingerprint in a token, if it has one.
 pub fn fingerprint_of(token: &str) -> Option<&str> {
     token::parse(token).ok()?.fingerprint
 }

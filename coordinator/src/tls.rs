@@ -1,5 +1,5 @@
-//! The coordinator's certificate: from files, or one of its own making, signed by its own authority, whose fingerprint tokens
-//! carry.
+//! The coordinator's certificate: from files, or self-signed by its own authority. Tokens contain
+//! the authority's fingerprint.
 
 mod authority;
 
@@ -20,42 +20,43 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Where a certificate comes from.
+/// Source of the certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TlsSource {
-    /// From PEM files that somebody else keeps.
+    /// PEM files that the operator maintains.
     Files {
-        /// The chain, the coordinator's own certificate first.
+        /// The certificate chain, leaf first.
         certificate: PathBuf,
-        /// Its key.
+        /// The private key.
         key: PathBuf,
     },
-    /// Made on first use and kept in this directory. Clients know it by the fingerprint of its authority.
+    /// Created on first use and kept in this directory. Clients verify it by the fingerprint of its
+    /// authority.
     SelfSigned {
         /// The data directory.
         directory: PathBuf,
-        /// Host names and addresses to write into it, beside `localhost`.
+        /// Host names and addresses of the certificate, in addition to `localhost`.
         names: Vec<String>,
     },
 }
 
-/// Why there is no usable certificate.
+/// Reason why there is no usable certificate.
 #[derive(Debug)]
 pub enum TlsError {
     /// A file can't be used.
     File {
-        /// What was tried, as in "can't … PATH".
+        /// The attempted operation, as in "can't … PATH".
         doing: &'static str,
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A file has no certificate or key in PEM form.
+    /// A file contains no certificate or key in PEM form.
     Pem {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the parser.
         source: rustls_pki_types::pem::Error,
     },
     /// Certificate and key can't be used together.
@@ -64,10 +65,10 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
-    /// A certificate can't be made.
+    /// A certificate can't be created.
     Generate(rcgen::Error),
     /// The data directory can't be used.
     Store(StoreError),
@@ -117,7 +118,7 @@ impl From<StoreError> for TlsError {
     }
 }
 
-/// A certificate that is in use, and can be exchanged while it is.
+/// A certificate in use, which can be replaced at any time.
 #[derive(Debug)]
 pub struct Tls {
     certificate: PathBuf,
@@ -143,7 +144,7 @@ impl Current {
     }
 }
 
-/// What changes when a file is written or replaced.
+/// Attributes that change when a file is written or replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stamp {
     inode: u64,
@@ -152,10 +153,10 @@ struct Stamp {
 }
 
 impl Tls {
-    /// Loads the certificate, or makes it.
+    /// Loads the certificate, or creates it.
     ///
     /// # Errors
-    /// [`TlsError`] names the file and what is wrong with it.
+    /// [`TlsError`] with the file and the reason.
     pub fn open(source: &TlsSource) -> Result<Self, TlsError> {
         let (certificate, key, self_signed) = match source {
             TlsSource::Files { certificate, key } => (certificate.clone(), key.clone(), false),
@@ -170,7 +171,7 @@ impl Tls {
         Self::load(certificate, key, self_signed)
     }
 
-    /// The certificate of our own making, if there is one. Makes and issues nothing.
+    /// Loads the self-signed certificate if it exists. Creates and issues nothing.
     ///
     /// # Errors
     /// As [`Tls::open`].
@@ -193,36 +194,39 @@ impl Tls {
         Ok(Self { certificate, key, self_signed, current, config: Arc::new(config), seen: Mutex::new(seen) })
     }
 
-    /// For the listener. It stays the same when the certificate is exchanged.
+    /// Returns the configuration for the listener. It remains valid when the certificate is
+    /// replaced.
     pub fn server_config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
 
-    /// BLAKE3 over the coordinator's own certificate (DER), in hexadecimal.
+    /// Returns the BLAKE3 of the coordinator's own certificate (DER), in hexadecimal.
     pub fn fingerprint(&self) -> String {
         let certified = self.current.certified();
         let leaf = certified.cert.first().expect("`load` refuses an empty chain");
         blake3::hash(leaf).to_hex().to_string()
     }
 
-    /// The fingerprint that a token must carry: the authority's, for a certificate of our own making. Certificates that versions
-    /// without an authority made stand for themselves.
+    /// Returns the fingerprint that a token must contain: that of the authority, if the certificate
+    /// is self-signed. For a certificate of a version without authorities, it is the fingerprint of
+    /// that certificate.
     pub fn token_fingerprint(&self) -> Option<String> {
         let certified = self.current.certified();
         let pinned = Authority::own_of(&certified.cert).filter(|_| self.self_signed)?;
         Some(blake3::hash(pinned).to_hex().to_string())
     }
 
-    /// The host names and addresses among these that the certificate is not for.
+    /// Returns those of the names that the certificate does not cover.
     pub fn missing_names(&self, names: &[String]) -> Vec<String> {
         let certified = self.current.certified();
         certified.cert.first().map(|leaf| missing_names(leaf, names)).unwrap_or_default()
     }
 
-    /// Takes the certificate anew if its files have changed; true when it did. New connections get the new one.
+    /// Reloads the certificate if its files have changed, and returns true if it did. New
+    /// connections use the new certificate.
     ///
     /// # Errors
-    /// [`TlsError`]; the certificate that was in use stays.
+    /// [`TlsError`]; the current certificate stays in use.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now = stamps(&self.certificate, &self.key)?;
@@ -236,7 +240,7 @@ impl Tls {
     }
 }
 
-/// Names of the files in the data directory that hold a certificate of the coordinator's own making.
+/// File names of a self-signed certificate in the data directory.
 pub(crate) const OWN_FILES: [&str; 3] = [authority::FILE, CERTIFICATE, KEY];
 const CERTIFICATE: &str = "tls-certificate.pem";
 const KEY: &str = "tls-key.pem";
@@ -272,9 +276,11 @@ fn load(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     })
 }
 
-/// Replaces the authority of a data directory and issues the listener's certificate again. A coordinator that runs takes it into
-/// use within seconds. Tokens that carry the fingerprint of one of the last [`REPLACED_MAX`] authorities stay valid.
-/// Returns the new fingerprint.
+/// Replaces the authority of a data directory and issues a new listener certificate. Returns the
+/// new fingerprint.
+///
+/// A running coordinator uses it within seconds. Tokens with the fingerprint of one of the last
+/// [`REPLACED_MAX`] authorities stay valid.
 ///
 /// # Errors
 /// [`TlsError`]. The old authority stays in use.
@@ -292,11 +298,12 @@ pub fn rotate(directory: &Path, names: &[String]) -> Result<String, TlsError> {
     Ok(blake3::hash(next.certificate()).to_hex().to_string())
 }
 
-/// The certificate (PEM) that others trust to trust this coordinator: its authority's, or its own where an earlier version made it.
-/// None before the first one is made.
+/// Returns the certificate (PEM) that a client must trust in order to trust this coordinator. It is
+/// the authority's, or the coordinator's own if an earlier version created it. Returns `None`
+/// before the first certificate is created.
 ///
 /// # Errors
-/// [`TlsError`] when a file can't be read.
+/// [`TlsError`] if a file can't be read.
 pub fn trusted_certificate(directory: &Path) -> Result<Option<String>, TlsError> {
     if let Some(authority) = Authority::read(directory)? {
         return Ok(Some(pem_of(authority.certificate())));
@@ -308,8 +315,9 @@ pub fn trusted_certificate(directory: &Path) -> Result<Option<String>, TlsError>
     std::fs::read_to_string(&certificate).map(Some).map_err(TlsError::file("read", certificate))
 }
 
-/// Makes the authority and the listener's certificate where they are missing, and issues the latter again for other names. A
-/// certificate that an earlier version made stays until it is rotated: workers of that version trust it only.
+/// Creates the authority and the listener's certificate if they are missing, and issues the latter
+/// again if the names have changed. A certificate of an earlier version stays until it is rotated,
+/// because workers of that version trust no other.
 fn ensure_own(directory: &Path, names: &[String]) -> Result<(), TlsError> {
     let [certificate, key] = own_files(directory);
     let authority = match Authority::read(directory)? {
@@ -317,7 +325,8 @@ fn ensure_own(directory: &Path, names: &[String]) -> Result<(), TlsError> {
         None if certificate.exists() => return Ok(()),
         None => Authority::create(directory)?,
     };
-    // An issue that was interrupted left a key and a certificate that do not belong together, or an older authority's.
+    // An interrupted issue may leave a key and a certificate that do not match, or a chain of an
+    // older authority.
     let is_current = certificate.exists()
         && load(&certificate, &key).is_ok_and(|certified| {
             certified.cert.split_first().is_some_and(|(leaf, chain)| {
@@ -349,7 +358,7 @@ fn missing_names(leaf: &CertificateDer<'_>, names: &[String]) -> Vec<String> {
     names.iter().filter(is_missing).cloned().collect()
 }
 
-/// Writes a file for this user only; it is there as a whole or not at all.
+/// Writes a file with access for this user only. The rename makes the change atomic.
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), TlsError> {
     let next = path.with_extension("new");
     let write = || {

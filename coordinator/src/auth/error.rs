@@ -1,4 +1,4 @@
-//! Why somebody is not let in, or a token can't be managed.
+//! Errors of authentication and of token management.
 
 use crate::store::StoreError;
 use buildpool_protocol::client_link::Role;
@@ -8,46 +8,46 @@ use buildpool_protocol::token::FormError;
 use std::error::Error;
 use std::fmt;
 
-/// Why somebody is not let in, or a token can't be managed.
+/// Reason why authentication or the management of a token failed.
 #[derive(Debug)]
 pub enum AuthError {
-    /// No token was given.
+    /// No token was sent.
     Missing,
-    /// What was given is not in the form of a token.
+    /// The text does not have the form of a token.
     Malformed(FormError),
-    /// No such token, or another secret.
+    /// The token does not exist, or the secret is wrong.
     Unknown,
-    /// Its time is over.
+    /// The token has expired.
     Expired,
-    /// It was revoked.
+    /// The token was revoked.
     Revoked,
-    /// It is for something else.
+    /// The token's role does not allow the request.
     Forbidden {
-        /// What it is for.
+        /// Role of the token.
         have: Role,
-        /// What it would have to be for.
+        /// Required role.
         need: Role,
     },
     /// No token has this id or name.
     NoSuchToken {
-        /// As asked for.
+        /// The requested id or name.
         token: String,
     },
-    /// Several tokens of this name are in force, and they are for different things.
+    /// Several valid tokens with this name have different roles.
     SeveralRoles {
-        /// As asked for.
+        /// The requested id or name.
         token: String,
     },
-    /// A name that no token can have.
+    /// The name is not a valid token name.
     Name(SpecError),
-    /// The operating system gave no random bytes.
+    /// The operating system returned no random bytes.
     Random(getrandom::Error),
     /// The tokens can't be read or written.
     Store(StoreError),
 }
 
 impl AuthError {
-    /// For a peer.
+    /// Returns the error code for the peer.
     pub const fn code(&self) -> ErrorCode {
         match self {
             Self::Missing | Self::Malformed(_) | Self::Unknown | Self::Expired | Self::Revoked => {

@@ -1,4 +1,4 @@
-//! Tokens and audit lines as they lie in the database.
+//! Token rows and audit lines in the database.
 
 use super::Principal;
 use super::error::AuthError;
@@ -11,11 +11,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Lines after which the oldest are looked for.
+/// Number of audit lines after which old lines are removed.
 const TRIM_EVERY: i64 = 1024;
-/// The end of a job was asked for.
+/// Action of a cancel request.
 pub(super) const CANCEL: &str = "cancel_request";
-/// Somebody was not let in, or asked for what is forbidden.
+/// Action of a refused connection or a forbidden request.
 pub(super) const REFUSED: &str = "refused";
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// For how long it was made; none is for ever.
+    /// Returns the lifetime from creation to expiry; `None` if the token does not expire.
     pub(super) fn lifetime(&self) -> Option<Duration> {
         let lasts = self.expires_at_ms?.saturating_sub(self.created_at_ms);
         Some(Duration::from_millis(u64::try_from(lasts).unwrap_or(0)))
@@ -86,7 +86,7 @@ pub(super) fn audit(
     Ok(())
 }
 
-/// Removes the oldest lines beyond what is kept.
+/// Removes the oldest lines beyond the limits.
 fn trim(connection: &Connection) -> rusqlite::Result<()> {
     for action in [CANCEL, REFUSED] {
         connection.execute(

@@ -1,8 +1,8 @@
-//! The authority of a coordinator: a certificate of its own making that signs the certificate of its listener.
+//! The authority of a coordinator: a self-signed certificate that signs the listener's certificate.
 //!
-//! Tokens carry the fingerprint of the authority's certificate. So the listener's certificate can be issued again, for other
-//! names, and every token stays valid. An authority can be replaced as well: the old one signs the key of the new one, and the
-//! listener sends that signature along.
+//! Tokens contain the fingerprint of the authority's certificate. So a new listener certificate
+//! with other names does not invalidate tokens. An authority can be replaced too: the old one signs
+//! the key of the new one, and the listener sends that signature along.
 
 use super::{TlsError, write_private};
 use rcgen::{
@@ -13,24 +13,27 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 
-/// Name of the authority's file in the data directory: its key, then certificates, its own first.
+/// Name of the authority's file in the data directory. It contains the key and then the
+/// certificates, its own first.
 pub(super) const FILE: &str = "tls-authority.pem";
-/// Tokens of this many replaced authorities stay valid. Each adds two certificates to every TLS handshake.
+/// Number of replaced authorities whose tokens stay valid. Each adds two certificates to every TLS
+/// handshake.
 pub const REPLACED_MAX: usize = 4;
-/// The name of certificates that versions without an authority made (rcgen's default).
+/// Subject name of certificates from versions without authorities (the default of rcgen).
 const NAME_BEFORE_AUTHORITIES: &str = "rcgen self signed cert";
 
-/// A key that signs, and the certificates that make it believed.
+/// A signing key, and the certificates that prove its trust.
 #[derive(Debug)]
 pub(super) struct Authority {
     key: KeyPair,
     name: String,
-    /// Its own; then of each replaced authority, the newest first, its signature of the next one and its own.
+    /// The authority's own certificate. Then, for each replaced authority, newest first: its
+    /// signature of the next one, and its own certificate.
     certificates: Vec<CertificateDer<'static>>,
 }
 
 impl Authority {
-    /// Reads the authority of a data directory. Returns none if the directory has no authority.
+    /// Reads the authority of a data directory. Returns `None` if the directory has no authority.
     pub(super) fn read(directory: &Path) -> Result<Option<Self>, TlsError> {
         let path = file(directory);
         if !path.exists() {
@@ -42,7 +45,7 @@ impl Authority {
         Ok(Some(Self { name: name_of(&key), key, certificates }))
     }
 
-    /// Makes one, and keeps it.
+    /// Creates an authority and stores it.
     pub(super) fn create(directory: &Path) -> Result<Self, TlsError> {
         let key = KeyPair::generate().map_err(TlsError::Generate)?;
         let name = name_of(&key);
@@ -52,7 +55,8 @@ impl Authority {
         Ok(made)
     }
 
-    /// A self-signed certificate of an earlier version, as the authority that it becomes when it is replaced.
+    /// Converts a self-signed certificate of an earlier version into an authority, so that it can
+    /// be replaced.
     pub(super) fn of_earlier_version(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let read = |path: &Path| std::fs::read_to_string(path).map_err(TlsError::file("read", path));
         let certificates = certificates_of(&read(certificate)?, certificate)?;
@@ -60,7 +64,7 @@ impl Authority {
         Ok(Self { key, name: NAME_BEFORE_AUTHORITIES.to_owned(), certificates })
     }
 
-    /// Makes its successor, whose key it signs, and keeps that in its place.
+    /// Creates the next authority, signs its key, and stores it in place of this one.
     pub(super) fn replace(&self, directory: &Path) -> Result<Self, TlsError> {
         let key = KeyPair::generate().map_err(TlsError::Generate)?;
         let name = name_of(&key);
@@ -75,26 +79,31 @@ impl Authority {
         Ok(made)
     }
 
-    /// Its own certificate.
+    /// Returns the authority's own certificate.
     pub(super) fn certificate(&self) -> &CertificateDer<'static> {
         self.certificates.first().expect("`certificates_of` refuses an empty list")
     }
 
-    /// The certificates that a listener sends behind its own: first the signatures of replaced authorities, then each authority's own
-    /// certificate, the present one's first. OpenSSL takes the first issuer that fits, and fails at a self-signed one that it does not
-    /// trust; so it finds the way to a replaced authority that it trusts.
+    /// Returns the certificates that the listener sends after its own.
+    ///
+    /// The signatures of replaced authorities come first, then each authority's own certificate,
+    /// the current one first. OpenSSL uses the first matching issuer, and fails at a self-signed
+    /// one that it does not trust. With this order, it finds the path to a replaced authority that
+    /// it trusts.
     pub(super) fn chain(&self) -> Vec<CertificateDer<'static>> {
         let signatures = self.certificates.iter().skip(1).step_by(2);
         signatures.chain(self.certificates.iter().step_by(2)).cloned().collect()
     }
 
-    /// The present authority's own certificate among a leaf and its [`Self::chain`]. A leaf alone stands for itself.
+    /// Returns the current authority's own certificate from a leaf and its [`Self::chain`]. If
+    /// there is no chain, returns the leaf.
     pub(super) fn own_of<'a>(sent: &'a [CertificateDer<'static>]) -> Option<&'a CertificateDer<'static>> {
         // A leaf, N signatures, and N + 1 own certificates.
         sent.get(sent.len() / 2)
     }
 
-    /// A new key, and a certificate for these host names and addresses. Both PEM; the certificate with those behind it.
+    /// Creates a key and a certificate for these host names and addresses. Returns both in PEM
+    /// form; the certificate is followed by its chain.
     pub(super) fn issue(&self, names: &[String]) -> Result<(String, String), TlsError> {
         let mut leaf = CertificateParams::new(names.to_vec()).map_err(TlsError::Generate)?;
         leaf.distinguished_name.push(DnType::CommonName, "buildpool coordinator");
@@ -121,7 +130,8 @@ fn file(directory: &Path) -> PathBuf {
     directory.join(FILE)
 }
 
-/// Names differ, so that a verifier finds the right issuer among several.
+/// Derives the subject name from the key. Names must differ, so that a verifier finds the right
+/// issuer among several.
 fn name_of(key: &KeyPair) -> String {
     let digest = blake3::hash(&key.subject_public_key_info()).to_hex();
     format!("buildpool authority {}", &digest[..16])
@@ -131,7 +141,8 @@ fn parameters(name: &str) -> Result<CertificateParams, TlsError> {
     let mut parameters = CertificateParams::new(Vec::new()).map_err(TlsError::Generate)?;
     parameters.distinguished_name.push(DnType::CommonName, name);
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // OpenSSL in its strict mode, which Python uses, requires it of each certificate that another one signed.
+    // OpenSSL's strict mode, which Python uses, requires this extension in each certificate that is
+    // not self-signed.
     parameters.use_authority_key_identifier_extension = true;
     parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     Ok(parameters)
@@ -153,7 +164,7 @@ fn key_of(text: &str, path: &Path) -> Result<KeyPair, TlsError> {
     KeyPair::try_from(&key).map_err(TlsError::Generate)
 }
 
-/// A certificate in PEM form.
+/// Encodes a certificate in PEM form.
 pub(super) fn pem_of(certificate: &CertificateDer<'static>) -> String {
     let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     pem::encode_config(&pem::Pem::new("CERTIFICATE", certificate.to_vec()), lines)

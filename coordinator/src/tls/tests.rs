@@ -61,7 +61,7 @@ fn a_file_that_is_missing_or_no_certificate_is_named() {
     assert!(matches!(error, TlsError::Pem { .. }), "{error}");
 }
 
-/// Whether a holder of a token with this fingerprint connects.
+/// Returns true if a client that pins this fingerprint can connect.
 fn is_trusted(tls: &Tls, fingerprint: &str) -> bool {
     let trust = Trust::fingerprint(fingerprint).unwrap();
     let config = Arc::new(client_config(&trust).unwrap());
@@ -141,7 +141,7 @@ fn a_rotation_keeps_the_authorities_that_tokens_pin_and_forgets_the_oldest() {
     assert!(!is_trusted(&tls, &pinned[0]));
 }
 
-/// Its certificate has no authority; workers that pin it trust its successor.
+/// The certificate has no authority. Workers that pin it must trust its successor.
 #[test]
 fn a_certificate_of_an_earlier_version_stays_until_it_is_rotated() {
     let directory = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ fn a_certificate_of_an_earlier_version_stays_until_it_is_rotated() {
     }
 }
 
-/// Certificates are no secret: an impostor can send those of the authority behind its own.
+/// Certificates are public, so an impostor can send the authority's certificates after its own.
 #[test]
 fn an_impostor_that_sends_the_authority_s_certificates_is_not_trusted() {
     let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
