@@ -1,4 +1,4 @@
-//! A running attempt, as the coordinator sees it: its log growing, and the digest that follows the log at its own pace.
+//! A live attempt in the coordinator: its growing log, and the digest that follows the log.
 
 use crate::digesting::{self, Follower};
 use crate::store::{Appended, LogError, LogWriter, Logs, SealError, Sealed};
@@ -14,12 +14,13 @@ use tokio::task::JoinHandle;
 pub(crate) struct LiveAttempt {
     pub(crate) lease: Lease,
     pub(crate) spec: Arc<JobSpec>,
-    /// The connection that may write; 0 for none.
+    /// The connection that may write; 0 if there is none.
     session: AtomicU64,
     log: Mutex<Log>,
     live: Arc<Mutex<Live>>,
     completing: AtomicBool,
-    /// The connection whose output the disk refused, until it is asked for it again; 0 for none.
+    /// The connection whose output the disk refused, until the coordinator requests that output
+    /// again; 0 if there is none.
     asking_again: AtomicU64,
 }
 
@@ -42,7 +43,7 @@ impl LiveAttempt {
         }
     }
 
-    /// From now on this connection writes, and no other.
+    /// Makes this connection the only one that may write.
     pub(crate) fn belongs_to(&self, session: Session) {
         self.session.store(session.0, Ordering::Release);
     }
@@ -51,17 +52,18 @@ impl LiveAttempt {
         self.session.load(Ordering::Acquire) == session.0
     }
 
-    /// What the digest has seen so far.
+    /// Returns the current live view of the digest.
     pub(crate) fn live(&self) -> Live {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where the stored log ends. May wait for the disk.
+    /// Returns the end position of the stored log. May block on the disk.
     pub(crate) fn position(&self, logs: &Logs) -> Result<u64, LogError> {
         self.at_log(|log| Ok(self.writer(log, logs)?.state().position))
     }
 
-    /// Appends chunks that begin at `position`; begins to digest with the first. Blocks for as long as the disk takes.
+    /// Appends chunks that begin at `position`, and starts the digest with the first of them.
+    /// Blocks on the disk.
     pub(crate) fn append(&self, logs: &Logs, position: u64, chunks: &[u8]) -> Result<Appended, LogError> {
         let mut log = self.lock();
         let appended = self.writer(&mut log, logs)?.append(position, chunks)?;
@@ -69,7 +71,7 @@ impl LiveAttempt {
         Ok(appended)
     }
 
-    /// Throws away what is stored, to be sent again from position 0.
+    /// Removes the stored log, so that the worker sends it again from position 0.
     pub(crate) fn restart(&self, logs: &Logs) -> Result<(), LogError> {
         let mut log = self.lock();
         if let Some(digesting) = log.digesting.take() {
@@ -78,7 +80,7 @@ impl LiveAttempt {
         self.writer(&mut log, logs)?.restart()
     }
 
-    /// Checks the log against what the worker declares, and makes it last. May wait for the disk.
+    /// Checks the log against the worker's declaration and makes it durable. May block on the disk.
     pub(crate) fn seal(&self, logs: &Logs, outcome: &Outcome) -> Result<Sealed, SealError> {
         self.at_log(|log| {
             let sealed = self.writer(log, logs)?.seal(&outcome.seals, outcome.log_length)?;
@@ -89,7 +91,7 @@ impl LiveAttempt {
         })
     }
 
-    /// The digester, when it has seen all of a sealed log.
+    /// Waits until the digester has read the whole sealed log, and returns it.
     pub(crate) async fn digester(&self) -> Result<Digester, LogError> {
         let digesting = self.lock().digesting.take();
         match digesting {
@@ -101,7 +103,7 @@ impl LiveAttempt {
         }
     }
 
-    /// No more will come.
+    /// Closes the log of a lost attempt.
     pub(crate) fn abandon(&self, logs: &Logs) -> Result<(), LogError> {
         let mut log = self.lock();
         if let Some(digesting) = log.digesting.take() {
@@ -110,7 +112,8 @@ impl LiveAttempt {
         self.writer(&mut log, logs)?.abandon()
     }
 
-    /// Whether this connection is going to be asked again for what it sends now.
+    /// Returns true if the output of this connection will be requested again, so that it need not
+    /// be stored now.
     pub(crate) fn is_asked_again(&self, session: Session) -> bool {
         self.asking_again.load(Ordering::Acquire) == session.0
     }
@@ -123,7 +126,8 @@ impl LiveAttempt {
         self.asking_again.store(0, Ordering::Release);
     }
 
-    /// True for the first caller; later ones leave it to them until [`LiveAttempt::completing_failed`].
+    /// Returns true for the first caller. Later callers get false, until
+    /// [`LiveAttempt::completing_failed`].
     pub(crate) fn begin_completing(&self) -> bool {
         !self.completing.swap(true, Ordering::AcqRel)
     }
@@ -132,8 +136,8 @@ impl LiveAttempt {
         self.completing.store(false, Ordering::Release);
     }
 
-    /// Does something at the log, and leaves this thread's other tasks to another where it may have to wait. To hand them
-    /// over costs more than what is done to a log in memory.
+    /// Runs `act` on the log. If it may block, moves the thread's other tasks to another thread
+    /// first. For a log in memory, that move would cost more than `act` itself.
     fn at_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
         if let Ok(mut log) = self.log.try_lock()
             && log.writer.as_ref().is_some_and(LogWriter::is_in_memory)

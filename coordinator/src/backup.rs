@@ -1,21 +1,22 @@
-//! A whole coordinator in another directory, and back: records, tokens, certificate, logs, snapshots and artifacts.
+//! Backup and restore of a data directory: records, tokens, certificate, logs, snapshots and
+//! artifacts.
 //!
-//! [`create`] works beside a running coordinator. Records come first: whatever they tell of was there before them, so it is
-//! there when it is copied.
+//! [`create`] works while a coordinator runs. It copies the records first. Everything that a record
+//! refers to was stored before the record, so it exists when it is copied.
 
 use crate::store::{self, BackedUp, BackupError, StoreError};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Directories below `transfer` that are kept; the others hold what is on its way.
+/// Directories below `transfer` that are copied. The others contain unfinished transfers.
 const ARTIFACTS: &str = "artifacts";
 const PROJECTS: &str = "projects";
 
-/// Copies the data directory `from` into `to`, which must be empty or not there.
+/// Copies the data directory `from` into `to`, which must be empty or missing.
 ///
 /// # Errors
-/// [`BackupError`]; what is in `to` then is not to be used.
+/// [`BackupError`]. Do not use the contents of `to` after an error.
 pub fn create(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     if !from.join("records.db").is_file() {
         return Err(BackupError::NoData { directory: from.to_owned() });
@@ -30,17 +31,19 @@ pub fn create(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     Ok(done)
 }
 
-/// Makes a data directory of a backup. `to` must be empty or not there: nothing is ever overwritten. Attempts that ran after
-/// the backup was made can't write to it: every epoch that the restored coordinator grants is newer than theirs.
+/// Creates a data directory from a backup. `to` must be empty or missing: nothing is overwritten.
+///
+/// Attempts that ran after the backup can't write to the restored coordinator: it grants only newer
+/// epochs.
 ///
 /// # Errors
-/// [`BackupError`]; what is in `to` then is not to be used.
+/// [`BackupError`]. Do not use the contents of `to` after an error.
 pub fn restore(from: &Path, to: &Path) -> Result<BackedUp, BackupError> {
     create(from, to)
 }
 
-/// A project's objects, under the lock that keeps them from being removed meanwhile. What says which objects are there is
-/// copied before the objects are: it can only promise too little.
+/// Copies a project's objects, under the lock that prevents their removal. The lists of objects are
+/// copied before the objects. So a list may lack an object, but never names a missing one.
 fn copy_project(from: &Path, to: &Path) -> Result<(), StoreError> {
     let lock = from.join("lock");
     let _shared = match File::open(&lock) {
@@ -60,7 +63,8 @@ fn copy_project(from: &Path, to: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Copies a file or a directory; what goes meanwhile is not copied. Links are not followed: there are none of ours.
+/// Copies a file or a directory. Files that are removed during the copy are skipped. Links are
+/// skipped too: the store creates no links.
 fn copy_tree(from: &Path, to: &Path) -> Result<(), StoreError> {
     let metadata = match fs::symlink_metadata(from) {
         Ok(metadata) => metadata,

@@ -1,4 +1,4 @@
-//! From a worker's `complete` to the pool's decision: the log is sealed, the digest finished, the verdict made.
+//! Completes an attempt: seals the log, finishes the digest, and passes the result to the pool.
 
 use crate::attempt::LiveAttempt;
 use crate::digesting;
@@ -12,10 +12,10 @@ use buildpool_protocol::worker_link::ToWorker;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a log that the disk refuses to make lasting waits.
+/// Delay before the seal of a log is retried after a disk error.
 const SEAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Seals and digests an attempt, or asks its worker for what is missing.
+/// Seals and digests an attempt, or requests missing output from its worker.
 pub(crate) async fn complete(
     shared: Arc<Shared>,
     session: Session,
@@ -26,10 +26,10 @@ pub(crate) async fn complete(
     let sealed = loop {
         match attempt.seal(&shared.logs, &outcome) {
             Ok(sealed) => break sealed,
-            // The disk may take it later, and the worker need not send it again.
+            // The disk may accept it later, and the worker need not send the log again.
             Err(SealError::Log(error)) if !error.needs_restart() && attempt.is_of(session) => {
                 tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a log can't be sealed; trying again");
-                // No disk says when it has room again.
+                // The system does not report when a disk has room again, so retry on a timer.
                 tokio::time::sleep(SEAL_AGAIN_AFTER).await;
             }
             Err(error) => {
@@ -72,7 +72,7 @@ pub(crate) async fn complete(
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
 }
 
-/// Where the worker should begin to send again.
+/// Returns the position from which the worker should send again.
 fn send_again_from(shared: &Shared, attempt: &LiveAttempt, error: SealError) -> u64 {
     if let SealError::Missing { position } = error {
         return position;

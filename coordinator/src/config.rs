@@ -1,4 +1,4 @@
-//! What an operator may choose.
+//! Configuration of a coordinator.
 
 use crate::public_url::PublicUrl;
 use buildpool_pool::{Quota, Quotas};
@@ -13,62 +13,66 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where a daemon can listen, for messages.
+/// Valid listen addresses, for error messages.
 pub const VALID_ADDRESSES: &str =
     "an IP address and a port, as 127.0.0.1:7420, 0.0.0.0:7420 (each interface) or [::1]:7420";
 
-/// A coordinator's configuration.
+/// Configuration of a coordinator.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// The URL by which others reach it. Its host is a name of the certificate, and join lines contain it.
+    /// URL by which others reach the coordinator. Its host is a name of the certificate, and join
+    /// lines contain it.
     pub public_url: Option<PublicUrl>,
-    /// Where records and logs are.
+    /// Directory of records and logs.
     pub data_dir: PathBuf,
-    /// Certificate and key, both PEM; without them a certificate is made where TLS is needed.
+    /// Certificate and key files in PEM form. Without them, a certificate is created if TLS is
+    /// required.
     pub protection: Protection,
-    /// Without contact for this long an attempt may be granted again.
+    /// Time without contact after which an attempt may be granted again.
     pub lost_after: Duration,
-    /// How long a job waits for a busy worker with a warm workspace.
+    /// Maximum time that a job waits for a busy worker with a warm workspace.
     pub warm_wait: Duration,
-    /// Jobs may run in place: coordinator, worker and clients share a machine.
+    /// Whether jobs may run in place: coordinator, worker and clients are on one machine.
     pub local: bool,
-    /// Logs older than this are removed.
+    /// Maximum age of logs.
     pub retention_age: Duration,
-    /// Logs are removed, oldest first, beyond this many bytes.
+    /// Maximum total size of logs, in bytes. The oldest logs are removed first.
     pub retention_bytes: u64,
-    /// What each submitter may have.
+    /// Limits for each submitter.
     pub quotas: Quotas,
     /// Whether `/metrics` is served without a token.
     pub open_metrics: bool,
-    /// The protocol versions that it serves: this build's. Another range is for tests of mixed versions.
+    /// Supported protocol versions: those of this build. Tests of mixed versions use another range.
     pub protocol: VersionRange,
-    /// A worker that is new waits for `buildpool workers approve NAME`.
+    /// Whether a new worker waits for `buildpool workers approve NAME`.
     pub approve_workers: bool,
-    /// Requests of one principal in a minute; any number when absent.
+    /// Maximum requests of one principal per minute. No limit if absent.
     pub requests_per_minute: Option<NonZeroU32>,
 }
 
-/// How connections are protected.
+/// Protection of connections.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Protection {
-    /// TLS with a certificate of its own making beyond loopback and in a local pool; otherwise plain on loopback.
+    /// TLS with a self-signed certificate beyond loopback and in a local pool; otherwise plain on
+    /// loopback.
     #[default]
     Automatic,
     /// TLS with these files.
     Files {
-        /// PEM.
+        /// Certificate chain in PEM form.
         certificate: PathBuf,
-        /// PEM.
+        /// Private key in PEM form.
         key: PathBuf,
     },
-    /// Plain, wherever it listens: said in as many words, for use behind a proxy that ends TLS.
+    /// Plain on every address. For use behind a proxy that terminates TLS; it must be set
+    /// explicitly.
     Off,
 }
 
 impl Config {
-    /// Defaults for a data directory.
+    /// Returns the defaults for a data directory.
     pub fn new(data_dir: PathBuf) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
@@ -88,16 +92,17 @@ impl Config {
         }
     }
 
-    /// The host names and addresses that a certificate of its own making is for, beside those of this machine alone.
+    /// Returns the host names and addresses for a self-signed certificate, without those of the
+    /// loopback interface.
     pub fn certificate_names(&self) -> Vec<String> {
         let address = Some(self.listen.ip()).filter(|ip| !ip.is_unspecified()).map(|ip| ip.to_string());
         address.into_iter().chain(self.public_url.as_ref().map(|url| url.host.clone())).collect()
     }
 
-    /// Reads a TOML file on top of these values. Paths in it are relative to its directory.
+    /// Reads a TOML file on top of these values. Relative paths in it start at its directory.
     ///
     /// # Errors
-    /// The file, the key and what is valid.
+    /// [`ConfigError`] with the file, the key and the valid values.
     pub fn read(self, path: &Path) -> Result<Self, ConfigError> {
         let wrong = |reason: String| ConfigError { path: path.to_owned(), reason };
         let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -188,7 +193,8 @@ struct File {
     quota_of: BTreeMap<String, QuotaTable>,
 }
 
-/// What submitters may have; a key that is left out is no limit, or in `quota_of` that of everybody.
+/// Limits for submitters. A missing key means no limit; in `quota_of`, it means the value of
+/// `quota`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct QuotaTable {
@@ -224,9 +230,9 @@ impl QuotaTable {
 /// A configuration file that can't be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
-    /// Which file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Key and reason.
+    /// The key and the reason.
     pub reason: String,
 }
 

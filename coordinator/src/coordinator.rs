@@ -1,4 +1,4 @@
-//! Starting and ending.
+//! Start and shutdown of the coordinator.
 
 use crate::auth::Tokens;
 use crate::config::{Config, Protection};
@@ -24,16 +24,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio_rustls::TlsAcceptor;
 
-/// How often old logs are removed.
+/// Interval between retention passes.
 const RETAIN_EVERY: Duration = Duration::from_secs(600);
-/// How often the free space is looked at.
+/// Interval between checks of the free space.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// After a pass that freed nothing on a disk that is short of space, the next pass waits this long: a pass lists all logs.
+/// Delay after a pass that freed no space on a disk that is short of it. Each pass lists all logs,
+/// so it is expensive.
 const RETAIN_AGAIN_AFTER: Duration = Duration::from_secs(30);
-/// How often the certificate's files are looked at.
+/// Interval between checks of the certificate files.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
 
-/// A coordinator that listens.
+/// A started coordinator, with an open listener.
 pub struct Coordinator {
     shared: Arc<Shared>,
     listener: Listener,
@@ -41,23 +42,23 @@ pub struct Coordinator {
     store: Store,
 }
 
-/// Why a coordinator can't start or go on.
+/// Reason why a coordinator can't start or continue.
 #[derive(Debug)]
 pub enum CoordinatorError {
     /// The data directory can't be used.
     Store(StoreError),
     /// The certificate can't be used.
     Tls(TlsError),
-    /// No thread can be had for the pool.
+    /// The thread of the pool can't be started.
     Thread(io::Error),
-    /// It can't listen there.
+    /// The address can't be used for listening.
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Serving ended.
+    /// The server ended with an error.
     Serve(io::Error),
 }
 
@@ -104,7 +105,7 @@ impl From<TlsError> for CoordinatorError {
     }
 }
 
-/// Runs a coordinator until `shutdown`.
+/// Runs a coordinator until `shutdown` completes.
 ///
 /// # Errors
 /// [`CoordinatorError`].
@@ -118,7 +119,8 @@ pub async fn run(
 }
 
 impl Coordinator {
-    /// Opens the store, restores the pool, and listens. Nothing is served before [`Coordinator::serve`].
+    /// Opens the store, restores the pool, and listens. Connections are served only after
+    /// [`Coordinator::serve`].
     ///
     /// # Errors
     /// [`CoordinatorError`], with the path or address and the reason.
@@ -127,7 +129,8 @@ impl Coordinator {
         let retention = retention(&config);
         if store.logs().is_short(&retention) {
             let logs = store.logs();
-            // Before anything else writes. A pass that fails is logged, and the next one tries again.
+            // Free space before anything else writes. A failed pass is logged, and the next one
+            // retries.
             let _logged = tokio::task::spawn_blocking(move || make_room(&logs, &retention)).await;
         }
         let tokens = Tokens::open(&config.data_dir)?;
@@ -176,33 +179,35 @@ impl Coordinator {
         Ok(Self { shared, listener, thread, store })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// As `--coordinator` takes it.
+    /// Returns the URL in the form that `--coordinator` accepts.
     pub fn url(&self) -> String {
         let scheme = if self.shared.tls.is_some() { "wss" } else { "ws" };
         format!("{scheme}://{}", self.address())
     }
 
-    /// What a token carries so that its holder knows this coordinator: set when the certificate is self-signed.
+    /// Returns the fingerprint that new tokens contain, so that their holders can verify this
+    /// coordinator. Set only if the certificate is self-signed.
     pub fn fingerprint(&self) -> Option<String> {
         self.shared.token_fingerprint()
     }
 
-    /// Its tokens.
+    /// Returns its tokens.
     pub fn tokens(&self) -> &Tokens {
         &self.shared.tokens
     }
 
-    /// How busy it is; may be asked while it serves.
+    /// Returns a handle that reports the activity, also while the coordinator serves.
     pub fn activity(&self) -> Activity {
         Activity { shared: self.shared.clone() }
     }
 
-    /// Serves until `shutdown`, then grants nothing more and ends. Running jobs go on with their workers.
+    /// Serves until `shutdown` completes, then stops granting and ends. Running jobs continue on
+    /// their workers.
     ///
     /// # Errors
     /// [`CoordinatorError::Serve`].
@@ -224,36 +229,38 @@ impl Coordinator {
         };
         drop(upkeep);
         self.shared.runtime.input(Input::DrainPool { draining: true }).await;
-        // The thread ends when the last connection has let go of it; what is on disk is whole at any moment.
+        // The thread ends when the last connection has dropped its handle. The data on disk is
+        // consistent at any moment.
         drop(self.thread);
         served
     }
 }
 
-/// How busy a coordinator is.
+/// Reports the activity of a coordinator.
 #[derive(Clone)]
 pub struct Activity {
     shared: Arc<Shared>,
 }
 
 impl Activity {
-    /// Jobs that wait or run.
+    /// Returns the number of live jobs.
     pub async fn live_jobs(&self) -> usize {
         self.shared.runtime.load().await.live
     }
 
-    /// Connected clients.
+    /// Returns the number of connected clients.
     pub fn clients(&self) -> usize {
         self.shared.hub.clients()
     }
 
-    /// Connected workers.
+    /// Returns the number of connected workers.
     pub fn workers(&self) -> usize {
         self.shared.hub.workers()
     }
 }
 
-/// Decides between plain text and TLS: beyond loopback nothing is plain unless it was said in as many words.
+/// Chooses between plain connections and TLS. Beyond loopback, connections are plain only if the
+/// configuration sets it explicitly.
 fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
     let source = match &config.protection {
         Protection::Off => return Ok(None),
@@ -284,7 +291,7 @@ fn retention(config: &Config) -> Retention {
     Retention { log_age: config.retention_age, log_bytes: config.retention_bytes, ..Retention::default() }
 }
 
-/// Removes old logs at the start, from time to time, and whenever the disk is short of space.
+/// Runs retention at the start, then periodically and whenever the disk is short of space.
 async fn retain(logs: Logs, retention: Retention) {
     loop {
         let pass = {
@@ -305,7 +312,7 @@ async fn retain(logs: Logs, retention: Retention) {
     }
 }
 
-/// Removes old logs. Returns whether the disk has enough free space afterwards or a log was removed.
+/// Removes old logs. Returns true if a log was removed or the disk has enough free space.
 fn make_room(logs: &Logs, retention: &Retention) -> bool {
     match logs.make_room(retention, wall_ms()) {
         Ok(retained) => retained.logs_evicted > 0 || !logs.is_short(retention),
@@ -316,10 +323,10 @@ fn make_room(logs: &Logs, retention: &Retention) -> bool {
     }
 }
 
-/// Removes snapshots and artifacts that nobody can ask for any more, from time to time.
+/// Periodically removes snapshots and artifacts that no job needs.
 async fn tidy_transfers(shared: Arc<Shared>) {
     loop {
-        // So do snapshots and artifacts.
+        // No event reports that snapshots and artifacts grow old.
         tokio::time::sleep(RETAIN_EVERY).await;
         let live = shared.runtime.all_live().await;
         let pinned: Vec<SnapshotName> = live
@@ -327,7 +334,7 @@ async fn tidy_transfers(shared: Arc<Shared>) {
             .filter_map(|live| SnapshotName::of(&live.record.spec.source).ok().flatten())
             .collect();
         let shared = shared.clone();
-        // Ended only by the end of the coordinator.
+        // An error means that the coordinator ends.
         let _ended = tokio::task::spawn_blocking(move || {
             shared.transfers.tidy(&pinned, |job| {
                 !matches!(shared.reader.job(job), Ok(Lookup::Evicted | Lookup::Unknown))
@@ -337,10 +344,10 @@ async fn tidy_transfers(shared: Arc<Shared>) {
     }
 }
 
-/// Takes a renewed certificate into use without a restart.
+/// Reloads a renewed certificate without a restart.
 async fn reload(tls: Arc<Tls>) {
     loop {
-        // Whoever renews the files tells nobody; a look at two files costs nothing.
+        // No event reports a renewal, and checking two files is cheap.
         tokio::time::sleep(RELOAD_EVERY).await;
         match tls.reload() {
             Ok(true) => tracing::info!("the TLS certificate was renewed"),

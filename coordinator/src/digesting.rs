@@ -1,4 +1,4 @@
-//! Feeding the digester: from chunks, outcomes and history.
+//! Input of the digester: chunks, outcomes and history.
 
 mod follower;
 
@@ -30,7 +30,7 @@ pub(crate) fn options(spec: &JobSpec, job: JobId) -> Options {
     }
 }
 
-/// Feeds whole chunks.
+/// Passes whole chunks to the digester.
 pub(crate) fn push(digester: &mut Digester, mut chunks: &[u8]) {
     while let Ok((header, payload)) = ChunkHeader::decode(chunks) {
         match header.kind {
@@ -45,7 +45,7 @@ pub(crate) fn push(digester: &mut Digester, mut chunks: &[u8]) {
     }
 }
 
-/// What the digester needs beside the log.
+/// Returns the facts that the digester needs in addition to the log.
 pub(crate) fn facts(outcome: &Outcome, history: Vec<PassingRun>) -> Facts {
     let history = History {
         last_good_tests: history.iter().find_map(|run| run.tests_total),
@@ -54,7 +54,7 @@ pub(crate) fn facts(outcome: &Outcome, history: Vec<PassingRun>) -> Facts {
     Facts::of_outcome(outcome, history)
 }
 
-/// Digests the stored log of a finished job again, with another template if one is given. Blocks.
+/// Digests the stored log of a finished job again, with `template` if it is given. Blocks.
 pub(crate) fn again(
     logs: &Logs,
     record: &JobRecord,
@@ -78,7 +78,7 @@ pub(crate) fn again(
     Ok(Some(digester.finish(&facts(outcome, history))))
 }
 
-/// The digester of a running attempt, from its stored log. Blocks.
+/// Returns the digester of a live attempt after its stored log. Blocks.
 pub(crate) fn from_log(logs: &Logs, attempt: &LiveAttempt) -> Result<Digester, LogError> {
     let mut digester = Digester::new(options(&attempt.spec, attempt.lease.attempt.job));
     feed(&mut digester, &mut logs.reader(attempt.lease.attempt)?)?;

@@ -1,4 +1,4 @@
-//! Jobs that ended lately, in memory: their records and digests, by id.
+//! Recently finished jobs in memory: records and digests by job id.
 
 use crate::store::JobRecord;
 use buildpool_digest::Digest;
@@ -7,14 +7,14 @@ use buildpool_protocol::limits::RING_JOBS;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A job that is over.
+/// A finished job.
 pub(crate) struct Finished {
     pub(crate) record: Arc<JobRecord>,
-    /// None when no attempt gave a result.
+    /// `None` if no attempt gave a result.
     pub(crate) digest: Option<Arc<Digest>>,
 }
 
-/// The last [`RING_JOBS`] jobs.
+/// The last [`RING_JOBS`] finished jobs.
 #[derive(Default)]
 pub(crate) struct FinishedRing {
     inner: Mutex<Inner>,

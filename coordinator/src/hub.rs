@@ -1,4 +1,5 @@
-//! Who is connected and who watches what. Written by the runtime and the connections, decided on by neither.
+//! Registry of connections, watched jobs and live attempts. The runtime and the connections update
+//! it; it makes no decisions.
 
 use crate::attempt::LiveAttempt;
 use crate::finished::Finished;
@@ -14,20 +15,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Control messages that wait for one connection. State is repeated, so a peer that lets this fill up loses nothing by
-/// being disconnected.
+/// Capacity of a connection's queue of control messages. State is sent again after a reconnect, so
+/// a peer that lets the queue fill up can be disconnected without loss.
 pub(crate) const OUTBOX_MESSAGES_MAX: usize = 1024;
 
-/// What happened to a job that somebody watches.
+/// Event of a watched job.
 #[derive(Clone)]
 pub(crate) enum JobEvent {
-    /// Something changed; ask for the rest.
+    /// The job has changed; query its state.
     Changed,
-    /// It is over.
+    /// The job has ended.
     Done(Arc<Finished>),
 }
 
-/// The end of a connection, or something to say on it. Small: each connection holds room for 32 of them at all times.
+/// A message for a worker's connection, or its end. Boxed to stay small: each connection allocates
+/// room for 32 of them.
 pub(crate) enum WorkerOut {
     Welcome(Box<Welcome>),
     Desire { wishes: Vec<Wish> },
@@ -35,13 +37,13 @@ pub(crate) enum WorkerOut {
     Close(Box<LinkError>),
 }
 
-/// What a worker that registered is told.
+/// Content of the reply to a worker's registration.
 pub(crate) struct Welcome {
     pub(crate) lost_after: Duration,
     pub(crate) wishes: Vec<Wish>,
 }
 
-/// An answer of the pool to one request.
+/// Reply of the pool to one request.
 #[derive(Debug)]
 pub(crate) enum Reply {
     Accepted { request: u32, job: JobId, reattached: bool },
@@ -61,7 +63,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// A number for a connection; they only grow.
+    /// Returns a new connection number. Numbers only grow.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -79,7 +81,8 @@ impl Hub {
     pub(crate) fn to_worker(&self, session: Session, out: WorkerOut) {
         let is_slow = self.workers.get(&session).is_some_and(|outbox| outbox.try_send(out).is_err());
         if is_slow {
-            // Dropping the sender ends the connection; the worker comes back and is told anew.
+            // Dropping the sender ends the connection. The worker reconnects and receives the
+            // current state.
             self.workers.remove(&session);
         }
     }
@@ -102,17 +105,17 @@ impl Hub {
         }
     }
 
-    /// How many clients are connected.
+    /// Returns the number of connected clients.
     pub(crate) fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// How many workers are connected.
+    /// Returns the number of connected workers.
     pub(crate) fn workers(&self) -> usize {
         self.workers.len()
     }
 
-    /// Watches a job. Call it before asking how the job stands, so that nothing falls between.
+    /// Watches a job. Call it before reading the job's state, so that no event is missed.
     pub(crate) fn watch(&self, job: JobId) -> watch::Receiver<JobEvent> {
         self.jobs.entry(job).or_insert_with(|| watch::channel(JobEvent::Changed).0).subscribe()
     }
@@ -130,7 +133,7 @@ impl Hub {
         }
     }
 
-    /// Forgets a watch that nobody holds any more.
+    /// Removes the watch of a job if it has no receivers.
     pub(crate) fn unwatch(&self, job: JobId) {
         self.jobs.remove_if(&job, |_, watch| watch.receiver_count() == 0);
     }
@@ -139,7 +142,7 @@ impl Hub {
         self.attempts.get(&attempt).map(|live| live.clone())
     }
 
-    /// Whether a job on this snapshot is granted to this connection.
+    /// Returns true if a job with this snapshot is granted to this connection.
     pub(crate) fn grants_snapshot(&self, session: Session, project: &str, asked: &SnapshotName) -> bool {
         self.attempts.iter().any(|attempt| attempt.is_of(session) && runs_on(&attempt.spec, project, asked))
     }
@@ -156,7 +159,7 @@ impl Hub {
         self.attempts.remove(&attempt).map(|(_, live)| live)
     }
 
-    /// Why nothing new is accepted, while the disk refuses writes.
+    /// Returns the reason why no job is accepted, while the disk refuses writes.
     pub(crate) fn degraded(&self) -> Option<String> {
         self.degraded
             .load(Ordering::Acquire)
@@ -169,7 +172,8 @@ impl Hub {
     }
 }
 
-/// Whether a job runs on this snapshot. A worker of an older version does not name the manifest.
+/// Returns true if a job runs on this snapshot. A worker of an older version does not send the
+/// manifest.
 fn runs_on(spec: &JobSpec, project: &str, asked: &SnapshotName) -> bool {
     let Source::Snapshot { project: own, .. } = &spec.source else { return false };
     let is_same = |name: SnapshotName| {

@@ -1,7 +1,8 @@
-//! The coordinator: it accepts jobs, grants them to workers, keeps their logs, and says what became of them.
+//! The coordinator. It accepts jobs, grants them to workers, stores their logs and reports their
+//! results.
 //!
-//! [`Coordinator::start`] opens the store, restores what it finds there, and listens. The decisions are made by
-//! [`buildpool_pool`] and [`buildpool_digest`]; here are the disk, the sockets and the clock.
+//! [`Coordinator::start`] opens the store, restores its state, and listens. [`buildpool_pool`] and
+//! [`buildpool_digest`] make the decisions. This crate does the I/O: disk, sockets and clock.
 
 mod attempt;
 pub mod auth;

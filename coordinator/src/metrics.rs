@@ -1,6 +1,7 @@
-//! What a monitor asks for, in the OpenMetrics text format. Counted where it happens; gauges are read when asked.
+//! Metrics in the OpenMetrics text format. Counters are updated by events; gauges are read on
+//! request.
 //!
-//! Nothing here is labelled by what a submitter chooses: the number of series does not grow with use.
+//! No label has a value that a submitter chooses, so the number of series does not grow with use.
 
 use crate::shared::Shared;
 use crate::store::{AttemptEnding, JobRecord};
@@ -12,12 +13,12 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use std::time::Duration;
 
-/// Media type of the answer.
+/// Media type of the response.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// From 50 ms to about 7 hours: a wait in a queue or the run of a job.
+/// From 50 ms to about 7 hours: queue times and run times of jobs.
 const JOB_BUCKETS: (f64, f64, u16) = (0.05, 2.5, 15);
-/// From 1 ms to about 2 minutes: the end of a digest.
+/// From 1 ms to about 2 minutes: time to finish a digest.
 const DIGEST_BUCKETS: (f64, f64, u16) = (0.001, 3.0, 11);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -30,7 +31,7 @@ struct ByState {
     state: &'static str,
 }
 
-/// All that is counted.
+/// All metrics.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -147,7 +148,7 @@ impl Metrics {
         all
     }
 
-    /// A job is over.
+    /// Counts a finished job.
     pub(crate) fn job_done(&self, record: &JobRecord) {
         let Some(done) = &record.done else { return };
         self.done.get_or_create(&ByVerdict { verdict: done.verdict.name() }).inc();
@@ -165,16 +166,16 @@ impl Metrics {
         }
     }
 
-    /// A log was digested to its end.
+    /// Records the duration of a digest.
     pub(crate) fn digested(&self, took: Duration) {
         self.digested.observe(took.as_secs_f64());
     }
 
-    /// All series at this moment.
+    /// Returns all series with their current values.
     pub(crate) async fn text(&self, shared: &Shared) -> String {
         self.read_gauges(shared).await;
         let mut out = String::new();
-        // Writing to a String can't fail.
+        // Writing to a `String` can't fail.
         let _ = text::encode(&mut out, &self.registry);
         out
     }

@@ -1,17 +1,18 @@
-//! Threads that give way to what somebody waits for.
+//! Lower priority for background threads.
 
-/// How far a thread gives way, as nice(1) counts. Beside one that does not, the kernel gives it this part of a processor
-/// (sched(7): 335 parts to 1024 at 5, 110 at 10).
+/// Niceness of a thread, as in nice(1). Next to a thread with niceness 0, the kernel gives it this
+/// share of a processor: 335 to 1024 at 5, 110 to 1024 at 10 (sched(7)).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Niceness {
-    /// A digest of a long log: it has its reader, but later.
+    /// The digest of a long log. A client waits for it, but less urgently.
     Digest = 5,
-    /// What is seldom waited for, by nobody in a hurry: compression, retention. Below the digests, which read a log more
-    /// cheaply before it is compressed.
+    /// Compression and retention, which clients rarely wait for. Below the digests, because reading
+    /// a log is cheaper before it is compressed.
     Housekeeping = 10,
 }
 
-/// Lowers this thread's priority for good. On macOS nice(2) is of the whole process, so it stays there.
+/// Lowers the priority of this thread permanently. On macOS, nice(2) affects the whole process, so
+/// nothing is changed there.
 pub(crate) fn give_way(niceness: Niceness) {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(niceness as i32) {

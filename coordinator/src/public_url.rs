@@ -4,11 +4,11 @@ use rustls_pki_types::ServerName;
 use std::fmt;
 use std::str::FromStr;
 
-/// `wss://HOST[:PORT][/PATH]`, or `ws://` behind a proxy of the same network.
+/// `wss://HOST[:PORT][/PATH]`, or `ws://` behind a proxy in the same network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PublicUrl {
     text: String,
-    /// A DNS name or an IP address without brackets.
+    /// A DNS name, or an IP address without brackets.
     pub host: String,
 }
 

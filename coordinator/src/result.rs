@@ -1,4 +1,4 @@
-//! The answer about a job, made of its record, the pool's present, and its digest.
+//! Builds answers about jobs from records, the pool's state and digests.
 
 use crate::finished::Finished;
 use crate::hub::Hub;
@@ -12,7 +12,8 @@ use buildpool_protocol::outcome::ProcessState;
 use buildpool_protocol::report::{EarlierAttempt, JobResult, JobState, Verdict, Waiting};
 use buildpool_protocol::spec::JobSpec;
 
-/// The answer about a job that is over. The digest fills what it knows; the record's verdict stands.
+/// Returns the result of a finished job. The digest adds details; the verdict is always that of the
+/// record.
 pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &View) -> JobResult {
     let record = &finished.record;
     let spec = &record.spec;
@@ -105,7 +106,7 @@ fn next_without_result(record: &JobRecord, verdict: Verdict) -> Vec<String> {
     }
 }
 
-/// The answer about a job that is not over.
+/// Returns the state of an unfinished job.
 pub(crate) fn of_live(live: &LiveJob, now_ms: i64) -> JobResult {
     let record = &live.record;
     let spec: &JobSpec = &record.spec;
@@ -160,12 +161,12 @@ fn waiting(live: &LiveJob) -> Option<Waiting> {
         reason: waits.reason.clone(),
         position: waits.position,
         since: rfc3339(waits.since_ms),
-        // Whole seconds: more would promise more than is known.
+        // Rounded up to whole seconds: the estimate is not more precise.
         estimate_secs: waits.estimate.map(|wait| wait.as_secs_f64().ceil()),
     })
 }
 
-/// A line of `jobs` for a live job.
+/// Returns the list entry of a live job.
 pub(crate) fn summary_of_live(live: &LiveJob, now_ms: i64) -> JobSummary {
     let result = of_live(live, now_ms);
     JobSummary {
@@ -182,7 +183,7 @@ pub(crate) fn summary_of_live(live: &LiveJob, now_ms: i64) -> JobSummary {
     }
 }
 
-/// A line of `jobs` for a job that is over.
+/// Returns the list entry of a finished job.
 pub(crate) fn summary_of_record(record: &JobRecord) -> JobSummary {
     let done = record.done.as_ref();
     JobSummary {
@@ -201,7 +202,7 @@ pub(crate) fn summary_of_record(record: &JobRecord) -> JobSummary {
     }
 }
 
-/// A live view for somebody who waits.
+/// Returns the progress of a live job for a waiting client.
 pub(crate) fn progress(live: &LiveJob, hub: &Hub) -> Progress {
     let attempt = live.attempts.last().filter(|_| live.state != JobState::Queued);
     let seen = attempt

@@ -1,4 +1,4 @@
-//! What every connection works with.
+//! State that all connections share.
 
 use crate::auth::{Principal, Tokens};
 use crate::config::Config;
@@ -26,31 +26,32 @@ pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) transfers: TransferStore,
-    /// The listener's certificate. None where connections are plain.
+    /// The listener's TLS settings. `None` if connections are plain.
     pub(crate) tls: Option<Arc<Tls>>,
-    /// When a refused connection was last written down.
+    /// Time of the last audit line about a refused connection.
     pub(crate) refusal_noted: Mutex<Option<Instant>>,
-    /// When a request that a role forbids was last written down.
+    /// Time of the last audit line about a forbidden request.
     pub(crate) forbidden_noted: Mutex<Option<Instant>>,
     pub(crate) rates: Rates,
 }
 
-/// Refused connections are written to the audit log this seldom: whoever has no token must not be able to fill it.
+/// Minimum time between audit lines about refused connections: a peer without a token must not be
+/// able to fill the log.
 const REFUSAL_NOTED_EVERY: Duration = Duration::from_secs(10);
 
-/// How often a connection asks whether its token still holds.
+/// Interval at which a connection checks that its token is still valid.
 const TOKEN_CHECK_EVERY: Duration = Duration::from_secs(1);
 
-/// The version of this software.
+/// Version of this software.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Shared {
-    /// The fingerprint for new tokens, where the certificate is of the coordinator's own making.
+    /// Returns the fingerprint for new tokens, if the certificate is self-signed.
     pub(crate) fn token_fingerprint(&self) -> Option<String> {
         self.tls.as_ref().and_then(|tls| tls.token_fingerprint())
     }
 
-    /// The job that a text names: an id, or the beginning of one.
+    /// Resolves a job id or a unique prefix of one.
     pub(crate) fn resolve(&self, text: &str) -> Result<JobId, LinkError> {
         if let Ok(job) = text.parse() {
             return Ok(job);
@@ -66,7 +67,7 @@ impl Shared {
         })
     }
 
-    /// A job that is over.
+    /// Returns a finished job.
     pub(crate) fn finished(&self, job: JobId) -> Result<Arc<Finished>, LinkError> {
         if let Some(finished) = self.finished.get(job) {
             return Ok(finished);
@@ -84,13 +85,15 @@ impl Shared {
         }
     }
 
-    /// Writes down that somebody was not let in, unless another one was a moment ago.
+    /// Writes an audit line about a refused connection, unless another one was written within
+    /// [`REFUSAL_NOTED_EVERY`].
     pub(crate) fn note_refused(&self, actor: &str, why: &str) {
         self.note_seldom(&self.refusal_noted, (actor, "connection", why));
     }
 
-    /// Writes down that somebody asked for what the role does not allow, unless another one did a moment ago. Who has no token
-    /// can't keep this from being written.
+    /// Writes an audit line about a request that the role forbids, unless another one was written
+    /// within [`REFUSAL_NOTED_EVERY`]. The limit is separate from that of refused connections, so
+    /// that peers without a token can't suppress these lines.
     pub(crate) fn note_forbidden(&self, actor: &str, what: &str, why: &str) {
         self.note_seldom(&self.forbidden_noted, (actor, what, why));
     }
@@ -108,15 +111,15 @@ impl Shared {
         }
     }
 
-    /// Returns when the token does not hold any more, with the reason.
+    /// Waits until the token is no longer valid. Returns the reason.
     pub(crate) async fn revoked(&self, principal: &Principal) -> LinkError {
         loop {
-            // Before the question, so that no change comes between the two.
+            // Subscribe before the check, so that no change is missed between the two.
             let changed = self.tokens.changed();
             if let Err(error) = self.tokens.check(principal.token) {
                 return LinkError::new(ErrorCode::Unauthorized, error.to_string());
             }
-            // Expiry, and what another process changes, are found by asking.
+            // Expiry and changes by other processes cause no notification, so check periodically.
             let _ = tokio::time::timeout(TOKEN_CHECK_EVERY, changed).await;
         }
     }
@@ -137,13 +140,13 @@ pub(crate) fn internal(error: StoreError) -> LinkError {
     LinkError::new(ErrorCode::Internal, "the coordinator can't read its records; its log says why")
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 pub(crate) fn wall_ms() -> i64 {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// RFC 3339, in UTC.
+/// Formats a time as RFC 3339, in UTC.
 pub(crate) fn rfc3339(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map_or_else(
         |_| "1970-01-01T00:00:00+00:00".to_owned(),
@@ -151,7 +154,7 @@ pub(crate) fn rfc3339(ms: i64) -> String {
     )
 }
 
-/// What a reader is told when a log can't be read.
+/// Converts an error of a log into the error for the reader.
 pub(crate) fn internal_log(error: &LogError) -> LinkError {
     match error {
         LogError::Evicted { oldest } => LinkError::new(

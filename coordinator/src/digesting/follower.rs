@@ -1,4 +1,4 @@
-//! The digest of a running attempt, which follows its log at its own pace.
+//! Digests the log of a running attempt while the log grows.
 
 use crate::priority::{Niceness, give_way};
 use crate::store::{LogError, LogReader};
@@ -9,9 +9,10 @@ use tokio::sync::oneshot;
 
 /// Log bytes that the digester takes at a time.
 const STEP_BYTES: usize = 256 << 10;
-/// A log of more bytes than this gets a thread that gives way: whoever reads it, and all other jobs, come first.
+/// Log length above which the digest continues on a thread with lower priority, so that readers and
+/// other jobs come first.
 const SHORT_BYTES_MAX: u64 = 4 << 20;
-/// Feeds a log to a digester until nothing will follow.
+/// Passes a log to a digester until the log has ended.
 pub(crate) struct Follower {
     reader: LogReader,
     digester: Digester,
@@ -24,7 +25,7 @@ impl Follower {
         Self { reader, digester, live, position: 0 }
     }
 
-    /// The digester, when it has seen all of a sealed log.
+    /// Returns the digester after it has read the whole sealed log.
     pub(crate) async fn follow(mut self) -> Result<Digester, LogError> {
         while self.position <= SHORT_BYTES_MAX {
             let ended = self.reader.grown(self.position).await.ended;
@@ -39,12 +40,13 @@ impl Follower {
         let rest = move || {
             give_way(Niceness::Digest);
             runtime.block_on(async {
-                // Nobody waits for a digest of what is sent again from the beginning, or of what has no worker any more.
+                // The receiver is dropped if the log restarts or its worker is lost. Then the
+                // digest is not needed.
                 let end = tokio::select! {
                     end = self.take_rest() => end,
                     () = digested.closed() => return,
                 };
-                // The same: who waited has gone.
+                // An error means the same: the receiver is gone.
                 let _ = digested.send(end.map(|()| self.digester));
             });
         };
@@ -61,12 +63,12 @@ impl Follower {
             if self.step()? == 0 && ended {
                 return Ok(());
             }
-            // A place to end at: a log that is long already takes many steps without waiting.
+            // A cancellation point: on a long existing log, many steps run without waiting.
             tokio::task::yield_now().await;
         }
     }
 
-    /// Takes what is there, up to a bound; how many bytes. Blocks.
+    /// Digests the available bytes, up to a limit, and returns their number. Blocks.
     fn step(&mut self) -> Result<usize, LogError> {
         let chunks = self.reader.read(self.position, STEP_BYTES)?;
         super::push(&mut self.digester, &chunks);
