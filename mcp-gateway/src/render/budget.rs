@@ -1,31 +1,34 @@
-//! How much an answer may have.
+//! Size limits of answers.
 
 use super::Answer;
 use buildpool_protocol::Verbosity;
 
-/// Characters that no answer exceeds, whatever was asked for: more is taken away or put into a file by clients.
+/// Limit on the characters of any answer. Clients truncate longer answers or write them to a file.
 const CHARACTERS_MAX: usize = 40_000;
-/// Lines and characters of an answer, by verbosity: never more than the pool's own budgets.
+/// Limits on lines and characters of an answer, by verbosity. They never exceed the pool's own
+/// budgets.
 const MINIMAL: (usize, usize) = (100, 5_000);
 const NORMAL: (usize, usize) = (400, 16_000);
 const FULL: (usize, usize) = (1_000, 32_000);
-/// Bytes that Codex passes on whole; it cuts more in the middle.
+/// Limit of Codex in bytes. Codex cuts longer answers in the middle.
 const CODEX_BYTES: usize = 10_000;
-/// Parts of ten that the digest may fill; the rest is for the names of fields and for what only the gateway knows.
+/// Tenths of the budget for the digest. The rest is for field names and for facts that the gateway
+/// adds.
 const DIGEST_TENTHS: usize = 7;
 
-/// What both forms of an answer must fit into.
+/// Limits that both forms of an answer must meet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     lines: usize,
     characters: usize,
     bytes: usize,
-    /// Whether another verbosity would get this client more.
+    /// Whether no other verbosity gives this client a larger budget.
     is_largest: bool,
 }
 
 impl Budget {
-    /// For a verbosity and a client, by the name that it gives itself.
+    /// Returns the budget for a verbosity and a client. The client is identified by its reported
+    /// name.
     pub(crate) fn of(verbosity: Verbosity, client: &str) -> Self {
         let (lines, characters) = match verbosity {
             Verbosity::Minimal => MINIMAL,
@@ -36,28 +39,28 @@ impl Budget {
         Self { lines, characters, bytes, is_largest: characters.min(bytes) == FULL.1.min(bytes) }
     }
 
-    /// For lists and parts of logs.
+    /// Returns the budget for lists and parts of logs.
     pub(crate) fn of_lists(client: &str) -> Self {
         Self { lines: usize::MAX, characters: CHARACTERS_MAX, bytes: client_bytes(client), is_largest: true }
     }
 
-    /// Whether the same call at another verbosity would say no more.
+    /// Returns true if the same call with another verbosity would not return more.
     pub(super) const fn is_largest(&self) -> bool {
         self.is_largest
     }
 
-    /// What to ask the pool for, so that little has to be cut here.
+    /// Returns the characters to request from the pool, so that little must be cut here.
     pub(crate) fn digest_characters(&self) -> usize {
         self.characters.min(self.bytes) * DIGEST_TENTHS / 10
     }
 
-    /// What is left beside the larger form of an answer, in characters that are one byte each.
+    /// Returns the remaining budget after the larger form of an answer, in characters of one byte.
     pub(crate) fn room_beside(&self, answer: &Answer) -> usize {
         let longer = answer.structured.to_string().len().max(answer.text.len());
         self.characters.min(self.bytes).saturating_sub(longer)
     }
 
-    /// By how many characters the larger form is too long; 0 when both fit.
+    /// Returns how many characters the larger form has over the budget; 0 if both forms fit.
     pub(crate) fn excess(&self, answer: &Answer) -> usize {
         let structured = answer.structured.to_string();
         let too_many_lines = if answer.text.lines().count() > self.lines { 1 } else { 0 };

@@ -1,4 +1,4 @@
-//! The answer about a build: several jobs of one request as one manifest, findings ranked across them.
+//! Answer about a build: the jobs of one request as one manifest, with findings ranked across them.
 
 use super::job::{Extras, call, clean_finding};
 use super::{Answer, Budget, prune, text};
@@ -11,16 +11,16 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What is known of a build.
+/// Content of an answer about a build.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BuildAnswer {
-    /// Gets it again; none where the jobs are of several earlier calls.
+    /// Id to query the build again. `None` if the jobs belong to several earlier calls.
     pub(crate) request_id: Option<String>,
-    /// What the coordinator shows of it in a browser; none where there is no such build.
+    /// URL of the build on the coordinator's web page. `None` if there is no such build.
     pub(crate) url: Option<String>,
-    /// RFC 3339: of this answer.
+    /// Time of this answer, in RFC 3339.
     pub(crate) timestamp: String,
-    /// In the order in which they were asked for.
+    /// The jobs, in the order of the request.
     pub(crate) jobs: Vec<JobResult>,
 }
 
@@ -29,7 +29,7 @@ impl BuildAnswer {
         self.jobs.iter().all(|job| job.state == JobState::Done)
     }
 
-    /// Those that ended badly by themselves: who was asked to end has not failed.
+    /// Returns the jobs with a bad verdict. A cancelled job does not count as failed.
     fn failed(&self) -> impl Iterator<Item = &JobResult> {
         let is_bad = |verdict| !matches!(verdict, Verdict::Passed | Verdict::Cancelled);
         self.jobs.iter().filter(move |job| job.state == JobState::Done && job.verdict.is_some_and(is_bad))
@@ -39,7 +39,7 @@ impl BuildAnswer {
         self.jobs.iter().filter(|job| job.verdict == Some(Verdict::Cancelled)).count()
     }
 
-    /// The worst of its jobs; none while one of them goes on.
+    /// Returns the worst verdict of the jobs, or `None` while one of them is unfinished.
     fn verdict(&self) -> Option<Verdict> {
         if !self.is_done() {
             return None;
@@ -57,7 +57,7 @@ impl BuildAnswer {
         self.jobs.iter().max_by_key(rank).and_then(|job| job.verdict)
     }
 
-    /// What was asked to end, and did: no job failed by itself.
+    /// Returns true if jobs were cancelled and no job failed by itself.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.status() == "cancelled"
     }
@@ -75,38 +75,38 @@ impl BuildAnswer {
     }
 }
 
-/// Findings over all jobs.
+/// Findings of all jobs.
 #[derive(Clone, Default)]
 struct Ranked {
     tier_1: Vec<Finding>,
     others: Vec<FindingSummary>,
-    /// Ids of those that passing jobs have too.
+    /// Ids of findings that passing jobs have too.
     passing: BTreeSet<String>,
 }
 
-/// As far as a manifest is shown.
+/// The shown part of a manifest.
 struct Shown {
     ranked: Ranked,
-    /// Findings that were left out.
+    /// Number of omitted findings.
     findings_left: usize,
-    /// Warnings that the jobs left out.
+    /// Number of warnings that the jobs' own answers omit.
     warnings_left: usize,
-    /// Lines of context of those that are there.
+    /// Omitted context lines of the shown findings.
     context_left: usize,
-    /// Bytes of their messages, places and names.
+    /// Omitted bytes of messages, places and names.
     bytes_left: usize,
-    /// How the command was chosen, and the note: what of them was left out.
+    /// Omitted parts of the chosen command and the note.
     extras_left: usize,
-    /// Jobs with a line of their own, by their place in the request.
+    /// Indices of the jobs with their own line.
     jobs: BTreeSet<usize>,
-    /// Whether those lines say labels and worker.
+    /// Whether these lines contain labels and worker.
     with_details: bool,
     extras: Extras,
-    /// Whether the same call at another verbosity would say no more.
+    /// Whether the same call with another verbosity would not return more.
     is_largest: bool,
 }
 
-/// Both forms of the answer about a build, within the budget.
+/// Renders both forms of the answer about a build, within the budget.
 pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> Answer {
     let mut shown = Shown {
         ranked: rank(&answer.jobs),
@@ -129,28 +129,28 @@ pub(crate) fn build(answer: &BuildAnswer, extras: &Extras, budget: &Budget) -> A
     }
 }
 
-/// What the jobs left out of their own answers, before anything is cut here. What several of them left out counts once for each: nobody
-/// here has seen whether it was the same.
+/// Returns how many entries the jobs' own answers omit, before any cut here. An entry that several
+/// jobs omit counts once for each job, because the omitted entries can't be compared.
 fn left_by_jobs(jobs: &[JobResult], what: &[&str]) -> usize {
     let cuts = jobs.iter().flat_map(|job| &job.omitted).filter(|cut| what.contains(&cut.what.as_str()));
     cuts.map(|cut| usize::try_from(cut.lines).unwrap_or(usize::MAX)).fold(0, usize::saturating_add)
 }
 
-/// How a manifest lists a finding.
+/// The list entry of a finding in a manifest.
 pub(crate) struct Listed {
-    /// The job that it names.
+    /// Id of the job that the entry refers to.
     pub(crate) job: String,
-    /// Among all jobs' findings.
+    /// Tier among the findings of all jobs.
     pub(crate) tier: u8,
-    /// Likewise.
+    /// Confidence among the findings of all jobs.
     pub(crate) confidence: f64,
-    /// Over all jobs; none for a summary, which does not say it.
+    /// Occurrences in all jobs; `None` for a summary, which has no count.
     pub(crate) recurrence: Option<u64>,
-    /// Whether passing jobs of the build have it too.
+    /// Whether passing jobs of the build have the finding too.
     pub(crate) also_in_passing_jobs: bool,
 }
 
-/// The finding of this id as the manifest lists it, before anything is cut.
+/// Returns the list entry of the finding with this id, before any cut.
 pub(crate) fn listed(answer: &BuildAnswer, id: &str) -> Option<Listed> {
     let Ranked { tier_1, others, passing } = rank(&answer.jobs);
     let also_in_passing_jobs = passing.contains(id);
@@ -168,13 +168,15 @@ pub(crate) fn listed(answer: &BuildAnswer, id: &str) -> Option<Listed> {
     })
 }
 
-/// How much less sure a finding is that passing jobs have too, as where passing runs had it.
+/// Reduction of the confidence of a finding that passing jobs have too. The digest uses the same
+/// for passing runs.
 const PASSING_PENALTY: f64 = 0.4;
-/// The least that any finding has.
+/// Minimum confidence of a finding.
 const CONFIDENCE_MIN: f64 = 0.05;
 
-/// One finding a message and place; how often it was seen is counted over the jobs. What a passing job has too is no likely cause.
-/// An id is made of what a finding says and where, so it is the same in each job.
+/// Merges and ranks the findings of all jobs. There is one finding for each message and place;
+/// occurrences are added up. A finding that a passing job has too is not a likely cause. Ids are
+/// derived from message and place, so they are equal in all jobs.
 fn rank(jobs: &[JobResult]) -> Ranked {
     let (passed, rest): (Vec<&JobResult>, Vec<&JobResult>) = jobs.iter().partition(|job| job.success);
     let passing: BTreeSet<String> = passed.iter().flat_map(|job| ids(job)).collect();
@@ -198,7 +200,7 @@ fn rank(jobs: &[JobResult]) -> Ranked {
         let finding = FindingSummary { message: one_line(&finding.message), ..finding.clone() };
         if passing.contains(&finding.id) { less_likely(finding) } else { finding }
     });
-    // What another job has as well is listed as that one's.
+    // A finding that another job has too is listed for that job.
     let of_passed = passed.iter().flat_map(|job| &job.other_findings);
     let of_passed = of_passed
         .filter(|finding| !failed.contains(&finding.id))
@@ -217,7 +219,7 @@ fn ids(job: &JobResult) -> impl Iterator<Item = String> {
     tier_1.chain(job.other_findings.iter().map(|finding| finding.id.clone()))
 }
 
-/// A finding as its first line.
+/// Returns the summary of a finding, with its first line.
 fn summary(finding: &Finding) -> FindingSummary {
     FindingSummary {
         id: finding.id.clone(),
@@ -229,7 +231,8 @@ fn summary(finding: &Finding) -> FindingSummary {
     }
 }
 
-/// As what passing runs have too. What was that already has lost its confidence there.
+/// Lowers tier and confidence for a finding that passing jobs have too. A finding of tier 3 has
+/// lost its confidence already.
 fn less_likely(finding: FindingSummary) -> FindingSummary {
     if finding.tier >= 3 {
         return finding;
@@ -242,17 +245,18 @@ fn is_same(one: &Finding, other: &Finding) -> bool {
     one.message == other.message && one.location == other.location && one.test == other.test
 }
 
-/// Bytes that a message, a path or the name of a test keeps in the last resort.
+/// Bytes of a message, a path or a test name that remain in the last steps.
 const SHORT_BYTES: usize = 240;
 
-/// Takes something away: what says least first, the first failed job and its first finding never.
+/// Removes the least important part. The first failed job and its first finding are never removed.
+/// Returns false if there is nothing left to remove.
 fn cut(answer: &BuildAnswer, shown: &mut Shown, excess: usize) -> bool {
     let Shown { ranked, findings_left, .. } = shown;
     if !ranked.others.is_empty() {
         *findings_left += take_end(&mut ranked.others, excess, |finding| finding.message.len());
         return true;
     }
-    // The contexts of half of those that have one at a time, those of the last first.
+    // Remove the contexts of half of the findings that have one, starting with the last.
     let has_context =
         |finding: &&mut Finding| !finding.pre_context.is_empty() || !finding.post_context.is_empty();
     let with_context = ranked.tier_1.iter_mut().filter(has_context).count();
@@ -297,12 +301,12 @@ fn cut(answer: &BuildAnswer, shown: &mut Shown, excess: usize) -> bool {
     extras > 0 || gone > 0
 }
 
-/// From this weight on a job's line says little.
+/// From this weight on, a job's line has little information.
 const DULL: u8 = 2;
-/// Findings and jobs that are kept longer than the other kind.
+/// Number of findings and of jobs that are kept until the other kind has been cut.
 const FEW: usize = 5;
 
-/// What is wrong goes before what goes on, and that before what went well.
+/// Returns the sort weight of a job: failed jobs first, then unfinished ones, then the others.
 fn weight(job: &JobResult) -> u8 {
     match (job.state, job.verdict) {
         (JobState::Done, Some(Verdict::Passed)) => 3,
@@ -312,7 +316,7 @@ fn weight(job: &JobResult) -> u8 {
     }
 }
 
-/// Takes entries from the end, about half the excess at a time.
+/// Removes entries from the end, about half of the excess at a time. Returns their number.
 fn take_end<T>(list: &mut Vec<T>, excess: usize, size: impl Fn(&T) -> usize) -> usize {
     let before = list.len();
     let mut freed = 0;
@@ -325,14 +329,14 @@ fn take_end<T>(list: &mut Vec<T>, excess: usize, size: impl Fn(&T) -> usize) -> 
     before - list.len()
 }
 
-/// Shortens what a finding says; by how much.
+/// Shortens the texts of a finding. Returns the number of removed bytes.
 fn shorten(finding: &mut Finding, most: usize) -> usize {
     let place = finding.location.as_mut().map(|location| &mut location.file);
     let texts = [Some(&mut finding.message), place, finding.test.as_mut(), finding.category.as_mut()];
     texts.into_iter().flatten().map(|text| super::cut::shorten(text, most)).sum()
 }
 
-/// The next calls of somebody on a terminal.
+/// Returns the next commands for a user on a terminal.
 fn next_commands(answer: &BuildAnswer) -> Vec<String> {
     if !answer.is_done() {
         let first = answer.jobs.first().map(|job| job.job_id.clone());
@@ -439,7 +443,7 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
     Answer::new(structured, page.done().trim_end().to_owned())
 }
 
-/// What was left out, and the call that gets it.
+/// Returns the omissions, each with the call that returns the omitted part.
 fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
     let full = match (&answer.request_id, shown.extras.on_terminal) {
         (Some(build), true) => format!("buildpool job {build} --verbosity full"),
@@ -447,7 +451,7 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
         (None, true) => "buildpool job ID --verbosity full".to_owned(),
         (None, false) => "get_job of each job".to_owned(),
     };
-    // Where this manifest is as long as any, one of its jobs has more to say by itself.
+    // If this manifest is the largest possible, a single job's answer still contains more.
     let first = answer.failed().next().or(answer.jobs.first()).filter(|_| shown.is_largest);
     let findings = first.map_or_else(
         || full.clone(),
@@ -458,7 +462,7 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
     );
     let jobs = if shown.is_largest { String::new() } else { full.clone() };
     let details = if shown.with_details { 0 } else { shown.jobs.len() };
-    // A finding is whole by its own call, whatever a manifest has room for.
+    // The call for a single finding always returns all of it.
     let whole = shown.ranked.tier_1.first().map_or_else(
         || full.clone(),
         |finding| match shown.extras.on_terminal {
@@ -473,7 +477,7 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
         ("labels and workers of jobs", details, 0, &findings),
         ("context of findings", shown.context_left, 0, &whole),
         ("long messages, places and names of findings", 0, shown.bytes_left, &whole),
-        // No other call knows them.
+        // No other call returns these.
         ("chosen, note", shown.extras_left, 0, &String::new()),
     ]
     .into_iter()
@@ -487,17 +491,17 @@ fn omitted(answer: &BuildAnswer, shown: &Shown) -> Vec<Omission> {
     .collect()
 }
 
-/// Why a job did not end well, in a line.
+/// Returns the cause of a job that did not succeed, in one line.
 fn cause(job: &JobResult) -> Option<String> {
     job.cause.as_ref().filter(|_| !job.success).map(|cause| short(&cause.text))
 }
 
-/// What it ran, where the jobs of a build run different things.
+/// Returns the command of a job, if the jobs of the build run different commands.
 fn command(job: &JobResult, names_commands: bool) -> Option<String> {
     names_commands.then(|| short(&job.command))
 }
 
-/// A line, and not a long one: a job's own answer has all of it.
+/// Returns a short line. The job's own answer contains all of it.
 fn short(text: &str) -> String {
     let mut line = one_line(text);
     super::cut::shorten(&mut line, SHORT_BYTES / 2);
@@ -519,7 +523,7 @@ fn job_text(job: &JobResult, with_details: bool, names_commands: bool) -> String
         if let Some(worker) = &job.worker {
             let _ = write!(text, ", worker {}", one_line(worker));
         }
-        // A job that asked for none may run anywhere.
+        // A job without labels may run anywhere.
         if !job.labels.is_empty() {
             let _ = write!(text, ", labels {}", one_line(&job.labels.join(", ")));
         }

@@ -1,26 +1,27 @@
-//! Cutting an answer down to its budget: the end of the list first, the verdict and the first failure never. Each cut is
-//! counted and names the call that gets what was cut.
+//! Cuts an answer down to its budget. Ends of lists are cut first; the verdict and the first
+//! failure are never cut. Each cut is counted, and names the call that returns the omitted part.
 
 use super::job::{Extras, assemble, call};
 use super::{Answer, Budget};
 use buildpool_protocol::report::{JobResult, Omission};
 use serde_json::json;
 
-/// Rounds of cutting; each takes at least a part of something away.
+/// Limit on rounds. Each round removes something.
 const ROUNDS_MAX: usize = 400;
-/// Characters that a message, a command or a cause keeps in the last resort.
+/// Characters of a message, a command or a cause that remain in the last steps.
 const SHORT_CHARS: usize = 240;
-/// Entries of a list that text gives way to.
+/// List entries that are kept until texts have been shortened.
 const FEW: usize = 4;
-/// Bytes of a text that lists give way to: its last lines say why a tool failed that nobody knows.
+/// Bytes of a text that are kept until lists are empty. The last lines often explain the failure of
+/// an unrecognized tool.
 const LAST_BYTES: usize = 1_000;
-/// What an answer leaves out of which only the verdict is left.
+/// Name of the omission if only the verdict is left.
 const EVERYTHING: &str = "everything else";
-/// What a cut piece of text ends with.
+/// Suffix of a truncated text.
 const MARK: &str = "…";
 
-/// What gets what was left out of a field; empty where nothing does. `is_largest`: the same call at another verbosity would
-/// lead to the same answer.
+/// Returns the call that returns the omitted part of a field, or an empty string if there is no
+/// such call. `is_largest` means that another verbosity would give the same answer.
 pub(super) fn call_for(what: &str, job: &str, is_largest: bool) -> String {
     match what {
         "stdout" | "stderr" => call("get_job_logs", &json!({"job_id": job, "stream": what})),
@@ -62,17 +63,17 @@ pub(super) fn fit(mut result: JobResult, extras: &Extras, budget: &Budget) -> An
     assemble(&rest, &Extras { wait_secs: extras.wait_secs, ..Extras::default() })
 }
 
-/// What is left out says what gets it.
+/// Adds the call that returns it to each omission.
 fn name_calls(result: &mut JobResult, budget: &Budget) {
     for omission in result.omitted.iter_mut().filter(|omission| omission.get.is_empty()) {
         omission.get = call_for(&omission.what, &result.job_id, budget.is_largest());
     }
 }
 
-/// Takes something away for an excess of so many characters; false when there is nothing left to take.
+/// A cutting step for an excess in characters. Returns false if there is nothing left to cut.
 type Step = fn(&mut JobResult, usize) -> bool;
 
-/// In this order.
+/// The steps, in the order of their use.
 const STEPS: [Step; 18] = [
     |result, _| halve_lists(result, FEW),
     |result, _| drop_details(result),
@@ -105,14 +106,15 @@ fn omit(result: &mut JobResult, what: &str, lines: usize, bytes: usize) {
     }
 }
 
-/// The same for a part of one finding: its own call has it whole.
+/// Records an omission within one finding. The finding's own call returns all of it.
 fn omit_of_finding(result: &mut JobResult, id: &str, what: &str, lines: usize, bytes: usize) {
     omit(result, what, lines, bytes);
     let get = call("get_finding_details", &json!({"job_id": result.job_id, "finding_id": id}));
     result.omitted.iter_mut().filter(|cut| cut.what == what).for_each(|cut| cut.get.clone_from(&get));
 }
 
-/// Keeps the last lines of a text that has more than `least` bytes, at least half as short as it was.
+/// Removes the beginning of a text that has more than `least` bytes. Keeps the last lines, about
+/// half of the text or more.
 fn shorten_text(result: &mut JobResult, excess: usize, least: usize, what: &'static str) -> bool {
     let field = match what {
         "stdout" => &mut result.stdout,
@@ -135,7 +137,7 @@ fn shorten_text(result: &mut JobResult, excess: usize, least: usize, what: &'sta
     true
 }
 
-/// What an agent asks for seldom.
+/// Removes details that agents rarely need.
 pub(super) fn drop_details(result: &mut JobResult) -> bool {
     let had = result.usage.is_some() || result.created_at.is_some() || result.started_at.is_some();
     result.usage = None;
@@ -146,12 +148,12 @@ pub(super) fn drop_details(result: &mut JobResult) -> bool {
     had
 }
 
-/// Takes the second half of a list; all of a list of one.
+/// Removes the second half of a list, or the only entry.
 fn halve<T>(list: &mut Vec<T>) -> usize {
     halve_to(list, 0)
 }
 
-/// The same, and leaves so many.
+/// Removes the second half of a list, but keeps `least` entries.
 fn halve_to<T>(list: &mut Vec<T>, least: usize) -> usize {
     let keep = (list.len() / 2).max(least).min(list.len());
     list.drain(keep..).count()
@@ -198,7 +200,7 @@ fn halve_artifacts(result: &mut JobResult, least: usize) -> bool {
     gone > 0
 }
 
-/// Lists of facts beside the failures; each keeps `least`.
+/// Halves the lists of facts other than failures; each keeps `least` entries.
 fn halve_lists(result: &mut JobResult, least: usize) -> bool {
     let mut gone = vec![
         ("artifacts", halve_to(&mut result.artifacts, least)),
@@ -220,7 +222,7 @@ fn halve_lists(result: &mut JobResult, least: usize) -> bool {
     !gone.is_empty()
 }
 
-/// Takes the context of the last finding that has any.
+/// Removes the context of the last finding that has context.
 fn drop_last_context(result: &mut JobResult) -> bool {
     let has_context = |finding: &&mut buildpool_protocol::Finding| {
         !finding.pre_context.is_empty() || !finding.post_context.is_empty()
@@ -243,7 +245,7 @@ fn drop_last_finding(result: &mut JobResult) -> bool {
     true
 }
 
-/// Shortens the last message that is longer than this.
+/// Shortens the last message that is longer than `most` bytes.
 fn shorten_last_message(result: &mut JobResult, most: usize) -> bool {
     let Some(finding) = result.tier_1_findings.iter_mut().rev().find(|finding| finding.message.len() > most)
     else {
@@ -255,7 +257,7 @@ fn shorten_last_message(result: &mut JobResult, most: usize) -> bool {
     true
 }
 
-/// Lines that are normally short.
+/// Shortens single lines that are usually short.
 fn shorten_lines(result: &mut JobResult) -> bool {
     let mut gone = shorten(&mut result.command, SHORT_CHARS);
     for finding in &mut result.tier_1_findings {
@@ -276,7 +278,7 @@ fn shorten_lines(result: &mut JobResult) -> bool {
     gone > 0
 }
 
-/// Keeps the beginning; says how many bytes went.
+/// Truncates a text to `most` bytes. Returns the number of removed bytes.
 pub(super) fn shorten(text: &mut String, most: usize) -> usize {
     if text.len() <= most {
         return 0;
@@ -288,7 +290,7 @@ pub(super) fn shorten(text: &mut String, most: usize) -> usize {
     gone
 }
 
-/// What remains when nothing else fits.
+/// Returns the minimal result, for the case that no other cut suffices.
 fn skeleton(result: &JobResult) -> JobResult {
     let mut cause = result.cause.clone();
     if let Some(cause) = &mut cause {

@@ -1,4 +1,4 @@
-//! One finding, whole.
+//! Answer with one complete finding.
 
 use super::job::{call, clean_finding};
 use super::{Answer, Budget, prune};
@@ -6,10 +6,10 @@ use buildpool_digest::TextPage as Page;
 use buildpool_protocol::Finding;
 use serde_json::json;
 
-/// Characters that a message keeps at least.
+/// Characters of a message that are always kept.
 const MESSAGE_CHARS_MIN: usize = 200;
 
-/// Both forms of a finding, cut at its end if need be.
+/// Renders both forms of a finding, truncated at its end if necessary.
 pub(crate) fn finding(mut finding: Finding, budget: &Budget) -> Answer {
     clean_finding(&mut finding);
     let mut cut_bytes = 0;

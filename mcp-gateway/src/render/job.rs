@@ -1,4 +1,4 @@
-//! The answer about one job.
+//! Answer about one job.
 
 use super::cut;
 use super::text;
@@ -8,44 +8,46 @@ use buildpool_protocol::report::{ArtifactEntry, Finding, JobResult, JobState, Ve
 use buildpool_protocol::shown::{one_line, printable};
 use serde_json::{Map, Value, json};
 
-/// What the gateway adds to the pool's answer.
+/// Facts that the gateway adds to the pool's answer.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Extras {
-    /// The command that was chosen and why, for `run_tests` and `build`.
+    /// The chosen command and the reason, for `run_tests` and `build`.
     pub(crate) chosen: Option<String>,
-    /// An earlier call's job: an equal one's, or that of the same `client_request_id`.
+    /// Whether this is the job of an earlier call: an equal one, or one with the same
+    /// `client_request_id`.
     pub(crate) reattached: bool,
-    /// Whether it is that because of the `client_request_id`.
+    /// Whether the match is by `client_request_id`.
     pub(crate) by_request_id: bool,
-    /// Another thing worth knowing.
+    /// An additional note.
     pub(crate) note: Option<String>,
-    /// Whether its end was asked for just now.
+    /// Whether a cancel was just requested.
     pub(crate) cancelling: bool,
-    /// Whether what is asked for seldom is told as well: times, submitter, usage.
+    /// Whether rarely needed details are included: times, submitter, usage.
     pub(crate) details: bool,
-    /// Whether a person on a terminal asks, whose next calls are command lines.
+    /// Whether the reader is on a terminal, so that next calls are command lines.
     pub(crate) on_terminal: bool,
-    /// How long the next call may wait, in seconds.
+    /// Maximum wait of the suggested next call, in seconds.
     pub(crate) wait_secs: u64,
 }
 
-/// Links in one answer: each costs the reader some hundred bytes, and the answer itself lists them all.
+/// Limit on links in one answer. Each costs some hundred bytes, and the answer itself lists all
+/// files.
 const LINKS_MAX: usize = 8;
-/// Bytes of a link beside its address and name, as it goes over the wire.
+/// Encoded bytes of a link without its address and name.
 const LINK_FRAME_BYTES: usize = 80;
 
-/// Bytes that a sentence shows of what a caller wrote: a command, labels.
+/// Limit on quoted text of a caller (a command, labels), in bytes.
 const QUOTED_BYTES: usize = 200;
 
-/// Bytes that the reason for a choice has.
+/// Limit on the reason for a choice, in bytes.
 const REASON_BYTES: usize = 480;
 
-/// The beginning of a text, to be quoted in a sentence.
+/// Returns the beginning of a text, for quoting in a sentence.
 pub(crate) fn short(text: &str) -> String {
     beginning(text, QUOTED_BYTES)
 }
 
-/// What was chosen and why, short enough for every answer.
+/// Returns the beginning of the choice and its reason, for an answer.
 pub(crate) fn reason(text: &str) -> String {
     beginning(text, REASON_BYTES)
 }
@@ -56,7 +58,7 @@ fn beginning(text: &str, most: usize) -> String {
     if end < line.len() { format!("{}…", &line[..end]) } else { line }
 }
 
-/// That a `client_request_id` led to the job of another command than was asked for.
+/// Returns the note that a `client_request_id` belongs to a job with another command.
 pub(crate) fn other_command(of_job: &str, asked: &str) -> String {
     format!(
         "the command differs: this client_request_id belongs to the job of `{}`; `{}` was not run, which takes a \
@@ -66,7 +68,7 @@ pub(crate) fn other_command(of_job: &str, asked: &str) -> String {
     )
 }
 
-/// That files came while a job ran to which an equal call attaches.
+/// Returns the note that new files appeared while a job ran to which an equal call attaches.
 pub(crate) fn files_came(files: &[String]) -> String {
     format!(
         "files came since this job was submitted: {}; if they are not its own output, its answer is not about them: call \
@@ -75,26 +77,26 @@ pub(crate) fn files_came(files: &[String]) -> String {
     )
 }
 
-/// A tool call in the words that an agent can use as they are.
+/// Formats a tool call in a form that an agent can use directly.
 pub(crate) fn call(tool: &str, arguments: &Value) -> String {
     format!("{tool} {arguments}")
 }
 
-/// Both forms of the answer about a job, within the budget.
+/// Renders both forms of the answer about a job, within the budget.
 pub(crate) fn job(mut result: JobResult, extras: &Extras, budget: &Budget) -> Answer {
-    // As the job named them: an escaped name would lead nowhere.
+    // Keep the original names: an escaped name would give a wrong link.
     let artifacts: Vec<ArtifactEntry> = result.artifacts.iter().take(LINKS_MAX).cloned().collect();
     for secs in [&mut result.duration_secs, &mut result.queued_secs].into_iter().flatten() {
         *secs = (*secs * 100.0).round() / 100.0;
     }
-    // Before details go: the labels are among them.
+    // Before details are removed, because the labels are among them.
     let next = next(&result, extras);
     if !extras.details {
         cut::drop_details(&mut result);
     }
     result.next = next;
     for omission in &mut result.omitted {
-        // As a command line; here it is a call.
+        // The pool suggests a command line; the gateway replaces it by a call.
         omission.get.clear();
     }
     let mut answer = cut::fit(result, extras, budget);
@@ -102,7 +104,7 @@ pub(crate) fn job(mut result: JobResult, extras: &Extras, budget: &Budget) -> An
     answer
 }
 
-/// Links to the artifacts that the answer lists, to as many as there is room for.
+/// Adds links to the listed artifacts, as far as the budget allows.
 fn add_links(answer: &mut Answer, artifacts: &[ArtifactEntry], budget: &Budget) {
     let job = answer.structured["job_id"].as_str().unwrap_or_default().to_owned();
     let listed = answer.structured["artifacts"].as_array().map_or(0, Vec::len);
@@ -122,12 +124,12 @@ fn add_links(answer: &mut Answer, artifacts: &[ArtifactEntry], budget: &Budget) 
     }
 }
 
-/// Both forms, whatever their length.
+/// Renders both forms, without a budget.
 pub(super) fn assemble(result: &JobResult, extras: &Extras) -> Answer {
     Answer::new(structured(result, extras), text::job(result, extras))
 }
 
-/// At most three calls worth making.
+/// Returns at most three suggested next calls.
 fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
     let id = &result.job_id;
     let mut next = Vec::new();
@@ -148,10 +150,10 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
             let labels = short(&result.labels.join(", "));
             next.push(format!("the same call with `labels` that a worker has; asked for: {labels}"));
         }
-        // A job that no worker ever had has no log.
+        // A job that was never on a worker has no log.
         return next;
     }
-    // A cut names its own call in `omitted`.
+    // Each cut in `omitted` contains its own call.
     if result.omitted.is_empty() {
         next.push(call("get_job_logs", &json!({"job_id": id, "stream": "interleaved", "tail": 100})));
     }
@@ -161,7 +163,7 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
 fn structured(result: &JobResult, extras: &Extras) -> Value {
     let mut value = result.to_json();
     let Value::Object(map) = &mut value else { return value };
-    // It decides how much is shown, and the answer shows that.
+    // The verbosity is visible from the amount of content.
     map.remove("verbosity");
     if result.connected || result.state == JobState::Queued {
         map.remove("connected");
@@ -193,7 +195,7 @@ fn add_extras(map: &mut Map<String, Value>, extras: &Extras) {
     }
 }
 
-/// What a listed finding does not need: `get_finding_details` has it.
+/// Removes fields that a listed finding does not need. `get_finding_details` returns them.
 fn slim(finding: &mut Map<String, Value>, job: &str) {
     finding.remove("job_state");
     finding.remove("evidence");
@@ -205,7 +207,7 @@ fn slim(finding: &mut Map<String, Value>, job: &str) {
     }
 }
 
-/// A finding with harmless text.
+/// Escapes the texts of a finding.
 pub(super) fn clean_finding(finding: &mut Finding) {
     finding.id = one_line(&finding.id);
     finding.message = printable(&finding.message).trim_end().to_owned();

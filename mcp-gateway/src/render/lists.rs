@@ -1,4 +1,4 @@
-//! Lists: jobs, workers, templates. When a list is too long its end goes, counted.
+//! Lists of jobs, workers and templates. The end of a list that is too long is cut and counted.
 
 use super::cut::shorten;
 use super::job::call;
@@ -12,9 +12,10 @@ use buildpool_protocol::spec::TemplateSpec;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Bytes that a text of an entry keeps: a command, a pattern; when there are many entries, and when even so not all fit.
+/// Limits on a text of an entry (a command, a pattern), in bytes. The second one applies if the
+/// list is still too long.
 const SHORT_BYTES: [usize; 2] = [240, 60];
-/// Bytes that a problem of a configuration keeps.
+/// Limit on a problem of a configuration, in bytes.
 const PROBLEM_BYTES: usize = 480;
 
 /// One entry in both forms.
@@ -22,29 +23,30 @@ const PROBLEM_BYTES: usize = 480;
 struct Entry {
     structured: Value,
     line: String,
-    /// Bytes that its texts were shortened by.
+    /// Bytes removed from its texts.
     gone: usize,
-    /// What has them whole.
+    /// Call that returns the complete texts.
     whole: String,
 }
 
-/// What a list says beside its entries.
+/// The parts of a list other than its entries.
 #[derive(Default)]
 struct Rest {
     name: &'static str,
     title: String,
-    /// What gets entries that are left out.
+    /// Call that returns the omitted entries.
     more: String,
     next: Vec<String>,
     notes: Vec<String>,
-    /// What is left out beside the cuts that are made here.
+    /// Omissions other than the cuts made here.
     omitted: Vec<Omission>,
-    /// Entries that were not asked for.
+    /// Entries beyond the requested number.
     further: Option<Omission>,
     file: Option<String>,
 }
 
-/// `entries` makes them with texts of so many bytes. What is too long for all that goes from the end.
+/// Renders a list. `entries` returns the entries with texts of at most the given number of bytes.
+/// If the list is still too long, its end is cut.
 fn list(entries: impl Fn(usize) -> Vec<Entry>, mut rest: Rest, budget: &Budget) -> Answer {
     let mut shown = Vec::new();
     for most in SHORT_BYTES {
@@ -60,7 +62,7 @@ fn list(entries: impl Fn(usize) -> Vec<Entry>, mut rest: Rest, budget: &Budget) 
         if budget.excess(&answer) == 0 || (shown.is_empty() && rest.notes.is_empty()) {
             return answer;
         }
-        // What is wrong gives way to what there is.
+        // Cut problems before entries.
         let notes = rest.notes.len();
         if notes > shown.len() / 4 {
             rest.notes.truncate(notes / 2);
@@ -100,7 +102,7 @@ fn assemble(entries: &[Entry], total: usize, rest: &Rest) -> Answer {
     }
     let mut omitted = rest.omitted.clone();
     if entries.len() == total {
-        // Where not even these fit, more of them do not.
+        // If the requested entries do not fit, a larger request would not help.
         omitted.extend(rest.further.clone());
     }
     omit(&mut omitted, rest.name, total - entries.len(), 0, rest.more.clone());
@@ -119,18 +121,18 @@ fn assemble(entries: &[Entry], total: usize, rest: &Rest) -> Answer {
     Answer::new(structured, page.done().trim_end().to_owned())
 }
 
-/// On one line, and no longer than this; adds to `gone` by how much.
+/// Returns a text on one line with at most `most` bytes. Adds the removed bytes to `gone`.
 fn short(text: &str, most: usize, gone: &mut usize) -> String {
     let mut text = one_line(text);
     *gone += shorten(&mut text, most);
     text
 }
 
-/// What a list of jobs was asked for with.
+/// Parameters of a request for a list of jobs.
 pub(crate) struct JobsAsked {
     pub(crate) state: Option<JobState>,
     pub(crate) limit: u64,
-    /// Whether there are more.
+    /// Whether more jobs exist.
     pub(crate) has_more: bool,
 }
 
@@ -144,7 +146,7 @@ impl JobsAsked {
     }
 }
 
-/// Jobs, newest first.
+/// Renders jobs, newest first.
 pub(crate) fn jobs(jobs: &[JobSummary], asked: &JobsAsked, budget: &Budget) -> Answer {
     let next = match jobs.first() {
         Some(job) => vec![call("get_job", &json!({"job_id": job.job_id}))],
@@ -158,7 +160,7 @@ pub(crate) fn jobs(jobs: &[JobSummary], asked: &JobsAsked, budget: &Budget) -> A
         bytes: 0,
         get: asked.call((2 * asked.limit).min(JOBS_PAGE_MAX as u64)),
     });
-    // A list has no second page, so no call has the rest.
+    // The list has no second page, so no call returns the rest.
     let more = "a person has them by `buildpool jobs`".to_owned();
     let rest = Rest { name: "jobs", title, more, next, further, ..Rest::default() };
     list(|most| jobs.iter().map(|job| job_entry(job, most)).collect(), rest, budget)
@@ -203,7 +205,7 @@ fn job_entry(job: &JobSummary, most: usize) -> Entry {
     Entry { structured, line, gone, whole: call("get_job", &json!({"job_id": job.job_id})) }
 }
 
-/// Workers, by name.
+/// Renders workers, in the given order.
 pub(crate) fn workers(workers: &[WorkerSummary], budget: &Budget) -> Answer {
     let connected = workers.iter().filter(|worker| worker.connected).count();
     let title = format!("{} workers, {connected} connected", workers.len());
@@ -212,7 +214,7 @@ pub(crate) fn workers(workers: &[WorkerSummary], budget: &Budget) -> Answer {
     } else {
         Vec::new()
     };
-    // There is no second page, and nothing that an agent could call for one.
+    // The list has no second page, so no call returns the rest.
     let more = "a person has them by `buildpool workers`".to_owned();
     let rest = Rest { name: "workers", title, more, next, ..Rest::default() };
     list(|_| workers.iter().map(worker_entry).collect(), rest, budget)
@@ -263,7 +265,7 @@ fn worker_entry(worker: &WorkerSummary) -> Entry {
     Entry { structured, line, ..Entry::default() }
 }
 
-/// A worker's labels as selectors.
+/// Returns the labels of a worker as selectors.
 pub(crate) fn labels_of(worker: &WorkerSummary) -> Vec<String> {
     worker
         .labels
@@ -274,7 +276,7 @@ pub(crate) fn labels_of(worker: &WorkerSummary) -> Vec<String> {
         .collect()
 }
 
-/// Templates, and what is wrong with the others.
+/// Renders templates, and the problems of invalid ones.
 pub(crate) fn templates(
     templates: &[TemplateSpec],
     file: Option<&str>,

@@ -1,4 +1,4 @@
-//! A part of a log.
+//! Answer with a part of a log.
 
 use super::job::call;
 use super::{Answer, Budget};
@@ -9,20 +9,20 @@ use buildpool_protocol::report::Omission;
 use buildpool_protocol::shown::{one_line, printable};
 use serde_json::{Map, Value, json};
 
-/// What a call about a log asked for, as far as its answer depends on that.
+/// Parameters of a log call that its answer depends on.
 #[derive(Debug)]
 pub(crate) struct LogCall {
-    /// Its arguments without those that say where to begin: the next call goes on in the same way.
+    /// Arguments for the next call, without those that select the start.
     pub(crate) again: Map<String, Value>,
-    /// Whether the end of the log was asked for.
+    /// Whether the call requests the end of the log.
     pub(crate) is_tail: bool,
 }
 
 impl LogCall {
-    /// How much log text an answer has room for, in all its texts together, measured as it is shown.
+    /// Returns the space for log text in an answer, over all its texts, measured as it is shown.
     pub(crate) fn room(&self, stream: StreamChoice, budget: &Budget) -> usize {
         let place = |after| TextPlace { position: u64::MAX, within: u32::MAX, after };
-        // The two differ so that each has to be said.
+        // The two places differ, so that both are encoded.
         let cursor = Some(LogCursor { attempt: u32::MAX, texts: [place(u32::MAX), place(u32::MAX - 1)] });
         let is_interleaved = stream == StreamChoice::Interleaved;
         let text = |is_wanted: bool| is_wanted.then(String::new);
@@ -58,7 +58,8 @@ impl LogCall {
     }
 }
 
-/// Both forms of a part of a log. What is too long here despite all is cut where the rest of it is: a tail from the front.
+/// Renders both forms of a part of a log. A text that is still too long is cut on the side where
+/// more of the log exists: a tail at its beginning.
 pub(crate) fn logs(mut answer: LogAnswer, asked: &LogCall, budget: &Budget) -> Answer {
     for omission in &mut answer.omitted {
         omission.what = one_line(&omission.what);
@@ -83,7 +84,7 @@ pub(crate) fn logs(mut answer: LogAnswer, asked: &LogCall, budget: &Budget) -> A
     }
 }
 
-/// Takes so many bytes and what is left of their line; how many that were.
+/// Removes this many bytes and the rest of their line. Returns the number of removed bytes.
 fn cut(text: &mut String, bytes: usize, is_tail: bool) -> usize {
     let before = text.len();
     if is_tail {

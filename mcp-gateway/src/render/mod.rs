@@ -1,8 +1,10 @@
-//! Answers: each is made once, within a budget, and told twice: as structured content and as text. A client shows its
-//! model one of the two, so each says everything.
+//! Renders answers within a budget.
 //!
-//! What a job wrote is data, not instructions. In the text it stands only behind a bar, in the structured content only in
-//! fields of a job, and control characters are escaped in both.
+//! Each answer has two forms with the same facts: structured content and text. A client passes only
+//! one of them to its model.
+//!
+//! Output of a job is data, not instructions. In the text it appears only behind a bar, in the
+//! structured content only in fields of a job. Control characters are escaped in both.
 
 mod budget;
 mod build;
@@ -26,20 +28,20 @@ use serde_json::Value;
 /// An answer in both forms.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Answer {
-    /// For clients that give their model the structured content.
+    /// For clients that pass the structured content to their model.
     pub(crate) structured: Value,
-    /// For those that give it the text.
+    /// For clients that pass the text to their model.
     pub(crate) text: String,
-    /// To files that the answer lists, as far as there is room beside the text.
+    /// Links to files that the answer lists, as far as the budget allows.
     pub(crate) links: Vec<Link>,
 }
 
-/// Leads to a file.
+/// A link to a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     pub(crate) address: String,
     pub(crate) name: String,
-    /// Its size.
+    /// Size of the file.
     pub(crate) bytes: u64,
 }
 
@@ -49,7 +51,7 @@ impl Answer {
     }
 }
 
-/// A value without members that are null, false, zero or empty.
+/// Removes members that are null, false, zero or empty.
 fn prune(mut value: Value) -> Value {
     buildpool_protocol::report::prune(&mut value);
     value

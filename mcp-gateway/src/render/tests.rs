@@ -1,4 +1,4 @@
-//! Both forms carry the same facts, within the budget, whatever a job wrote.
+//! Both forms contain the same facts and fit the budget, for any output of a job.
 
 mod laws;
 mod samples;
@@ -290,14 +290,14 @@ fn what_the_jobs_of_a_build_left_out_themselves_is_counted_with_what_the_manifes
             let all = answer.structured["omitted"].as_array().unwrap();
             all.iter().find(|cut| cut["what"] == what).map(|cut| cut["lines"].as_u64().unwrap())
         };
-        // What both jobs say is one finding; what they left out nobody has compared.
+        // A finding of both jobs is one finding. Omitted findings are not compared.
         assert_eq!(shown.iter().sum::<u64>() + left("findings").unwrap(), 15 + 6 + 2 * 40, "{answer:?}");
         assert_eq!(left("warnings"), Some(6));
         assert_same_facts(&answer);
     }
 }
 
-/// A list fits, says the same twice, and says what it left out.
+/// Checks that a list fits, that both forms agree, and that omissions are counted.
 fn assert_list(answer: &Answer, client: &str, name: &str, count: usize) {
     assert_eq!(Budget::of_lists(client).excess(answer), 0);
     assert_same_facts(answer);
@@ -348,7 +348,7 @@ fn a_list_of_jobs_fits_and_names_calls_however_long_the_commands_are() {
             let more =
                 (count < 100).then(|| format!("list_jobs {{\"limit\":{},\"state\":\"running\"}}", 2 * count));
             assert_eq!(get("older jobs, at least"), more);
-            // No call has those that one answer has no room for.
+            // No call returns jobs that do not fit into one answer.
             assert!(get("jobs").is_none_or(|get| get.starts_with("a person has them")), "{omitted:?}");
         }
     }
@@ -478,7 +478,7 @@ fn the_last_words_of_a_tool_outlive_the_list_of_its_files() {
         let shown = answer.structured["stdout"].as_str().unwrap_or_default();
         assert!(shown.ends_with(words), "{}", answer.text);
         let files = answer.structured["artifacts"].as_array().map_or(0, Vec::len);
-        // Nor does a long text push out the few that there is room for.
+        // A long text must not displace the few entries that fit.
         assert!(files >= kept_files && shown.lines().count() > lines / 10, "{}", answer.text);
         assert_same_facts(&answer);
     }

@@ -1,13 +1,13 @@
-//! The text of the answer about a job: the digest's text and the gateway's own lines.
+//! Text form of the answer about a job: the digest's text and the gateway's own lines.
 
 use super::job::Extras;
 use buildpool_digest::{TextForm, text_as};
 use buildpool_protocol::report::JobResult;
 
-/// The whole text.
+/// Renders the whole text.
 pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     let mut extra = Vec::new();
-    // A run that passed is one line; the command stands in it.
+    // A passed run is one line, which contains the command.
     if let Some(chosen) = extras.chosen.as_ref().filter(|_| !result.success) {
         extra.push(format!("chosen: {chosen}"));
     }
@@ -21,7 +21,7 @@ pub(super) fn job(result: &JobResult, extras: &Extras) -> String {
     text_as(result, &form).trim_end().to_owned()
 }
 
-/// What the earlier call had in common with this one.
+/// Returns the property that the earlier call shares with this one.
 pub(super) fn earlier(extras: &Extras) -> &'static str {
     if extras.by_request_id { "call with this client_request_id" } else { "equal call" }
 }

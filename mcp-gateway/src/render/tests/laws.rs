@@ -1,9 +1,9 @@
-//! What holds for every answer.
+//! Properties of every answer.
 
 use super::super::Answer;
 use serde_json::{Value, json};
 
-/// Each value of the structured content, by its path.
+/// Collects each value of the structured content with its path.
 pub(super) fn leaves(value: &Value, path: String, into: &mut Vec<(String, Value)>) {
     match value {
         Value::Object(map) => {
@@ -14,8 +14,8 @@ pub(super) fn leaves(value: &Value, path: String, into: &mut Vec<(String, Value)
     }
 }
 
-/// Members that both forms have, word for word. The first line of a text has the others in other words, or a model does not
-/// need them to act.
+/// Members that both forms contain word for word. The first line of a text contains the others in
+/// other words, or a model does not need them to act.
 const IN_BOTH: &[&str] = &[
     "blake3",
     "description",
@@ -44,7 +44,7 @@ const IN_BOTH: &[&str] = &[
     "url",
 ];
 
-/// Whether the text says the leaf; values of flags are said by their names.
+/// Returns true if the text contains the value. A flag is represented by its name.
 pub(super) fn says(text: &str, path: &str, leaf: &Value) -> bool {
     let name = path.rsplit('.').next().unwrap_or_default();
     if !IN_BOTH.contains(&name) || path.contains(".location.") {
@@ -67,12 +67,12 @@ pub(super) fn says(text: &str, path: &str, leaf: &Value) -> bool {
 pub(crate) fn assert_same_facts(answer: &Answer) {
     let mut all = Vec::new();
     leaves(&answer.structured, String::new(), &mut all);
-    // The one line of a run that passed does not name what it leaves out.
+    // The single line of a passed run does not list omissions.
     let is_one_line = answer.structured["success"] == true
         && ["stdout", "stderr", "filtered_output"].iter().all(|name| answer.structured.get(name).is_none());
     for (path, leaf) in all {
         let is_cut = path.starts_with(".omitted.") && is_one_line;
-        // The text of a job that passed is its output.
+        // The text of a passed job is its output.
         let is_finding = path.starts_with(".tier_1_findings") || path.starts_with(".other_findings");
         let is_left_out = is_cut || is_finding && answer.structured["success"] == true;
         assert!(
@@ -83,7 +83,8 @@ pub(crate) fn assert_same_facts(answer: &Answer) {
     }
 }
 
-/// Lines that are ours begin in one of few ways; the job's text has no other way in than behind a bar.
+/// Checks that the job's output appears only behind a bar. The gateway's own lines begin in one of
+/// few forms.
 pub(super) fn assert_unforged(answer: &Answer) {
     for line in answer.text.lines() {
         let is_ours = !line.starts_with('|') && !line.starts_with("BUILD") && !line.contains(": ");
@@ -96,7 +97,7 @@ pub(super) fn assert_unforged(answer: &Answer) {
     assert!(!answer.structured.to_string().contains("\\u001b"));
 }
 
-/// JSON whose objects name nothing twice; a reader that keeps the last one does not see that.
+/// JSON without duplicate keys. A lenient parser keeps the last duplicate and hides the error.
 pub(super) struct Strict(pub(super) Value);
 
 impl<'de> serde::Deserialize<'de> for Strict {

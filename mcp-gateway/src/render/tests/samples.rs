@@ -1,4 +1,4 @@
-//! Answers with whatever a job can write in them.
+//! Generators of answers with any output that a job can write.
 
 use buildpool_protocol::Stream;
 use buildpool_protocol::outcome::{CrashType, ProcessState};
@@ -12,7 +12,7 @@ use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// Texts as hostile logs have them.
+/// Generates texts of hostile logs.
 pub(super) fn hostile() -> impl Strategy<Value = String> {
     let parts = select(vec![
         "error: x",
@@ -196,7 +196,7 @@ pub(super) fn result() -> impl Strategy<Value = JobResult> {
     )
 }
 
-/// A job that failed, with so many remarks beside.
+/// Returns a failed job with this many entries in each list.
 pub(super) fn failed_with(count: usize) -> JobResult {
     let one = |n: usize| Finding {
         id: format!("f{n}"),
