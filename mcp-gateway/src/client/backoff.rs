@@ -1,4 +1,4 @@
-//! When to try again: at once, then ever later, never all at the same moment.
+//! Retry delays: exponential backoff with jitter.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ const FIRST: Duration = Duration::from_millis(100);
 /// The longest delay, before jitter.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Delays between tries. Each is drawn from the upper half of a span that doubles up to a limit.
+/// Delays between attempts. Each is drawn from the upper half of a span that doubles up to a limit.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     span: Duration,
@@ -20,7 +20,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The next delay, from 32 random bits.
+    /// Returns the next delay, computed from 32 random bits.
     pub fn next(&mut self, random: u32) -> Duration {
         let half = self.span / 2;
         self.span = (self.span * 2).min(LONGEST);
@@ -28,7 +28,8 @@ impl Backoff {
     }
 }
 
-/// 32 random bits from the system; a constant where it has none to give, which costs only the jitter.
+/// Returns 32 random bits from the system. On failure, returns a constant; that removes only the
+/// jitter.
 pub fn random_bits() -> u32 {
     getrandom::u32().unwrap_or(u32::MAX / 2)
 }

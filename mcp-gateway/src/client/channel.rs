@@ -1,4 +1,5 @@
-//! One submitted or followed job on a link: what its consumer hears, and how it goes on over the next link. No I/O.
+//! One submitted or followed job on a link: its events, and its continuation on the next link. No
+//! I/O.
 
 use super::error::{ClientError, Misbehaviour};
 use super::reader::{LogReader, Output};
@@ -14,38 +15,38 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long the coordinator is asked to wait at a time when a submit can't be repeated.
+/// Maximum wait of one poll, if a submit can't be repeated.
 const POLL_FOR: Duration = Duration::from_secs(60);
 
-/// Something that happened to a submitted or followed job.
+/// An event of a submitted or followed job.
 #[derive(Clone, Debug)]
 pub enum JobEvent {
-    /// The job is on disk.
+    /// The job is stored on disk.
     Accepted {
-        /// Another one than was submitted, if it was the same as an earlier one.
+        /// Id of the job. It differs from the submitted id if the submit matches an earlier job.
         job: JobId,
-        /// Whether it was.
+        /// Whether the submit matches an earlier job.
         reattached: bool,
     },
-    /// How it goes.
+    /// Progress of the job.
     Progress(Progress),
-    /// An attempt begins; what came before belongs to an earlier one.
+    /// A new attempt begins. Earlier output belongs to an earlier attempt.
     Attempt(u32),
-    /// What it wrote.
+    /// Output of the job.
     Output(Output),
-    /// The log has ended here.
+    /// The log ends at this cursor.
     End(Cursor),
-    /// The job goes on, its output does not come any more.
+    /// The output can't be followed any more, but the job continues.
     OutputLost(LinkError),
     /// The job is done. The last event.
     Complete(Box<JobResult>),
-    /// It could not be. The last event.
+    /// The request failed. The last event.
     Failed(ClientError),
 }
 
 pub(super) type Events = mpsc::Sender<JobEvent>;
 
-/// What a channel was opened for.
+/// The request that opens a channel.
 pub(super) enum Opening {
     Submit(Box<SubmitMessage>),
     Follow {
@@ -58,30 +59,30 @@ pub(super) enum Opening {
     },
 }
 
-/// A submit or a follow that is open, and how far it came.
+/// An open submit or follow, with its progress.
 pub(super) struct Channel {
     opening: Opening,
     events: Events,
     reader: LogReader,
-    /// As which job, once it is known.
+    /// Id of the job after it was accepted.
     accepted: Option<JobId>,
-    /// The log's end was said; output before it may still be on its way.
+    /// End of the log as announced. Earlier output may still arrive.
     end: Option<Cursor>,
-    /// The log's end was reached.
+    /// The end of the log was reached.
     ended: bool,
-    /// The number under which output comes, when it is not the channel's own.
+    /// Request number of the output if it differs from the channel's own number.
     follow: Option<u32>,
-    /// A follow that is to be said again once the consumer has caught up.
+    /// A follow request that is resent after the consumer has caught up.
     deferred: Option<FromClient>,
-    /// A result that came before the end of the log that is followed beside it.
+    /// A result that arrived before the end of the followed log.
     held: Option<Box<JobResult>>,
 }
 
-/// What becomes of a channel after a message.
+/// State of a channel after a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     GoOn,
-    /// Its consumer went away.
+    /// The consumer has dropped its receiver.
     Gone,
     Over,
 }
@@ -94,7 +95,7 @@ impl Opening {
         }
     }
 
-    /// Whether no output at all may be what was asked for.
+    /// Returns true if the request may select no output at all.
     fn is_of_nothing(&self) -> bool {
         matches!(self, Self::Follow { tail: Some(0), .. })
     }
@@ -134,12 +135,13 @@ impl Channel {
         }
     }
 
-    /// What opens it.
+    /// Returns the message that opens the channel.
     pub(super) fn message(&self, request: u32) -> FromClient {
         self.opening.message(request)
     }
 
-    /// The consumer is done with output up to a position; gives what the coordinator is to know of that.
+    /// Records that the consumer has processed output up to a position. Returns the message to
+    /// send, if any.
     pub(super) fn taken(&mut self, request: u32, attempt: u32, position: u64) -> Option<FromClient> {
         if self.reader.attempt() != Some(attempt) {
             return None;
@@ -151,17 +153,18 @@ impl Channel {
         if self.reader.has_room() { self.deferred.take() } else { None }
     }
 
-    /// The consumer is gone; gives what the coordinator is to know of that.
+    /// Handles the end of the consumer. Returns the messages to send.
     pub(super) fn left(&self, request: u32) -> impl Iterator<Item = FromClient> + use<> {
         let sends = self.opening.follows() && !self.ended && self.deferred.is_none();
         let log = sends.then(|| self.follow.unwrap_or(request));
-        // What nobody hears does not count as delivered, so that an equal call finds the job.
+        // A result without a receiver must not count as delivered, so that an equal call finds the
+        // job.
         let end = matches!(&self.opening, Opening::Submit(submit) if submit.wait).then_some(request);
         log.into_iter().chain(end).map(|request| FromClient::Unfollow { request })
     }
 
-    /// The link is new: what is to be said again. Output of a job that was accepted comes under `alias` from here on, if
-    /// the second value says so.
+    /// Returns the messages to resend on a new link. The second value is true if the output of an
+    /// accepted job now arrives under `alias`.
     pub(super) fn resume(&mut self, request: u32, alias: u32) -> (Vec<FromClient>, bool) {
         (self.follow, self.held, self.end, self.deferred) = (None, None, None, None);
         let (Opening::Submit(submit), Some(job)) = (&self.opening, self.accepted) else {
@@ -178,7 +181,7 @@ impl Channel {
         (said, follows)
     }
 
-    /// Takes a frame of output, which came under `number`.
+    /// Handles a frame of output that arrived under `number`.
     pub(super) fn on_output(
         &mut self,
         number: u32,
@@ -202,7 +205,7 @@ impl Channel {
         }
     }
 
-    /// It ends with this error.
+    /// Ends the channel with this error.
     pub(super) fn fail(&mut self, error: ClientError) -> Step {
         self.tell(JobEvent::Failed(error));
         Step::Over
@@ -223,7 +226,8 @@ impl Channel {
         }
     }
 
-    /// A follow at once, unless the consumer has a whole window to read yet.
+    /// Returns the follow request at once, or defers it while the consumer has a whole window to
+    /// read.
     fn now_or_later(&mut self, follow: FromClient) -> Option<FromClient> {
         if self.reader.has_room() {
             return Some(follow);
@@ -232,7 +236,8 @@ impl Channel {
         None
     }
 
-    /// Asks once more for the end of a job that was accepted: by the same submit where it is the same job.
+    /// Requests the end of an accepted job again. Repeats the submit if the job has the submitted
+    /// id.
     fn wait_again(&self, request: u32, job: JobId, submit: &SubmitMessage) -> FromClient {
         if job == submit.job {
             let submit = Box::new(SubmitMessage { follow: false, ..submit.clone() });
@@ -242,7 +247,7 @@ impl Channel {
         }
     }
 
-    /// Takes a message; under an alias it is about the output only.
+    /// Handles a message. Under an alias, the message concerns only the output.
     pub(super) fn on_message(
         &mut self,
         request: u32,
@@ -253,7 +258,7 @@ impl Channel {
         match message {
             ToClient::Accepted { job, reattached, .. } => self.on_accepted(job, reattached),
             ToClient::Progress { progress, .. } => self.tell_if_it_reads(JobEvent::Progress(progress)),
-            // The chunks say it too, and in their own order.
+            // The chunks contain the attempt too, in order.
             ToClient::Attempt { .. } => Step::GoOn,
             ToClient::End { cursor, .. } => {
                 self.end = Some(cursor);
@@ -300,7 +305,7 @@ impl Channel {
         }
     }
 
-    /// Ends the log once everything before its end is here: messages may overtake output.
+    /// Ends the log after all output before its end has arrived. Messages may overtake output.
     fn settle(&mut self, step: Step) -> Step {
         let Some(end) = self.end.take_if(|end| self.reader.has_reached(*end, self.opening.is_of_nothing()))
         else {
@@ -315,7 +320,7 @@ impl Channel {
         }
     }
 
-    /// The result is the last event: it waits for the log that is followed beside it.
+    /// Handles the result. It is the last event, so it waits for the end of the followed log.
     fn on_complete(&mut self, result: Box<JobResult>) -> Step {
         self.held = Some(result);
         if self.opening.follows() && !self.ended { Step::GoOn } else { self.release(Step::GoOn) }
@@ -338,7 +343,7 @@ impl Channel {
         }
     }
 
-    /// For what a slow consumer can do without.
+    /// Sends an event that a slow consumer can miss.
     fn tell_if_it_reads(&mut self, event: JobEvent) -> Step {
         if self.events.capacity() < EVENTS_MAX / 2 { Step::GoOn } else { self.tell(event) }
     }

@@ -1,4 +1,4 @@
-//! One connection: TCP, TLS where the URL says so, WebSocket, `register`.
+//! Opens one connection: TCP, TLS for `wss` URLs, WebSocket, `register`.
 
 use super::endpoint::{Endpoint, PoolUrl};
 use super::error::{ClientError, Misbehaviour};
@@ -23,9 +23,9 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
-/// Longest time from the first packet to `registered`.
+/// Maximum time from the first packet to `registered`.
 const DIAL_WITHIN: Duration = Duration::from_secs(15);
-/// Bytes read at once; a larger frame is read in its own size.
+/// Size of the read buffer. A larger frame gets its own buffer.
 const READ_BUFFER_BYTES: usize = 16 << 10;
 
 pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -33,27 +33,29 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
 pub(super) type Socket = WebSocketStream<Box<dyn Transport>>;
 
-/// What the coordinator said of itself.
+/// Information about the coordinator, from its registration reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolInfo {
-    /// Where it was reached.
+    /// The dialled URL.
     pub url: PoolUrl,
-    /// The protocol version that is spoken.
+    /// The agreed protocol version.
     pub protocol: u16,
-    /// Of its software.
+    /// Version of its software.
     pub version: String,
     /// Whether jobs may run in place.
     pub local: bool,
-    /// What the token allows.
+    /// Role of the token.
     pub role: Role,
-    /// The fingerprint by which the coordinator was verified; none if authorities or nothing verified it.
+    /// The fingerprint that verified the coordinator. `None` if certificate authorities verified
+    /// it, or if the connection is plain.
     pub certificate: Option<[u8; 32]>,
 }
 
 /// Opens a connection and registers.
 ///
 /// # Errors
-/// Each step's own: a token in the clear, unreachable, untrusted, no pool, unauthorized, no version in common.
+/// The error of the failed step: a token over a plain connection, unreachable, untrusted, not a
+/// pool, unauthorized, no common protocol version.
 pub(super) async fn dial(endpoint: &Endpoint, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
     endpoint.check()?;
     let late = || unreachable(&endpoint.url, io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
@@ -166,7 +168,7 @@ fn of_handshake(endpoint: &Endpoint, error: WsError) -> ClientError {
         | WsError::Protocol(ProtocolError::HandshakeIncomplete) => {
             unreachable(&url, io::ErrorKind::ConnectionAborted.into())
         }
-        // As a TLS server does, whose first bytes are an alert (RFC 8446, section 6).
+        // A TLS server answers plain HTTP with an alert (RFC 8446, section 6).
         WsError::Protocol(ProtocolError::HttparseError(_)) if !url.is_secure() => ClientError::NoHttp { url },
         WsError::Tls(_)
         | WsError::Capacity(_)
@@ -179,12 +181,12 @@ fn of_handshake(endpoint: &Endpoint, error: WsError) -> ClientError {
     }
 }
 
-/// A coordinator's own words beside an HTTP status.
+/// Parses the coordinator's error in the body of an HTTP response.
 fn said(body: Option<&[u8]>) -> Option<LinkError> {
     decode_control(std::str::from_utf8(body?).ok()?).ok()
 }
 
-/// What a proxy says while the coordinator behind it restarts.
+/// Returns true for statuses that a proxy sends while the coordinator restarts.
 fn is_on_its_way(status: StatusCode) -> bool {
     matches!(
         status,

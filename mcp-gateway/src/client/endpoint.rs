@@ -1,4 +1,4 @@
-//! Where a coordinator is, and with what one comes.
+//! Address of a coordinator, and the credentials to use there.
 
 use super::error::ClientError;
 use buildpool_protocol::ids::BuildId;
@@ -10,29 +10,31 @@ use std::str::FromStr;
 /// A coordinator to dial.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// Where.
+    /// URL of the coordinator.
     pub url: PoolUrl,
-    /// With what.
+    /// Token to send.
     pub token: Option<AccessToken>,
-    /// Certificates (PEM) of whoever may vouch for the coordinator. Without it, the fingerprint in the token decides;
-    /// without that, the authorities that this system trusts.
+    /// PEM file of the authorities that may sign the coordinator's certificate. Without it, the
+    /// fingerprint in the token is used; without that, the system's authorities.
     pub ca_file: Option<PathBuf>,
-    /// BLAKE3 of the coordinator's leaf certificate (DER), where it is known from elsewhere. Goes before the token's.
+    /// BLAKE3 of the coordinator's leaf certificate (DER), if known from another source. It takes
+    /// precedence over that of the token.
     pub certificate: Option<[u8; 32]>,
-    /// Whether the token may travel unencrypted beyond this machine: said in as many words.
+    /// Whether the token may be sent unencrypted beyond this machine. Must be set explicitly.
     pub allow_plain: bool,
 }
 
 impl Endpoint {
-    /// An endpoint that nothing but its token vouches for.
+    /// Returns an endpoint that is verified only by its token's fingerprint.
     pub fn new(url: PoolUrl, token: Option<AccessToken>) -> Self {
         Self { url, token, ca_file: None, certificate: None, allow_plain: false }
     }
 
-    /// Whether its token is safe on the way there.
+    /// Checks that the token is safe on its way to the coordinator.
     ///
     /// # Errors
-    /// When it would leave this machine unencrypted, and nobody has said that it may.
+    /// [`ClientError::PlainBeyondLoopback`] if the token would leave this machine unencrypted and
+    /// `allow_plain` is not set.
     pub fn check(&self) -> Result<(), ClientError> {
         let is_safe = self.url.is_secure() || self.token.is_none() || is_loopback(self.url.host());
         if is_safe || self.allow_plain {
@@ -41,20 +43,21 @@ impl Endpoint {
         Err(ClientError::PlainBeyondLoopback { url: self.url.clone() })
     }
 
-    /// The certificate that the coordinator has to show, if any one does.
+    /// Returns the expected certificate fingerprint, if one is known.
     pub(crate) fn fingerprint(&self) -> Option<[u8; 32]> {
         self.certificate.or_else(|| self.token.as_ref().and_then(AccessToken::fingerprint))
     }
 
-    /// How the coordinator proves itself: a file of authorities that was named decides, then the fingerprint in the token, then
-    /// the system.
+    /// Returns the verification method: the authority file if set, else the fingerprint, else the
+    /// system's authorities.
     pub fn trust(&self) -> Trust {
         let named = self.ca_file.clone().map(Trust::Authorities);
         named.or(self.fingerprint().map(Trust::Fingerprint)).unwrap_or_else(Trust::of_system)
     }
 }
 
-/// `ws://host[:port][/prefix]` or `wss://…`; the prefix is for a proxy that serves several things under one name.
+/// `ws://host[:port][/prefix]` or `wss://…`. The prefix is for a proxy that serves several
+/// applications on one host name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolUrl {
     secure: bool,
@@ -64,33 +67,33 @@ pub struct PoolUrl {
 }
 
 impl PoolUrl {
-    /// Whether TLS is spoken.
+    /// Returns true if the connection uses TLS.
     pub fn is_secure(&self) -> bool {
         self.secure
     }
 
-    /// Name or address, without brackets.
+    /// Returns the host name or address, without brackets.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port that is dialled.
+    /// Returns the port to dial.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// A path of the coordinator's, behind the prefix.
+    /// Returns a path of the coordinator, with the prefix.
     pub fn path(&self, path: &str) -> String {
         format!("{}{path}", self.prefix)
     }
 
-    /// What the coordinator shows of a build in a browser.
+    /// Returns the URL of a build on the coordinator's web page.
     pub(crate) fn page_of(&self, build: BuildId) -> String {
-        // `ws` is to `http` as `wss` is to `https` (RFC 6455, section 3).
+        // `ws` corresponds to `http`, and `wss` to `https` (RFC 6455, section 3).
         format!("{}/#/builds/{}", self.to_string().replacen("ws", "http", 1), build.request_id())
     }
 
-    /// The URL of a link.
+    /// Returns the URL of a link.
     pub(super) fn of_path(&self, path: &str) -> String {
         format!("{self}{path}")
     }
@@ -153,10 +156,10 @@ impl FromStr for PoolUrl {
     }
 }
 
-/// A text that is no URL of a coordinator.
+/// Error for a text that is not a coordinator's URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UrlError {
-    /// As it was given.
+    /// The given text.
     pub url: String,
     reason: &'static str,
 }
@@ -174,24 +177,24 @@ impl fmt::Display for UrlError {
 
 impl std::error::Error for UrlError {}
 
-/// The secret that opens a pool: `bp_<id>_<secret>`, with `_<fingerprint>` behind it when the coordinator's certificate
-/// is its own. Shows itself to nobody.
+/// A token: `bp_<id>_<secret>`, followed by `_<fingerprint>` if the coordinator's certificate is
+/// self-signed. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// The whole text, for the one header that it belongs into and for the file of the local pool.
+    /// Returns the whole text, for the HTTP header and for the endpoint file of the local pool.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is built as tokens are. What is not can be no pool's, whichever is asked.
+    /// Returns true if the text has the form of a token. Otherwise it can't be valid for any pool.
     pub(crate) fn is_well_formed(&self) -> bool {
         let rest = self.0.strip_prefix("bp_").and_then(|rest| rest.split_once('_'));
         rest.is_some_and(|(id, secret)| !id.is_empty() && !secret.is_empty() && !secret.starts_with('_'))
     }
 
-    /// BLAKE3 of the coordinator's leaf certificate (DER), where the token carries it.
+    /// Returns the BLAKE3 of the coordinator's leaf certificate (DER), if the token contains it.
     pub fn fingerprint(&self) -> Option<[u8; 32]> {
         let mut parts = self.0.strip_prefix("bp_")?.splitn(3, '_');
         let hex = parts.nth(2)?;
@@ -217,7 +220,7 @@ impl FromStr for AccessToken {
     }
 }
 
-/// A text that can't be a token.
+/// Error for a text that can't be a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TokenError;
 

@@ -1,4 +1,4 @@
-//! Why the pool did not do as it was asked.
+//! Errors of requests to a pool.
 
 use super::endpoint::PoolUrl;
 use crate::local::LocalError;
@@ -10,71 +10,72 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What can go wrong between a client and its pool. None of it says anything about a job's command.
+/// An error between a client and its pool. It gives no information about a job's command.
 #[derive(Clone, Debug)]
 pub enum ClientError {
-    /// Nothing answers there, or it went away and did not come back in time.
+    /// There is no answer, or the connection broke and could not be restored in time.
     Unreachable {
-        /// Where.
+        /// The dialled URL.
         url: PoolUrl,
-        /// What the system says.
+        /// Error of the system.
         source: Arc<io::Error>,
     },
     /// The token would leave this machine unencrypted.
     PlainBeyondLoopback {
-        /// For where.
+        /// The URL.
         url: PoolUrl,
     },
-    /// Something answers and TLS can't be agreed with it.
+    /// The TLS handshake failed.
     Untrusted {
-        /// Where.
+        /// The dialled URL.
         url: PoolUrl,
-        /// What TLS says.
+        /// Error of TLS.
         source: Arc<io::Error>,
     },
-    /// The file that was to say whom to trust can't be used.
+    /// The file of trusted authorities can't be used.
     Authorities {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: Arc<io::Error>,
     },
-    /// What answers does not speak HTTP where plain HTTP was spoken to it.
+    /// The server does not answer plain HTTP with HTTP.
     NoHttp {
-        /// Where.
+        /// The dialled URL.
         url: PoolUrl,
     },
-    /// Something answers that is no coordinator.
+    /// The server is not a coordinator.
     NotAPool {
-        /// Where.
+        /// The dialled URL.
         url: PoolUrl,
-        /// The HTTP status, where there was one.
+        /// The HTTP status, if any.
         status: Option<u16>,
     },
     /// The token is missing, wrong, expired or revoked.
     Unauthorized {
-        /// Where.
+        /// The dialled URL.
         url: PoolUrl,
-        /// Whether a token was sent at all.
+        /// Whether a token was sent.
         with_token: bool,
     },
     /// Client and coordinator have no protocol version in common.
     VersionMismatch {
-        /// Where.
+        /// The dialled URL.
         url: PoolUrl,
-        /// The coordinator's words.
+        /// Message of the coordinator.
         said: String,
     },
-    /// The coordinator understood and said no.
+    /// The coordinator refused the request.
     Refused(LinkError),
-    /// The coordinator did what the protocol forbids.
+    /// The coordinator violated the protocol.
     Misbehaved(Misbehaviour),
-    /// The link was cut after a request that must not be sent twice; whether it was served is unknown.
+    /// The link broke after a request that must not be sent twice. It is unknown whether the
+    /// request was served.
     Interrupted {
-        /// The request's name.
+        /// Name of the request.
         request: &'static str,
     },
-    /// More requests are open on this client than it takes.
+    /// Too many requests are open on this client.
     Busy {
         /// The limit.
         limit: usize,
@@ -85,31 +86,31 @@ pub enum ClientError {
     Closed,
 }
 
-/// What a coordinator must not do.
+/// A violation of the protocol by a coordinator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misbehaviour {
-    /// An answer of another kind than the request asks for.
+    /// The kind of the answer does not match the request.
     WrongAnswer {
-        /// What was asked.
+        /// Name of the request.
         request: &'static str,
     },
-    /// Followed output that is no whole chunks.
+    /// Followed output does not consist of whole chunks.
     BadChunk,
-    /// Followed output that does not go on where it stopped.
+    /// Followed output does not continue at the expected position.
     Hole {
-        /// Where it had to go on.
+        /// The expected position.
         expected: u64,
-        /// Where it did.
+        /// The received position.
         got: u64,
     },
-    /// Output beyond what was acknowledged plus the window.
+    /// Output exceeds the acknowledged position plus the window.
     WindowOverrun,
-    /// A first answer that is none to `register`.
+    /// The first answer is not an answer to `register`.
     NoRegistration,
 }
 
 impl ClientError {
-    /// Whether the same call may succeed later without a change.
+    /// Returns true if the same call may succeed later without a change.
     pub fn is_worth_a_retry(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Interrupted { .. } | Self::Busy { .. } => true,
@@ -127,7 +128,7 @@ impl ClientError {
         }
     }
 
-    /// The coordinator's own code, where it said no.
+    /// Returns the coordinator's error code, if it refused the request.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused(error) => Some(error.code),
@@ -214,7 +215,7 @@ impl fmt::Display for ClientError {
 impl Error for ClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            // All that it says is said.
+            // The message contains the whole source already.
             Self::Untrusted { source, .. } if Distrust::of(source) != Distrust::Unvouched => None,
             Self::Unreachable { source, .. }
             | Self::Untrusted { source, .. }

@@ -1,4 +1,4 @@
-//! The handle: one typed call a message.
+//! The client handle: one typed call for each message.
 
 use super::channel::{JobEvent, Opening};
 use super::dial::PoolInfo;
@@ -20,18 +20,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// Requests on their way to the task.
+/// Capacity of the command channel to the task.
 const COMMANDS: usize = 64;
-/// Taken output is acknowledged in portions, so that a reader that keeps up costs few messages.
+/// Bytes after which taken output is acknowledged, so that a fast reader causes few messages.
 const TAKEN_EVERY: u64 = FOLLOW_WINDOW_BYTES / 4;
 
-/// A job id that nobody has used; ids sort by creation.
+/// Returns a new, unused job id. Ids sort by creation time.
 pub fn new_job_id() -> JobId {
     JobId::from_uuid(uuid::Uuid::now_v7())
 }
 
-/// A connection to a pool that outlives its sockets. Cloning gives another handle on the same one; when the last handle
-/// and the last [`JobEvents`] are gone, it closes.
+/// A connection to a pool that survives reconnects. A clone is another handle to the same
+/// connection. It closes when the last handle and the last [`JobEvents`] are dropped.
 #[derive(Clone, Debug)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -46,29 +46,30 @@ struct Shared {
     task: std::sync::Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Which log to follow, and from where.
+/// Selects a log to follow and its start.
 #[derive(Clone, Debug, Default)]
 pub struct FollowQuery {
-    /// An id or a unique prefix of one.
+    /// A job id or a unique prefix of one.
     pub job: String,
-    /// From here; the start of the attempt if absent.
+    /// Start position; the start of the attempt if absent.
     pub cursor: Option<Cursor>,
-    /// Which attempt, without a cursor; the newest if absent.
+    /// Attempt, if there is no cursor; the newest if absent.
     pub attempt: Option<u32>,
-    /// Stop at the present end instead of waiting for more.
+    /// Stop at the current end instead of waiting for more.
     pub to_end: bool,
-    /// Begin so that about this many of the last lines come.
+    /// Start so that about this many last lines are sent.
     pub tail: Option<u64>,
-    /// With one stream, stretches of the log that have nothing of it may be left out.
+    /// If one stream is selected, parts of the log without it may be skipped.
     pub stream: StreamChoice,
 }
 
 impl Client {
-    /// Dials the pool, once, and registers as `client` (name and version of the software). Later interruptions are
-    /// bridged: calls wait up to 30 seconds for the coordinator, submits and followers 15 minutes.
+    /// Dials the pool once, and registers as `client` (name and version of the software). Later
+    /// interruptions are bridged: calls wait up to 30 seconds for the coordinator, submits and
+    /// followers 15 minutes.
     ///
     /// # Errors
-    /// Why the pool can't be talked to; see [`ClientError`].
+    /// The reason why the pool can't be used; see [`ClientError`].
     pub async fn connect(target: Target, client: &str) -> Result<Self, ClientError> {
         let (socket, info) = target.dial(client).await?;
         let (commands, receiver) = mpsc::channel(COMMANDS);
@@ -87,52 +88,54 @@ impl Client {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What the coordinator said of itself when it was last dialled.
+    /// Returns the coordinator's information from the last registration.
     pub fn pool(&self) -> PoolInfo {
         self.shared.info.borrow().clone()
     }
 
-    /// How the connection is, and when that changes.
+    /// Returns a watch on the state of the connection.
     pub fn status(&self) -> watch::Receiver<LinkStatus> {
         self.shared.status.clone()
     }
 
-    /// Says goodbye. What other handles have open ends with [`ClientError::Closed`].
+    /// Closes the connection. Open requests of other handles end with [`ClientError::Closed`].
     pub async fn close(self) {
         let task = self.shared.task.lock().ok().and_then(|mut task| task.take());
         drop(self);
         if let Some(task) = task {
-            // With other handles about the task goes on until they are gone as well.
+            // If other handles exist, the task continues until they are dropped.
             let _ = tokio::time::timeout(Duration::from_secs(1), task).await;
         }
     }
 
-    /// Submits a job and gives its events: `Accepted` first, then what `wait`, `follow` and `progress` ask for.
+    /// Submits a job and returns its events: `Accepted` first, then those that `wait`, `follow` and
+    /// `progress` request.
     ///
     /// # Errors
-    /// [`ClientError::Closed`]; a refusal comes as an event.
+    /// [`ClientError::Closed`]; a refusal arrives as an event.
     pub async fn submit(&self, submit: SubmitMessage) -> Result<JobEvents, ClientError> {
         self.open(Opening::Submit(Box::new(submit))).await
     }
 
-    /// Reads the log of a job, `End` last.
+    /// Follows the log of a job. The last event is `End`.
     ///
     /// # Errors
-    /// [`ClientError::Closed`]; a refusal comes as an event.
+    /// [`ClientError::Closed`]; a refusal arrives as an event.
     pub async fn follow(&self, query: FollowQuery) -> Result<JobEvents, ClientError> {
         let FollowQuery { job, cursor, attempt, to_end, tail, stream } = query;
         self.open(Opening::Follow { job, cursor, attempt, to_end, tail, stream }).await
     }
 
-    /// How a job is; with a wait, when it is done or the wait is over.
+    /// Returns the state of a job. With a `wait`, returns when the job is done or the time has
+    /// passed.
     ///
     /// # Errors
-    /// `unknown_job`, `ambiguous`, and what the link itself reports.
+    /// `unknown_job`, `ambiguous`, and errors of the link.
     pub async fn job(&self, job: &str, view: View, wait: Duration) -> Result<JobResult, ClientError> {
         self.job_asked(job, view, wait, None).await
     }
 
-    /// The same, and until then it says how the job goes.
+    /// Returns the state of a job as [`Client::job`] does, and sends its progress meanwhile.
     ///
     /// # Errors
     /// As [`Client::job`].
@@ -160,10 +163,10 @@ impl Client {
         }
     }
 
-    /// The newest jobs.
+    /// Returns the newest jobs.
     ///
     /// # Errors
-    /// What the link itself reports.
+    /// Errors of the link.
     pub async fn jobs(
         &self,
         state: Option<JobState>,
@@ -176,10 +179,10 @@ impl Client {
         }
     }
 
-    /// A part of a log as text.
+    /// Returns a part of a log as text.
     ///
     /// # Errors
-    /// `unknown_job`, `evicted`, `ambiguous`, `invalid`, and what the link itself reports.
+    /// `unknown_job`, `evicted`, `ambiguous`, `invalid`, and errors of the link.
     pub async fn logs(&self, query: LogQuery) -> Result<LogAnswer, ClientError> {
         match self.call(|request| FromClient::Logs { request, query }).await? {
             ToClient::Logs { logs, .. } => Ok(*logs),
@@ -187,10 +190,10 @@ impl Client {
         }
     }
 
-    /// One finding, whole.
+    /// Returns one complete finding.
     ///
     /// # Errors
-    /// `unknown_job`, `not_found`, and what the link itself reports.
+    /// `unknown_job`, `not_found`, and errors of the link.
     pub async fn finding(&self, job: &str, finding: &str) -> Result<Finding, ClientError> {
         let (job, finding) = (job.to_owned(), finding.to_owned());
         match self.call(|request| FromClient::Finding { request, job, finding }).await? {
@@ -199,10 +202,10 @@ impl Client {
         }
     }
 
-    /// Why a job has its verdict, in lines for a person.
+    /// Returns an explanation of a job's verdict, as text for users.
     ///
     /// # Errors
-    /// `unknown_job`, and what the link itself reports.
+    /// `unknown_job`, and errors of the link.
     pub async fn explain(&self, job: &str) -> Result<String, ClientError> {
         let job = job.to_owned();
         match self.call(|request| FromClient::Explain { request, job }).await? {
@@ -211,11 +214,11 @@ impl Client {
         }
     }
 
-    /// Submits the spec and the snapshot of a job again and returns the id of the new job.
+    /// Submits the spec and the snapshot of a job again. Returns the id of the new job.
     ///
     /// # Errors
-    /// `unknown_job`, `ambiguous`, `forbidden` for another submitter's job, `invalid` for a job with secrets, `not_found` when its
-    /// snapshot is not kept any more, and what the link itself reports.
+    /// `unknown_job`, `ambiguous`, `forbidden` for another submitter's job, `invalid` for a job
+    /// with secrets, `not_found` if its snapshot was removed, and errors of the link.
     pub async fn retry(&self, job: &str) -> Result<JobId, ClientError> {
         let (job, new) = (job.to_owned(), new_job_id());
         match self.call(|request| FromClient::Retry { request, job, new }).await? {
@@ -224,10 +227,10 @@ impl Client {
         }
     }
 
-    /// Ends a job. A job that is done stays as it is.
+    /// Cancels a job. A finished job does not change.
     ///
     /// # Errors
-    /// `unknown_job`, and what the link itself reports.
+    /// `unknown_job`, and errors of the link.
     pub async fn cancel(&self, job: &str, reason: &str) -> Result<JobResult, ClientError> {
         let (job, reason) = (job.to_owned(), reason.to_owned());
         match self.call(|request| FromClient::Cancel { request, job, reason }).await? {
@@ -236,10 +239,10 @@ impl Client {
         }
     }
 
-    /// The workers, by name.
+    /// Returns the workers, sorted by name.
     ///
     /// # Errors
-    /// What the link itself reports.
+    /// Errors of the link.
     pub async fn workers(&self) -> Result<Vec<WorkerSummary>, ClientError> {
         match self.call(|request| FromClient::Workers { request }).await? {
             ToClient::Workers { workers, .. } => Ok(workers),
@@ -247,10 +250,10 @@ impl Client {
         }
     }
 
-    /// Empties a worker, or lets it take jobs again.
+    /// Drains a worker, or resumes it.
     ///
     /// # Errors
-    /// `not_found`, `forbidden`, and what the link itself reports.
+    /// `not_found`, `forbidden`, and errors of the link.
     pub async fn drain(
         &self,
         worker: &str,
@@ -264,10 +267,11 @@ impl Client {
         }
     }
 
-    /// Makes a token. Never said twice: after [`ClientError::Interrupted`] look at the list.
+    /// Creates a token. The request is sent at most once: after [`ClientError::Interrupted`], check
+    /// the list.
     ///
     /// # Errors
-    /// `forbidden`, `conflict`, `invalid`, and what the link itself reports.
+    /// `forbidden`, `conflict`, `invalid`, and errors of the link.
     pub async fn token_create(
         &self,
         role: Role,
@@ -281,10 +285,10 @@ impl Client {
         }
     }
 
-    /// The tokens, by creation.
+    /// Returns the tokens, in the order of their creation.
     ///
     /// # Errors
-    /// `forbidden`, and what the link itself reports.
+    /// `forbidden`, and errors of the link.
     pub async fn tokens(&self) -> Result<Vec<TokenSummary>, ClientError> {
         match self.call(|request| FromClient::TokenList { request }).await? {
             ToClient::Tokens { tokens, .. } => Ok(tokens),
@@ -292,10 +296,10 @@ impl Client {
         }
     }
 
-    /// Lets a token end, and gives the tokens that are left.
+    /// Revokes a token and returns the remaining tokens.
     ///
     /// # Errors
-    /// `not_found`, `forbidden`, and what the link itself reports.
+    /// `not_found`, `forbidden`, and errors of the link.
     pub async fn token_revoke(&self, token: &str) -> Result<Vec<TokenSummary>, ClientError> {
         let token = token.to_owned();
         match self.call(|request| FromClient::TokenRevoke { request, token }).await? {
@@ -304,11 +308,11 @@ impl Client {
         }
     }
 
-    /// Replaces a token by a new one of the same name and role. Never said twice: after [`ClientError::Interrupted`] look at
-    /// the list.
+    /// Rotates a token: replaces it by a new one with the same name and role. The request is sent
+    /// at most once: after [`ClientError::Interrupted`], check the list.
     ///
     /// # Errors
-    /// `not_found`, `ambiguous`, `forbidden`, and what the link itself reports.
+    /// `not_found`, `ambiguous`, `forbidden`, and errors of the link.
     pub async fn token_rotate(
         &self,
         token: &str,
@@ -322,10 +326,10 @@ impl Client {
         }
     }
 
-    /// Lets a worker take jobs that waits for an operator's word.
+    /// Approves a worker that waits for an operator's approval.
     ///
     /// # Errors
-    /// `not_found`, `forbidden`, and what the link itself reports.
+    /// `not_found`, `forbidden`, and errors of the link.
     pub async fn approve(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
         let worker = worker.to_owned();
         match self.call(|request| FromClient::Approve { request, worker }).await? {
@@ -334,10 +338,11 @@ impl Client {
         }
     }
 
-    /// Frees the name of a worker that is gone for good.
+    /// Frees the name of a worker that will not return.
     ///
     /// # Errors
-    /// `not_found`, `conflict` while it may come back to jobs, `forbidden`, and what the link itself reports.
+    /// `not_found`, `conflict` while the worker may return to jobs, `forbidden`, and errors of the
+    /// link.
     pub async fn forget_worker(&self, worker: &str) -> Result<Vec<WorkerSummary>, ClientError> {
         let worker = worker.to_owned();
         match self.call(|request| FromClient::Forget { request, worker }).await? {
@@ -346,16 +351,16 @@ impl Client {
         }
     }
 
-    /// The last lines of the audit log, the newest first; as many pages as that takes.
+    /// Returns the last lines of the audit log, newest first. Reads as many pages as necessary.
     ///
     /// # Errors
-    /// `forbidden`, and what the link itself reports.
+    /// `forbidden`, and errors of the link.
     pub async fn audit(&self, limit: u32) -> Result<Vec<AuditEntry>, ClientError> {
         let mut entries: Vec<AuditEntry> = Vec::new();
         loop {
             let left = limit.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
             let before = entries.last().map(|entry| entry.seq);
-            // A coordinator that does not say places has no further page.
+            // A coordinator that sends no sequence numbers has no further page.
             if left == 0 || before == Some(0) {
                 return Ok(entries);
             }
@@ -367,7 +372,7 @@ impl Client {
         }
     }
 
-    /// Opens a channel for a transfer; its steps are for the caller to take.
+    /// Opens a channel for a transfer. The caller handles its steps.
     ///
     /// # Errors
     /// [`ClientError::Closed`].
@@ -410,8 +415,8 @@ impl Client {
         self.shared.last_request.fetch_add(1, Ordering::Relaxed).wrapping_add(1) % requests::FIRST_ALIAS
     }
 
-    /// Nobody waits for this number any more. When too much is on its way to say so, the task notices by the closed
-    /// channel, at the next event.
+    /// Ends a request without a receiver. If the command channel is full, the task detects the
+    /// closed receiver at the next event.
     pub(super) fn forget(&self, request: u32) {
         let _ = self.shared.commands.try_send(Command::Close { request });
     }
@@ -421,7 +426,8 @@ impl Client {
     }
 }
 
-/// A request on its way. Who stops waiting for its answer says so: what nobody takes is not delivered.
+/// A pending request. If it is dropped before its answer, it notifies the task, so that an unreceived
+/// answer does not count as delivered.
 struct Asked<'a> {
     client: &'a Client,
     request: u32,
@@ -440,21 +446,21 @@ fn wrong_answer(request: &'static str) -> ClientError {
     ClientError::Misbehaved(Misbehaviour::WrongAnswer { request })
 }
 
-/// The events of one submitted or followed job. Asking for the next one says that the output before it has been dealt
-/// with and lets more come; who stops asking stops only the sending to itself.
+/// The events of one submitted or followed job. A call of `next` acknowledges the previous output
+/// and lets more arrive. A reader that stops calling it stops only its own output.
 #[derive(Debug)]
 pub struct JobEvents {
     client: Client,
     request: u32,
     receiver: mpsc::Receiver<JobEvent>,
-    /// The output that was given out last: its attempt and its end.
+    /// Attempt and end position of the last returned output.
     shown: Option<(u32, u64)>,
-    /// Up to where the coordinator knows.
+    /// Position up to which output was acknowledged.
     acknowledged: u64,
 }
 
 impl JobEvents {
-    /// The next event; none after the last one. Dropping the future loses nothing.
+    /// Returns the next event, or `None` after the last one. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<JobEvent> {
         self.acknowledge().await;
         let event = self.receiver.recv().await?;

@@ -1,5 +1,5 @@
-//! The task that owns the connection: it carries [`Requests`] over whatever connection there is, and dials anew when
-//! there is none.
+//! The task that owns the connection. It transports [`Requests`] over the current connection, and
+//! dials again if there is no connection.
 
 use super::backoff::{Backoff, random_bits};
 use super::channel::{Events, Opening};
@@ -23,16 +23,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
-/// How long a call waits for a coordinator that is away.
+/// Maximum time that a call waits for an unreachable coordinator.
 const CALL_PATIENCE: Duration = Duration::from_secs(30);
-/// How long submits and followers wait for it; running jobs survive as long.
+/// Maximum time that submits and followers wait for it. Running jobs survive for as long.
 const JOB_PATIENCE: Duration = LOST_AFTER;
-/// A connection on which nothing is open is closed after this long; the next request opens another.
+/// Time after which a connection without open requests is closed. The next request opens another.
 const IDLE_CLOSE: Duration = Duration::from_secs(60);
-/// How often [`Link`] looks at the clock while it is connected.
+/// Interval at which [`Link`] checks its timeouts while connected.
 const TICK: Duration = REPORT_EVERY;
 
-/// What a client handle asks of its link.
+/// A command from a client handle to its link.
 pub(super) enum Command {
     Call { request: u32, call: Call },
     Open { request: u32, opening: Opening, events: Events },
@@ -42,23 +42,23 @@ pub(super) enum Command {
     InTransfer { channel: u32, outgoing: Outgoing },
 }
 
-/// How the connection is.
+/// State of the connection.
 #[derive(Clone, Debug)]
 pub enum LinkStatus {
-    /// It stands.
+    /// Connected.
     Connected,
-    /// It broke, and the client dials.
+    /// The connection broke, and the client dials again.
     Reconnecting {
-        /// When it broke.
+        /// Time of the break.
         since: Instant,
-        /// What the last try said.
+        /// Error of the last attempt.
         error: ClientError,
     },
-    /// None is needed at the moment.
+    /// No connection is needed at the moment.
     Idle,
 }
 
-/// The connection's owner.
+/// The owner of the connection.
 pub(super) struct Link {
     pub(super) target: Target,
     pub(super) client: String,
@@ -68,23 +68,23 @@ pub(super) struct Link {
     pub(super) requests: Requests,
 }
 
-/// Why a connection is not served any more.
+/// Reason why a connection is no longer served.
 enum Ended {
-    /// All handles are gone.
+    /// All handles are dropped.
     Closed,
-    /// Nothing is open on it.
+    /// No request is open.
     Idle,
     Lost(ClientError),
 }
 
-/// What a connection gave.
+/// Result of reading from a connection.
 enum Heard {
     Message(Message),
     End,
 }
 
 impl Link {
-    /// Serves until every handle is gone.
+    /// Serves until all handles are dropped.
     pub(super) async fn run(mut self, socket: Socket) {
         let mut socket = Some(socket);
         loop {
@@ -200,7 +200,7 @@ impl Link {
         }
     }
 
-    /// Dials until there is a connection, or nothing left to dial for.
+    /// Dials until a connection is open or no request needs one.
     async fn reconnect(&mut self, error: ClientError) -> Option<Socket> {
         let since = Instant::now();
         let mut backoff = Backoff::default();
@@ -226,7 +226,7 @@ impl Link {
         None
     }
 
-    /// The first dial after idleness: like the very first, it is not repeated.
+    /// Dials once after an idle period. As for the first connection, a failure is not retried.
     async fn reconnect_at_once(&mut self) -> Option<Socket> {
         match self.dial_after(Duration::ZERO).await? {
             Ok(socket) => Some(socket),
@@ -237,7 +237,8 @@ impl Link {
         }
     }
 
-    /// Takes commands all the while. None when every handle is gone.
+    /// Dials after a delay, and accepts commands meanwhile. Returns `None` if all handles are
+    /// dropped.
     async fn dial_after(&mut self, delay: Duration) -> Option<Result<Socket, ClientError>> {
         let (target, client) = (self.target.clone(), self.client.clone());
         let dialling = async move {
@@ -268,7 +269,7 @@ impl Link {
     }
 }
 
-/// Whether dialling again can't help.
+/// Returns true if a retry of the dial can't succeed.
 fn is_final(error: &ClientError) -> bool {
     match error {
         ClientError::Unauthorized { .. }
@@ -288,7 +289,7 @@ fn is_final(error: &ClientError) -> bool {
     }
 }
 
-/// Writing and reading at the same time: neither end may wait for the other to read first.
+/// Writes and reads concurrently, so that neither side waits for the other to read first.
 #[derive(Default)]
 struct Wire {
     outbox: std::collections::VecDeque<Message>,

@@ -1,8 +1,9 @@
-//! The pool's client: dial, submit, follow, read. The command line and the MCP tools use it.
+//! Client of a pool: dials, submits, follows and reads. The command line and the MCP tools use it.
 //!
-//! A [`Client`] is a handle on a task that owns one connection. When the connection breaks, the task dials again and says
-//! again what is still open: a submit with the same job id, a followed log from the position that was reached. So a
-//! coordinator's restart neither loses nor doubles anything, and costs the caller only time. It knows nothing of MCP.
+//! A [`Client`] is a handle to a task that owns one connection. If the connection breaks, the task
+//! dials again and resends the open requests. A submit keeps its job id, and a followed log
+//! continues at the reached position. So a restart of the coordinator neither loses nor repeats
+//! anything. This module does not depend on MCP.
 
 mod backoff;
 mod channel;

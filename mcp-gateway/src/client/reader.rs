@@ -1,4 +1,4 @@
-//! Followed output: whole chunks, each exactly after the one before.
+//! Reads followed output: whole, consecutive chunks.
 
 use super::error::Misbehaviour;
 use buildpool_protocol::client_link::{Cursor, StreamChoice};
@@ -6,33 +6,34 @@ use buildpool_protocol::limits::{BINARY_FRAME_BYTES_MAX, FOLLOW_WINDOW_BYTES};
 use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap};
 use bytes::Bytes;
 
-/// Output that may wait for its consumer. A new connection opens a new window while that of the old one may still wait.
+/// Limit on output that waits for its consumer. A new connection opens a new window while output of
+/// the old one may still wait.
 const OUTSTANDING_MAX: u64 = 2 * FOLLOW_WINDOW_BYTES + BINARY_FRAME_BYTES_MAX as u64;
 
-/// Some chunks of one attempt's log, as they came together.
+/// Chunks of one attempt's log that arrived together.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Which attempt.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// Where they begin.
+    /// Start position.
     pub from: u64,
-    /// Where they end: the position to go on from.
+    /// End position, from which to continue.
     pub to: u64,
-    /// In order.
+    /// The chunks, in order.
     pub chunks: Vec<Chunk>,
 }
 
 /// A header and its payload.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Whose, from which stream, where.
+    /// Header with attempt, stream and position.
     pub header: ChunkHeader,
     /// The bytes, or the description of a gap.
     pub payload: Bytes,
 }
 
 impl Chunk {
-    /// What the process wrote; nothing for a gap.
+    /// Returns the output of the process; empty for a gap.
     pub fn data(&self) -> &[u8] {
         match self.header.kind {
             ChunkKind::Data => &self.payload,
@@ -40,7 +41,7 @@ impl Chunk {
         }
     }
 
-    /// The hole that this chunk stands for, if it does.
+    /// Returns the gap, if this chunk describes one.
     pub fn gap(&self) -> Option<Gap> {
         match self.header.kind {
             ChunkKind::Data => None,
@@ -49,14 +50,14 @@ impl Chunk {
     }
 }
 
-/// Where a reader of a log stands.
+/// Position of a reader in a log.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogReader {
-    /// None before anything came.
+    /// `None` before the first chunk.
     place: Option<Place>,
-    /// Where to begin, if that was said.
+    /// Requested start, if any.
     start: Option<Cursor>,
-    /// What has nothing of the stream that was asked for may be left out.
+    /// Whether parts without the requested stream may be skipped.
     may_skip: bool,
 }
 
@@ -64,7 +65,7 @@ pub(super) struct LogReader {
 struct Place {
     attempt: u32,
     position: u64,
-    /// Unknown until a chunk came.
+    /// Unknown before the first chunk.
     sequence: Option<u64>,
     taken: u64,
 }
@@ -74,12 +75,13 @@ impl LogReader {
         Self { place: None, start, may_skip: false }
     }
 
-    /// Reads for the sake of these streams.
+    /// Sets the streams that the reader needs.
     pub(super) fn of(self, stream: StreamChoice) -> Self {
         Self { may_skip: stream.only().is_some(), ..self }
     }
 
-    /// From where to go on after an interruption; none when nothing has come and nothing was asked for.
+    /// Returns the cursor to continue from after an interruption. `None` if no chunk has arrived
+    /// and no start was requested.
     pub(super) fn cursor(&self) -> Option<Cursor> {
         match &self.place {
             Some(place) => Some(Cursor { attempt: place.attempt, position: place.position, within: 0 }),
@@ -91,33 +93,34 @@ impl LogReader {
         self.place.map(|place| place.attempt)
     }
 
-    /// Whether everything before this end has come; `from_anywhere` when the log may begin at its end.
+    /// Returns true if everything before this end has arrived. `from_anywhere` allows a log that
+    /// starts at its end.
     pub(super) fn has_reached(&self, end: Cursor, from_anywhere: bool) -> bool {
         match (&self.place, &self.start) {
-            // The end is said in its order after the output, and what lay before it may have been left out.
+            // The end is sent in order after the output, and parts before it may have been skipped.
             _ if self.may_skip => true,
             (Some(place), _) if place.attempt == end.attempt => place.position >= end.position,
             (Some(place), _) if place.attempt > end.attempt => true,
             (None, Some(start)) if start.attempt == end.attempt => start.position >= end.position,
             (None, None) if from_anywhere => true,
-            // An attempt that wrote nothing.
+            // An attempt without output.
             _ => end.position == 0,
         }
     }
 
-    /// The consumer is done with everything before this position.
+    /// Records that the consumer has processed everything before this position.
     pub(super) fn taken(&mut self, position: u64) {
         if let Some(place) = &mut self.place {
             place.taken = place.taken.max(position.min(place.position));
         }
     }
 
-    /// Whether the consumer has kept up so far that another window may be opened.
+    /// Returns true if the consumer has caught up enough for another window.
     pub(super) fn has_room(&self) -> bool {
         self.place.is_none_or(|place| place.position - place.taken <= FOLLOW_WINDOW_BYTES)
     }
 
-    /// The next frame.
+    /// Handles the next frame.
     pub(super) fn take(&mut self, from: u64, mut content: Bytes) -> Result<Output, Misbehaviour> {
         let mut chunks = Vec::new();
         let mut position = from;
@@ -159,7 +162,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// A log that begins without a word: where it was asked to, at its start for a later attempt, anywhere for a tail.
+    /// Returns the expected first position of a log: the requested one, the start for a later
+    /// attempt, any for a tail.
     fn first_place(&self, attempt: u32, position: u64) -> Place {
         let expected = match (&self.place, &self.start) {
             (Some(_), _) => 0,

@@ -1,4 +1,5 @@
-//! What is open on a link: which answer belongs to whom, and what is said again after an interruption. No I/O.
+//! Open requests of a link: maps answers to requests, and resends requests after an interruption.
+//! No I/O.
 
 use super::channel::{Channel, Events, JobEvent, Opening, Step};
 use super::error::ClientError;
@@ -13,40 +14,41 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 use tokio::sync::{oneshot, watch};
 
-/// Requests that one client may have open.
+/// Limit on the open requests of one client.
 pub(super) const OPEN_MAX: usize = 1024;
-/// Events that wait for one consumer. The window bounds output long before; beyond this, progress is dropped.
+/// Capacity of one consumer's event queue. The window limits output long before that; when half of
+/// it is used, progress is dropped.
 pub(super) const EVENTS_MAX: usize = 1 << 17;
 pub(super) type Reply = oneshot::Sender<Result<ToClient, ClientError>>;
 
 /// A request with one answer.
 pub(super) struct Call {
     pub(super) message: FromClient,
-    /// Must not be said twice.
+    /// Must not be sent twice.
     pub(super) once: bool,
     pub(super) asked: Instant,
-    /// Who hears how it goes until then.
+    /// Receives progress until the answer.
     pub(super) progress: Option<watch::Sender<Progress>>,
     pub(super) reply: Reply,
 }
 
-/// All open requests of a client, by number, and what is to be sent.
+/// All open requests of a client by number, and the messages to send.
 #[derive(Default)]
 pub(super) struct Requests {
     calls: HashMap<u32, Call>,
     channels: HashMap<u32, Channel>,
-    /// From the number of a resumed follow to its channel.
+    /// Maps the number of a resumed follow to its channel.
     aliases: HashMap<u32, u32>,
     transfers: HashMap<u32, TransferEvents>,
-    /// To be sent, in order.
+    /// Messages to send, in order.
     pub(super) outbox: VecDeque<Outgoing>,
     last_alias: u32,
 }
 
-/// A message or a frame that is to be sent.
+/// A message or a frame to send.
 pub(super) enum Outgoing {
     Control(FromClient),
-    /// Bytes of a transfer, their header included.
+    /// Bytes of a transfer, with their header.
     Frame(Bytes),
 }
 
@@ -56,7 +58,7 @@ impl From<FromClient> for Outgoing {
     }
 }
 
-/// Numbers from here on are given to resumed follows, those below to callers.
+/// Numbers from here on are for resumed follows; those below are for callers.
 pub(super) const FIRST_ALIAS: u32 = 1 << 31;
 
 impl Requests {
@@ -104,7 +106,8 @@ impl Requests {
         self.transfers.insert(channel, events);
     }
 
-    /// A step or bytes of a transfer of this link; those of a link that is gone say nothing to the next.
+    /// Sends a step or bytes of an open transfer of this link. Those of an earlier link are
+    /// dropped.
     pub(super) fn say_in_transfer(&mut self, channel: u32, outgoing: Outgoing) {
         let is_last = matches!(
             outgoing,
@@ -120,18 +123,19 @@ impl Requests {
         }
     }
 
-    /// The consumer is done with output up to a position of an attempt.
+    /// Records that the consumer has processed output up to a position of an attempt.
     pub(super) fn taken(&mut self, request: u32, attempt: u32, position: u64) {
         let taken =
             self.channels.get_mut(&request).and_then(|channel| channel.taken(request, attempt, position));
         self.outbox.extend(taken.map(Outgoing::from));
     }
 
-    /// The consumer is gone.
+    /// Ends a request after its consumer has been dropped.
     pub(super) fn close(&mut self, request: u32) {
         self.leave_transfer(request);
         if let Some(call) = self.calls.remove(&request) {
-            // Only who waits for a job's end has to be kept from having it delivered.
+            // Only a wait for a job's end needs this, so that the result does not count as
+            // delivered.
             let is_job = matches!(call.message, FromClient::Job { .. });
             self.outbox.extend(is_job.then_some(FromClient::Unfollow { request }.into()));
         }
@@ -140,7 +144,8 @@ impl Requests {
         }
     }
 
-    /// Ends a transfer that is not over. The other side would keep what came locked against whoever sends the same.
+    /// Cancels an open transfer. Otherwise the other side would keep the received part locked
+    /// against other senders of the same content.
     fn leave_transfer(&mut self, channel: u32) {
         if self.transfers.remove(&channel).is_some() {
             let error = LinkError::new(ErrorCode::Unavailable, "whoever began this transfer has left");
@@ -149,8 +154,8 @@ impl Requests {
         }
     }
 
-    /// The link is new: everything that is still open is said again, from where it stands, in the order in which it
-    /// was asked.
+    /// Resends all open requests on a new link, from their current positions and in their original
+    /// order.
     pub(super) fn resume(&mut self, now: Instant) {
         self.aliases.clear();
         let mut said: Vec<(u32, FromClient)> =
@@ -165,7 +170,7 @@ impl Requests {
             }
         }
         said.sort_by_key(|(request, _)| *request);
-        // Steps of transfers that began after the link was gone belong to the new one.
+        // Steps of transfers that began after the interruption belong to the new link.
         let transfers = std::mem::take(&mut self.outbox).into_iter().filter(|outgoing| match outgoing {
             Outgoing::Control(message) => matches!(message, FromClient::Transfer(_)),
             Outgoing::Frame(_) => true,
@@ -173,7 +178,8 @@ impl Requests {
         self.outbox = said.into_iter().map(|(_, message)| message.into()).chain(transfers).collect();
     }
 
-    /// The link is gone. What must not be said twice ends here, and what only its owner knows how to go on with.
+    /// Handles the loss of the link. Requests that must not be sent twice fail, and transfers end,
+    /// because only their owners can resume them.
     pub(super) fn interrupted(&mut self) {
         self.outbox.clear();
         for (_, events) in self.transfers.drain() {
@@ -185,14 +191,14 @@ impl Requests {
         }
     }
 
-    /// Calls that wait for an answer get this error instead.
+    /// Fails all calls that wait for an answer.
     pub(super) fn fail_calls(&mut self, error: &ClientError) {
         for (_, call) in self.calls.drain() {
             let _ = call.reply.send(Err(error.clone()));
         }
     }
 
-    /// Everything gets this error.
+    /// Fails all requests.
     pub(super) fn fail_all(&mut self, error: &ClientError) {
         self.fail_calls(error);
         for (_, mut channel) in self.channels.drain() {
@@ -205,7 +211,7 @@ impl Requests {
         self.outbox.clear();
     }
 
-    /// Takes a message. What answers nothing that is open is dropped: its asker has gone.
+    /// Handles a message. A message that matches no open request is dropped.
     ///
     /// # Errors
     /// An error that concerns the whole connection.
@@ -242,13 +248,14 @@ impl Requests {
         Ok(())
     }
 
-    /// Takes a frame of followed output.
+    /// Handles a frame of followed output.
     pub(super) fn on_output(&mut self, number: u32, position: u64, content: Bytes) {
         let request = self.aliases.get(&number).copied().unwrap_or(number);
         self.step(request, |channel, outbox| channel.on_output(number, position, content, outbox));
     }
 
-    /// Takes a step or bytes of a transfer; an owner who can't take them within the window has left.
+    /// Handles a step or bytes of a transfer. If the owner's queue is full or closed, the transfer
+    /// is cancelled.
     pub(super) fn on_transfer(&mut self, channel: u32, event: TransferEvent) {
         let is_last = matches!(
             event,
@@ -275,7 +282,7 @@ impl Requests {
     }
 }
 
-/// A message that is too long would end each connection that it is said on: it is not said.
+/// Refuses a message that is too long. Otherwise it would end each connection that it is sent on.
 fn check(message: &FromClient) -> Result<(), ClientError> {
     if let FromClient::Submit { submit, .. } = message {
         check_length(&submit.spec, &submit.secrets).map_err(ClientError::Refused)?;
@@ -292,7 +299,7 @@ fn check(message: &FromClient) -> Result<(), ClientError> {
 }
 
 impl Call {
-    /// The message with what is left of its wait.
+    /// Returns the message with the remaining part of its wait.
     fn message_at(&self, now: Instant) -> FromClient {
         match &self.message {
             FromClient::Job { request, job, view, wait, progress } => FromClient::Job {
@@ -307,7 +314,7 @@ impl Call {
     }
 }
 
-/// The `type` of a request, for messages to people.
+/// Returns the `type` of a request, for error messages.
 pub(super) fn name_of(message: &FromClient) -> &'static str {
     match message {
         FromClient::Register { .. } => "register",

@@ -1,4 +1,4 @@
-//! Which pool: one that was named, or the one of this machine, which is started if need be.
+//! The pool to connect to: a named one, or the local pool, which is started if necessary.
 
 use super::dial::{self, PoolInfo, Socket};
 use super::endpoint::Endpoint;
@@ -6,17 +6,17 @@ use super::error::ClientError;
 use crate::local::LocalPool;
 use std::sync::Arc;
 
-/// A pool to connect to, and to connect to again.
+/// The target of connections and reconnections.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A coordinator that somebody runs.
+    /// A coordinator at a known endpoint.
     Named(Endpoint),
-    /// This machine's own; its address changes with each start.
+    /// The local pool. Its address changes with each start.
     Local(LocalPool),
 }
 
 impl Target {
-    /// One connection; the local pool is started for it when none runs.
+    /// Opens a connection. Starts the local pool if it is not running.
     pub(super) async fn dial(&self, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
         match self {
             Self::Named(endpoint) => dial::dial(endpoint, client).await,
@@ -25,8 +25,9 @@ impl Target {
     }
 }
 
-/// Connects to the local pool. The endpoint file may be stale, and another process may listen on its port. That process does
-/// not have the key of the pinned certificate, so the dial fails before a token is sent, and the search goes on.
+/// Connects to the local pool. The endpoint file may be stale, and another process may listen on
+/// its port. That process does not have the key of the pinned certificate, so the dial fails before
+/// a token is sent, and the search continues.
 async fn dial_local(pool: &LocalPool, client: &str) -> Result<(Socket, PoolInfo), ClientError> {
     let local = |error| ClientError::Local(Arc::new(error));
     let mut search = pool.search();

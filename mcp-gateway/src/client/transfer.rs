@@ -1,4 +1,4 @@
-//! A channel for the steps and the bytes of one transfer. What the steps mean is for its owner; see
+//! A channel for the steps and bytes of one transfer. Its owner interprets the steps; see
 //! [`buildpool_protocol::transfer`].
 
 use super::error::ClientError;
@@ -14,25 +14,26 @@ use tokio::sync::mpsc;
 
 pub(super) type TransferEvents = mpsc::Sender<TransferEvent>;
 
-/// What comes on a transfer's channel.
+/// An event on a transfer's channel.
 #[derive(Clone, Debug)]
 pub enum TransferEvent {
     /// A step of the coordinator.
     Step(Message),
-    /// Bytes of what was asked for.
+    /// Received bytes.
     Bytes {
-        /// Where they belong.
+        /// Their position.
         position: u64,
-        /// Some of them.
+        /// The bytes.
         bytes: Bytes,
     },
-    /// The link was cut. The last event: open another channel and begin again; it goes on where the receiver's disk ends.
+    /// The link broke. The last event. Open another channel and start again: the transfer resumes
+    /// after the bytes that the receiver has on disk.
     Interrupted,
-    /// The pool can't be reached any more. The last event.
+    /// The pool is not reachable any more. The last event.
     Failed(ClientError),
 }
 
-/// One transfer. Dropping it lets it be.
+/// One transfer. Dropping it cancels the transfer.
 #[derive(Debug)]
 pub struct Transfer {
     client: Client,
@@ -45,12 +46,12 @@ impl Transfer {
         Self { client, channel, receiver }
     }
 
-    /// The number that every step of it carries.
+    /// Returns the channel number that each step contains.
     pub fn channel(&self) -> u32 {
         self.channel
     }
 
-    /// Sends a step. After an interruption it goes nowhere.
+    /// Sends a step. After an interruption the step is dropped.
     ///
     /// # Errors
     /// [`ClientError::Closed`].
@@ -58,8 +59,8 @@ impl Transfer {
         self.send(Outgoing::Control(FromClient::Transfer(step))).await
     }
 
-    /// Sends bytes. How many may be on their way is for the caller to keep to
-    /// ([`buildpool_protocol::limits::TRANSFER_WINDOW_BYTES`]); this queues them.
+    /// Queues bytes for sending. The caller must respect the window
+    /// ([`buildpool_protocol::limits::TRANSFER_WINDOW_BYTES`]).
     ///
     /// # Errors
     /// [`ClientError::Closed`].
@@ -71,7 +72,7 @@ impl Transfer {
         self.send(Outgoing::Frame(frame.freeze())).await
     }
 
-    /// What comes next; none after the last event.
+    /// Returns the next event, or `None` after the last one.
     pub async fn next(&mut self) -> Option<TransferEvent> {
         self.receiver.recv().await
     }
