@@ -89,7 +89,7 @@ pub(crate) async fn jobs(
     Ok(found.into_iter().take(limit).map(|(_, summary)| summary).collect())
 }
 
-/// Returns all workers that the pool knows, in the natural order of their names.
+/// Returns all workers of the pool, in the natural order of their names.
 pub(crate) async fn workers(shared: &Shared) -> Vec<WorkerSummary> {
     let mut workers = shared.runtime.workers().await;
     workers.sort_by(|left, right| natural::compare(&left.record.name, &right.record.name));
