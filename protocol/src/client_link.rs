@@ -1,7 +1,9 @@
-//! The link between a client (the command line, a gateway) and the coordinator. The client dials.
+//! The link between a client (the command line, a gateway) and the coordinator. The client opens
+//! the connection.
 //!
-//! A request carries a number that its answers repeat; numbers are the client's to choose. Followed output travels
-//! beside this as binary frames ([`crate::frame::BinaryKind::Follow`]) on the channel of that number.
+//! A request has a number that its answers repeat. The client chooses the numbers. Followed output
+//! is sent separately, as binary frames ([`crate::frame::BinaryKind::Follow`]) on the channel with
+//! that number.
 
 mod from_client;
 mod lists;

@@ -1,4 +1,4 @@
-//! Durations travel as whole milliseconds; inside the code they are [`std::time::Duration`].
+//! Serializes durations as whole milliseconds. The code uses [`std::time::Duration`].
 
 use crate::limits::DURATION_MAX;
 use serde::de::Error;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Writes a duration as milliseconds, at most [`DURATION_MAX`].
 ///
 /// # Errors
-/// Only what the serializer itself reports.
+/// Only errors of the serializer.
 pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     milliseconds(duration).serialize(serializer)
 }
@@ -16,7 +16,7 @@ pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S:
 /// Reads milliseconds.
 ///
 /// # Errors
-/// When the value is not a whole, non-negative number, or is above [`DURATION_MAX`].
+/// Fails if the value is not a whole, non-negative number, or is above [`DURATION_MAX`].
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     limited(u64::deserialize(deserializer)?)
 }
@@ -37,14 +37,14 @@ fn limited<E: Error>(milliseconds: u64) -> Result<Duration, E> {
     )))
 }
 
-/// The same for a duration that may be absent.
+/// The same functions for optional durations.
 pub mod option {
     use super::{Deserialize, Deserializer, Duration, Serialize, Serializer};
 
     /// Writes milliseconds or null.
     ///
     /// # Errors
-    /// Only what the serializer itself reports.
+    /// Only errors of the serializer.
     pub fn serialize<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         duration.as_ref().map(super::milliseconds).serialize(serializer)
     }
@@ -52,7 +52,7 @@ pub mod option {
     /// Reads milliseconds or null.
     ///
     /// # Errors
-    /// When the value is neither null nor a whole, non-negative number, or is above the limit.
+    /// Fails if the value is neither null nor a whole, non-negative number, or is above the limit.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         Option::<u64>::deserialize(deserializer)?.map(super::limited).transpose()
     }

@@ -1,46 +1,46 @@
-//! What one end tells the other when it can't do as asked.
+//! Errors that one end of a link sends to the other.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What went wrong, for a program. The text beside it is for a person.
+/// Error code for programs. The text in [`LinkError`] is for users.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// No token, an unknown one, an expired or a revoked one.
+    /// The token is missing, unknown, expired or revoked.
     Unauthorized,
-    /// A token whose role does not allow this.
+    /// The role of the token does not allow this request.
     Forbidden,
     /// No protocol version in common.
     VersionMismatch,
-    /// A frame that does not parse, or that does not belong here.
+    /// The frame does not parse or is not valid at this point.
     Malformed,
-    /// A frame or field over its limit.
+    /// The frame or field exceeds its limit.
     TooLarge,
-    /// A field with a value that cannot be served; the text names field, value and what is valid.
+    /// A field has an invalid value. The text contains the field, the value and the valid values.
     Invalid,
-    /// Nothing is known under this id.
+    /// No job with this id is known.
     UnknownJob,
-    /// The job is known, its log is not kept any more.
+    /// The job is known, but its log was deleted.
     Evicted,
-    /// A prefix that fits several jobs.
+    /// The prefix matches several jobs.
     Ambiguous,
-    /// No worker, connected or known, could ever run it.
+    /// No known worker, connected or not, can run the job.
     Unsatisfiable,
-    /// The id is in use for something else.
+    /// The id is already used for something else.
     Conflict,
-    /// A limit of this principal or of the pool is reached; later it may work.
+    /// A limit of this principal or of the pool is reached. A later retry may succeed.
     Exhausted,
     /// No such worker, token, finding, artifact or template.
     NotFound,
-    /// The coordinator is going away or its disk refuses writes; try again.
+    /// The coordinator is shutting down or its disk refuses writes. Retry later.
     Unavailable,
-    /// The coordinator's own fault.
+    /// An internal error of the coordinator.
     Internal,
 }
 
 impl ErrorCode {
-    /// Whether the same request may succeed later without a change.
+    /// Returns true if the same request may succeed later without a change.
     pub const fn is_worth_a_retry(self) -> bool {
         matches!(self, Self::Exhausted | Self::Unavailable | Self::Internal)
     }
@@ -49,14 +49,14 @@ impl ErrorCode {
 /// An error answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LinkError {
-    /// For a program.
+    /// Error code, for programs.
     pub code: ErrorCode,
-    /// For a person: what was wrong, where, and what is valid.
+    /// Message for users: the problem, its place, and the valid values.
     pub message: String,
 }
 
 impl LinkError {
-    /// An error with its sentence.
+    /// Creates an error with its message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
@@ -70,7 +70,7 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-/// An error with all that caused it, in one line: `what: why: why that`.
+/// Returns an error with all its sources in one line: `error: cause: cause of the cause`.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,70 +1,72 @@
-//! What files and the kernel said about an attempt, beyond its log. Collected on the worker, so that the files need
-//! not travel.
+//! Evidence about an attempt from files and the kernel, in addition to its log. The worker collects
+//! it, so that the files do not need to be transferred.
 
 use crate::report::{CrashReport, Location, Severity};
 use serde::{Deserialize, Serialize};
 
-/// Everything that was found; empty when nothing was looked for or nothing was there.
+/// All evidence of an attempt. Empty if none was searched or found.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Evidence {
     /// Crash reports that belong to the job.
     #[serde(default)]
     pub crash_reports: Vec<CrashReport>,
-    /// Why there is none although something crashed.
+    /// Reason why no crash report exists although something crashed.
     #[serde(default)]
     pub crash_report_absence: Option<String>,
-    /// What each test report said.
+    /// The parsed test reports.
     #[serde(default)]
     pub test_reports: Vec<TestReport>,
-    /// Build and device problems that a report names.
+    /// Build and device problems from reports.
     #[serde(default)]
     pub issues: Vec<ReportIssue>,
-    /// Memory, where the kernel says something.
+    /// Memory evidence, if the kernel provides it.
     #[serde(default)]
     pub memory: Option<MemoryEvidence>,
-    /// Reports that were named and could not be read, and why; other remarks.
+    /// Requested reports that could not be read, with the reason, and other notes.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// The first report that was named and could not be read, and why: what it says against a good end is not known.
+    /// The first requested report that could not be read, with the reason. It may contradict a
+    /// success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
 }
 
-/// The counts and the remarkable cases of one report, each test once with its last result.
+/// Counts and notable cases of one report. Each test counts once, with its last result.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TestReport {
-    /// The file, relative to the command's directory where it is inside.
+    /// Path of the file, relative to the command's directory if it is inside.
     pub path: String,
     /// `xcresult`, `junit`, `go_json`, `cargo_json`, `tap`.
     pub format: String,
-    /// Passed, of which some may have failed first.
+    /// Passed tests. Some of them may have failed first.
     pub passed: u64,
-    /// Failed.
+    /// Failed tests.
     pub failed: u64,
-    /// Skipped or disabled.
+    /// Skipped or disabled tests.
     pub skipped: u64,
-    /// Failed as it should.
+    /// Tests that failed as expected.
     pub expected_failures: u64,
-    /// Tests that did not simply pass: failed, flaky, skipped with a reason; bounded.
+    /// Tests that are failed, flaky, or skipped with a reason. Limited.
     pub cases: Vec<TestCase>,
-    /// Remarkable cases beyond those listed.
+    /// Number of such cases beyond the listed ones.
     pub cases_omitted: u64,
     /// Tests that started and have no result.
     pub unfinished: Vec<String>,
-    /// Of those that passed, how many failed first.
+    /// Number of passed tests that failed first.
     #[serde(default)]
     pub flaky: u64,
-    /// Runs of all tests, counting repetitions and arguments; 0 where the report does not tell them apart.
+    /// Runs of all tests, with repetitions and arguments. 0 if the report does not separate them.
     #[serde(default)]
     pub runs: u64,
-    /// Where the tests ran: `iPhone 17 Pro, iOS Simulator 26.1, arm64`.
+    /// Devices on which the tests ran: `iPhone 17 Pro, iOS Simulator 26.1, arm64`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<String>,
-    /// The path of another report that tells of the same tests and is believed instead. Counts of such a report are
-    /// not to be added.
+    /// Path of another report about the same tests that has priority. The counts of this report
+    /// must not be added then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<String>,
-    /// Why it does not tell of all that it should: it breaks off, or counts failures that it does not list.
+    /// Reason why the report is incomplete: it is truncated, or counts failures that it does not
+    /// list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -72,21 +74,21 @@ pub struct TestReport {
 /// A test in a report.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TestCase {
-    /// As the tool names it: `Suite/test()`, `module::test`.
+    /// Name used by the tool: `Suite/test()`, `module::test`.
     pub name: String,
     /// Its last result.
     pub status: TestStatus,
-    /// The last run, in seconds.
+    /// Duration of the last run, in seconds.
     pub duration_secs: Option<f64>,
-    /// Failure messages or the reason of a skip.
+    /// Failure messages, or the reason of a skip.
     pub messages: Vec<String>,
-    /// Where it failed.
+    /// Source location of the failure.
     pub location: Option<Location>,
-    /// Runs, counting retries.
+    /// Number of runs, with retries.
     pub runs: u32,
-    /// Passed only after it failed.
+    /// True if it passed only after a failure.
     pub flaky: bool,
-    /// The name that people gave it, where it differs: Swift Testing prints this one in the log.
+    /// Display name, if it differs: Swift Testing prints this one in the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The sets of arguments with which it did not simply pass.
@@ -100,64 +102,65 @@ pub struct TestCase {
 /// One set of arguments of a parametrised test.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TestArguments {
-    /// As the tool writes them.
+    /// The arguments as the tool writes them.
     pub arguments: String,
-    /// The last result with them.
+    /// Last result with these arguments.
     pub status: TestStatus,
-    /// Runs with them.
+    /// Number of runs with these arguments.
     pub runs: u32,
-    /// Passed only after it failed.
+    /// True if it passed only after a failure.
     pub flaky: bool,
     /// Failure messages of the last run.
     pub messages: Vec<String>,
 }
 
-/// How a test ended.
+/// Result of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestStatus {
-    /// As it should.
+    /// The test passed.
     #[default]
     Passed,
-    /// Not as it should.
+    /// The test failed.
     Failed,
-    /// Not run.
+    /// The test was not run.
     Skipped,
-    /// Failed, and was expected to.
+    /// The test failed as expected.
     ExpectedFailure,
 }
 
-/// A problem that a report names and that is not a test.
+/// A problem in a report that is not a test.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ReportIssue {
-    /// In which report.
+    /// Path of the report.
     pub path: String,
-    /// How bad.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// What it says.
+    /// The message.
     pub message: String,
-    /// Where, if it says so.
+    /// Source location, if the report contains it.
     pub location: Option<Location>,
-    /// `infrastructure` when it is not the code's fault, `tests` when it is of what runs them and not of the build.
+    /// `infrastructure` if the code is not the cause. `tests` if the problem is in the test runner
+    /// and not in the build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// What to do about it, for `infrastructure`.
+    /// Advice for the user, for `infrastructure`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
-/// What the kernel says about memory.
+/// Memory evidence from the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryEvidence {
-    /// A process of the job was killed for memory.
+    /// True if a process of the job was OOM-killed.
     pub oom_killed: bool,
-    /// The limit that was hit, in bytes.
+    /// The limit that was reached, in bytes.
     pub limit_bytes: Option<u64>,
-    /// The most that was used, in bytes.
+    /// Peak memory use in bytes.
     pub peak_bytes: Option<u64>,
     /// `cgroup` or `kernel_log`.
     pub source: String,
-    /// Which process was killed, where the kernel says: `rustc (pid 4711)`.
+    /// The killed process, if the kernel reports it: `rustc (pid 4711)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub victim: Option<String>,
 }

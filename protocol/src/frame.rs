@@ -1,5 +1,5 @@
-//! Frames: control messages are JSON text with a `type`, bulk bytes are binary with a 16-byte header. Sizes are
-//! checked before anything is allocated for the content.
+//! Frames of the links. Control messages are JSON text with a `type`, bulk data is binary with a
+//! 16-byte header. Sizes are checked before memory is allocated for the content.
 
 use crate::error::{ErrorCode, LinkError};
 use crate::limiter::{self, Limited};
@@ -11,12 +11,14 @@ use std::io::{self, Write};
 /// Size of a binary frame's header in bytes.
 pub const BINARY_HEADER_BYTES: usize = 16;
 
-/// What a binary frame carries.
+/// Content of a binary frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BinaryKind {
-    /// Whole output chunks of one attempt, worker to coordinator. `position` is that of the first chunk.
+    /// Whole output chunks of one attempt, worker to coordinator. `position` is the position of the
+    /// first chunk.
     Output,
-    /// Whole output chunks, coordinator to the reader on `channel`. `position` is that of the first chunk.
+    /// Whole output chunks, coordinator to the reader on `channel`. `position` is the position of
+    /// the first chunk.
     Follow,
     /// Bytes of the transfer on `channel` (a snapshot's pack, an artifact), at offset `position`.
     Transfer,
@@ -25,16 +27,16 @@ pub enum BinaryKind {
 /// The header of a binary frame, little-endian: kind (1), zero (3), channel (4), position (8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BinaryHeader {
-    /// What follows.
+    /// Kind of the content.
     pub kind: BinaryKind,
-    /// Which reader or transfer of this connection; 0 for [`BinaryKind::Output`].
+    /// Number of the reader or transfer on this connection; 0 for [`BinaryKind::Output`].
     pub channel: u32,
-    /// Where the content belongs.
+    /// Position of the content.
     pub position: u64,
 }
 
 impl BinaryHeader {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; BINARY_HEADER_BYTES] {
         let mut bytes = [0; BINARY_HEADER_BYTES];
         bytes[0] = match self.kind {
@@ -50,7 +52,8 @@ impl BinaryHeader {
     /// Splits a binary frame into its header and its content.
     ///
     /// # Errors
-    /// `malformed` for a short frame or an unknown kind, `too_large` beyond [`BINARY_FRAME_BYTES_MAX`].
+    /// `malformed` for a short frame or an unknown kind, `too_large` beyond
+    /// [`BINARY_FRAME_BYTES_MAX`].
     pub fn decode(frame: &[u8]) -> Result<(Self, &[u8]), LinkError> {
         if frame.len() > BINARY_FRAME_BYTES_MAX {
             return Err(too_large("binary frame", frame.len(), BINARY_FRAME_BYTES_MAX));
@@ -88,7 +91,7 @@ impl BinaryHeader {
     }
 }
 
-/// Writes a control message.
+/// Encodes a control message.
 ///
 /// # Panics
 /// Never: the messages of this crate have string keys and no failing serializers.
@@ -96,7 +99,7 @@ pub fn encode_control<M: Serialize>(message: &M) -> String {
     serde_json::to_string(message).expect("link messages serialize: string keys, no fallible serializers")
 }
 
-/// Length of a value in a control message, in bytes, without writing it down.
+/// Returns the length of a value in a control message, in bytes, without allocating its text.
 ///
 /// # Panics
 /// Never, as [`encode_control`].
@@ -106,7 +109,7 @@ pub fn encoded_length<T: Serialize>(value: &T) -> usize {
     counted.0
 }
 
-/// Takes bytes and keeps their number.
+/// Writer that only counts bytes.
 struct Counted(usize);
 
 impl Write for Counted {
@@ -120,18 +123,18 @@ impl Write for Counted {
     }
 }
 
-/// Reads a control message and checks the limits of its fields.
+/// Parses a control message and checks the limits of its fields.
 ///
 /// # Errors
-/// `too_large` beyond [`CONTROL_MESSAGE_BYTES_MAX`]; `malformed` with the reason and the place when it does not parse;
-/// `invalid` with the first field over its limit.
+/// `too_large` beyond [`CONTROL_MESSAGE_BYTES_MAX`]; `malformed` with the reason and the position
+/// if it does not parse; `invalid` with the first field over its limit.
 pub fn decode_control<M: DeserializeOwned + Limited>(text: &str) -> Result<M, LinkError> {
     let mut message = parse_control(text)?;
     limiter::check(&mut message)?;
     Ok(message)
 }
 
-/// Reads a control message whose limits are checked elsewhere.
+/// Parses a control message without a check of its field limits.
 pub(crate) fn parse_control<M: DeserializeOwned>(text: &str) -> Result<M, LinkError> {
     if text.len() > CONTROL_MESSAGE_BYTES_MAX {
         return Err(too_large("control message", text.len(), CONTROL_MESSAGE_BYTES_MAX));

@@ -1,6 +1,6 @@
-//! Whether a text is a glob, as the one who matches it (`globset`) has it. Pure.
+//! Checks if a text is a valid glob of the crate `globset`. Pure.
 
-/// Why a text is no glob: what is opened in it is not closed, or closed without having been opened.
+/// Returns the reason why a text is not a valid glob: unbalanced brackets or a trailing backslash.
 pub(crate) fn problem(glob: &str) -> Option<&'static str> {
     let mut characters = glob.chars();
     let mut open = 0_u32;
@@ -21,7 +21,7 @@ pub(crate) fn problem(glob: &str) -> Option<&'static str> {
     (open > 0).then_some("has a `{` without a `}` behind it")
 }
 
-/// The same for what is behind a `[`, up to its `]`.
+/// Checks a character class after its `[`, up to its `]`.
 fn class_problem(characters: &mut std::str::Chars<'_>) -> Option<&'static str> {
     let mut rest = characters.clone();
     if matches!(rest.next(), Some('!' | '^')) {

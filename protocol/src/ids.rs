@@ -1,4 +1,4 @@
-//! Identities. Each is a type of its own, so that one cannot be passed for another.
+//! Ids. Each has its own type, so that ids of different kinds cannot be confused.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,12 +13,12 @@ macro_rules! uuid_id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// Wraps a UUID; shells mint version 7, so that ids sort by creation.
+            /// Wraps a UUID. Callers generate version 7, so that ids sort by creation time.
             pub const fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
             }
 
-            /// The UUID inside.
+            /// Returns the UUID.
             pub const fn as_uuid(&self) -> &Uuid {
                 &self.0
             }
@@ -47,19 +47,19 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    /// A job: what was asked for. Minted by the submitter, so that a submit that is sent twice is one job.
+    /// A job. The submitter generates the id, so that a repeated submit creates no second job.
     JobId
 }
 uuid_id! {
-    /// A worker's lasting identity, made once in its data directory.
+    /// A worker's permanent identity, created once in its data directory.
     WorkerId
 }
 uuid_id! {
-    /// One start of a worker daemon; tells a reconnect from a clone of the same disk.
+    /// One start of a worker daemon. It distinguishes a reconnect from a clone of the same disk.
     BootId
 }
 uuid_id! {
-    /// A token, for listing and revoking; not a secret.
+    /// A token, for listing and revoking. It is not secret.
     TokenId
 }
 uuid_id! {
@@ -67,16 +67,16 @@ uuid_id! {
     BuildId
 }
 
-/// What stands before the id of a build, so that one word names a job or a build.
+/// Prefix of the id of a build, so that one argument can name a job or a build.
 pub const BUILD_PREFIX: &str = "build-";
 
 impl BuildId {
-    /// The word by which it is asked for.
+    /// Returns the id of the build with its prefix.
     pub fn request_id(self) -> String {
         format!("{BUILD_PREFIX}{self}")
     }
 
-    /// The build that a word names, if it names one.
+    /// Parses a build id with its prefix. Returns `None` for other texts.
     pub fn from_request_id(text: &str) -> Option<Self> {
         text.strip_prefix(BUILD_PREFIX)?.parse().ok()
     }
@@ -85,7 +85,7 @@ impl BuildId {
 /// One execution of a job on one worker. Numbers start at 1 and grow by one with each grant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct AttemptId {
-    /// The job that is executed.
+    /// Id of the job.
     pub job: JobId,
     /// 1 for the first execution.
     pub number: u32,
@@ -97,12 +97,12 @@ impl fmt::Display for AttemptId {
     }
 }
 
-/// A time-bounded grant of an attempt. Epochs only grow: nothing that carries an older epoch than the newest grant
-/// of its job changes that job.
+/// A time-bounded grant of an attempt. Epochs only grow. A message with an older epoch than the
+/// newest grant of its job does not change that job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct Lease {
-    /// What was granted.
+    /// The granted attempt.
     pub attempt: AttemptId,
-    /// The fence.
+    /// The fencing epoch.
     pub epoch: u64,
 }

@@ -1,8 +1,9 @@
-//! Signs in reports and logs that the machine, not the code, was at fault, and what to do about each: one table for the worker that
-//! reads reports and for the coordinator that reads logs. Texts are those of Xcode, CoreSimulator, git, package managers and the
-//! system; each is anchored to words that a failing assertion of a project does not use.
+//! A table of messages in reports and logs that indicate an infrastructure problem, with advice for
+//! each. The worker uses it for reports, the coordinator for logs. The texts come from Xcode,
+//! CoreSimulator, git, package managers and the operating system. Each entry contains words that a
+//! failed assertion of a project does not use.
 
-/// All of the words must occur, in lower case.
+/// A sign matches if all its words occur. The words are in lower case.
 struct Sign {
     words: &'static [&'static str],
     advice: &'static str,
@@ -73,14 +74,15 @@ const SIGNS: &[Sign] = &[
     Sign { words: &["unable to access", "failed to connect"], advice: FETCH },
 ];
 
-/// What to do, when a text tells of the machine and not of the code.
+/// Returns advice if a text indicates an infrastructure problem.
 pub fn advice(text: &str) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
     let known = SIGNS.iter().find(|sign| sign.words.iter().all(|word| lower.contains(word)));
     known.map(|sign| sign.advice).or_else(|| lower.lines().any(is_locked_database).then_some(LOCKED))
 }
 
-/// A tool that says of itself no more than this; an exception with these words is of the code's own database.
+/// Returns true if a tool reports exactly this message. An exception with these words is about the
+/// code's own database.
 fn is_locked_database(line: &str) -> bool {
     let said = line.trim();
     let said = said.strip_prefix("xcodebuild: ").unwrap_or(said);

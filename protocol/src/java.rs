@@ -1,6 +1,7 @@
-//! Whose code a frame of a Java stack is in. Pure.
+//! Decides if a frame of a Java stack is in a library. Pure.
 
-/// Packages whose frames are nobody's place: each failed assertion has them above the test, and each test below.
+/// Packages of frameworks and the platform. Each failed assertion has their frames above and below
+/// the frame of the test.
 const FOREIGN: &[&str] = &[
     "java.",
     "javax.",
@@ -19,8 +20,9 @@ const FOREIGN: &[&str] = &[
     "org.gradle.",
 ];
 
-/// Whether the method of a frame is a framework's or the platform's: `org.junit.Assert.fail`. Loader and module may come first,
-/// as in `app//a.B.c` and `java.base@17/java.util.List.of` (`StackTraceElement.toString`).
+/// Returns true if the method of a frame belongs to a framework or the platform:
+/// `org.junit.Assert.fail`. A loader and module prefix is ignored, as in `app//a.B.c` and
+/// `java.base@17/java.util.List.of` (`StackTraceElement.toString`).
 pub fn is_foreign(method: &str) -> bool {
     let method = method.rsplit_once('/').map_or(method, |(_, method)| method);
     FOREIGN.iter().any(|package| method.starts_with(package))

@@ -1,7 +1,8 @@
-//! The language of buildpool: what the parts say to each other, and the limits that each of them keeps.
+//! The protocol of buildpool: the messages between its parts, and the limits that all parts
+//! enforce.
 //!
-//! Nothing here does I/O, reads a clock or knows a runtime. A message that parses here is well formed; whether it
-//! is *allowed* is decided by whoever receives it.
+//! This crate does no I/O, reads no clock and needs no async runtime. A parsed message is well
+//! formed. The receiver decides if it is *allowed*.
 
 pub mod client_link;
 pub mod duration;

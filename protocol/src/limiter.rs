@@ -1,7 +1,7 @@
-//! Limits of the fields of a message. The parser refuses a message with a field over its limit.
-//! A sender can shorten its own message to the same limits.
+//! Limits of the fields of a message. The parser refuses a message with a field over its limit. A
+//! sender can shorten its own message to the same limits.
 //!
-//! Each implementation of [`Limited`] names all fields of its type. A new field does not compile
+//! Each implementation of [`Limited`] lists all fields of its type. A new field does not compile
 //! before it has a limit.
 
 use crate::error::{ErrorCode, LinkError};
@@ -12,13 +12,13 @@ mod outcome;
 mod transfer;
 mod worker;
 
-/// A message, or a part of one, whose fields have limits.
+/// A message, or a part of one, with limits on its fields.
 pub trait Limited {
     /// Applies the limit of each field.
     fn limit(&mut self, limiter: &mut Limiter);
 }
 
-/// Refuses values over their limits, or shortens them.
+/// Refuses or shortens values over their limits.
 #[derive(Debug)]
 pub struct Limiter {
     shortens: bool,
@@ -38,7 +38,7 @@ pub fn check<M: Limited>(message: &mut M) -> Result<(), LinkError> {
 /// Shortens texts and lists and lowers numbers to their limits.
 ///
 /// # Errors
-/// As [`check`], for a field that can't be shortened because it is a name.
+/// As [`check`], for a field that cannot be shortened because it is a name.
 pub fn shorten<M: Limited>(message: &mut M) -> Result<(), LinkError> {
     let mut limiter = Limiter { shortens: true, first: None };
     message.limit(&mut limiter);
@@ -46,7 +46,7 @@ pub fn shorten<M: Limited>(message: &mut M) -> Result<(), LinkError> {
 }
 
 impl Limiter {
-    /// A text for a person, in bytes.
+    /// Limits a text for users, in bytes.
     fn text(&mut self, field: &'static str, text: &mut String, most: usize) {
         if text.len() <= most {
             return;
@@ -64,7 +64,7 @@ impl Limiter {
         }
     }
 
-    /// A list of texts.
+    /// Limits a list of texts.
     fn texts(&mut self, field: &'static str, texts: &mut Vec<String>, most: usize, bytes: usize) {
         self.list(field, texts, most);
         for text in texts {
@@ -72,7 +72,7 @@ impl Limiter {
         }
     }
 
-    /// A list, by the number of its entries.
+    /// Limits the number of entries of a list.
     fn list<T>(&mut self, field: &'static str, list: &mut Vec<T>, most: usize) {
         if self.shortens {
             list.truncate(most);
@@ -81,14 +81,14 @@ impl Limiter {
         }
     }
 
-    /// Entries of a list or a map that can't be left out.
+    /// Limits the number of entries of a list or map that cannot be shortened.
     fn count(&mut self, field: &'static str, length: usize, most: usize) {
         if length > most {
             self.refuse(field, &format!("{length} entries; at most {most} are valid"));
         }
     }
 
-    /// A name or a path: another party looks something up by it, so it is never shortened.
+    /// Limits a name or a path. It is never shortened, because another party uses it for lookups.
     fn name(&mut self, field: &'static str, name: &str, most: usize) {
         if name.len() > most {
             self.refuse(field, &format!("{} bytes; at most {most} are valid", name.len()));
@@ -106,7 +106,7 @@ impl Limiter {
         }
     }
 
-    /// A time in milliseconds since 1970.
+    /// Limits a time in milliseconds since 1970.
     fn time(&mut self, field: &'static str, time: &mut i64) {
         const MOST: i64 = limits::TIME_MS_MAX;
         if (-MOST..=MOST).contains(time) {
@@ -122,7 +122,7 @@ impl Limiter {
         }
     }
 
-    /// A time in seconds that something took.
+    /// Limits a duration in seconds.
     fn seconds(&mut self, field: &'static str, seconds: &mut f64) {
         let most = limits::DURATION_MAX.as_secs_f64();
         if (0.0..=most).contains(seconds) {

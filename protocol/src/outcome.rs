@@ -1,4 +1,5 @@
-//! How an attempt ended: facts from the worker, and no judgement. The verdict is made of them elsewhere.
+//! The outcome of an attempt: facts from the worker, without interpretation. The coordinator
+//! computes the verdict from them.
 
 use crate::duration;
 use crate::evidence::Evidence;
@@ -6,70 +7,71 @@ use crate::report::{ArtifactEntry, GapEntry, Survivor, Usage};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the kernel said of the command's own process, or why there was none.
+/// Wait status of the command's own process, or the reason why there is none.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// It ended by itself with this code, 0 to 255.
+    /// It exited with this code, 0 to 255.
     Exited {
-        /// The process's own.
+        /// Exit code of the process itself.
         code: i32,
     },
-    /// It died of a signal.
+    /// A signal killed it.
     Signaled {
         /// The number on the worker's platform.
         signal: i32,
         /// The name, which is the same on every platform: `SIGSEGV`.
         name: String,
-        /// Whether a core was dumped.
+        /// True if a core was dumped.
         core_dump: bool,
     },
     /// It could not be started.
     NotStarted(StartFailure),
-    /// It was started, and whoever watched it died without writing down how it ended.
+    /// It was started, but the keeper died before it recorded the wait status.
     Unobserved {
-        /// What is known.
+        /// The known facts.
         reason: String,
     },
 }
 
-/// Why a command could not be started.
+/// Reason why a command could not be started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartFailure {
-    /// No such program: 127, as from a shell.
+    /// The program does not exist: 127, as in a shell.
     NotFound {
-        /// As it was asked for.
+        /// The program as requested.
         program: String,
     },
-    /// It is there and can't be executed: 126, as from a shell.
+    /// The program cannot be executed: 126, as in a shell.
     NotExecutable {
-        /// As it was asked for.
+        /// The program as requested.
         program: String,
-        /// The system's reason.
+        /// The system error.
         reason: String,
     },
-    /// The command's directory is not there or can't be entered.
+    /// The command's directory does not exist or cannot be entered.
     Directory {
-        /// Which.
+        /// Path of the directory.
         path: String,
-        /// The system's reason.
+        /// The system error.
         reason: String,
     },
-    /// The files could not be laid out. The pool's fault, not the command's.
+    /// The workspace could not be prepared. The pool is at fault, not the command.
     Workspace {
-        /// What went wrong.
+        /// The reason.
         reason: String,
     },
-    /// The worker could not make a process (memory, process limit). The pool's fault, not the command's.
+    /// The worker could not create a process (memory, process limit). The pool is at fault, not the
+    /// command.
     Resources {
-        /// The system's reason.
+        /// The system error.
         reason: String,
     },
 }
 
 impl StartFailure {
-    /// 127 or 126 where a shell would give them; none for what is not the command's fault.
+    /// Returns 127 or 126 as a shell would. Returns `None` if the command is not at fault.
     pub const fn exit_code(&self) -> Option<i32> {
         match self {
             Self::NotFound { .. } => Some(127),
@@ -79,52 +81,53 @@ impl StartFailure {
     }
 }
 
-/// Why the pool itself ended the process; written down before the first signal.
+/// Reason why the pool ended the process. It is recorded before the first signal.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Acted {
-    /// It ran longer than asked.
+    /// It exceeded its time limit.
     Timeout {
         /// The limit.
         #[serde(with = "duration")]
         after: Duration,
-        /// A good part of that time its output was held, so that it could not go on.
+        /// Set if its output was blocked for a significant part of that time, so that it could not
+        /// continue.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held: Option<OutputHeld>,
     },
-    /// It wrote nothing for longer than asked.
+    /// It wrote no output for longer than its limit.
     IdleTimeout {
         /// The limit.
         #[serde(with = "duration")]
         after: Duration,
     },
-    /// Somebody cancelled it.
+    /// A user cancelled it.
     Cancelled {
-        /// Who: a token's name or `local`.
+        /// The user: the name of a token, or `local`.
         by: String,
-        /// In their words; may be empty.
+        /// Reason given by the user. May be empty.
         reason: String,
     },
-    /// The worker is being emptied and its deadline came.
+    /// The worker is draining and its deadline has passed.
     Drained,
-    /// The worker was cut off for so long that the job may run elsewhere.
+    /// The worker was disconnected for so long that the job may run on another worker.
     CutOff,
     /// A newer grant exists.
     Fenced,
-    /// The disk for its output is full, or the log is over its limit.
+    /// The disk for its output is full, or the log exceeds its limit.
     OutputLimit {
-        /// Which.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Output that nobody takes because the worker's disk refuses it: the command waits at its pipe.
+/// Blocked output: the worker's disk refuses writes, so the command blocks on its pipe.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OutputHeld {
-    /// How long, so far or in all.
+    /// Duration so far or in total.
     #[serde(with = "duration")]
     pub held_for: Duration,
-    /// The system's word.
+    /// The system error.
     pub reason: String,
 }
 
@@ -133,31 +136,31 @@ pub struct OutputHeld {
 pub struct Seal {
     /// Bytes in the stream, holes included.
     pub length: u64,
-    /// BLAKE3 over the bytes that there are, in hexadecimal.
+    /// BLAKE3 over the existing bytes, in hexadecimal.
     pub blake3: String,
 }
 
-/// Everything that the worker knows about how an attempt ended.
+/// All facts of the worker about the end of an attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The kernel's word.
+    /// Wait status of the command.
     pub ending: Ending,
-    /// Why the pool ended it, if it did.
+    /// Set if the pool ended the process.
     #[serde(default)]
     pub acted: Option<Acted>,
-    /// Milliseconds since 1970 by the worker's clock; absent if no process was started.
+    /// Start in milliseconds since 1970 by the worker's clock. Absent if no process was started.
     #[serde(default)]
     pub started_at_ms: Option<i64>,
-    /// Milliseconds since 1970 by the worker's clock.
+    /// End in milliseconds since 1970 by the worker's clock.
     pub finished_at_ms: i64,
-    /// From start to end by a clock that no one sets.
+    /// Run time by a monotonic clock.
     #[serde(with = "duration")]
     pub duration: Duration,
     /// Seals of stdout and stderr.
     pub seals: [Seal; 2],
-    /// Where the log ends: its whole length, chunk headers included.
+    /// Length of the log, chunk headers included.
     pub log_length: u64,
-    /// What the process tree used.
+    /// Resource usage of the process tree.
     #[serde(default)]
     pub usage: Usage,
     /// Processes of the job that could not be ended.
@@ -166,32 +169,32 @@ pub struct Outcome {
     /// Processes that outlived the command and were ended.
     #[serde(default)]
     pub leaked: Vec<Survivor>,
-    /// Holes in the log.
+    /// Gaps in the log.
     #[serde(default)]
     pub gaps: Vec<GapEntry>,
-    /// What files said.
+    /// Evidence from files and the kernel.
     #[serde(default)]
     pub evidence: Evidence,
-    /// Files to bring back.
+    /// Artifacts to transfer.
     #[serde(default)]
     pub artifacts: Vec<ArtifactEntry>,
-    /// The top of the files on the worker: places in the output are shown relative to it.
+    /// Root directory of the files on the worker. Paths in the output are shown relative to it.
     #[serde(default)]
     pub root: Option<String>,
 }
 
-/// From the wait status, for people and programs.
+/// Process state derived from the wait status.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ProcessState {
-    /// It ended by itself.
+    /// True if the process exited.
     pub exited: bool,
-    /// It died of a signal.
+    /// True if a signal killed the process.
     pub signaled: bool,
     /// The number on the worker's platform.
     pub signal: Option<i32>,
     /// The name, the same on every platform.
     pub signal_name: Option<String>,
-    /// Whether a core was dumped.
+    /// True if a core was dumped.
     pub core_dump: bool,
 }
 
@@ -211,7 +214,7 @@ impl From<&Ending> for ProcessState {
     }
 }
 
-/// What kind of bad end it was.
+/// Category of an abnormal end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrashType {
@@ -222,21 +225,21 @@ pub enum CrashType {
     SegmentationFault,
     /// SIGABRT.
     Abort,
-    /// SIGKILL that was not ours.
+    /// SIGKILL that the pool did not send.
     Killed,
     /// SIGINT.
     Interrupted,
-    /// SIGTERM that was not ours.
+    /// SIGTERM that the pool did not send.
     Terminated,
-    /// Ended by us for its time.
+    /// The pool ended it at its time limit.
     Timeout,
-    /// It did not build.
+    /// The build failed.
     BuildFailure,
     /// Tests failed.
     TestFailure,
     /// The simulator or the app in it crashed.
     SimulatorCrash,
-    /// A bad end that nothing explains further.
+    /// An abnormal end without a further explanation.
     Unknown,
     /// SIGTRAP: on arm64 also Swift's `fatalError`.
     Trap,
@@ -248,14 +251,14 @@ pub enum CrashType {
     FloatingPointException,
     /// SIGSYS.
     BadSystemCall,
-    /// The kernel ended it for its memory.
+    /// The kernel killed it because of its memory use.
     OutOfMemory,
-    /// Ended by us because somebody asked.
+    /// The pool ended it because a user cancelled it.
     Cancelled,
 }
 
 impl CrashType {
-    /// The name in JSON: `segmentation_fault`.
+    /// Returns the name in JSON: `segmentation_fault`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -279,7 +282,7 @@ impl CrashType {
         }
     }
 
-    /// The type of a death by this signal; `Unknown` for signals without a type of their own.
+    /// Returns the type for a killing signal; `Unknown` for signals without their own type.
     pub fn of_signal(name: &str) -> Self {
         match name {
             "SIGSEGV" => Self::SegmentationFault,

@@ -1,16 +1,17 @@
-//! Output chunks: the one form that log bytes have in a keeper's spool, on both links and in the coordinator's store.
+//! Output chunks: the single format of log bytes in a keeper's spool, on both links and in the
+//! coordinator's store.
 //!
-//! The *log* of an attempt is a sequence of chunks, headers included. A **position** is a byte offset into that
-//! sequence and always lies between two chunks; it is what acknowledgements, rewinds and readers' cursors count.
-//! Each chunk also carries its sequence number over both streams and its offset in its own stream, so that a hole or
-//! a repeat cannot go unnoticed.
+//! The *log* of an attempt is a sequence of chunks, headers included. A **position** is a byte
+//! offset into that sequence, always between two chunks. Acknowledgements, rewinds and readers'
+//! cursors are positions. Each chunk also contains its sequence number over both streams and its
+//! offset in its own stream. A gap or a repeat is therefore always detected.
 
 use crate::ids::{AttemptId, JobId};
 use crate::limits::{CHUNK_BYTES_MAX, LOG_LENGTH_MAX};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Which of the process's outputs.
+/// An output stream of the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stream {
@@ -21,10 +22,10 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Both, in the order in which they are listed anywhere.
+    /// Both, in listing order.
     pub const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
 
-    /// `stdout` or `stderr`.
+    /// Returns `stdout` or `stderr`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -32,7 +33,7 @@ impl Stream {
         }
     }
 
-    /// 0 for stdout, 1 for stderr: an index into arrays of two.
+    /// Returns 0 for stdout and 1 for stderr: an index into arrays of two.
     pub const fn index(self) -> usize {
         match self {
             Self::Stdout => 0,
@@ -50,12 +51,13 @@ impl fmt::Display for Stream {
 /// Size of a chunk's header in bytes.
 pub const CHUNK_HEADER_BYTES: usize = 48;
 
-/// What a chunk carries.
+/// Content of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChunkKind {
     /// Bytes as the process wrote them (secrets masked).
     Data,
-    /// A hole: the payload is a [`Gap`] as JSON, and the next chunk of the stream begins after the missing bytes.
+    /// A gap: the payload is a [`Gap`] as JSON. The next chunk of the stream starts after the
+    /// missing bytes.
     Gap,
 }
 
@@ -75,37 +77,37 @@ pub enum ChunkKind {
 /// | 40..48 | offset of the first byte in its stream |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChunkHeader {
-    /// Whose output.
+    /// The attempt.
     pub attempt: AttemptId,
-    /// From which pipe.
+    /// The stream.
     pub stream: Stream,
-    /// Bytes or a hole.
+    /// Data or gap.
     pub kind: ChunkKind,
-    /// Payload bytes that follow the header.
+    /// Payload bytes after the header.
     pub length: u32,
     /// Milliseconds from the start of the attempt to the read, saturating.
     pub elapsed_ms: u32,
-    /// Place in the one order over both streams.
+    /// Sequence number over both streams.
     pub sequence: u64,
-    /// Place in its own stream.
+    /// Offset in its own stream.
     pub offset: u64,
 }
 
-/// Why bytes are missing, and how many.
+/// A record of missing bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Gap {
-    /// Bytes that the process wrote and nobody has.
+    /// Number of bytes that the process wrote and that were not stored.
     pub missing_bytes: u64,
-    /// Why, for a person.
+    /// The reason, for users.
     pub reason: String,
 }
 
-/// Why bytes are not a chunk.
+/// Error of decoding a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChunkError {
-    /// Fewer bytes than a header or than its length says; more may come.
+    /// Fewer bytes than the header or its length requires. More may arrive.
     Incomplete,
-    /// A format, stream or kind that this version does not know.
+    /// A format, stream or kind that this version does not support.
     Unknown,
     /// A payload over [`CHUNK_BYTES_MAX`].
     TooLong,
@@ -124,7 +126,7 @@ impl fmt::Display for ChunkError {
 impl std::error::Error for ChunkError {}
 
 impl ChunkHeader {
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; CHUNK_HEADER_BYTES] {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
         bytes[0] = 1;
@@ -145,15 +147,16 @@ impl ChunkHeader {
         bytes
     }
 
-    /// Header plus payload, in bytes: how far the chunk moves a position.
+    /// Returns the size of header and payload, in bytes: the chunk advances a position by this
+    /// number.
     pub const fn size(&self) -> u64 {
         CHUNK_HEADER_BYTES as u64 + self.length as u64
     }
 
-    /// Reads one chunk from the front: its header and its payload.
+    /// Decodes the first chunk: its header and its payload.
     ///
     /// # Errors
-    /// [`ChunkError::Incomplete`] when more bytes may make it whole, the others when none can.
+    /// [`ChunkError::Incomplete`] if more bytes may complete it, other errors if not.
     pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), ChunkError> {
         let header = bytes.first_chunk::<CHUNK_HEADER_BYTES>().ok_or(ChunkError::Incomplete)?;
         let header = Self::decode_header(header)?;
@@ -163,7 +166,7 @@ impl ChunkHeader {
         Ok((header, payload))
     }
 
-    /// Reads a header alone.
+    /// Decodes only a header.
     ///
     /// # Errors
     /// [`ChunkError::Unknown`] and [`ChunkError::TooLong`].
@@ -201,33 +204,33 @@ impl ChunkHeader {
     }
 }
 
-/// The state of a log that chunks are appended to: what the next chunk must say.
+/// State of a log during appends. It determines the expected next chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LogState {
     /// Bytes of the log, headers included.
     pub position: u64,
-    /// Sequence of the next chunk.
+    /// Sequence number of the next chunk.
     pub next_sequence: u64,
-    /// Length of each stream so far, holes included: stdout, stderr.
+    /// Length of each stream so far, gaps included: stdout, stderr.
     pub stream_lengths: [u64; 2],
 }
 
-/// Why a chunk cannot be the next of a log.
+/// Reason why a chunk cannot be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppendError {
-    /// It was there already.
+    /// The chunk is already in the log.
     Repeat,
-    /// Something before it is missing.
+    /// A chunk before it is missing.
     Hole,
-    /// Its sequence fits and its offset or its gap does not.
+    /// Its sequence number matches, but its offset or its gap record does not.
     Inconsistent,
 }
 
 impl LogState {
-    /// Takes the next chunk.
+    /// Appends the next chunk.
     ///
     /// # Errors
-    /// When the chunk is not exactly the next one; the state is then unchanged.
+    /// Fails if the chunk is not exactly the next one. The state is then unchanged.
     pub fn append(&mut self, header: &ChunkHeader, payload: &[u8]) -> Result<(), AppendError> {
         match header.sequence.cmp(&self.next_sequence) {
             std::cmp::Ordering::Less => return Err(AppendError::Repeat),

@@ -1,5 +1,5 @@
-//! What a submitter gets: the result of a job and its findings. The same names on the client link, in `--json` and over
-//! MCP.
+//! The result of a job and its findings, for the submitter. The client link, `--json` and MCP use
+//! the same names.
 
 use crate::outcome::{CrashType, ProcessState};
 use crate::output::Stream;
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Waits for a worker.
     #[default]
     Queued,
-    /// Granted; files are laid out.
+    /// Granted. The workspace is being prepared.
     Preparing,
     /// The process runs.
     Running,
-    /// The process has ended; log, evidence and result are on their way.
+    /// The process has ended. Log, evidence and result are still being transferred.
     Sealing,
-    /// Over.
+    /// Finished.
     Done,
 }
 
 impl JobState {
-    /// As in JSON.
+    /// Returns the name used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -39,30 +39,30 @@ impl JobState {
     }
 }
 
-/// What a job means to its submitter.
+/// The verdict of a job for its submitter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It exited 0 and nothing speaks against it.
+    /// It exited with 0 and no evidence contradicts the success.
     Passed,
-    /// It exited otherwise, or its tests failed.
+    /// It exited with another code, or its tests failed.
     Failed,
-    /// It, or what it tested, died.
+    /// It, or the process it tested, crashed.
     Crashed,
-    /// It was ended for its time.
+    /// It exceeded its time limit.
     TimedOut,
-    /// It was ended because somebody asked.
+    /// A user cancelled it.
     Cancelled,
-    /// Its worker is gone: not the command's fault.
+    /// Its worker is lost. The command is not at fault.
     Lost,
-    /// It was never run: nothing could run it, or it could not be laid out.
+    /// It was never run: no worker could run it, or its workspace could not be prepared.
     Rejected,
-    /// The signs contradict each other.
+    /// The evidence is contradictory.
     Inconclusive,
 }
 
 impl Verdict {
-    /// As in JSON.
+    /// Returns the name used in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -83,13 +83,13 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Where a cause is known from, the surest first.
+/// Source of a cause, the most reliable first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KnownFrom {
-    /// The pool's own doing.
+    /// An action of the pool.
     Pool,
-    /// The kernel's word on the process.
+    /// The wait status of the process.
     WaitStatus,
     /// A crash report.
     CrashReport,
@@ -101,30 +101,30 @@ pub enum KnownFrom {
     ShellConvention,
 }
 
-/// Why it ended as it did.
+/// Cause of the end of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Cause {
-    /// One sentence for a person.
+    /// One sentence for users.
     pub text: String,
-    /// Where it is known from.
+    /// Source of the cause.
     pub known_from: KnownFrom,
 }
 
-/// Why a job waits.
+/// Reason and position of a waiting job.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Waiting {
     /// One sentence.
     pub reason: String,
-    /// Jobs that go first, plus one.
+    /// Number of jobs ahead in the queue, plus one.
     pub position: Option<u64>,
     /// RFC 3339.
     pub since: String,
-    /// From history, in seconds, where there is any.
+    /// Estimate from history in seconds, if there is any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_secs: Option<f64>,
 }
 
-/// Signs of a crash in the log; a sign is not a verdict.
+/// Signs of a crash in the log. A sign is not a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "each is named after the line that sets it; docs/endings.md lists the lines")]
@@ -150,7 +150,7 @@ pub struct CrashIndicators {
     pub test_count_collapsed: bool,
 }
 
-/// One crash report file, as far as it says.
+/// Fields of a crash report file.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CrashReport {
     /// `procName`.
@@ -163,77 +163,78 @@ pub struct CrashReport {
     pub exception_type: Option<String>,
     /// `SIGTRAP`.
     pub signal: Option<String>,
-    /// Who ended it, in the system's words.
+    /// Termination reason as reported by the system.
     pub termination: Option<Termination>,
     /// RFC 3339.
     pub timestamp: Option<String>,
-    /// On the worker.
+    /// Path on the worker.
     pub file_path: String,
-    /// The faulting thread's, innermost first.
+    /// Frames of the faulting thread, innermost first.
     pub top_frames: Vec<String>,
-    /// `Fatal error: …` and what else the application left to say.
+    /// `Fatal error: …` and other last messages of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The process fact by which it belongs to the job: `pid`, `parent_pid`, `responsible_pid`, `simulator_device`,
-    /// `process_path`, `attached`, `named`.
+    /// The process fact that matches it to the job: `pid`, `parent_pid`, `responsible_pid`,
+    /// `simulator_device`, `process_path`, `attached`, `named`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matched_by: Option<String>,
 }
 
-/// A termination reason. The code is a signal only in namespace `SIGNAL`, and can be wider than 32 bits.
+/// A termination reason. The code is a signal only in namespace `SIGNAL`, and can be wider than 32
+/// bits.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Termination {
     /// `SIGNAL`, `DYLD`, `CODESIGNING`…
     pub namespace: Option<String>,
-    /// In the namespace's own numbers.
+    /// Code in this namespace.
     pub code: Option<i64>,
-    /// In words.
+    /// Text form of the code.
     pub indicator: Option<String>,
 }
 
 /// Counts of tests, each test once with its last result.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TestCounts {
-    /// As they should.
+    /// Passed tests.
     pub passed: u64,
-    /// Not as they should.
+    /// Failed tests.
     pub failed: u64,
-    /// Not run.
+    /// Skipped tests.
     pub skipped: u64,
-    /// Failed as they should.
+    /// Tests that failed as expected.
     pub expected_failures: u64,
     /// The sum of the four.
     pub total: u64,
-    /// The report or the marker that was believed.
+    /// The report or the log marker that the counts come from.
     pub source: String,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Severity {
-    /// Something died.
+    /// A process crashed.
     Fatal,
-    /// Something failed.
+    /// A step failed.
     Error,
-    /// Something may be wrong.
+    /// A possible problem.
     Warning,
-    /// Worth knowing.
+    /// Useful information.
     Info,
 }
 
-/// A place in a source file.
+/// A location in a source file.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Location {
-    /// Relative to the workspace where it is inside.
+    /// Path, relative to the workspace if it is inside.
     pub file: String,
-    /// From 1.
+    /// Line, from 1.
     pub line: Option<u32>,
-    /// From 1.
+    /// Column, from 1.
     pub column: Option<u32>,
 }
 
-/// Which bytes a finding was made from: of its stream, or of the report named here.
+/// The bytes that a finding was made from: a range of its stream, or a report.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct EvidenceRange {
     /// First byte.
@@ -245,36 +246,36 @@ pub struct EvidenceRange {
     pub report: Option<String>,
 }
 
-/// One thing worth a look.
+/// A finding in a log or report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// Stable for the same job.
+    /// Id, stable for the same job.
     pub id: String,
     /// 1 likely cause, 2 other errors, 3 also in passing runs.
     pub tier: u8,
-    /// What it says, whole.
+    /// The complete message.
     pub message: String,
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
-    /// 0 to 1; how it is made is documented.
+    /// Confidence from 0 to 1. The documentation describes its computation.
     pub confidence: f64,
     /// The job's id, or its name in a build.
     pub job: String,
     /// The job's verdict, or its state while it runs.
     pub job_state: String,
-    /// How often it was seen.
+    /// Number of occurrences.
     pub recurrence: u64,
-    /// A passing run of the same command had it too.
+    /// True if a passing run of the same command also had it.
     pub also_in_passing_jobs: bool,
-    /// Where in the sources.
+    /// Source location.
     pub location: Option<Location>,
-    /// In which test.
+    /// Name of the test.
     pub test: Option<String>,
-    /// In which stream; none when it comes from a report.
+    /// Stream of the finding. `None` if it comes from a report.
     pub stream: Option<Stream>,
-    /// From which bytes.
+    /// Byte range of the evidence.
     pub evidence: EvidenceRange,
-    /// `infrastructure` when it is not the code's fault, with what to do in the message.
+    /// `infrastructure` if the code is not the cause. The message then contains advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// Lines before.
@@ -286,28 +287,28 @@ pub struct Finding {
 /// A finding in one line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FindingSummary {
-    /// Gets the whole by `get_finding_details`.
+    /// Id for `get_finding_details`.
     pub id: String,
-    /// 2 or 3; 1 when the list of tier 1 was full.
+    /// 2 or 3; 1 if the list of tier 1 was full.
     pub tier: u8,
     /// Its first line.
     pub message: String,
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
-    /// 0 to 1.
+    /// Confidence from 0 to 1.
     pub confidence: f64,
-    /// Of which job.
+    /// Id or name of the job.
     pub job: String,
 }
 
-/// A counted cut, and the call that gets what was cut.
+/// An omitted part with its size, and the call that returns it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Omission {
     /// `stdout`, `stderr`, `filtered_output`, `tier_1_findings`, `other_findings`, `warnings`…
     pub what: String,
-    /// Lines or entries.
+    /// Number of lines or entries.
     pub lines: u64,
-    /// Bytes, where they are known.
+    /// Number of bytes, if known.
     pub bytes: u64,
     /// A command or tool call.
     pub get: String,
@@ -316,13 +317,13 @@ pub struct Omission {
 /// Warnings, each once.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Warnings {
-    /// All of them.
+    /// Number of all warnings.
     pub count: u64,
-    /// Those that the verbosity lets through.
+    /// Warnings within the limit of the verbosity.
     pub shown: Vec<String>,
 }
 
-/// A process of the job that is still there, or was when the command had ended.
+/// A process of the job that still exists, or outlived the command.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Survivor {
     /// Process id.
@@ -331,29 +332,29 @@ pub struct Survivor {
     pub command: String,
 }
 
-/// A hole in the log.
+/// A gap in the log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct GapEntry {
-    /// Of which stream.
+    /// The stream.
     pub stream: Stream,
     /// First missing byte.
     pub offset: u64,
-    /// How many.
+    /// Number of missing bytes.
     pub bytes: u64,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// A file that was brought back.
+/// An artifact of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ArtifactEntry {
-    /// Relative to the command's directory.
+    /// Path relative to the command's directory.
     pub path: String,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
     /// Checksum in hexadecimal.
     pub blake3: String,
-    /// Whether it can be executed.
+    /// True if it is executable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub executable: bool,
 }
@@ -361,80 +362,84 @@ pub struct ArtifactEntry {
 /// The working tree that was used.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SnapshotInfo {
-    /// The tree.
+    /// Id of the tree.
     pub id: String,
-    /// Files in it.
+    /// Number of files in it.
     pub files: u64,
-    /// Files that look like secrets and stayed at home.
+    /// Files that look like secrets and were not sent.
     pub kept_back: Vec<String>,
     /// Files that changed while the snapshot was taken.
     pub changed_meanwhile: Vec<String>,
-    /// What else is other than in the working tree, a sentence each.
+    /// Other differences from the working tree, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// An attempt that gave no result.
+/// An earlier attempt without a result.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct EarlierAttempt {
-    /// Its number.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// The worker's name.
+    /// Name of the worker.
     pub worker: String,
-    /// Why, in a sentence.
+    /// The reason, in one sentence.
     pub reason: String,
 }
 
-/// What the process tree used.
+/// Resource usage of the process tree.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time in user mode.
     pub user_secs: f64,
     /// Processor time in the kernel.
     pub system_secs: f64,
-    /// Largest resident set of one process, in bytes. On Linux it is never below what the keeper had when it made the command's
-    /// process, some megabytes: the kernel carries that over to the new program. Of a smaller command it is a bound from above.
+    /// Largest resident set of one process, in bytes. On Linux it is never below the value of the
+    /// keeper when it created the command's process, some megabytes. The kernel passes that value
+    /// on to the new program. For a smaller command it is an upper bound.
     pub max_rss_bytes: u64,
 }
 
-/// The answer about a job.
+/// The result of a job.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct JobResult {
-    /// The job.
+    /// Id of the job.
     pub job_id: String,
-    /// The shortest unique beginning of the id, at least 12 digits: for texts. JSON answers leave it out.
+    /// The shortest unique prefix of the id, at least 12 digits, for texts. JSON answers leave it
+    /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
-    /// The attempt that this speaks of; 0 before the first.
+    /// Number of the attempt that this result describes; 0 before the first.
     pub attempt: u32,
-    /// Those before it, with why each gave no result: lost, declined, or tried again after an infrastructure failure.
+    /// Earlier attempts, each with its reason: lost, declined, or retried after an infrastructure
+    /// failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_attempts: Vec<EarlierAttempt>,
-    /// The worker's name.
+    /// Name of the worker.
     pub worker: Option<String>,
-    /// What was executed, in one line.
+    /// The command in one line.
     pub command: String,
-    /// In which directory of the snapshot; empty at its top and without one. A place that a tool gives in relation to where it runs is in
-    /// relation to this one, one below the workspace that it gives whole is in relation to the top.
+    /// Directory in the snapshot. Empty at its root and without a snapshot. Relative paths in tool
+    /// output are relative to this directory. Absolute paths below the workspace are shown relative
+    /// to the root.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub directory: String,
-    /// How long the process ran, so far or in all.
+    /// Run time of the process, so far or in total.
     pub duration_secs: Option<f64>,
-    /// How long the job waited.
+    /// Time that the job waited.
     pub queued_secs: Option<f64>,
-    /// Where it stands.
+    /// State of the job.
     pub state: JobState,
-    /// False while its worker can't be reached.
+    /// False while its worker cannot be reached.
     pub connected: bool,
-    /// While it waits.
+    /// Set while it waits.
     pub waiting: Option<Waiting>,
-    /// Why it ran on another pool than the one that was asked for; only where that happened.
+    /// Reason why it ran on another pool than the requested one. Set only in that case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// The build that it is part of, by the word that asks for it.
+    /// Id of its build, with its prefix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// How much of the result its submitter asked to see.
+    /// Verbosity that the submitter requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verbosity: Option<Verbosity>,
     /// RFC 3339.
@@ -443,66 +448,68 @@ pub struct JobResult {
     pub started_at: Option<String>,
     /// RFC 3339.
     pub finished_at: Option<String>,
-    /// Who asked.
+    /// Name of the submitter.
     pub submitter: Option<String>,
-    /// What was asked for of the worker.
+    /// Requested worker labels.
     pub labels: Vec<String>,
     /// Null until done.
     pub verdict: Option<Verdict>,
-    /// Only for `passed`.
+    /// True only for `passed`.
     pub success: bool,
-    /// The process's own, else null.
+    /// Exit code of the process itself, else null.
     pub exit_code: Option<i32>,
-    /// From the wait status.
+    /// State from the wait status.
     pub process_state: ProcessState,
-    /// What kind of bad end.
+    /// Category of an abnormal end.
     pub crash_type: CrashType,
-    /// Why, in a sentence.
+    /// The cause, in one sentence.
     pub cause: Option<Cause>,
-    /// Signs in the log.
+    /// Signs of a crash in the log.
     pub crash_indicators: CrashIndicators,
-    /// Crash files.
+    /// Crash reports.
     pub crash_reports: Vec<CrashReport>,
-    /// Nothing explains a bad end, or a good end hides a bad one.
+    /// True if an abnormal end has no explanation, or a success hides a failure.
     pub silent_failure: bool,
-    /// The tool's own counts.
+    /// Counts as reported by the tool.
     pub tests: Option<TestCounts>,
-    /// Likely root causes, whole.
+    /// Likely root causes, complete.
     pub tier_1_findings: Vec<Finding>,
-    /// The rest, a line each.
+    /// Other findings, one line each.
     pub other_findings: Vec<FindingSummary>,
-    /// Failed tests that a line of `other_findings` counts, by the names that a filter takes.
+    /// Failed tests that a line of `other_findings` counts, with names for a filter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_tests: Vec<String>,
-    /// By verbosity.
+    /// Included depending on verbosity.
     pub stderr: Option<String>,
-    /// By verbosity.
+    /// Included depending on verbosity.
     pub stdout: Option<String>,
-    /// What the template or the digest left.
+    /// Output after the template or the digest.
     pub filtered_output: Option<String>,
-    /// Whether the shown output is the whole log, so that findings are pointers into it. JSON answers leave it out.
+    /// True if the shown output is the complete log, so that findings are pointers into it. JSON
+    /// answers leave it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub complete_log: bool,
-    /// Every cut.
+    /// All omissions.
     pub omitted: Vec<Omission>,
-    /// The command itself died of a signal.
+    /// True if a signal killed the command itself.
     pub process_crashed: bool,
-    /// Each once.
+    /// Warnings, each once.
     pub warnings: Warnings,
-    /// Empty almost always.
+    /// Almost always empty.
     pub survivors: Vec<Survivor>,
-    /// Empty almost always.
+    /// Almost always empty.
     pub gaps: Vec<GapEntry>,
-    /// Files that were brought back.
+    /// Artifacts that were transferred.
     pub artifacts: Vec<ArtifactEntry>,
-    /// On which tree it ran.
+    /// The snapshot that it ran on.
     pub snapshot: Option<SnapshotInfo>,
-    /// What it used.
+    /// Resource usage.
     pub usage: Option<Usage>,
-    /// Where report and log differ, what could not be read, why there is no crash report.
+    /// Differences of report and log, unreadable reports, and the reason for a missing crash
+    /// report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// At most three.
+    /// Suggested next calls, at most three.
     pub next: Vec<String>,
 }
 
@@ -520,19 +527,20 @@ impl From<&Finding> for FindingSummary {
 }
 
 impl Finding {
-    /// A failed test that only a report names: the log is silent about it.
+    /// Returns true for a failed test that only a report contains, and not the log.
     pub fn is_hidden_test(&self) -> bool {
         self.stream.is_none() && self.evidence.report.is_some() && self.test.is_some()
     }
 }
 
-/// Heads the failed tests that only a report names.
+/// Heading of the failed tests that only a report contains.
 pub const HIDDEN_TESTS_HEADING: &str = "=== Failed Tests ===";
 
 impl JobResult {
-    /// The JSON of an answer: fields that are null, empty or zero are left out. `job_id`, `state` and `verdict` are
-    /// always present, `success` and `exit_code` once the job is done, and all counts inside `tests`. Control characters in
-    /// texts are escaped as [`shown`](crate::shown) does.
+    /// Returns the JSON of an answer. Fields that are null, empty or zero are left out. `job_id`,
+    /// `state` and `verdict` are always present, `success` and `exit_code` once the job is done,
+    /// and all counts inside `tests`. Control characters in texts are escaped as in
+    /// [`shown`](crate::shown).
     pub fn to_json(&self) -> Value {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         prune(&mut value);
@@ -558,12 +566,12 @@ impl JobResult {
         value
     }
 
-    /// The id for a text: the short one where the coordinator sent it.
+    /// Returns the id for texts: the short id if the coordinator sent it.
     pub fn shown_id(&self) -> &str {
         self.short_id.as_deref().unwrap_or(&self.job_id)
     }
 
-    /// Fields that only a pool knows; a digest without a pool leaves them out.
+    /// Fields that only a pool provides. A digest without a pool leaves them out.
     pub const POOL_FIELDS: &'static [&'static str] = &[
         "job_id",
         "attempt",
@@ -592,8 +600,8 @@ impl JobResult {
     ];
 }
 
-/// Removes members that are null, false, zero or empty, at every depth, and escapes control characters. Elements of lists
-/// stay.
+/// Removes members that are null, false, zero or empty, at every depth, and escapes control
+/// characters. List elements are kept.
 pub fn prune(value: &mut Value) {
     match value {
         Value::String(text) if !is_plain(text.as_bytes()) => *text = printable(text),

@@ -1,10 +1,11 @@
-//! Text of a job as it is shown to whoever does not own it: what can't pretend to be something else. Who searches in it
-//! searches in what is shown.
+//! Makes untrusted text of a job safe to display, so that it cannot imitate other output. A search
+//! runs on the displayed text.
 
 use std::fmt::Write;
 
-/// The text with only printable characters, tabs and plain line ends. Terminal sequences are removed, other line ends become
-/// plain ones, and the remaining control, bidirectional and zero-width characters are escaped.
+/// Returns the text with only printable characters, tabs and plain line ends. Terminal sequences
+/// are removed, other line ends become plain ones. The remaining control, bidirectional and
+/// zero-width characters are escaped.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -14,7 +15,8 @@ pub fn printable(text: &str) -> String {
             '\u{1b}' => length = sequence_length(rest.as_bytes()),
             '\r' if rest[length..].starts_with('\n') => {}
             '\n' | '\t' => out.push(character),
-            // Vertical tab, form feed, next line, line and paragraph separators end a line for some readers.
+            // Vertical tab, form feed, next line, line and paragraph separators end a line for some
+            // readers.
             '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
             c => push_escaped(&mut out, c),
         }
@@ -23,8 +25,9 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// Bytes of a log as text that hides nothing: every control character but tab and line feed, every bidirectional or
-/// zero-width character, and every byte that is not UTF-8 is written as an escape (`\x1b`, `\u{202e}`, `\xff`).
+/// Returns log bytes as text without hidden characters. Escapes (`\x1b`, `\u{202e}`, `\xff`)
+/// replace control characters except tab and line feed, bidirectional and zero-width characters,
+/// and bytes that are not UTF-8.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -35,7 +38,7 @@ pub fn escaped(bytes: &[u8]) -> String {
             }
         }
         for byte in chunk.invalid() {
-            // Writing to a String can't fail.
+            // Writing to a String cannot fail.
             let _ = write!(out, "\\x{byte:02x}");
         }
     }
@@ -53,40 +56,42 @@ fn push_escaped(out: &mut String, character: char) {
     };
 }
 
-/// The same on one line.
+/// Returns the printable text on one line.
 pub fn one_line(text: &str) -> String {
     printable(text).trim().replace('\n', " ⏎ ")
 }
 
-/// Whether [`printable`] leaves these bytes as they are, as far as that is told without reading characters.
+/// Returns true if [`printable`] leaves these bytes unchanged. It checks bytes, not characters, so
+/// it returns false for all text that is not ASCII.
 pub fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| matches!(byte, b'\t' | b'\n' | 0x20..=0x7e))
 }
 
-/// Marks of direction, tags and zero-width characters.
+/// Matches direction marks, tags and zero-width characters.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Bytes of the terminal sequence that begins with the first byte, an ESC. It ends before the line does, and between two
-/// characters: of one that is cut off only the beginning is left out, what comes after it may be text.
+/// Returns the length of the terminal sequence at the start of `bytes`, which is an ESC. A sequence
+/// ends before the end of its line and between two characters. Of a truncated sequence only its
+/// introducer is counted, because the bytes after it may be text.
 pub fn sequence_length(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         Some(b'[') => {
             let inner = bytes[2..].iter().take_while(|byte| matches!(byte, 0x20..=0x3f)).count();
             2 + inner + usize::from(matches!(bytes.get(2 + inner), Some(0x40..=0x7e)))
         }
-        // Texts for the terminal: titles, hyperlinks, pictures, time stamps.
+        // Control strings: titles, hyperlinks, pictures, time stamps.
         Some(b']' | b'P' | b'_' | b'^' | b'X') => 2 + string_length(&bytes[2..]),
-        // A choice of characters.
+        // A character set selection.
         Some(b'(' | b')' | b'*' | b'+') => 2 + usize::from(matches!(bytes.get(2), Some(0x30..=0x7e))),
         Some(0x20..=0x7e) => 2,
         _ => 1,
     }
 }
 
-/// Bytes of a text for the terminal, with what ends it: BEL, the string terminator in either form, or an ESC, which begins
-/// something else. One without an end is none.
+/// Returns the length of a control string with its terminator: BEL, the string terminator in either
+/// form, or an ESC, which starts another sequence. Returns 0 without a terminator.
 fn string_length(bytes: &[u8]) -> usize {
     let is_end = |byte: &u8| matches!(byte, 0x7 | b'\n' | b'\r' | 0x1b | 0xc2);
     let mut at = 0;
@@ -148,7 +153,7 @@ mod tests {
                 );
                 assert_eq!(printable(&text), "before LINK after\nnext\n", "{text:?}");
             }
-            // It has no end: what it hides is no text for the terminal.
+            // Without a terminator, the hidden text is not a control string.
             for cut in ["\n", "\r\n", ""] {
                 let text = format!("a\u{1b}{kind}b{cut}");
                 assert_eq!(printable(&text), format!("ab{}", cut.trim_start_matches('\r')), "{text:?}");

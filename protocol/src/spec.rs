@@ -1,4 +1,4 @@
-//! What a job asks for. A spec is immutable once accepted.
+//! The specification of a job. A spec is immutable after it is accepted.
 
 use crate::duration;
 use crate::ids::BuildId;
@@ -15,18 +15,18 @@ pub use check::{
     is_trace_context,
 };
 
-/// What is executed.
+/// The command of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// These arguments, without a shell; the first is the program.
+    /// Arguments without a shell. The first is the program.
     Argv(Vec<String>),
-    /// This text by `sh -c`.
+    /// A script for `sh -c`.
     Shell(String),
 }
 
 impl Command {
-    /// The arguments that are executed.
+    /// Returns the arguments to execute.
     pub fn argv(&self) -> Vec<String> {
         match self {
             Self::Argv(argv) => argv.clone(),
@@ -35,7 +35,7 @@ impl Command {
     }
 }
 
-/// One line for a person; arguments are quoted where a shell would need it.
+/// One line for users. Arguments are quoted if a shell would need it.
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -64,26 +64,26 @@ fn is_plain(argument: &str) -> bool {
         })
 }
 
-/// The files that the command sees.
+/// The files that the command can access.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The directory where the job was asked for, as it is; only on a local pool.
+    /// The directory where the job was submitted, unchanged. Only on a local pool.
     InPlace {
-        /// Absolute.
+        /// Absolute path.
         directory: String,
     },
-    /// A working tree at a moment, in a workspace.
+    /// A snapshot of a working tree, in a workspace.
     Snapshot {
-        /// The tree, as git names it.
+        /// The tree, as a git object id.
         id: String,
-        /// Which project: decides which warm workspaces fit.
+        /// Id of the project. It determines the matching warm workspaces.
         project: String,
-        /// The command's directory inside the tree, relative; empty for its root.
+        /// The command's directory inside the tree, relative. Empty for its root.
         directory: String,
-        /// The commit that HEAD pointed at, where there is one.
+        /// The commit of HEAD, if there is one.
         head: Option<String>,
-        /// The checksum of its manifest: branch, tags and ignore patterns belong to a snapshot, too.
+        /// Checksum of its manifest. Branch, tags and ignore patterns also belong to a snapshot.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         manifest: Option<String>,
     },
@@ -92,7 +92,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The command's directory inside of a snapshot; empty for its top and for other files.
+    /// Returns the command's directory inside a snapshot. Empty for its root and for other sources.
     pub fn directory_inside(&self) -> &str {
         match self {
             Self::Snapshot { directory, .. } => directory,
@@ -101,17 +101,17 @@ impl Source {
     }
 }
 
-/// A wish on a worker's labels: the label is there and, if a value is named, has it.
+/// A selector for worker labels: the label must exist and, if a value is given, must have it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Selector {
     /// The label.
     pub key: String,
-    /// Its value; any if absent.
+    /// Its value. Any value if absent.
     pub value: Option<String>,
 }
 
 impl Selector {
-    /// Whether a worker with these labels fits.
+    /// Returns true if a worker with these labels matches.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         labels.get(&self.key).is_some_and(|have| self.value.as_ref().is_none_or(|want| want == have))
     }
@@ -139,35 +139,35 @@ impl FromStr for Selector {
     }
 }
 
-/// What happens when the worker of a running attempt stays away for `lost_after`.
+/// Action if the worker of a running attempt is disconnected for `lost_after`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLost {
-    /// Queue the job again at its old place.
+    /// Queue the job again at its old position.
     #[default]
     Rerun,
-    /// Keep waiting for that worker.
+    /// Continue to wait for that worker.
     Wait,
     /// End the job as `lost`.
     Fail,
 }
 
-/// What happens when output comes faster than it can be carried, or more than may be kept.
+/// Action if output arrives faster than it can be transferred, or exceeds the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputPolicy {
-    /// The process waits at its pipe.
+    /// The process blocks on its pipe.
     #[default]
     Block,
-    /// The process runs on; head and tail are kept, the middle becomes a counted gap.
+    /// The process continues. Head and tail are kept, the middle becomes a counted gap.
     KeepEnds,
 }
 
-/// How much of a result is shown.
+/// Amount of detail in a result.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verbosity {
-    /// What explains a failure.
+    /// The explanation of a failure.
     #[default]
     Minimal,
     /// Also warnings, stderr and the last lines of stdout.
@@ -179,7 +179,7 @@ pub enum Verbosity {
 }
 
 impl Verbosity {
-    /// Lines and characters of text that an answer may have.
+    /// Returns the limits on lines and characters of text of an answer.
     pub const fn budget(self) -> (usize, usize) {
         match self {
             Self::Minimal => (100, 5_000),
@@ -188,7 +188,7 @@ impl Verbosity {
         }
     }
 
-    /// `minimal`, `normal` or `full`.
+    /// Returns `minimal`, `normal` or `full`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Minimal => "minimal",
@@ -198,21 +198,21 @@ impl Verbosity {
     }
 }
 
-/// Why the submitter runs the command. It decides what the answer to a passed job shows.
+/// Purpose of the command. It decides which output the answer to a passed job contains.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
-    /// The output is the result: a passed job shows it unaltered.
+    /// The output is the result. A passed job shows it unaltered.
     #[default]
     Command,
-    /// The test counts are the result: a passed job is one line.
+    /// The test counts are the result. A passed job is one line.
     Tests,
-    /// Success is the result: a passed job is one line.
+    /// Success is the result. A passed job is one line.
     Build,
 }
 
 impl Purpose {
-    /// Whether this is [`Purpose::Command`]; serde leaves it out of a spec then.
+    /// Returns true for [`Purpose::Command`]. serde then leaves it out of a spec.
     pub const fn is_command(&self) -> bool {
         matches!(self, Self::Command)
     }
@@ -234,19 +234,20 @@ impl FromStr for Verbosity {
     }
 }
 
-/// A reusable output filter, as it travels in a job: the definition, so that a later change of the file changes nothing.
+/// A reusable output filter. The job contains the definition, so that a later change of the file
+/// has no effect.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateSpec {
-    /// As it was asked for.
+    /// Name as requested.
     pub name: String,
-    /// For a person.
+    /// Description for users.
     #[serde(default)]
     pub description: String,
     /// Lines that match are shown.
     #[serde(default)]
     pub include_regex: Option<String>,
-    /// Lines that match are not shown, even if they are included.
+    /// Lines that match are not shown, even if `include_regex` matches.
     #[serde(default)]
     pub exclude_regex: Option<String>,
     /// Lines before each included one.
@@ -255,7 +256,7 @@ pub struct TemplateSpec {
     /// Lines after each included one.
     #[serde(default)]
     pub context_after: u32,
-    /// Paragraphs from the end that are shown whatever they match.
+    /// Number of paragraphs at the end that are always shown.
     #[serde(default)]
     pub tail_paragraphs: Option<u32>,
     /// Other values for a job that passed.
@@ -263,68 +264,70 @@ pub struct TemplateSpec {
     pub on_success: Option<Box<TemplateSpec>>,
 }
 
-/// Everything that was asked for. Defaults are those of [`JobSpec::new`].
+/// The immutable specification of a job. [`JobSpec::new`] sets the defaults.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// What is executed.
+    /// The command.
     pub command: Command,
-    /// On which files.
+    /// The files.
     pub source: Source,
-    /// What the history of this command belongs to: the project's root or name; empty when unknown.
+    /// Root or name of the project, which the history of this command belongs to. Empty if unknown.
     #[serde(default)]
     pub project: String,
-    /// Variables beside those of the worker; for a job in place, the submitter's whole environment.
+    /// Variables in addition to the worker's environment. For a job in place, the submitter's whole
+    /// environment.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Which of them were asked for with this job, for a job in place: the others are merely what is around its submitter.
+    /// For a job in place: names of the variables that were set explicitly for this job. The other
+    /// variables come from the submitter's environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given_env: Vec<String>,
-    /// Names of secrets; their values travel beside the spec and are never stored.
+    /// Names of secrets. Their values are sent separately and are never stored.
     #[serde(default)]
     pub secrets: Vec<String>,
-    /// Which workers will do.
+    /// Selectors for suitable workers.
     #[serde(default)]
     pub selectors: Vec<Selector>,
-    /// Counted resources that the attempt takes from its worker.
+    /// Units of resources that the attempt takes from its worker.
     #[serde(default)]
     pub resources: BTreeMap<String, u32>,
-    /// Among jobs of the same submitter, higher goes first.
+    /// Priority among jobs of the same submitter. Higher values run first.
     #[serde(default)]
     pub priority: i32,
-    /// At most one job of a group runs at a time.
+    /// Only one job of a group runs at a time.
     #[serde(default)]
     pub concurrency_group: Option<String>,
-    /// Longest run.
+    /// Limit on the run time.
     #[serde(default, with = "duration::option")]
     pub timeout: Option<Duration>,
-    /// Nobody chose the longest run: the pool's own limit counts where that is shorter.
+    /// True if `timeout` is a default value. The pool's own limit then applies if it is shorter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timeout_is_default: bool,
-    /// Longest silence of both streams.
+    /// Limit on the time without output on both streams.
     #[serde(default, with = "duration::option")]
     pub idle_timeout: Option<Duration>,
-    /// From SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     #[serde(default, with = "duration::option")]
     pub grace: Option<Duration>,
-    /// When the worker stays away.
+    /// Action if the worker is lost.
     #[serde(default)]
     pub on_lost: OnLost,
-    /// How long to wait for a worker nobody has seen yet.
+    /// Time to wait for a suitable worker that has never connected.
     #[serde(default, with = "duration::option")]
     pub wait_for_worker: Option<Duration>,
-    /// Further attempts after an infrastructure failure.
+    /// Number of retries after an infrastructure failure.
     #[serde(default)]
     pub retries: u32,
-    /// When output comes too fast.
+    /// Action if output arrives too fast.
     #[serde(default)]
     pub output_policy: OutputPolicy,
-    /// Longest log in bytes; beyond that head and tail are kept.
+    /// Limit on the log in bytes. Beyond it, head and tail are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes_max: Option<u64>,
-    /// How much of the result the submitter wants.
+    /// Amount of detail in the result.
     #[serde(default)]
     pub verbosity: Verbosity,
-    /// Why the command runs.
+    /// Purpose of the command.
     #[serde(default, skip_serializing_if = "Purpose::is_command")]
     pub purpose: Purpose,
     /// The filter that the submitter chose.
@@ -333,25 +336,25 @@ pub struct JobSpec {
     /// Test reports and result bundles: paths or globs, relative to the command's directory.
     #[serde(default)]
     pub reports: Vec<String>,
-    /// Files to bring back: globs, relative to the command's directory.
+    /// Artifacts: globs, relative to the command's directory.
     #[serde(default)]
     pub artifacts: Vec<String>,
-    /// Build products of earlier jobs are removed first.
+    /// True to remove build products of earlier jobs first.
     #[serde(default)]
     pub clean: bool,
-    /// The build that this job is part of.
+    /// The build that this job belongs to.
     #[serde(default)]
     pub build: Option<BuildId>,
-    /// Why it runs on another pool than the one that was asked for, where its submitter allowed that.
+    /// Reason why it runs on another pool than the requested one, if the submitter allowed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// The trace that its submitter asked in, as W3C `traceparent` has it: for the logs of coordinator and worker.
+    /// The submitter's trace as W3C `traceparent`, for the logs of coordinator and worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
 }
 
 impl JobSpec {
-    /// A spec with defaults.
+    /// Creates a spec with defaults.
     pub fn new(command: Command, source: Source) -> Self {
         Self {
             command,

@@ -1,35 +1,36 @@
-//! The form of a token, for whoever makes, sends or checks one: `bp_<id>_<secret>`, and `_<fingerprint>` behind it where the
-//! coordinator has a certificate of its own making. All three are hexadecimal.
+//! The format of a token: `bp_<id>_<secret>`, with `_<fingerprint>` appended if the coordinator
+//! uses a self-generated certificate. All three parts are hexadecimal.
 
 use crate::ids::TokenId;
 use std::fmt;
 
-/// What each token begins with.
+/// Prefix of each token.
 pub const PREFIX: &str = "bp_";
-/// Digits of the id.
+/// Number of digits of the id.
 pub const ID_DIGITS: usize = 32;
-/// Digits of the secret.
+/// Number of digits of the secret.
 pub const SECRET_DIGITS: usize = 48;
-/// Digits of the fingerprint: BLAKE3 of the coordinator's certificate (DER).
+/// Number of digits of the fingerprint: BLAKE3 of the coordinator's certificate (DER).
 pub const FINGERPRINT_DIGITS: usize = 64;
 
-/// A token in its parts.
+/// The parts of a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// Which token; no secret.
+    /// Id of the token. Not secret.
     pub id: TokenId,
-    /// What its bearer knows.
+    /// The secret.
     pub secret: &'a str,
-    /// Of the coordinator's certificate.
+    /// Fingerprint of the coordinator's certificate.
     pub fingerprint: Option<&'a str>,
-    /// What is said to the coordinator: all of it but the fingerprint.
+    /// The part sent to the coordinator: everything except the fingerprint.
     pub said: &'a str,
 }
 
-/// Takes a token apart.
+/// Splits a token into its parts.
 ///
 /// # Errors
-/// What is wrong with its form. The text itself is not repeated: it may be a secret all the same.
+/// The problem with its format. The error does not repeat the text, because it may still be a
+/// secret.
 pub fn parse(text: &str) -> Result<Parts<'_>, FormError> {
     if text.is_empty() {
         return Err(FormError::Empty);
@@ -69,23 +70,23 @@ impl fmt::Debug for Parts<'_> {
     }
 }
 
-/// Why a text is no token.
+/// Reason why a text is not a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FormError {
     /// It is empty.
     Empty,
-    /// It begins otherwise.
+    /// It has another prefix.
     Prefix,
-    /// A part is not so many hexadecimal digits.
+    /// A part does not have the required number of hexadecimal digits.
     Part {
-        /// Which.
+        /// Name of the part.
         what: &'static str,
-        /// How many are valid.
+        /// Required number of digits.
         digits: usize,
-        /// How many bytes there are.
+        /// Actual number of bytes.
         found: usize,
     },
-    /// Something comes behind the last part.
+    /// There is text after the last part.
     More,
 }
 

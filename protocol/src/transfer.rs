@@ -1,10 +1,11 @@
-//! Snapshots, artifacts and how they travel: the same few steps on both links.
+//! Transfer of snapshots and artifacts, with the same steps on both links.
 //!
-//! Whoever has something *begins* with its checksum and length; the receiver answers *from* which offset it wants it;
-//! the bytes follow as binary frames ([`crate::frame::BinaryKind::Transfer`]) on the same channel; the receiver says
-//! how much it has *taken*, which lets more come, and at the end that it is *done*: complete, verified, on disk. A
-//! transfer that was cut is begun again with the same checksum and goes on where the receiver's disk ends. Channels are
-//! numbers that the dialling side chooses.
+//! The sender sends `begin` with checksum and length. The receiver answers `from` with its start
+//! offset. The bytes follow as binary frames ([`crate::frame::BinaryKind::Transfer`]) on the same
+//! channel. The receiver acknowledges them with `taken`, which allows more, and at the end sends
+//! `done`: complete, verified, on disk. An interrupted transfer is started again with the same
+//! checksum and resumes at the length of the receiver's file. The side that opened the connection
+//! chooses the channel numbers.
 
 use crate::error::{ErrorCode, LinkError};
 use crate::ids::Lease;
@@ -16,46 +17,48 @@ mod names;
 
 pub use names::{Checksum, NotHexadecimal, ObjectFormat, ObjectId};
 
-/// A snapshot: which objects belong to it, and what its workspace should know beside the files.
+/// A snapshot: its objects, and metadata for its workspace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Whose object cache it goes to.
+    /// Project of the object cache.
     pub project: String,
     /// The working tree.
     pub tree: ObjectId,
     /// The commit that was checked out, if there was one.
     #[serde(default)]
     pub head: Option<Head>,
-    /// Ignore patterns that are not in the tree: the user's own and those of `.buildpoolignore`. What they match is
-    /// kept in a workspace as a build product.
+    /// Ignore patterns that are not in the tree: the user's own and those of `.buildpoolignore`. A
+    /// workspace keeps files that match as build products.
     #[serde(default)]
     pub excludes: String,
-    /// Files of the commit that are not in the tree although nobody deleted them, and directories of such with `/` behind: those
-    /// outside of a sparse checkout, and what `.buildpoolignore` names.
+    /// Files of the commit that are not in the tree although they were not deleted. Directories of
+    /// such files end with `/`. These are the files outside of a sparse checkout, and those that
+    /// `.buildpoolignore` excludes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
-    /// Files in the tree.
+    /// Number of files in the tree.
     pub files: u64,
-    /// Their sizes together.
+    /// Total size of the files, in bytes.
     pub bytes: u64,
 }
 
-/// By what a job and a worker ask for a snapshot.
+/// The name of a snapshot in requests of jobs and workers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SnapshotName {
     /// The working tree.
     pub tree: ObjectId,
     /// The commit that was checked out.
     pub head: Option<ObjectId>,
-    /// The checksum of its manifest. None from a peer that does not name it: then whichever of these was used last.
+    /// Checksum of its manifest. `None` if a peer does not send it. The last used snapshot with
+    /// this tree and commit then matches.
     pub manifest: Option<Checksum>,
 }
 
 impl SnapshotName {
-    /// The snapshot that a job runs on; none for a job on other files.
+    /// Returns the snapshot of a job, or `None` for a job with another source.
     ///
     /// # Errors
-    /// When what names it is no id or checksum.
+    /// Fails if an id or checksum is invalid.
     pub fn of(source: &Source) -> Result<Option<Self>, NotHexadecimal> {
         let Source::Snapshot { id, head, manifest, .. } = source else { return Ok(None) };
         Ok(Some(Self {
@@ -66,41 +69,41 @@ impl SnapshotName {
     }
 }
 
-/// What git answers from in a workspace.
+/// Git history for a workspace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Head {
-    /// What `HEAD` is.
+    /// The commit of `HEAD`.
     pub commit: ObjectId,
     /// Its tree.
     pub tree: ObjectId,
     /// The branch, unless detached.
     #[serde(default)]
     pub branch: Option<String>,
-    /// Earlier commits back to the nearest tag, without their trees: what `git describe` counts.
+    /// Earlier commits back to the nearest tag, without their trees. `git describe` counts them.
     #[serde(default)]
     pub history: Vec<ObjectId>,
     /// Tags on any of these commits.
     #[serde(default)]
     pub tags: Vec<Tag>,
-    /// Commits of these whose parents stay behind.
+    /// Commits of these without their parents.
     #[serde(default)]
     pub shallow: Vec<ObjectId>,
 }
 
-/// A tag by its name without `refs/tags/`.
+/// A tag, named without `refs/tags/`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Tag {
     /// Its name.
     pub name: String,
-    /// The tag object, or the commit for a light one.
+    /// The tag object, or the commit for a lightweight tag.
     pub object: ObjectId,
 }
 
 impl Manifest {
-    /// Checks what a type cannot: sizes and names.
+    /// Checks sizes and names.
     ///
     /// # Errors
-    /// The first field that is wrong, and what would be valid.
+    /// The first invalid field, with its valid values.
     pub fn check(&self) -> Result<(), LinkError> {
         let invalid = |text: String| Err(LinkError::new(ErrorCode::Invalid, text));
         if self.project.is_empty() || self.project.len() > limits::PROJECT_BYTES_MAX {
@@ -173,7 +176,7 @@ impl Head {
     }
 }
 
-/// Whether this can be the name of a branch or tag, by the rules of `git check-ref-format`.
+/// Returns true for a valid branch or tag name, by the rules of `git check-ref-format`.
 pub fn is_ref_name(name: &str) -> bool {
     let part_is_valid = |part: &str| {
         !part.is_empty() && !part.starts_with('.') && !part.ends_with('.') && !part.ends_with(".lock")
@@ -189,22 +192,22 @@ pub fn is_ref_name(name: &str) -> bool {
         && name.split('/').all(part_is_valid)
 }
 
-/// What a transfer carries.
+/// Content of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Subject {
-    /// A pack with what the receiver lacks of a snapshot.
+    /// A pack with the objects of a snapshot that the receiver lacks.
     Snapshot {
-        /// Of which.
+        /// The snapshot.
         manifest: Box<Manifest>,
-        /// The tree that the pack builds on; none for a pack that stands alone.
+        /// The base tree of the pack. `None` for a self-contained pack.
         base: Option<ObjectId>,
     },
-    /// A file that a job made.
+    /// A file that a job created.
     Artifact {
-        /// By which attempt.
+        /// Lease of the attempt.
         lease: Lease,
-        /// Relative to the command's directory.
+        /// Path relative to the command's directory.
         path: String,
     },
 }
@@ -213,101 +216,104 @@ pub enum Subject {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum Message {
-    /// Client: I have this snapshot. Answered by `want`, or by `done` when it is there already.
+    /// Client to coordinator: offers a snapshot. Answered by `want`, or by `done` if the
+    /// coordinator already has it.
     Offer {
-        /// Chosen by the dialling side.
+        /// Chosen by the side that opened the connection.
         channel: u32,
-        /// What.
+        /// The snapshot.
         manifest: Box<Manifest>,
-        /// Trees that a pack could build on, the best one first.
+        /// Possible base trees of a pack, best first.
         bases: Vec<ObjectId>,
     },
-    /// Coordinator: send it.
+    /// Coordinator to client: requests the offered snapshot.
     Want {
-        /// Of the offer.
+        /// Channel of the offer.
         channel: u32,
-        /// The tree to build on, if one of `bases` or the snapshot's own is here.
+        /// The base tree, if the coordinator has one of `bases` or the snapshot's own tree.
         base: Option<ObjectId>,
-        /// Whether the commit at `head` is here, with all that belongs to it.
+        /// True if the coordinator has the commit at `head` with all its parts.
         head: bool,
-        /// What is not here of the commit at `head`: the commit, its tree, its history, its tags. None from a coordinator that
-        /// does not look, whose word for the commit says nothing of history and tags; and where it would be long.
+        /// Missing parts of the commit at `head`: the commit, its tree, its history, its tags.
+        /// `None` if the list would be long, or from a coordinator that does not check. For such a
+        /// coordinator, `head` does not cover history and tags.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lacks: Option<Vec<ObjectId>>,
     },
-    /// Worker: send me this snapshot. Answered by `begin` or `failed`.
+    /// Worker to coordinator: requests a snapshot. Answered by `begin` or `failed`.
     FetchSnapshot {
-        /// Chosen by the dialling side.
+        /// Chosen by the side that opened the connection.
         channel: u32,
-        /// Whose cache.
+        /// Project of the object cache.
         project: String,
-        /// Which.
+        /// Tree of the snapshot.
         tree: ObjectId,
-        /// With which commit checked out.
+        /// The commit that was checked out.
         #[serde(default)]
         head: Option<ObjectId>,
-        /// Trees that are here, the most recently used one first.
+        /// Trees that the worker has, most recently used first.
         trees: Vec<ObjectId>,
-        /// Commits that are here with all that belongs to them, as workers once counted them. Not looked at any more, and empty:
-        /// of one commit there can be more and less history.
+        /// Obsolete, ignored and always empty. Earlier workers listed complete commits here. The
+        /// same commit can have more or less history.
         heads: Vec<ObjectId>,
-        /// The checksum of its manifest; if absent, the one of this tree and commit that was used last.
+        /// Checksum of its manifest. If absent, the last used snapshot with this tree and commit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         manifest: Option<Checksum>,
-        /// Snapshots that are here, by the checksums of their manifests.
+        /// Snapshots that the worker has, as checksums of their manifests.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         known: Vec<Checksum>,
     },
-    /// Client: send me this artifact. Answered by `begin` or `failed`.
+    /// Client to coordinator: requests an artifact. Answered by `begin` or `failed`.
     FetchArtifact {
-        /// Chosen by the dialling side.
+        /// Chosen by the side that opened the connection.
         channel: u32,
         /// An id or a unique prefix of one.
         job: String,
-        /// As listed in the result.
+        /// Path as listed in the result.
         path: String,
     },
-    /// The side that has it: this many bytes with this checksum.
+    /// Sender to receiver: announces content by length and checksum.
     Begin {
-        /// Of the request, or chosen by the dialling side.
+        /// Channel of the request, or chosen by the side that opened the connection.
         channel: u32,
-        /// What they are.
+        /// The content.
         subject: Subject,
-        /// Over all of them.
+        /// Checksum of all bytes.
         blake3: Checksum,
-        /// How many.
+        /// Number of bytes.
         length: u64,
     },
-    /// The side that wants it: send from here.
+    /// Receiver to sender: sets the start offset.
     From {
-        /// Of `begin`.
+        /// Channel of `begin`.
         channel: u32,
-        /// Bytes that are on its disk already.
+        /// Number of bytes already on disk.
         offset: u64,
     },
-    /// The side that wants it: up to here it is on disk; lets more come.
+    /// Receiver to sender: acknowledges bytes on disk, so that more can be sent.
     Taken {
-        /// Of `begin`.
+        /// Channel of `begin`.
         channel: u32,
         /// Bytes from the start.
         offset: u64,
     },
-    /// The side that wants it: complete and verified. Nothing more comes for this channel.
+    /// Receiver to sender: the content is complete and verified. This is the last step on the
+    /// channel.
     Done {
-        /// Which.
+        /// The channel.
         channel: u32,
     },
-    /// Either side: this does not come about. Nothing more comes for this channel.
+    /// Either side: the transfer failed. This is the last step on the channel.
     Failed {
-        /// Which.
+        /// The channel.
         channel: u32,
-        /// Why.
+        /// The error.
         error: LinkError,
     },
 }
 
 impl Message {
-    /// Which transfer this is about.
+    /// Returns the channel of the transfer.
     pub const fn channel(&self) -> u32 {
         match self {
             Self::Offer { channel, .. }

@@ -1,37 +1,39 @@
-//! Protocol versions. A peer states the range that it speaks; the answer names the highest that both do.
+//! Protocol versions. A peer sends the range of its supported versions, and the answer contains the
+//! highest common version.
 //!
-//! Ledger, newest first; one sentence a version. A coordinator serves its own version and the one before.
+//! Ledger, newest first, one sentence per version. A coordinator supports its own version and the
+//! one before.
 //!
-//! * 2: `follow` names the stream that it is for, and stretches of a log without it may be left out.
-//! * 1: the first.
+//! * 2: `follow` names its stream, and parts of the log without data of that stream may be skipped.
+//! * 1: the first version.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The newest version that this build speaks.
+/// The newest version that this build supports.
 pub const NEWEST: u16 = 2;
-/// The oldest version that this build speaks.
+/// The oldest version that this build supports.
 pub const OLDEST: u16 = 1;
-/// From this version on `follow` may be for one stream only.
+/// From this version on, `follow` can select a single stream.
 pub const FOLLOW_OF_ONE_STREAM: u16 = 2;
 
-/// The versions that a peer speaks, both ends included. As text `1` or `1..2`.
+/// The supported versions of a peer, both ends included. As text `1` or `1..2`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VersionRange {
-    /// Oldest.
+    /// Oldest version.
     pub min: u16,
-    /// Newest.
+    /// Newest version.
     pub max: u16,
 }
 
 impl VersionRange {
-    /// What this build speaks.
+    /// Returns the versions that this build supports.
     pub const fn ours() -> Self {
         Self { min: OLDEST, max: NEWEST }
     }
 
-    /// The highest version that both speak.
+    /// Returns the highest version that both support.
     pub fn agree(self, other: Self) -> Option<u16> {
         let highest = self.max.min(other.max);
         let lowest = self.min.max(other.min);

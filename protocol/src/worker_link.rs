@@ -1,8 +1,9 @@
-//! The link between a worker and the coordinator. The worker dials.
+//! The link between a worker and the coordinator. The worker opens the connection.
 //!
-//! State is repeated, not messages: `register` and every `report` carry all that the worker holds, and the answer says
-//! what should be. A message that was lost is made up for by the next report, so nothing is acknowledged one by one.
-//! Output travels beside this as binary frames ([`crate::frame::BinaryKind::Output`]).
+//! The protocol repeats state, not messages. `register` and every `report` contain all attempts
+//! that the worker holds, and the answer contains the desired state. The next report makes up for a
+//! lost message, so single messages are not acknowledged. Output is sent separately, as binary
+//! frames ([`crate::frame::BinaryKind::Output`]).
 
 use crate::duration;
 use crate::error::LinkError;
@@ -17,198 +18,204 @@ use std::time::Duration;
 /// Path of the link on the coordinator.
 pub const PATH: &str = "/v1/worker";
 
-/// What a worker says.
+/// A message from a worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromWorker {
     /// The first message of a connection.
     Register(Box<Register>),
-    /// All that the worker holds; each [`crate::limits::REPORT_EVERY`], and at once when something changed.
+    /// The full state of the worker. Sent each [`crate::limits::REPORT_EVERY`], and immediately
+    /// after a change.
     Report {
-        /// Every attempt whose end is not yet recorded by the coordinator.
+        /// All attempts that the coordinator has not yet recorded as ended.
         held: Vec<Held>,
-        /// How the worker is.
+        /// Condition of the worker.
         condition: Condition,
     },
-    /// An attempt has ended and all of its log is sent. Repeated after a reconnect until `forget` comes.
+    /// An attempt has ended and its log is fully sent. Repeated after a reconnect until `forget`
+    /// arrives.
     Complete {
-        /// Which.
+        /// Lease of the attempt.
         lease: Lease,
-        /// How.
+        /// Outcome of the attempt.
         outcome: Box<Outcome>,
     },
-    /// A grant that this worker does not take: it has no free slot, or it drains. The job goes back to its place.
+    /// The worker declines a grant: it has no free slot, or it drains. The job returns to its queue
+    /// position.
     Decline {
-        /// Which.
+        /// Lease of the attempt.
         lease: Lease,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A step of a transfer; see [`crate::transfer`].
     Transfer(crate::transfer::Message),
 }
 
-/// Who the worker is and what it offers.
+/// Identity and capacity of a worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Register {
-    /// What it speaks.
+    /// Supported protocol versions.
     pub protocol: VersionRange,
-    /// Its lasting identity.
+    /// Its permanent identity.
     pub worker: WorkerId,
-    /// This start of the daemon.
+    /// Id of this start of the daemon.
     pub boot: BootId,
-    /// Earlier starts that are certain to be over, the newest first: on this machine, since it was last switched on.
+    /// Earlier starts that have certainly ended, newest first: on this machine, since its last
+    /// boot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<BootId>,
-    /// For people; unique in the pool.
+    /// Name for users, unique in the pool.
     pub name: String,
-    /// Of the software.
+    /// Version of the software.
     pub version: String,
-    /// Jobs at a time.
+    /// Number of concurrent jobs.
     pub slots: u32,
-    /// `os`, `arch`, `name` and what was configured or found.
+    /// `os`, `arch`, `name`, and configured or detected labels.
     pub labels: BTreeMap<String, String>,
-    /// Counted resources.
+    /// Units of counted resources.
     pub resources: BTreeMap<String, u32>,
-    /// Every attempt whose end is not yet recorded by the coordinator.
+    /// All attempts that the coordinator has not yet recorded as ended.
     pub held: Vec<Held>,
-    /// How the worker is.
+    /// Condition of the worker.
     pub condition: Condition,
 }
 
 /// An attempt on a worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Held {
-    /// Which, and by which grant.
+    /// Lease of the attempt.
     pub lease: Lease,
-    /// How far it is.
+    /// State of the attempt.
     pub state: HeldState,
     /// Length of its log in the spool, chunk headers included.
     pub log_length: u64,
-    /// When its process started, in milliseconds since 1970 by the worker's clock.
+    /// Start of its process, in milliseconds since 1970 by the worker's clock.
     #[serde(default)]
     pub started_at_ms: Option<i64>,
-    /// Its output waits because the worker's disk refuses it.
+    /// Set while its output is blocked because the worker's disk refuses writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_held: Option<OutputHeld>,
 }
 
-/// How far an attempt is on its worker.
+/// State of an attempt on its worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeldState {
-    /// Files are laid out.
+    /// The workspace is being prepared.
     Preparing,
     /// The process runs.
     Running,
     /// The process is being ended.
     Ending,
-    /// Its tree is gone; log or result are still on their way.
+    /// Its process tree has ended. Log or result are still being transferred.
     Ended,
 }
 
-/// How a worker is, beyond its attempts.
+/// Condition of a worker, apart from its attempts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// It takes no more jobs, by its own decision.
+    /// True if the worker itself decided to accept no more jobs.
     pub draining: bool,
-    /// Why it takes no jobs: processes that it could not end, or files of its own that are not where they were.
+    /// Reason why it accepts no jobs: processes that it could not end, or missing files of its own.
     pub quarantined: Option<String>,
-    /// Free space where spools and workspaces are, in bytes.
+    /// Free disk space for spools and workspaces, in bytes.
     pub disk_free_bytes: Option<u64>,
     /// Projects with a warm workspace.
     pub warm_projects: Vec<String>,
 }
 
-/// What the coordinator says to a worker.
+/// A message from the coordinator to a worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToWorker {
     /// Answers `register`.
     Registered {
-        /// The version that is spoken from here on.
+        /// The negotiated protocol version.
         protocol: u16,
-        /// Grows with each connection of any worker; the newest of a worker wins.
+        /// Session number. It grows with each connection of any worker. The newest session of a
+        /// worker wins.
         session: u64,
-        /// How often to report.
+        /// Interval of reports.
         #[serde(with = "duration")]
         report_every: Duration,
-        /// After how long without contact an attempt may be granted again.
+        /// Time without contact after which an attempt may be granted again.
         #[serde(with = "duration")]
         lost_after: Duration,
-        /// What should be, for everything that was held.
+        /// Desired state of all held attempts.
         desired: Vec<Desired>,
     },
-    /// Answers `report`: what should be, for everything that was held.
+    /// Answers `report`: the desired state of all held attempts.
     Desired {
-        /// One for each attempt that was held.
+        /// One entry per held attempt.
         desired: Vec<Desired>,
     },
-    /// Run this. Repeated until a report holds it; a worker that holds it already does nothing.
+    /// Runs an attempt. Repeated until a report contains it. A worker that already holds it ignores
+    /// the message.
     Grant(Box<Grant>),
-    /// Something to do for one attempt, ahead of the next report.
+    /// An action for one attempt, sent before the next report.
     Act(Desired),
-    /// The coordinator has this much of the log. One that does not go beyond the one before it on this connection asks for
-    /// everything from there again.
+    /// Length of the log that the coordinator has stored. If it is not greater than the previous
+    /// one on this connection, the worker must send everything from there again.
     Position {
-        /// Of which log.
+        /// Lease of the attempt.
         lease: Lease,
         /// Bytes, chunk headers included.
         position: u64,
     },
-    /// Take no more jobs, or take them again.
+    /// Starts or ends draining of the worker.
     Drain {
-        /// Whether to drain.
+        /// True to drain.
         draining: bool,
-        /// After how long what still runs is ended; never if absent.
+        /// Time after which running jobs are ended. Never if absent.
         #[serde(default, with = "duration::option")]
         deadline: Option<Duration>,
     },
-    /// The connection ends; why, and whether it is worth coming back.
+    /// The coordinator closes the connection. The error decides if a retry is useful.
     Refused {
-        /// Why.
+        /// The error.
         error: LinkError,
     },
     /// A step of a transfer; see [`crate::transfer`].
     Transfer(crate::transfer::Message),
 }
 
-/// What should become of an attempt that a worker holds.
+/// Desired state of an attempt that a worker holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Desired {
-    /// Go on; the coordinator has this much of its log. In the answer to `register` this is from where to send; later it
-    /// acknowledges, and never asks for anything again.
+    /// Continue the attempt. In the answer to `register`, `position` is the start position for
+    /// sending. Later it is an acknowledgement and never requests a resend.
     Continue {
-        /// Which.
+        /// Lease of the attempt.
         lease: Lease,
-        /// Bytes, chunk headers included.
+        /// Stored bytes, chunk headers included.
         position: u64,
     },
-    /// End it: somebody asked.
+    /// End the attempt, because a user cancelled it.
     Cancel {
-        /// Which.
+        /// Lease of the attempt.
         lease: Lease,
-        /// Who asked.
+        /// Name of the user.
         by: String,
-        /// In their words.
+        /// Reason given by the user.
         reason: String,
     },
-    /// A newer grant exists or the job is over: end it, and keep what it wrote to yourself.
+    /// A newer grant exists or the job is done. End the attempt and do not send its output.
     Fenced {
-        /// Which.
+        /// Lease of the attempt.
         lease: Lease,
     },
-    /// Log and result are recorded: its spool may go.
+    /// Log and result are recorded. The worker may delete its spool.
     Forget {
-        /// Which.
+        /// Lease of the attempt.
         lease: Lease,
     },
 }
 
 impl Desired {
-    /// Which attempt this is about.
+    /// Returns the lease of the attempt.
     pub const fn lease(&self) -> Lease {
         match self {
             Self::Continue { lease, .. }
@@ -222,11 +229,11 @@ impl Desired {
 /// An attempt to run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Grant {
-    /// By which lease.
+    /// Lease of the attempt.
     pub lease: Lease,
-    /// What.
+    /// Spec of the job.
     pub spec: JobSpec,
-    /// Values of the secrets that the spec names. Never written to a disk.
+    /// Values of the secrets that the spec names. Never written to disk.
     #[serde(default)]
     pub secrets: BTreeMap<String, crate::client_link::Secret>,
 }

@@ -1,4 +1,4 @@
-//! What a client says.
+//! Messages from a client to the coordinator.
 
 use super::{Cursor, LogQuery, Role, StreamChoice, SubmitMessage, ToClient, View};
 use crate::duration;
@@ -11,206 +11,209 @@ use crate::version::VersionRange;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a client says.
+/// A message from a client to the coordinator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromClient {
     /// The first message of a connection.
     Register {
-        /// What it speaks.
+        /// Supported protocol versions.
         protocol: VersionRange,
         /// Name and version of the software.
         client: String,
     },
-    /// Run this.
+    /// Submits a job.
     Submit {
         /// Repeated in the answers.
         request: u32,
-        /// What, and what to send back.
+        /// The job, and the updates to send.
         submit: Box<SubmitMessage>,
     },
-    /// How is this job?
+    /// Requests the state and result of a job.
     Job {
         /// Repeated in the answer.
         request: u32,
         /// An id or a unique prefix of one.
         job: String,
-        /// How much to show.
+        /// How much of the result to show.
         #[serde(default)]
         view: View,
-        /// Answer when the job is done, or after this long.
+        /// Delays the answer until the job is done, at most this long.
         #[serde(default, with = "duration")]
         wait: Duration,
-        /// Send `progress` until then.
+        /// Sends `progress` during the wait.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         progress: bool,
     },
-    /// Send the log of a job from a position on, and go on while it grows.
+    /// Sends the log of a job from a position on, and continues while it grows.
     Follow {
-        /// Names the channel; repeated in the answers.
+        /// Number of the channel, repeated in the answers.
         request: u32,
         /// An id or a unique prefix of one.
         job: String,
-        /// From here; the start of the newest attempt if absent.
+        /// Start position. The start of the newest attempt if absent.
         #[serde(default)]
         cursor: Option<Cursor>,
-        /// Which attempt, without a cursor.
+        /// Number of the attempt, used without a cursor.
         #[serde(default)]
         attempt: Option<u32>,
-        /// Stop at the present end instead of waiting for more.
+        /// Stops at the current end instead of waiting for more.
         #[serde(default)]
         to_end: bool,
-        /// Begin so that about this many of the last lines come, of the stream where it is one.
+        /// Starts about this many lines before the end. If one stream is selected, only its lines
+        /// count.
         #[serde(default)]
         tail: Option<u64>,
-        /// Where a stretch of the log has nothing of the one stream that is asked for, it may be left out: what comes
-        /// after begins at a later position.
+        /// The requested stream. Parts of the log without data of this stream may be skipped. The
+        /// next bytes then start at a later position.
         #[serde(default)]
         stream: StreamChoice,
     },
-    /// Output up to this position has been taken; lets more come.
+    /// Acknowledges output up to this position, so that more can be sent.
     Taken {
         /// The channel.
         request: u32,
         /// Bytes of the log, chunk headers included.
         position: u64,
     },
-    /// Stop sending to this channel: the log that is followed on it, else the end that is waited for, be it by `submit` or by `job`. The job goes on, and
-    /// its result does not count as delivered.
+    /// Stops sending to this channel. This ends a followed log, or the wait of a `submit` or `job`
+    /// request. The job continues, and its result does not count as delivered.
     Unfollow {
         /// The channel.
         request: u32,
     },
-    /// A part of a log as text.
+    /// Requests a part of a log as text.
     Logs {
         /// Repeated in the answer.
         request: u32,
-        /// Which part.
+        /// The requested part.
         query: LogQuery,
     },
-    /// One finding, whole and uncompressed.
+    /// Requests one finding, complete and uncompressed.
     Finding {
         /// Repeated in the answer.
         request: u32,
         /// An id or a unique prefix of one.
         job: String,
-        /// As listed.
+        /// Id of the finding, as listed.
         finding: String,
     },
-    /// Why this verdict.
+    /// Requests an explanation of the verdict.
     Explain {
         /// Repeated in the answer.
         request: u32,
         /// An id or a unique prefix of one.
         job: String,
     },
-    /// Which jobs are there?
+    /// Lists jobs.
     Jobs {
         /// Repeated in the answer.
         request: u32,
-        /// Only those in this state.
+        /// Only jobs in this state.
         #[serde(default)]
         state: Option<JobState>,
-        /// Only those of this build.
+        /// Only jobs of this build.
         #[serde(default)]
         build: Option<BuildId>,
         /// At most this many, newest first.
         limit: u32,
     },
-    /// Submit the spec and the snapshot of a job again, as a new job. Answered by `accepted`.
+    /// Submits the spec and the snapshot of a job again, as a new job. Answered by `accepted`.
     Retry {
         /// Repeated in the answer.
         request: u32,
         /// An id or a unique prefix of one.
         job: String,
-        /// Id of the new job, minted by the client: sending it twice is one job.
+        /// Id of the new job, generated by the client. A repeated request with this id creates no
+        /// second job.
         new: JobId,
     },
-    /// End a job.
+    /// Cancels a job.
     Cancel {
         /// Repeated in the answer.
         request: u32,
         /// An id or a unique prefix of one.
         job: String,
-        /// In the asker's words.
+        /// Reason given by the user.
         #[serde(default)]
         reason: String,
     },
-    /// Which workers are there?
+    /// Lists workers.
     Workers {
         /// Repeated in the answer.
         request: u32,
     },
-    /// Empty a worker, or let it take jobs again.
+    /// Drains a worker, or lets it accept jobs again.
     Drain {
         /// Repeated in the answer.
         request: u32,
-        /// Its name.
+        /// Name of the worker.
         worker: String,
-        /// Whether to drain.
+        /// True to drain, false to resume.
         draining: bool,
-        /// After how long what still runs is ended; never if absent.
+        /// Time after which running jobs are ended. Never if absent.
         #[serde(default, with = "duration::option")]
         deadline: Option<Duration>,
     },
-    /// Make a token.
+    /// Creates a token.
     TokenCreate {
         /// Repeated in the answer.
         request: u32,
-        /// For what.
+        /// Role of the token.
         role: Role,
-        /// For whom.
+        /// Name of the token's owner.
         name: String,
-        /// Until when; for ever if absent.
+        /// Lifetime. Unlimited if absent.
         #[serde(default, with = "duration::option")]
         expires: Option<Duration>,
     },
-    /// Which tokens are there?
+    /// Lists tokens.
     TokenList {
         /// Repeated in the answer.
         request: u32,
     },
-    /// Let a token end, and the connections that were opened with it.
+    /// Revokes a token and closes the connections that use it.
     TokenRevoke {
         /// Repeated in the answer.
         request: u32,
-        /// Its id or its name.
+        /// Id or name of the token.
         token: String,
     },
-    /// Replace a token by a new one of the same name and role.
+    /// Replaces a token with a new one of the same name and role.
     TokenRotate {
         /// Repeated in the answer.
         request: u32,
-        /// Its id or its name.
+        /// Id or name of the token.
         token: String,
-        /// How long the old one still counts.
+        /// Time during which the old token stays valid.
         #[serde(with = "duration")]
         grace: Duration,
-        /// Until when the new one counts; for ever if absent.
+        /// Lifetime of the new token. Unlimited if absent.
         #[serde(default, with = "duration::option")]
         expires: Option<Duration>,
     },
-    /// Let a worker take jobs that waits for an operator's word.
+    /// Lets a worker that waits for approval accept jobs.
     Approve {
         /// Repeated in the answer.
         request: u32,
-        /// Its name or id.
+        /// Name or id of the worker.
         worker: String,
     },
-    /// A worker is gone for good: it is not listed any more, and another may have its name.
+    /// Removes a worker permanently. It is not listed any more, and another worker may use its
+    /// name.
     Forget {
         /// Repeated in the answer.
         request: u32,
-        /// Its name or id.
+        /// Name or id of the worker.
         worker: String,
     },
-    /// Who did what?
+    /// Requests the audit log.
     Audit {
         /// Repeated in the answer.
         request: u32,
         /// At most this many, newest first.
         limit: u32,
-        /// Only those whose place in the log is before this one: the next page.
+        /// Only entries with a sequence number below this one: the next page.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<u64>,
     },
@@ -219,11 +222,11 @@ pub enum FromClient {
 }
 
 impl FromClient {
-    /// Reads a message and checks the limits of its fields.
+    /// Parses a message and checks the limits of its fields.
     ///
     /// # Errors
-    /// A message that answers the request or ends the transfer, or one that ends the connection when the text does not
-    /// parse (as [`crate::frame::decode_control`]).
+    /// The answer to send: it fails the request or the transfer. If the text does not parse, the
+    /// answer ends the connection (as in [`crate::frame::decode_control`]).
     pub fn decode(text: &str) -> Result<Self, Box<ToClient>> {
         let ends_connection = |error| Box::new(ToClient::Error { request: None, error });
         let mut message: Self = frame::parse_control(text).map_err(ends_connection)?;
@@ -238,7 +241,7 @@ impl FromClient {
         Ok(message)
     }
 
-    /// The number of the request, where the message is one.
+    /// Returns the request number, or `None` for messages without one.
     pub const fn request(&self) -> Option<u32> {
         match self {
             Self::Register { .. } | Self::Transfer(_) => None,

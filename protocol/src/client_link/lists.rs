@@ -1,21 +1,21 @@
-//! Jobs as they go, and what is listed: jobs, workers, tokens, the audit log.
+//! Progress of jobs, and list entries for jobs, workers, tokens and the audit log.
 
 use crate::ids::TokenId;
 use crate::report::{JobState, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A live view.
+/// Live progress of a job.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
-    /// Where the job stands.
+    /// State of the job.
     pub state: JobState,
-    /// Why it waits.
+    /// Reason why the job waits.
     pub waiting: Option<crate::report::Waiting>,
-    /// False while its worker can't be reached.
+    /// False while its worker cannot be reached.
     pub connected: bool,
-    /// On which worker.
+    /// Name of its worker.
     pub worker: Option<String>,
     /// Lines so far, both streams.
     pub lines: u64,
@@ -23,80 +23,80 @@ pub struct Progress {
     pub errors: u64,
     /// Tests that ended so far.
     pub tests_done: u64,
-    /// Tests in all, where the tool said so.
+    /// Total number of tests, if the tool reports it.
     pub tests_total: Option<u64>,
-    /// One sentence of what it is doing.
+    /// One sentence about the current activity.
     pub text: String,
 }
 
 /// A job in a list.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// The job.
+    /// Id of the job.
     pub job_id: String,
-    /// In one line.
+    /// The command in one line.
     pub command: String,
-    /// Where it stands.
+    /// State of the job.
     pub state: JobState,
     /// Null until done.
     pub verdict: Option<Verdict>,
-    /// The process's own, else null.
+    /// Exit code of the process itself, else null.
     pub exit_code: Option<i32>,
-    /// On which worker.
+    /// Name of its worker.
     pub worker: Option<String>,
-    /// Who asked.
+    /// Name of the submitter.
     pub submitter: String,
     /// RFC 3339.
     pub created_at: String,
-    /// How long the process ran.
+    /// Run time of the process.
     pub duration_secs: Option<f64>,
-    /// Why it waits.
+    /// Reason why the job waits.
     pub waiting: Option<crate::report::Waiting>,
 }
 
 /// A worker in a list.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WorkerSummary {
-    /// Unique in the pool.
+    /// Name, unique in the pool.
     pub name: String,
-    /// Its lasting identity.
+    /// Permanent identity of the worker.
     pub worker_id: String,
-    /// The name of the token that its name and identity belong to.
+    /// Name of the token that owns the worker's name and identity.
     #[serde(default)]
     pub token: Option<String>,
-    /// Whether it is connected.
+    /// True while the worker is connected.
     pub connected: bool,
-    /// Takes no more jobs.
+    /// True if it accepts no more jobs.
     pub draining: bool,
-    /// Why it takes no jobs although it is connected and not draining.
+    /// Reason why it accepts no jobs although it is connected and not draining.
     pub quarantined: Option<String>,
-    /// Jobs at a time.
+    /// Number of concurrent jobs.
     pub slots: u32,
-    /// Of them in use.
+    /// Number of slots in use.
     pub busy: u32,
-    /// As matched by `--label`.
+    /// Labels, as matched by `--label`.
     pub labels: BTreeMap<String, String>,
-    /// Name to how many in all.
+    /// Total units of each resource.
     pub resources: BTreeMap<String, u32>,
     /// Jobs that it runs.
     pub jobs: Vec<String>,
     /// RFC 3339.
     pub last_seen: Option<String>,
-    /// Of its software.
+    /// Version of its software.
     pub version: String,
 }
 
-/// What a token allows.
+/// Permissions of a token.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// To be a worker.
+    /// May connect as a worker.
     Worker,
-    /// To submit jobs and read the pool's.
+    /// May submit jobs and read the pool's jobs.
     Submit,
-    /// To read metrics, the page, lists, results and logs. It changes nothing and submits nothing.
+    /// May read metrics, the page, lists, results and logs. It may not change or submit anything.
     Read,
-    /// Everything.
+    /// All permissions.
     Admin,
 }
 
@@ -104,7 +104,7 @@ impl Role {
     /// All roles.
     pub const ALL: [Self; 4] = [Self::Worker, Self::Submit, Self::Read, Self::Admin];
 
-    /// `worker`, `submit`, `read`, `admin`.
+    /// Returns the name: `worker`, `submit`, `read`, `admin`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Worker => "worker",
@@ -115,16 +115,16 @@ impl Role {
     }
 }
 
-/// A fresh token; printed once.
+/// A new token. It is shown only once.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TokenCreated {
     /// The secret.
     pub token: String,
-    /// For listing and revoking.
+    /// Id for listing and revoking.
     pub id: TokenId,
-    /// For what.
+    /// Role of the token.
     pub role: Role,
-    /// For whom.
+    /// Name of the token's owner.
     pub name: String,
 }
 
@@ -133,15 +133,15 @@ pub struct TokenCreated {
 pub struct AuditEntry {
     /// RFC 3339.
     pub at: String,
-    /// Who: a token's name, or `data directory` for one who has access to the files.
+    /// Name of the token used, or `data directory` for access through the files.
     pub actor: String,
-    /// What, as in `token_create`, `cancel`, `drain`, `refused`.
+    /// The action, for example `token_create`, `cancel`, `drain`, `refused`.
     pub action: String,
-    /// On what.
+    /// The object of the action.
     pub subject: String,
-    /// Anything else worth knowing; never a secret.
+    /// Other useful details, never a secret.
     pub detail: String,
-    /// Its place in the log, which only grows; 0 from a coordinator that does not say it.
+    /// Sequence number in the log. It only grows. 0 if the coordinator does not send it.
     #[serde(default)]
     pub seq: u64,
 }
@@ -149,11 +149,11 @@ pub struct AuditEntry {
 /// A token in a list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TokenSummary {
-    /// For revoking.
+    /// Id for revoking.
     pub id: TokenId,
-    /// For what.
+    /// Role of the token.
     pub role: Role,
-    /// For whom.
+    /// Name of the token's owner.
     pub name: String,
     /// RFC 3339.
     pub created_at: String,

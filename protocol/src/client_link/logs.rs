@@ -1,19 +1,19 @@
-//! Parts of logs: which, and from where.
+//! Queries for parts of logs, and cursors into logs.
 
 use crate::output::Stream;
 use crate::report::JobState;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A place in the log of a job, between two chunks; `attempt:position` as text, with `:bytes` for a place inside the
-/// following chunk.
+/// A position in the log of a job, between two chunks. Its text form is `attempt:position`, with
+/// `:bytes` for a position inside the next chunk.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Cursor {
-    /// Which attempt's log.
+    /// Number of the attempt.
     pub attempt: u32,
     /// Bytes of the log, chunk headers included.
     pub position: u64,
-    /// Bytes of the next chunk's payload that were taken too.
+    /// Bytes already read of the next chunk's payload.
     pub within: u32,
 }
 
@@ -58,7 +58,7 @@ impl<'de> Deserialize<'de> for Cursor {
     }
 }
 
-/// A text that is no cursor.
+/// Error: the text is not a cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CursorError;
 
@@ -70,30 +70,31 @@ impl fmt::Display for CursorError {
 
 impl std::error::Error for CursorError {}
 
-/// A place in one text of a log.
+/// A position in one text of a log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct TextPlace {
-    /// As of [`Cursor`].
+    /// As in [`Cursor`].
     pub position: u64,
-    /// As of [`Cursor`].
+    /// As in [`Cursor`].
     pub within: u32,
-    /// Lines that the match before this place yet wants after it.
+    /// Number of lines still to show after the last match before this position.
     pub after: u32,
 }
 
-/// Where an answer about a log goes on, in each of its texts. As text `attempt:position`, `attempt:position:within` or
-/// `attempt:position:within:after` where that is one place, else `attempt` and all three of both.
+/// The position after an answer about a log, for each of its texts. If both positions are equal,
+/// the text form is `attempt:position`, `attempt:position:within` or
+/// `attempt:position:within:after`. Otherwise it is `attempt` and all three numbers of both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogCursor {
-    /// Which attempt's log.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// Of stdout and stderr; an interleaved text goes on at the first of them.
+    /// Positions in stdout and stderr. An interleaved text continues at the lower one.
     pub texts: [TextPlace; 2],
 }
 
 impl LogCursor {
-    /// The first of both places and nothing more, in a form that every version reads. Going on there repeats what one text
-    /// has behind it already.
+    /// Returns only the lower of both positions, in a form that every version can parse. Continuing
+    /// there repeats some lines of one text.
     pub fn plain(self) -> Self {
         let first = self.texts[0].min(self.texts[1]);
         Self { texts: [TextPlace { after: 0, ..first }; 2], ..self }
@@ -153,7 +154,7 @@ impl<'de> Deserialize<'de> for LogCursor {
     }
 }
 
-/// Which streams of a log.
+/// Selection of streams of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamChoice {
@@ -161,15 +162,15 @@ pub enum StreamChoice {
     Stdout,
     /// Only stderr.
     Stderr,
-    /// Both, apart.
+    /// Both, as two texts.
     #[default]
     Both,
-    /// Both, as one text in true order.
+    /// Both, as one text in the original order.
     Interleaved,
 }
 
 impl StreamChoice {
-    /// Whether this stream is asked for.
+    /// Returns true if this stream is selected.
     pub const fn wants(self, stream: Stream) -> bool {
         match (self, stream) {
             (Self::Stdout, Stream::Stdout) | (Self::Stderr, Stream::Stderr) => true,
@@ -178,7 +179,7 @@ impl StreamChoice {
         }
     }
 
-    /// The stream, where it is a single one.
+    /// Returns the stream, if exactly one is selected.
     pub const fn only(self) -> Option<Stream> {
         match self {
             Self::Stdout => Some(Stream::Stdout),
@@ -188,33 +189,35 @@ impl StreamChoice {
     }
 }
 
-/// A part of a log as text.
+/// A query for a part of a log as text.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogQuery {
     /// An id or a unique prefix of one.
     pub job: String,
-    /// The newest if absent.
+    /// Number of the attempt. The newest if absent.
     pub attempt: Option<u32>,
-    /// Which streams.
+    /// Requested streams.
     pub stream: StreamChoice,
-    /// The last lines.
+    /// Number of lines from the end.
     pub tail: Option<u64>,
-    /// From where an earlier answer ended.
+    /// Position after an earlier answer.
     pub cursor: Option<LogCursor>,
     /// First line, from 0.
     pub offset: Option<u64>,
-    /// Lines from there, or from the cursor.
+    /// Number of lines from there, or from the cursor.
     pub limit: Option<u64>,
-    /// Only lines that match this pattern: the first ones from where the query begins, or the last ones of a tail.
+    /// Only lines that match this pattern: the first matches from the start of the query, or the
+    /// last matches of a tail.
     pub grep: Option<String>,
-    /// Lines around each match.
+    /// Lines of context around each match.
     pub context: u32,
-    /// Fewer characters than the limit of an answer; they are then counted as they are told: in bytes,
-    /// escaped as in JSON or each line behind a mark of two, whichever is longer.
+    /// A lower limit on the characters of an answer. They are counted as transferred: in bytes,
+    /// either escaped as in JSON or with a mark of two per line. The longer form counts.
     pub characters_max: Option<usize>,
-    /// The same for both texts together, in place of that: one has what the other leaves, and none less than half for the
-    /// other's sake. Who says this takes cursors of every form.
+    /// The same limit for both texts together, instead of `characters_max`. One text may use the
+    /// space that the other leaves. Neither gets less than half because of the other. A client that
+    /// sets this accepts cursors of every form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub characters_together: Option<usize>,
 }
@@ -222,26 +225,28 @@ pub struct LogQuery {
 /// A part of a log.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LogAnswer {
-    /// The job, so that the caller can verify.
+    /// Id of the job, so that the caller can verify it.
     pub job_id: String,
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// Its state: a running job's log goes on.
+    /// State of the job. The log of a running job continues to grow.
     pub state: JobState,
-    /// If asked for.
+    /// Set if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout: Option<String>,
-    /// If asked for.
+    /// Set if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// If asked for.
+    /// Set if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interleaved: Option<String>,
-    /// Where to go on: with what comes after this part, or, for the tail of a log that is over, with what lies before it.
+    /// Position of the next part. For the tail of a finished log it is the position of the part
+    /// before it.
     pub next_cursor: Option<LogCursor>,
-    /// The first line that was asked for and left out; from here on comes everything that is not in this part.
+    /// Position of the first requested line that was left out. All lines that are not in this
+    /// answer follow from there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest_cursor: Option<LogCursor>,
-    /// What was left out.
+    /// The omitted parts.
     pub omitted: Vec<crate::report::Omission>,
 }

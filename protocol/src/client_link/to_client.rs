@@ -1,4 +1,4 @@
-//! What the coordinator says to a client.
+//! Messages from the coordinator to a client.
 
 use super::{
     AuditEntry, Cursor, JobSummary, LogAnswer, Progress, Role, TokenCreated, TokenSummary, WorkerSummary,
@@ -8,126 +8,127 @@ use crate::ids::JobId;
 use crate::report::{Finding, JobResult};
 use serde::{Deserialize, Serialize};
 
-/// What the coordinator says to a client.
+/// A message from the coordinator to a client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToClient {
     /// Answers `register`.
     Registered {
-        /// The version that is spoken from here on.
+        /// The negotiated protocol version.
         protocol: u16,
-        /// Of the coordinator's software.
+        /// Version of the coordinator's software.
         version: String,
-        /// Whether jobs may run in place: coordinator and client are on one machine.
+        /// True if jobs may run in place, because coordinator and client are on one machine.
         local: bool,
-        /// What the token allows.
+        /// Role of the token.
         role: Role,
     },
-    /// Answers `submit`: the job is on disk.
+    /// Answers `submit`: the job is stored on disk.
     Accepted {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// The job; another one than asked for when an earlier request was the same.
+        /// Id of the job. It differs from the requested id if an earlier request was the same.
         job: JobId,
-        /// Whether it is an earlier job.
+        /// True if it is an earlier job.
         reattached: bool,
     },
-    /// How a job is: answers `job` and `cancel`, and comes unasked on a `submit` that asked for updates.
+    /// State of a job. Answers `job` and `cancel`, and is also sent for a `submit` that requested
+    /// updates.
     Job {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// The job, at this moment.
+        /// The current result.
         result: Box<JobResult>,
     },
-    /// A job that was submitted with `wait` is done; nothing more comes for this request.
+    /// A job submitted with `wait` is done. It is the last message for this request.
     Complete {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// The job.
+        /// The final result.
         result: Box<JobResult>,
     },
-    /// A live view of a job that somebody waits for, at most once a second.
+    /// Progress of a job that a client waits for, at most once per second.
     Progress {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// So far.
+        /// The progress so far.
         progress: Progress,
     },
-    /// The followed log is at its end: the attempt is sealed, or `to_end` was asked for.
+    /// End of the followed log: the attempt is sealed, or `to_end` was requested.
     End {
         /// The channel.
         request: u32,
-        /// Where the reader stands.
+        /// Position of the reader.
         cursor: Cursor,
     },
-    /// A new attempt of a followed job began; its chunks come next, from position 0.
+    /// A new attempt of a followed job started. Its chunks follow, from position 0.
     Attempt {
         /// The channel.
         request: u32,
-        /// Its number.
+        /// Number of the attempt.
         attempt: u32,
     },
     /// Answers `logs`.
     Logs {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// The part.
+        /// The requested part.
         logs: Box<LogAnswer>,
     },
     /// Answers `finding`.
     Finding {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// Whole.
+        /// The complete finding.
         finding: Box<Finding>,
     },
     /// Answers `explain`.
     Explain {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// Lines for a person.
+        /// Explanation for a user, in lines.
         text: String,
     },
     /// Answers `jobs`.
     Jobs {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
         /// Newest first.
         jobs: Vec<JobSummary>,
     },
     /// Answers `workers`, `drain`, `approve` and `forget`.
     Workers {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// By name.
+        /// Sorted by name.
         workers: Vec<WorkerSummary>,
     },
-    /// Answers `token_create` and `token_rotate`; the only time that the token is said.
+    /// Answers `token_create` and `token_rotate`. It is the only message that contains the token.
     Token {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// With the token.
+        /// The new token.
         created: TokenCreated,
     },
     /// Answers `token_list` and `token_revoke`.
     Tokens {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
-        /// By creation.
+        /// Sorted by creation time.
         tokens: Vec<TokenSummary>,
     },
     /// Answers `audit`.
     Audit {
-        /// Of the request.
+        /// Number of the request.
         request: u32,
         /// Newest first.
         entries: Vec<AuditEntry>,
     },
-    /// The request could not be served; without a number, the connection ends.
+    /// The request failed. Without a request number, the connection ends.
     Error {
-        /// Of the request.
+        /// Number of the request.
         request: Option<u32>,
-        /// Why.
+        /// The error.
         error: LinkError,
     },
     /// A step of a transfer; see [`crate::transfer`].
@@ -135,7 +136,7 @@ pub enum ToClient {
 }
 
 impl ToClient {
-    /// The number of the request that this answers, where it answers one.
+    /// Returns the number of the request that this message answers, if any.
     pub const fn request(&self) -> Option<u32> {
         match self {
             Self::Registered { .. } | Self::Transfer(_) => None,

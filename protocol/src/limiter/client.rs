@@ -23,7 +23,7 @@ impl Limited for FromClient {
                 limiter.name("job", job, NAME_BYTES_MAX);
                 limiter.name("finding", finding, NAME_BYTES_MAX);
             }
-            // A cursor and a tail have a place in the log, or its end.
+            // A cursor and a tail are limited by the log itself.
             Self::Follow { request: _, job, cursor: _, attempt: _, to_end: _, tail: _, stream: _ }
             | Self::Explain { request: _, job }
             | Self::Retry { request: _, job, new: _ } => limiter.name("job", job, NAME_BYTES_MAX),
@@ -39,7 +39,7 @@ impl Limited for FromClient {
             | Self::TokenRotate { request: _, token, grace: _, expires: _ } => {
                 limiter.name("token", token, NAME_BYTES_MAX);
             }
-            // The coordinator lowers each `limit` to the longest answer that it gives.
+            // The coordinator lowers each `limit` to the maximum size of its answer.
             Self::Taken { request: _, position: _ }
             | Self::Unfollow { request: _ }
             | Self::Jobs { request: _, state: _, build: _, limit: _ }
@@ -107,7 +107,8 @@ impl Limited for LogQuery {
             job,
             attempt: _,
             stream: _,
-            // Places in the log; the coordinator lowers the others to the longest answer that it gives.
+            // Positions are limited by the log itself. The coordinator lowers the others to the
+            // maximum size of its answer.
             tail: _,
             cursor: _,
             offset: _,
@@ -124,8 +125,8 @@ impl Limited for LogQuery {
     }
 }
 
-/// A client reads from the pool that its user named.
-/// The size of the message and each duration have limits anyway.
+/// No field limits: a client trusts the pool that its user configured. The size of the message and
+/// each duration are limited by the parser.
 impl Limited for ToClient {
     fn limit(&mut self, _limiter: &mut Limiter) {}
 }

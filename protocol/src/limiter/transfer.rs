@@ -33,7 +33,7 @@ impl Limited for Message {
                 limiter.name("job", job, NAME_BYTES_MAX);
                 limiter.name("artifact", path, PATH_BYTES_MAX);
             }
-            // A receiver compares the length of content and each offset with its own limits and its file.
+            // The receiver checks the length and each offset against its own limits and its file.
             Self::Begin { channel: _, subject, blake3: _, length: _ } => match subject {
                 Subject::Snapshot { manifest, base: _ } => limiter.result(manifest.check()),
                 Subject::Artifact { lease: _, path } => limiter.name("artifact", path, PATH_BYTES_MAX),

@@ -72,7 +72,8 @@ fn limit_resources(resources: &BTreeMap<String, u32>, limiter: &mut Limiter) {
     }
 }
 
-/// A worker reports everything that it holds: an entry that is left out would count as lost.
+/// Checks the held attempts. The list is never shortened, because a missing attempt would count as
+/// lost.
 fn all_held(held: &mut [Held], limiter: &mut Limiter) {
     limiter.count("held", held.len(), ATTEMPTS_HELD_MAX);
     for held in held {
@@ -112,8 +113,8 @@ impl Limited for Condition {
     }
 }
 
-/// A worker runs what its coordinator grants, so it trusts the coordinator's texts.
-/// The size of the message and each duration have limits anyway.
+/// No field limits: a worker runs the commands that its coordinator grants, so it trusts the
+/// coordinator's texts. The size of the message and each duration are limited by the parser.
 impl Limited for ToWorker {
     fn limit(&mut self, _limiter: &mut Limiter) {}
 }

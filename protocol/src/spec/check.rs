@@ -1,4 +1,4 @@
-//! What a type cannot say of a spec: sizes, names, absence of NUL.
+//! Checks of a spec that its types cannot express: sizes, names, absence of NUL.
 
 use super::{JobSpec, Source, TemplateSpec};
 use crate::glob;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::path::{Component, Path};
 
 impl JobSpec {
-    /// Checks what a type cannot: sizes, names, absence of NUL.
+    /// Checks sizes, names and absence of NUL.
     ///
     /// # Errors
-    /// The first field that is wrong, and what would be valid.
+    /// The first invalid field, with its valid values.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.fallback.as_ref().is_some_and(|reason| reason.len() > limits::TEXT_BYTES_MAX) {
             return Err(SpecError::new("fallback", format!("longer than {} bytes", limits::TEXT_BYTES_MAX)));
@@ -181,12 +181,12 @@ fn check_bytes(field: &'static str, text: &str, most: usize) -> Result<(), SpecE
     Err(SpecError::new(field, format!("has {} bytes; at most {most} are valid", text.len())))
 }
 
-/// A field of a spec that is wrong.
+/// An invalid field of a spec.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpecError {
-    /// Which field.
+    /// Name of the field.
     pub field: &'static str,
-    /// What is wrong with it and what is valid.
+    /// The problem and the valid values.
     pub reason: String,
 }
 
@@ -207,7 +207,8 @@ impl std::error::Error for SpecError {}
 /// Checks the name of a label, resource, worker or token.
 ///
 /// # Errors
-/// When it is empty, too long, or has other than letters, digits, `_`, `-`, `.`, `/`.
+/// Fails if it is empty, too long, or has characters other than letters, digits, `_`, `-`, `.`,
+/// `/`.
 pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
     if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
         return Err(SpecError::new(
@@ -224,14 +225,15 @@ pub fn check_name(field: &'static str, name: &str) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// How the names of the pool's own variables begin.
+/// Prefix of the pool's own variables.
 pub const OWN_VARIABLES: &str = "BUILDPOOL_";
 
-/// Checks the name of a variable that somebody sets by name. What a process merely inherits may have other names, which no
-/// shell can read but which harm nobody.
+/// Checks the name of a variable that a user sets explicitly. Inherited variables may have other
+/// names, which no shell can read and which do no harm.
 ///
 /// # Errors
-/// When it is empty, begins with a digit or with [`OWN_VARIABLES`], or has `=`, white space or a control character.
+/// Fails if it is empty, begins with a digit or with [`OWN_VARIABLES`], or has `=`, white space or
+/// a control character.
 pub fn check_given_variable(field: &'static str, name: &str) -> Result<(), SpecError> {
     let is_odd = |c: char| c == '=' || c.is_whitespace() || c.is_control();
     if name.starts_with(OWN_VARIABLES) {
@@ -252,17 +254,19 @@ pub fn check_given_variable(field: &'static str, name: &str) -> Result<(), SpecE
     Ok(())
 }
 
-/// Whether a text is a W3C `traceparent`: version, trace, parent and flags in small hexadecimal digits.
+/// Returns true for a W3C `traceparent`: version, trace, parent and flags in lower-case hexadecimal
+/// digits.
 pub fn is_trace_context(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let is_hex = |part: &&str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     parts.iter().map(|part| part.len()).eq([2, 32, 16, 2]) && parts.iter().all(is_hex)
 }
 
-/// Checks the glob of files to bring back, and gives it as it is matched: without `.` and empty names in it, and without `/` behind it.
+/// Checks the glob of an artifact and returns it in normal form: without `.` components, empty
+/// components and a trailing `/`.
 ///
 /// # Errors
-/// When it is empty or too long, is no glob, or leads out of the command's directory.
+/// Fails if it is empty, too long, not a valid glob, or leads out of the command's directory.
 pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
     let wrong =
         |reason: &str| Err(SpecError::new("artifact", format!("`{}` {reason}", pattern.escape_debug())));
@@ -291,7 +295,7 @@ pub fn check_artifact(pattern: &str) -> Result<String, SpecError> {
 /// Checks the path or glob of a test report.
 ///
 /// # Errors
-/// When it is empty or too long, absolute, or contains `..`.
+/// Fails if it is empty, too long, absolute, or contains `..`.
 pub fn check_report(pattern: &str) -> Result<(), SpecError> {
     let leads_out = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
     let reason = if pattern.is_empty() || pattern.len() > limits::PATH_BYTES_MAX || pattern.contains('\0') {

@@ -1,21 +1,21 @@
-//! Names of content: of git objects, and of whatever is sent.
+//! Content ids: git object ids and checksums of transferred files.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a git object: 40 (SHA-1) or 64 (SHA-256) hexadecimal digits in lower case.
+/// Id of a git object: 40 (SHA-1) or 64 (SHA-256) hexadecimal digits in lower case.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ObjectId(Box<str>);
 
 impl ObjectId {
-    /// The digits.
+    /// Returns the digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Which hash it is of.
+    /// Returns the hash format.
     pub fn format(&self) -> ObjectFormat {
         if self.0.len() == 40 { ObjectFormat::Sha1 } else { ObjectFormat::Sha256 }
     }
@@ -60,17 +60,17 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// Which hash names the objects of a repository. Objects of different formats never share a cache.
+/// Hash format of a repository's objects. Objects of different formats never share a cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ObjectFormat {
-    /// git's first.
+    /// git's first format.
     Sha1,
-    /// git's second.
+    /// git's second format.
     Sha256,
 }
 
 impl ObjectFormat {
-    /// As git's configuration writes it.
+    /// Returns the name in git's configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sha1 => "sha1",
@@ -78,7 +78,7 @@ impl ObjectFormat {
         }
     }
 
-    /// The tree without entries, which git knows without having it.
+    /// Returns the empty tree. git resolves this id without a stored object.
     pub fn empty_tree(self) -> ObjectId {
         ObjectId(match self {
             Self::Sha1 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904".into(),
@@ -87,13 +87,13 @@ impl ObjectFormat {
     }
 }
 
-/// BLAKE3 of a whole file: 64 hexadecimal digits in lower case.
+/// BLAKE3 checksum of a whole file: 64 hexadecimal digits in lower case.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Checksum(Box<str>);
 
 impl Checksum {
-    /// The digits.
+    /// Returns the digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -142,7 +142,7 @@ fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A text that should have been an id or a checksum.
+/// Error: the text is not an id or a checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotHexadecimal {
     what: &'static str,

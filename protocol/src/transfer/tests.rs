@@ -1,4 +1,4 @@
-//! Messages, names and manifests as peers may send them.
+//! Tests of messages, names and manifests as peers may send them.
 
 use super::{Checksum, Head, Manifest, Message, ObjectFormat, ObjectId, Subject, Tag, is_ref_name};
 use crate::frame::{decode_control, encode_control};
