@@ -1,4 +1,5 @@
-//! Bringing a snapshot to a pool: only what it lacks, going on after a cut.
+//! Sends a snapshot to a pool. Only the missing parts are sent, and an interrupted transfer is
+//! resumed.
 
 use super::error::SnapshotError;
 use super::take::{Options, Snapshot, take};
@@ -11,21 +12,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a transfer is begun without coming further before it is given up; the link itself is dialled again and again meanwhile.
+/// Number of attempts without progress after which a transfer fails. The link itself reconnects
+/// meanwhile.
 const TRIES_MAX: u32 = 10;
-/// The first pause between two tries; doubles up to [`PAUSE_MAX`].
+/// First delay between attempts; it doubles up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause between two tries.
+/// Maximum delay between attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Why a snapshot is not at the pool.
+/// Reason why a snapshot could not be delivered.
 #[derive(Debug)]
 pub enum DeliverError {
-    /// The link.
+    /// An error of the link.
     Client(ClientError),
-    /// On its way.
+    /// An error during the transfer.
     Pump(PumpError),
-    /// It could not be packed.
+    /// The snapshot could not be taken or packed.
     Snapshot(SnapshotError),
 }
 
@@ -55,10 +57,10 @@ impl<E: Into<PumpError>> From<E> for DeliverError {
     }
 }
 
-/// Takes a snapshot and sees that the pool has it whole: what comes before a submit.
+/// Takes a snapshot and delivers it to the pool, before a submit.
 ///
 /// # Errors
-/// When it can't be taken or delivered.
+/// If the snapshot can't be taken or delivered.
 pub async fn take_and_deliver(client: &Client, options: Options) -> Result<Arc<Snapshot>, DeliverError> {
     let taken = pump::on_disk(move || Ok(take(&options))).await?;
     let snapshot = Arc::new(taken.map_err(DeliverError::Snapshot)?);
@@ -66,10 +68,12 @@ pub async fn take_and_deliver(client: &Client, options: Options) -> Result<Arc<S
     Ok(snapshot)
 }
 
-/// Sees that the pool has a snapshot whole. Gives the bytes that had to be sent; 0 when it was there.
+/// Makes sure that the pool has the whole snapshot. Returns the number of sent bytes; 0 if the pool
+/// had it already.
 ///
 /// # Errors
-/// When the pool refuses it, can't be reached for long, or the snapshot can't be packed any more.
+/// If the pool refuses the snapshot, is unreachable for too long, or the snapshot can't be packed
+/// any more.
 pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, DeliverError> {
     let mut pause = PAUSE;
     let mut is_base_suspect = false;
@@ -87,13 +91,14 @@ pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, D
                 let done = pump::on_disk(move || Ok(snapshot.delivered(pack.as_ref()))).await?;
                 return done.map(|()| sent).map_err(DeliverError::Snapshot);
             }
-            // What we took for common was not, or is not any more: everything, then.
+            // The pool lacks an object that the base should contain. Send everything.
             Err(DeliverError::Pump(PumpError::Refused(LinkError { code: ErrorCode::Invalid, .. })))
                 if !is_base_suspect =>
             {
                 is_base_suspect = true;
             }
-            // It chose one that can't be read here any more: another one, then. Each is offered once at most.
+            // The pool chose a base that can't be read here any more. Offer the others; each is
+            // offered at most once.
             Err(DeliverError::Snapshot(SnapshotError::BaseGone { base })) if !gone.contains(&base) => {
                 let (forgetful, tree) = (Arc::clone(snapshot), base.clone());
                 let forgotten = pump::on_disk(move || Ok(forgetful.forget_base(&tree))).await?;
@@ -109,7 +114,7 @@ pub async fn deliver(client: &Client, snapshot: &Arc<Snapshot>) -> Result<u64, D
     }
 }
 
-/// Gives the pack that had to be sent; none when the snapshot was there.
+/// Runs one attempt. Returns the sent pack, or `None` if the pool had the snapshot.
 async fn once(
     transfer: &mut Transfer,
     snapshot: &Arc<Snapshot>,
@@ -126,7 +131,8 @@ async fn once(
         Event::Step(Message::Done { .. }) => return Ok(None),
         Event::Step(Message::Want { .. }) if is_base_suspect => (None, None),
         Event::Step(Message::Want { base, head: true, lacks: None, .. }) => {
-            // It counts commits by their ids alone, of which there can be more and less history.
+            // This coordinator identifies the head by its commit alone, but the same commit can
+            // come with more or less history. So send all commits and tags.
             let head = snapshot.manifest.head.iter();
             (base, Some(head.flat_map(pack::commits_and_tags).map(|part| part.id).collect()))
         }

@@ -1,4 +1,4 @@
-//! Files as they lie there.
+//! Access to files in the working tree.
 
 use nix::fcntl::OFlag;
 use std::collections::HashMap;
@@ -9,13 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Longest file of ignore patterns that is read, in bytes.
+/// Maximum size of a file of ignore patterns, in bytes.
 const PATTERNS_BYTES_MAX: u64 = 1 << 20;
 
-/// The content of a regular file of ignore patterns. None for a link, a pipe, a device, or a file that is longer than
-/// 1 MiB.
+/// Reads a regular file of ignore patterns. Returns `None` for a link, a pipe, a device, or a file
+/// over 1 MiB.
 pub(super) fn regular_file(path: &Path) -> Option<Vec<u8>> {
-    // A pipe would let its reader wait.
+    // Opening a pipe would block.
     let flags = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).bits();
     let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     if !file.metadata().ok()?.is_file() {
@@ -26,10 +26,10 @@ pub(super) fn regular_file(path: &Path) -> Option<Vec<u8>> {
     (bytes.len() as u64 <= PATTERNS_BYTES_MAX).then_some(bytes)
 }
 
-/// Looks at files by name, and never through a symbolic link to a directory.
+/// Looks up files by path, and never follows a symbolic link to a directory.
 pub(super) struct Disk<'a> {
     top: &'a Path,
-    /// Whether a directory can be reached without a link.
+    /// Cache: whether a directory can be reached without a link.
     directories: HashMap<PathBuf, bool>,
 }
 
@@ -38,7 +38,8 @@ impl<'a> Disk<'a> {
         Self { top, directories: HashMap::new() }
     }
 
-    /// The size of a file or link; none for what is neither, is gone, or lies behind a link.
+    /// Returns the size of a file or link. `None` if it is neither, is missing, or is behind a
+    /// link.
     pub(super) fn size(&mut self, path: &[u8]) -> Option<u64> {
         let path = Path::new(OsStr::from_bytes(path));
         if !self.is_real_directory(path.parent()?) {
@@ -48,9 +49,9 @@ impl<'a> Disk<'a> {
         (metadata.is_file() || metadata.is_symlink()).then_some(metadata.len())
     }
 
-    /// Whether it is a file that may not be read.
+    /// Returns true if it is a file that this user may not read.
     pub(super) fn is_closed(&mut self, path: &[u8]) -> bool {
-        // A pipe would let its reader wait.
+        // Opening a pipe would block.
         self.is_regular(path)
             && fs::File::open(self.top.join(OsStr::from_bytes(path)))
                 .is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
@@ -61,7 +62,7 @@ impl<'a> Disk<'a> {
         fs::symlink_metadata(self.top.join(path)).is_ok_and(|metadata| metadata.is_file())
     }
 
-    /// Whether it is a directory that no link leads to.
+    /// Returns true if it is a directory that can be reached without a link.
     pub(super) fn is_directory(&mut self, path: &[u8]) -> bool {
         self.is_real_directory(Path::new(OsStr::from_bytes(path)))
     }

@@ -1,4 +1,4 @@
-//! Why there is no snapshot.
+//! Errors of snapshots.
 
 use super::index_file::IndexError;
 use buildpool_objects::GitError;
@@ -8,105 +8,105 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why there is no snapshot.
+/// Reason why a snapshot could not be taken or packed.
 #[derive(Debug)]
 pub enum SnapshotError {
-    /// git, or the disk beside it.
+    /// An error of git, or of the disk.
     Git(GitError),
-    /// The directory is not there or can't be entered.
+    /// The directory does not exist or can't be entered.
     Directory {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The directory is too much to send: the root of the disk or a home directory, without a repository.
+    /// The directory is too broad: the root of the disk or a home directory, without a repository.
     TooBroad {
-        /// Which.
+        /// The directory.
         path: PathBuf,
     },
     /// The repository has no working tree here.
     NoWorkTree {
-        /// Where.
+        /// The directory.
         path: PathBuf,
     },
-    /// `core.worktree` names a directory that is not the repository's.
+    /// `core.worktree` is set to a directory outside the repository.
     Elsewhere {
         /// The git directory.
         git_dir: PathBuf,
-        /// What it names.
+        /// The value of `core.worktree`.
         top: PathBuf,
     },
-    /// What should lead to the repository leads nowhere.
+    /// A `.git` exists, but git does not find a repository.
     Broken {
-        /// The `.git`.
+        /// Path of the `.git`.
         path: PathBuf,
-        /// What git says.
+        /// Message of git.
         message: String,
     },
-    /// The clone has a filter, and lacks files of the commit.
+    /// The clone is partial (filtered), and lacks files of the commit.
     Partial {
-        /// As the commit was asked for.
+        /// The requested commit.
         name: String,
-        /// How many files and directories.
+        /// Number of missing files and directories.
         count: usize,
     },
-    /// No such commit.
+    /// The commit does not exist.
     UnknownRef {
-        /// As it was asked for.
+        /// The requested commit.
         name: String,
     },
-    /// A commit was asked for where there is no repository.
+    /// A commit was requested, but there is no repository.
     NoRepository {
-        /// Where.
+        /// The directory.
         path: PathBuf,
     },
     /// The repository's index can't be read.
     Index {
-        /// Which file.
+        /// The index file.
         path: PathBuf,
-        /// Where and why.
+        /// Error of the parser.
         source: IndexError,
     },
-    /// More would have to be sent than the guard lets pass.
+    /// The new and changed files exceed the size limit.
     TooLarge {
-        /// New or changed files together, in bytes.
+        /// Size of the new and changed files, in bytes.
         bytes: u64,
-        /// The guard, in bytes.
+        /// The limit, in bytes.
         guard: u64,
-        /// The largest ones, largest first.
+        /// The largest files, largest first.
         largest: Vec<(String, u64)>,
     },
-    /// Files that this user may not read.
+    /// This user may not read some files.
     Unreadable {
-        /// The first of them.
+        /// The first of these files.
         paths: Vec<String>,
-        /// How many.
+        /// Number of these files.
         count: usize,
     },
-    /// Too many files.
+    /// The snapshot has too many files.
     TooManyFiles {
-        /// How many.
+        /// Number of files.
         count: u64,
     },
-    /// Repositories lie in each other too deeply, or too many of them.
+    /// Repositories are nested too deeply, or there are too many.
     Nesting {
-        /// The one that is too much.
+        /// The repository that exceeds the limit.
         path: PathBuf,
     },
-    /// Another call is taking a snapshot of the same tree and does not end.
+    /// Another call holds the lock of the same tree for too long.
     Busy {
-        /// How long it was waited for.
+        /// The time waited.
         waited: Duration,
     },
-    /// No directory for caches is known.
+    /// The user has no cache directory.
     NoCacheDirectory,
-    /// A tree that was sent before can't be read any more, so nothing can be packed on top of it.
+    /// A tree that was sent earlier can't be read any more, so it can't be the base of a pack.
     BaseGone {
-        /// Which.
+        /// The tree.
         base: ObjectId,
     },
-    /// Objects were dropped from the repository, and the files are not any more what they were.
+    /// The repository has lost objects of the snapshot, and the files have changed since.
     Gone {
         /// The snapshot that can't be packed any more.
         tree: ObjectId,
@@ -234,7 +234,7 @@ impl From<GitError> for SnapshotError {
 }
 
 impl SnapshotError {
-    /// What git said, or what is wrong.
+    /// Returns the message of git, or a description of the error.
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Git(GitError::Failed { message, .. }) | Self::Broken { message, .. } => {
@@ -246,7 +246,7 @@ impl SnapshotError {
     }
 }
 
-/// What git said, without what it begins every failure with, and without its advice.
+/// Returns the first line of git's message, without its `fatal:` or `error:` prefix.
 fn said(message: &str) -> &str {
     let line = message.trim().lines().next().unwrap_or_default();
     line.trim_start_matches("fatal: ").trim_start_matches("error: ")

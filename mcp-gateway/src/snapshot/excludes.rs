@@ -1,4 +1,5 @@
-//! Ignore patterns that are not in the tree: what a workspace keeps between jobs because the user ignores it here.
+//! Ignore patterns that are not in the tree. A workspace keeps files between jobs if the user
+//! ignores them here.
 
 use super::disk::regular_file;
 use super::ignores::ignore_file;
@@ -9,18 +10,18 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Patterns of all repositories of a project, as they are said at its top.
+/// Patterns of all repositories of a project, relative to its top.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Excludes {
     text: String,
-    /// Files whose patterns are too long to travel.
+    /// Files with too many patterns to send.
     too_long: Vec<PathBuf>,
-    /// Repositories whose own `core.excludesFile` is not used.
+    /// Repositories with their own `core.excludesFile`, which is not used.
     unused: Vec<PathBuf>,
 }
 
 impl Excludes {
-    /// Those of a repository that lies at `prefix` (empty, or with `/` at the end).
+    /// Adds the patterns of a repository at `prefix` (empty, or with `/` at the end).
     pub(super) fn add(&mut self, repository: &Repository, prefix: &[u8]) {
         let user = repository.user.as_ref();
         let own = [user.and_then(|user| exclude_file(&user.common_dir)), ignore_file(repository)];
@@ -28,7 +29,7 @@ impl Excludes {
             self.unused.push(repository.top.clone());
         }
         if let Some(global) = global_file(repository) {
-            // What of it is not for a place is for every place already.
+            // Unanchored patterns were already added for the top, and match at every depth.
             let of_place = |pattern: &str| prefix.is_empty() || place_of(pattern).is_some();
             self.add_file(&global, prefix, of_place);
         }
@@ -53,7 +54,7 @@ impl Excludes {
         }
     }
 
-    /// All of them, a line each.
+    /// Returns all patterns, one per line, and adds notes about unused files.
     pub(super) fn text(self, notes: &mut Vec<String>) -> String {
         notes.extend(self.too_long.iter().map(|path| {
             format!(
@@ -71,14 +72,14 @@ impl Excludes {
     }
 }
 
-/// The repository's `info/exclude`, unless a link leads to it.
+/// Returns the path of the repository's `info/exclude`, unless `info` is a link.
 fn exclude_file(common_dir: &Path) -> Option<PathBuf> {
     let info = common_dir.join("info");
     fs::symlink_metadata(&info).is_ok_and(|metadata| metadata.is_dir()).then(|| info.join("exclude"))
 }
 
-/// The user's own ignore file. The user may keep it behind a link, as many do with their settings, so the link is
-/// followed; a file whose name looks like a secret is not read.
+/// Returns the path of the user's own ignore file. A link is followed, because many users keep
+/// their settings behind links. A file that looks like a secret is not used.
 fn global_file(repository: &Repository) -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let mut settings = repository.settings.iter().rev();
@@ -96,14 +97,16 @@ fn global_file(repository: &Repository) -> Option<PathBuf> {
     (!is_secret(path.as_os_str().as_bytes())).then_some(path)
 }
 
-/// Without its `!`, and without the `/` at its begin: a pattern that counts for one place; none for one that counts at every depth.
+/// Returns an anchored pattern without its `!` and its leading `/`. Returns `None` for a pattern
+/// that matches at every depth.
 fn place_of(pattern: &str) -> Option<&str> {
     let body = pattern.strip_prefix('!').unwrap_or(pattern);
     let name = body.trim_end();
     name.strip_suffix('/').unwrap_or(name).contains('/').then(|| body.strip_prefix('/').unwrap_or(body))
 }
 
-/// A pattern of the repository at `prefix`, as it is said at the top; none if it can't be.
+/// Converts a pattern of the repository at `prefix` into a pattern for the top. Returns `None` if
+/// that is not possible.
 fn below(prefix: &[u8], pattern: &str) -> Option<String> {
     if prefix.is_empty() {
         return Some(pattern.to_owned());

@@ -1,6 +1,9 @@
-//! What `git rev-parse`, `git status` and `git describe` answer from in a workspace: the commit, and as much history as it
-//! takes to count back to the nearest tags. Whether it is enough is not reckoned but asked: git describes the commit with what would
-//! travel and nothing else, and must say what it says in the user's repository.
+//! The head of a snapshot: the commit, and enough history for `git rev-parse`, `git status` and
+//! `git describe` in a workspace.
+//!
+//! `git describe` counts commits back to the nearest tags. The required history is not computed but
+//! tested: git describes the commit with only the history that would be sent. The result must equal
+//! that in the user's repository.
 
 use super::error::SnapshotError;
 use super::repository::{Repository, UserSide};
@@ -14,19 +17,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 
-/// How often history is lengthened so that no merge is cut.
+/// Limit on extensions of the history, which must not cut a merge.
 const LENGTHENINGS_MAX: usize = 8;
-/// Ends of history whose common ancestor is looked for; beyond, all of it is taken.
+/// Limit on history ends for a merge-base search. Beyond it, the whole history is used.
 const ENDS_MAX: usize = 32;
 
-/// A head, and what the submitter should hear of it.
+/// A head, and a note for the submitter.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Told {
     pub(super) head: Head,
     pub(super) note: Option<String>,
 }
 
-/// The head of a repository; none without a commit. `known` is the answer of an earlier call.
+/// Returns the head of a repository, or `None` if it has no commit. `known` is the result of an
+/// earlier call.
 pub(super) fn head(
     git: &Git,
     repository: &Repository,
@@ -42,7 +46,7 @@ pub(super) fn head(
     Ok(Some(of_commit(git, repository, store, (commit, tree), branch)?))
 }
 
-/// The head that a checkout of this commit would have.
+/// Returns the head for a checkout of this commit.
 pub(super) fn of_commit(
     git: &Git,
     repository: &Repository,
@@ -57,7 +61,8 @@ pub(super) fn of_commit(
     asking.with_history()
 }
 
-/// What `git describe` says by annotated tags alone, and by all tags: in full, with the number of commits and the whole id.
+/// Output of `git describe`, with annotated tags only and with all tags: in long form, with the
+/// number of commits and the full id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Answers {
     annotated: Option<String>,
@@ -71,7 +76,7 @@ impl Answers {
         Self { annotated: any.as_ref().and_then(|_| ask(&[])), any }
     }
 
-    /// Those that history as long as may travel can give.
+    /// Removes answers that need more history than may be sent.
     fn within_reach(self) -> Self {
         let is_near = |answer: &String| parts(answer).is_some_and(|(_, count)| count < HISTORY_MAX);
         Self { annotated: self.annotated.filter(is_near), any: self.any.filter(is_near) }
@@ -86,21 +91,21 @@ impl Answers {
     }
 }
 
-/// Tag and number of commits of an answer.
+/// Returns the tag and the number of commits of an answer.
 fn parts(answer: &str) -> Option<(&str, usize)> {
     let mut parts = answer.rsplitn(3, '-');
     let count = parts.nth(1)?.parse().ok()?;
     Some((parts.next()?, count))
 }
 
-/// Where history ends.
+/// Limit of the history to send.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
-    /// At the tags: right where nothing was merged around them.
+    /// Ends at the tags. Correct if there are no merges around them.
     AtTags,
-    /// Where all that was merged since comes together.
+    /// Ends at the common ancestor of everything merged since.
     AtBase,
-    /// Nowhere.
+    /// Whole history.
     Nowhere,
 }
 
@@ -112,7 +117,7 @@ struct Asking<'a> {
     user: &'a UserSide,
     place: Place,
     store: &'a Store,
-    /// The commit without any history.
+    /// The commit without history.
     alone: Head,
 }
 
@@ -133,7 +138,7 @@ impl Asking<'_> {
             let Some(commits) = self.commits(&named, cut)? else { continue };
             let on_these: Vec<&(Tag, ObjectId)> =
                 tags.iter().filter(|(_, target)| commits.contains_key(target)).take(HISTORY_MAX).collect();
-            // A tag further back may look nearer where history ends behind another one.
+            // A tag further back may appear nearer if history ends at another tag.
             let is_sure = |(tag, target): &(Tag, ObjectId)| {
                 named.contains(tag.name.as_str()) || *target == self.alone.commit
             };
@@ -153,7 +158,7 @@ impl Asking<'_> {
         Ok(Told { head: self.alone.clone(), note: Some(note) })
     }
 
-    /// The history that ends there; none where that is more than may travel, or can't be told.
+    /// Returns the history for a cut. `None` if it is too long to send, or can't be determined.
     fn commits(&self, named: &BTreeSet<&str>, cut: Cut) -> Result<Option<Commits>, GitError> {
         let mut commits = Commits::new();
         match cut {
@@ -195,13 +200,14 @@ impl Asking<'_> {
         Ok(is_fit.then_some(commits))
     }
 
-    /// The commit's history down to this end, which is a part of it; none where that is more than may travel.
+    /// Returns the commit's history down to and including this end. `None` if it is too long to
+    /// send.
     fn between(&self, end: Option<&str>) -> Result<Option<Commits>, GitError> {
         let most = format!("--max-count={}", HISTORY_MAX + 1);
         let mut arguments = vec!["rev-list", "--parents", &most, self.alone.commit.as_str()];
         let below = end.map(|end| format!("^{end}^@"));
         arguments.extend(below.as_deref());
-        // A tag whose own name is another one than it is known by.
+        // The name of a tag object may differ from its ref.
         let Ok(listed) = self.say(&arguments) else { return Ok(None) };
         let lines = listed.lines().filter_map(|line| {
             let mut ids = line.split(' ').filter_map(|id| id.parse().ok());
@@ -212,7 +218,8 @@ impl Asking<'_> {
     }
 
     fn head_with(&self, commits: &Commits, tags: Vec<Tag>) -> Head {
-        // git shows the commits at the end of a shallow clone's history as the first ones; their parents are not there either.
+        // git shows the commits at the end of a shallow history without parents; their parents are
+        // not available either.
         let ends = fs::read_to_string(self.user.common_dir.join("shallow")).unwrap_or_default();
         let ends: HashSet<ObjectId> = ends.lines().filter_map(|line| line.parse().ok()).collect();
         let is_cut = |(id, parents): &(&ObjectId, &Vec<ObjectId>)| {
@@ -229,13 +236,13 @@ impl Asking<'_> {
         }
     }
 
-    /// What git would say of the commit with this history and these tags.
+    /// Returns the output of `git describe` with this history and these tags.
     fn would_say(&self, head: &Head) -> Result<Answers, SnapshotError> {
         let own = self.store.root().join("describing");
         directory::write(&own, self.user.format, true, &[])?;
         directory::write_alternates(&own, &[&self.user.objects])?;
         let mut tags: Vec<&Tag> = head.tags.iter().collect();
-        // git wants them by name.
+        // git expects them sorted by name.
         tags.sort_by(|a, b| a.name.cmp(&b.name));
         let tags: String =
             tags.iter().map(|tag| format!("{} refs/tags/{}\n", tag.object, tag.name)).collect();
@@ -247,7 +254,7 @@ impl Asking<'_> {
         Ok(Answers::ask(|question| self.git.run(&place).args(question.iter().chain([&commit])).text()))
     }
 
-    /// All tags that can travel, with the commits that they are on.
+    /// Returns all tags that can be sent, with their commits.
     fn tags(&self) -> Result<Vec<(Tag, ObjectId)>, GitError> {
         let format = "--format=%(objectname) %(*objectname) %(refname:strip=2)";
         let listed = self.say(&["for-each-ref", "refs/tags", format])?;
@@ -262,8 +269,8 @@ impl Asking<'_> {
     }
 }
 
-/// Parents that are not there of merges that have others which are. git can't be told that one parent of a commit is not there: it
-/// would not see the others either.
+/// Returns the missing parents of merges that have other parents in the history. git can't treat a
+/// single parent as missing: it would ignore the others too.
 fn beyond_merges(commits: &Commits) -> BTreeSet<ObjectId> {
     let merges = commits.values().filter(|parents| parents.iter().any(|parent| commits.contains_key(parent)));
     merges.flatten().filter(|parent| !commits.contains_key(parent)).cloned().collect()

@@ -1,6 +1,8 @@
-//! What `.buildpoolignore` keeps from travelling: of the repository itself and of those around it, tracked files and whole repositories
-//! inside among it. git is asked about each path with these patterns alone, in a directory without files, so that no `.gitignore` speaks
-//! against them.
+//! Files that `.buildpoolignore` excludes from snapshots, including tracked files and nested
+//! repositories.
+//!
+//! The files of the repository and of its outer repositories apply. git checks each path against
+//! these patterns alone, in an empty directory, so that no `.gitignore` overrides them.
 
 use super::disk::regular_file;
 use super::error::SnapshotError;
@@ -15,32 +17,34 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::PathBuf;
 
-/// The ignore file at the top of a repository.
+/// Name of the ignore file at the top of a repository.
 const IGNORE_FILE: &str = ".buildpoolignore";
 
-/// An ignore file that counts for a repository.
+/// An ignore file that applies to a repository.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct IgnoreFile {
     path: PathBuf,
-    /// What a path begins with in the outermost repository that is relative to this file, in bytes of it.
+    /// Length of the path prefix, from the outermost repository, that is removed before this file's
+    /// patterns apply. In bytes.
     begin: usize,
 }
 
 impl IgnoreFile {
-    /// That of a repository whose paths begin with `prefix` in the outermost one, if it has one.
+    /// Returns the ignore file of a repository at `prefix` in the outermost one, if it has one.
     pub(super) fn of(repository: &Repository, prefix: &[u8]) -> Option<Self> {
         let path = ignore_file(repository)?;
         Some(Self { path, begin: prefix.len() })
     }
 }
 
-/// Our own ignore file, if there is one. A link is not followed: it could name any file of the user.
+/// Returns the path of the ignore file, if it exists. A link is not followed: it could lead to any
+/// file of the user.
 pub(super) fn ignore_file(repository: &Repository) -> Option<PathBuf> {
     let path = repository.top.join(IGNORE_FILE);
     fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file()).then_some(path)
 }
 
-/// Over all that they say.
+/// Returns a checksum over all patterns.
 pub(super) fn checksum_of(files: &[IgnoreFile]) -> Checksum {
     let mut hasher = blake3::Hasher::new();
     for file in files {
@@ -50,8 +54,9 @@ pub(super) fn checksum_of(files: &[IgnoreFile]) -> Checksum {
     checksum(&hasher.finalize())
 }
 
-/// Those of these files and directories that the ignore files name. git takes for a directory what is one where it looks, so these are
-/// there: with `/` at its end a name would be that of something without a name inside of it, for which other patterns count.
+/// Returns those of the files and directories that the ignore files exclude. git uses the file
+/// system to detect directories, so `patterns_place` creates them. A trailing `/` would not work:
+/// git would then match an empty name inside the directory, to which other patterns apply.
 pub(super) fn ignored(
     git: &Git,
     store: &Store,
@@ -62,10 +67,10 @@ pub(super) fn ignored(
 ) -> Result<HashSet<Vec<u8>>, SnapshotError> {
     let mut found = HashSet::new();
     for file in ignores {
-        // Between the file's repository and this one.
+        // Path between the file's repository and this one.
         let between = prefix.get(file.begin..).unwrap_or_default();
         let place = store.patterns_place(repository, between, directories)?;
-        // Behind `./` nothing in a name means anything to git; it answers in the same form.
+        // After `./`, no character of a name is special to git. The output has the same form.
         let begin = [b"./", between].concat();
         let paths = files.iter().copied().chain(directories.iter().map(Vec::as_slice));
         let list: Vec<u8> = paths.flat_map(|path| [begin.as_slice(), path, b"\0"].concat()).collect();

@@ -1,44 +1,44 @@
-//! Reading git's index: which paths it has, with sizes and flags. Versions 2 to 4, as git's `index-format`
-//! documentation gives them; pure.
+//! Parser of git's index: paths with sizes and flags. Supports versions 2 to 4 as in git's
+//! `index-format` documentation. No I/O.
 
 use std::fmt;
 
-/// An index as it lies on disk.
+/// A parsed index.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct IndexFile {
     /// In git's order: by path bytes, then stage.
     pub(super) entries: Vec<Entry>,
-    /// The shared index that this one only adds to, by its id.
+    /// Id of the shared index that this split index extends.
     pub(super) shared: Option<String>,
 }
 
-/// One path.
+/// An index entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
-    /// Relative to the top, as bytes.
+    /// Path relative to the top, in bytes.
     pub(super) path: Vec<u8>,
-    /// Type and permissions as git keeps them: `0o100644`, `0o120000`, `0o160000` …
+    /// Type and permissions in git's form: `0o100644`, `0o120000`, `0o160000` …
     pub(super) mode: u32,
-    /// The object, in hexadecimal.
+    /// Object id in hexadecimal.
     pub(super) id: String,
-    /// Size on disk when it was recorded, modulo 2³².
+    /// File size when the entry was recorded, modulo 2³².
     pub(super) size: u32,
     /// 0, or 1 to 3 in a conflict.
     pub(super) stage: u8,
-    /// The user told git not to look for changes.
+    /// The user set `assume-unchanged`.
     pub(super) assume_valid: bool,
-    /// Outside a sparse checkout.
+    /// Outside the sparse checkout.
     pub(super) skip_worktree: bool,
-    /// Announced with `git add -N`.
+    /// Added with `git add -N`.
     pub(super) intent_to_add: bool,
 }
 
-/// Where a repository or submodule is.
+/// Mode of a submodule or nested repository.
 pub(super) const GITLINK: u32 = 0o160_000;
-/// A whole directory outside a sparse checkout.
+/// Mode of a whole directory outside the sparse checkout.
 pub(super) const SPARSE_DIRECTORY: u32 = 0o040_000;
 
-/// An index that can't be read.
+/// Error for an index that can't be parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexError {
     offset: usize,
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         Ok(u16::from_be_bytes(bytes.try_into().expect("two bytes were taken")))
     }
 
-    /// git's offset encoding: seven bits a byte, each continuation adds one.
+    /// Decodes git's offset encoding: seven bits per byte; each continuation adds one.
     fn varint(&mut self) -> Result<usize, IndexError> {
         let mut byte = self.take(1)?[0];
         let mut value = usize::from(byte & 0x7f);
@@ -109,10 +109,10 @@ fn memchr(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| *byte == 0)
 }
 
-/// Reads an index. `hash_bytes` is 20 or 32, by the repository's object format.
+/// Parses an index. `hash_bytes` is 20 or 32, by the repository's object format.
 ///
 /// # Errors
-/// Where it is damaged or of a version that is not known.
+/// If the index is damaged or its version is not supported.
 pub(super) fn parse(bytes: &[u8], hash_bytes: usize) -> Result<IndexFile, IndexError> {
     let end = bytes.len().saturating_sub(hash_bytes);
     let mut reader = Reader { bytes: bytes.get(..end).unwrap_or_default(), at: 0 };
@@ -124,7 +124,8 @@ pub(super) fn parse(bytes: &[u8], hash_bytes: usize) -> Result<IndexFile, IndexE
         return Err(reader.error("its version is not 2, 3 or 4"));
     }
     let count = reader.u32()? as usize;
-    // An entry has at least 62 bytes, so a false count can't reserve more than the file justifies.
+    // An entry has at least 62 bytes. So a wrong count can't reserve more memory than the file size
+    // justifies.
     let mut entries: Vec<Entry> = Vec::with_capacity(count.min(end / 62 + 1));
     for _ in 0..count {
         let previous = entries.last().map(|entry| entry.path.as_slice()).unwrap_or_default();

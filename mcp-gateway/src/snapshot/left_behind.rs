@@ -1,18 +1,19 @@
-//! What a workspace's git is told not to miss: tracked files that stay behind although nobody deleted them. Whole directories are named
-//! by themselves, so that a sparse checkout of a large repository takes few words. Pure.
+//! Tracked files that are not in a snapshot although they were not deleted. A workspace's git must
+//! not report them as missing. Directories without any present file are listed as a whole, so that
+//! a sparse checkout of a large repository needs few names. No I/O.
 
 use buildpool_protocol::limits::{LEFT_BEHIND_BYTES_MAX, LEFT_BEHIND_MAX};
 use std::collections::{BTreeSet, HashSet};
 
-/// Names for these paths (a directory's may end in `/`), where all that is present is this. None at all where that would be too many: then
-/// git shows them as deleted.
+/// Returns names for these paths (a directory's may end in `/`), given all present paths. The
+/// result is empty if it would be too long; then git shows the files as deleted.
 pub(super) fn named<'a>(paths: &[Vec<u8>], present: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     if paths.is_empty() {
         return Vec::new();
     }
     let mut directories: HashSet<&[u8]> = HashSet::new();
     for path in present {
-        // The inner ones first: where one is known those around it are.
+        // From the inside out: if a directory is known, its parents are known too.
         let ends = path.iter().enumerate().rev().filter(|(_, byte)| **byte == b'/');
         for (end, _) in ends {
             if !directories.insert(&path[..end]) {

@@ -1,13 +1,16 @@
-//! The working tree at a moment, as git objects, without touching the user's repository.
+//! Snapshots: the working tree at a moment as git objects, without changes to the user's
+//! repository.
 //!
-//! git works on a git directory of our own, in the user's cache directory: our objects, our index, our configuration.
-//! The user's index is read as a file; the user's objects are read through alternates, and not even seen by what writes,
-//! because git renews the time of an object that it finds instead of writing it. Nothing runs with the user's git directory
-//! as its own except questions that only read. So no ref, index, object, stash, hook, lock or configuration of the user's is
-//! written or touched, whatever state the repository is in.
+//! git works on a separate git directory in the user's cache directory, with its own objects, index
+//! and configuration. The user's index is read as a file. The user's objects are read through
+//! alternates. Commands that write objects do not see them, because git would update the time of an
+//! existing object instead of writing it. Only read-only commands use the user's git directory. So
+//! no ref, index, object, stash, hook, lock or configuration of the user is written, in any state
+//! of the repository.
 //!
-//! Files are taken as the bytes that they have: no line ends are converted, no filters run. What `git status` would not
-//! show as ignored goes along, less what looks like a secret and is not committed.
+//! Files are taken byte for byte: no line ends are converted, no filters run. A snapshot contains
+//! all files that `git status` does not show as ignored, except uncommitted files that look like
+//! secrets.
 
 mod deliver;
 mod disk;

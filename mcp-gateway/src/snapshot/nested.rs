@@ -1,5 +1,5 @@
-//! Repositories inside the working tree, submodules among them: each is taken like the outer one, and its tree takes its
-//! place in the outer tree.
+//! Nested repositories, including submodules. Each is taken like the outer one, and its tree is
+//! inserted into the outer tree.
 
 use super::disk::Disk;
 use super::error::SnapshotError;
@@ -15,39 +15,39 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Repositories in repositories, counted downwards: as far as git follows alternates.
+/// Maximum nesting depth of repositories: the depth to which git follows alternates.
 const DEPTH_MAX: usize = 4;
-/// Repositories in one project.
+/// Limit on repositories in one project.
 const COUNT_MAX: usize = 500;
 
-/// What becomes of a repository inside.
+/// Result for a nested repository.
 enum Inner {
-    /// Its files go along.
+    /// Its files are included.
     Taken(Box<Taken>, Store),
-    /// A submodule that is not checked out: its directory goes along.
+    /// A submodule that is not checked out; it becomes an empty directory.
     Empty,
-    /// It stays behind.
+    /// It is not included.
     Nothing,
 }
 
-/// Where it lies, its tree, and the store that has it.
+/// Path, tree and store of a nested repository.
 type Grafted = (Vec<u8>, Taken, Store);
 
-/// Takes trees with all that is nested in them.
+/// Takes trees with their nested repositories.
 pub(super) struct Taker<'a> {
     git: &'a Git,
     caches: &'a Path,
     rules: &'a Rules,
-    /// Of the repository that is being taken, and of those around it.
+    /// Ignore files of the current repository and its outer ones.
     ignores: Vec<IgnoreFile>,
-    /// Ignore patterns that are not in the tree, as they are at the top.
+    /// Ignore patterns that are not in the tree, relative to the top.
     pub(super) excludes: Excludes,
-    /// Remarks for the submitter.
+    /// Notes for the submitter.
     pub(super) notes: Vec<String>,
     count: usize,
-    /// Whether all that is kept of earlier calls is to be forgotten.
+    /// Whether to ignore the state of earlier calls.
     begins_anew: bool,
-    /// Whether what is kept of repositories inside was not whole.
+    /// Whether stored objects of nested repositories were incomplete.
     pub(super) is_damaged: bool,
 }
 
@@ -57,8 +57,8 @@ impl<'a> Taker<'a> {
         Self { git, caches, rules, ignores, excludes, notes, count: 0, begins_anew, is_damaged: false }
     }
 
-    /// Takes the tree of a repository; gives its store as well, whose lock it holds. `prefix` is what its paths begin with in the
-    /// outermost one.
+    /// Takes the tree of a repository. Also returns its store, which holds the lock. `prefix` is
+    /// its path in the outermost repository.
     pub(super) fn take(
         &mut self,
         repository: &Repository,
@@ -95,7 +95,8 @@ impl<'a> Taker<'a> {
         Ok((taken, store))
     }
 
-    /// The tree without what is nested. When our side is damaged, it is made anew.
+    /// Takes the tree without nested repositories. If the stored state is damaged, it is reset
+    /// first.
     fn outer(&self, repository: &Repository, prefix: &[u8], store: &Store) -> Result<Taken, SnapshotError> {
         let (git, rules, ignores) = (self.git, self.rules, self.ignores.as_slice());
         let tree = WorkTree { git, repository, store, rules, prefix, ignores };
@@ -118,14 +119,14 @@ impl<'a> Taker<'a> {
         let directory = outer.top.join(OsStr::from_bytes(path));
         let whole = [prefix, path].concat();
         let name = String::from_utf8_lossy(&whole);
-        // Looked at again: a link that took its place meanwhile leads somewhere else.
+        // Check again: the directory may have been replaced by a link.
         if !Disk::below(&outer.top).is_directory(path) {
             return Ok(Inner::Nothing);
         }
         let repository = if fs::symlink_metadata(directory.join(".git")).is_ok() {
             match Repository::find(self.git, &directory) {
                 Err(SnapshotError::Broken { .. }) => Repository::without_git(self.git, &directory)?,
-                // Its files are the project's, whatever git says of it.
+                // Include the files even if git can't read the repository.
                 Err(
                     error @ (SnapshotError::NoWorkTree { .. }
                     | SnapshotError::Elsewhere { .. }
@@ -142,7 +143,7 @@ impl<'a> Taker<'a> {
                 .push(format!("the submodule {name} is not checked out here, so its directory is empty"));
             return Ok(Inner::Empty);
         } else {
-            // Its files without its repository: somebody made them the project's own.
+            // A directory without a `.git` contains files of the project.
             Repository::without_git(self.git, &directory)?
         };
         let same = repository.top.canonicalize().ok() == directory.canonicalize().ok();
@@ -157,7 +158,8 @@ impl<'a> Taker<'a> {
         Ok(Inner::Taken(Box::new(taken), store))
     }
 
-    /// Lines for an index with these submodules as the user's has them: links, which are laid out as empty directories.
+    /// Returns index lines for these submodules, from the user's index. They are checked out as
+    /// empty directories.
     fn links(&self, store: &Store, paths: &[Vec<u8>]) -> Result<Vec<u8>, SnapshotError> {
         let place = store.place(store.users_index());
         let mut lines = Vec::new();
@@ -167,7 +169,7 @@ impl<'a> Taker<'a> {
             arguments.extend(some.iter().map(|path| OsStr::from_bytes(path)));
             let listed = self.git.run(&place).args(arguments).output()?;
             for line in split_nul(&listed).filter(|line| line.starts_with(b"160000 ")) {
-                // In a conflict one of the sides; mode and id, without the stage.
+                // In a conflict, one of the sides; mode and id, without the stage.
                 let (facts, path) = line.split_at(line.iter().position(|byte| *byte == b'\t').unwrap_or(0));
                 let id = facts.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
                 lines.extend([b"160000 ", id, path, b"\0"].concat());

@@ -1,4 +1,4 @@
-//! Finding the repository around a directory, and asking it what a snapshot must know. Only asking.
+//! Finds the repository of a directory and reads its properties. Read-only.
 
 use super::error::SnapshotError;
 use buildpool_objects::git::{GitError, split_nul};
@@ -10,12 +10,12 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A project's files and, where there is one, the repository that they belong to.
+/// A project's files and, if there is one, their repository.
 #[derive(Clone, Debug)]
 pub(super) struct Repository {
-    /// The top of the files.
+    /// Top directory of the files.
     pub(super) top: PathBuf,
-    /// What decides how git sees the files, as the user has it.
+    /// The user's settings that affect how git sees the files.
     pub(super) settings: Vec<(String, String)>,
     /// Whether the repository's own configuration has a `core.excludesFile`, which is not used.
     pub(super) has_own_excludes_file: bool,
@@ -23,7 +23,7 @@ pub(super) struct Repository {
     pub(super) user: Option<UserSide>,
 }
 
-/// The user's own git directory: read, never written.
+/// The user's git directory. It is read, never written.
 #[derive(Clone, Debug)]
 pub(super) struct UserSide {
     pub(super) git_dir: PathBuf,
@@ -31,25 +31,25 @@ pub(super) struct UserSide {
     pub(super) index: PathBuf,
     pub(super) objects: PathBuf,
     pub(super) format: ObjectFormat,
-    /// Names of filters that change content on its way into the repository.
+    /// Names of filters that change content when it is added.
     pub(super) filters: Vec<String>,
-    /// Commit and tree of `HEAD`; none on a branch without commits.
+    /// Commit and tree of `HEAD`; `None` on a branch without commits.
     pub(super) head: Option<(ObjectId, ObjectId)>,
-    /// The branch; none when detached.
+    /// The branch; `None` if `HEAD` is detached.
     pub(super) branch: Option<String>,
-    /// Where `origin` is, if there is one.
+    /// URL of `origin`, if there is one.
     pub(super) origin: Option<String>,
-    /// Whether it may lack objects of its own commits: a clone with a filter.
+    /// Whether objects of its commits may be missing: a partial clone.
     pub(super) is_partial: bool,
-    /// Over all tags and where a shallow history ends; none if that can't be told.
+    /// Checksum over all tags and the ends of a shallow history. `None` if they can't be read.
     pub(super) refs: Option<Checksum>,
 }
 
-/// Settings that decide how git sees the files of a tree.
+/// Settings that affect how git sees the files of a tree.
 const SETTINGS: &str = r"^(core\.(filemode|symlinks|ignorecase|precomposeunicode|trustctime|checkstat|excludesfile|attributesfile)|filter\..*\.(clean|process)|remote\.origin\.url|extensions\.partialclone|remote\..*\.promisor)$";
 
 impl Repository {
-    /// Finds it from a directory upwards.
+    /// Finds the repository from a directory upwards.
     pub(super) fn find(git: &Git, directory: &Path) -> Result<Self, SnapshotError> {
         let place = Place { work_tree: Some(directory.to_owned()), ..Place::default() };
         let questions = [
@@ -79,7 +79,7 @@ impl Repository {
         };
         let lines: Vec<String> = match answer.lines().count() {
             ANSWERS => answer.lines().map(str::to_owned).collect(),
-            // A path has a line end in its name.
+            // A path contains a newline.
             _ => one_by_one(git, &place, &questions)?,
         };
         let [inside, git_dir, common_dir, index, objects, format, top] = lines.as_slice() else {
@@ -114,13 +114,13 @@ impl Repository {
         Ok(Self { top, settings, has_own_excludes_file, user: Some(user) })
     }
 
-    /// The files of a directory alone, with what the user has set for all of theirs.
+    /// Returns the files of a directory without a repository, with the user's global settings.
     pub(super) fn without_git(git: &Git, directory: &Path) -> Result<Self, SnapshotError> {
         let home = std::env::var_os("HOME").map(PathBuf::from).and_then(|home| home.canonicalize().ok());
         if directory.parent().is_none() || home.as_deref() == Some(directory) {
             return Err(SnapshotError::TooBroad { path: directory.to_owned() });
         }
-        // No repository, also where one is around.
+        // Use no repository, even if an outer one exists.
         let place = Place {
             git_dir: Some(PathBuf::from("/dev/null")),
             work_tree: Some(directory.to_owned()),
@@ -136,12 +136,13 @@ impl Repository {
         Ok(Self { top: directory.to_owned(), settings, has_own_excludes_file: false, user: None })
     }
 
-    /// The objects' format; without a repository git's first.
+    /// Returns the object format; SHA-1 without a repository.
     pub(super) fn format(&self) -> ObjectFormat {
         self.user.as_ref().map_or(ObjectFormat::Sha1, |user| user.format)
     }
 
-    /// What decides which warm workspaces fit: where the repository comes from, else where it lies.
+    /// Returns the project name, which selects matching warm workspaces: the origin's URL if there
+    /// is one, else host and path.
     pub(super) fn project(&self) -> String {
         let origin = self.user.as_ref().and_then(|user| user.origin.as_deref());
         if let Some(project) = origin.and_then(project_of_url) {
@@ -154,10 +155,10 @@ impl Repository {
     }
 }
 
-/// How many answers `git rev-parse` gives to the questions of [`Repository::find`].
+/// Number of answers of `git rev-parse` to the queries of [`Repository::find`].
 const ANSWERS: usize = 7;
 
-/// As the answers to all questions at once, which no line end in one of them can blur.
+/// Runs each query separately, so that a newline in a path can't be misread.
 fn one_by_one(git: &Git, place: &Place, questions: &[&str]) -> Result<Vec<String>, SnapshotError> {
     let [command, questions @ ..] = questions else { return Ok(Vec::new()) };
     let mut answers = Vec::new();
@@ -174,8 +175,8 @@ fn one_by_one(git: &Git, place: &Place, questions: &[&str]) -> Result<Vec<String
     Ok(answers)
 }
 
-/// Something that looks like a repository's own here or above, where git sees none: a `.git` file that points nowhere, or a
-/// damaged directory.
+/// Returns a `.git` here or above, if git finds no repository: a `.git` file with a wrong target,
+/// or a damaged directory.
 fn broken_above(directory: &Path) -> Option<PathBuf> {
     let places = directory.ancestors().map(|place| place.join(".git"));
     places.into_iter().find(|path| match fs::symlink_metadata(path) {
@@ -195,7 +196,8 @@ fn truncate(text: &mut String) {
     text.truncate(end);
 }
 
-/// Host and path of a remote's URL, without user, password, port and `.git`; none for a local path.
+/// Returns host and path of a remote's URL, without user, password, port and `.git`. `None` for a
+/// local path.
 fn project_of_url(url: &str) -> Option<String> {
     let (host, path) = match url.split_once("://") {
         Some(("file", _)) => return None,
@@ -212,12 +214,12 @@ fn project_of_url(url: &str) -> Option<String> {
 }
 
 impl UserSide {
-    /// For questions to the user's git.
+    /// Returns the place for queries with the user's git.
     pub(super) fn place(&self, top: &Path) -> Place {
         Place { git_dir: Some(self.git_dir.clone()), work_tree: Some(top.to_owned()), index: None }
     }
 
-    /// Gives the settings, and whether the repository has a `core.excludesFile` of its own.
+    /// Reads the settings. Also returns whether the repository has its own `core.excludesFile`.
     fn ask(&mut self, git: &Git, top: &Path) -> Result<(Vec<(String, String)>, bool), SnapshotError> {
         let place = self.place(top);
         let (settings, head, tags) = std::thread::scope(|scope| {
@@ -245,19 +247,21 @@ impl UserSide {
                 None if key.starts_with("remote.") || key.starts_with("extensions.") => {
                     self.is_partial = true
                 }
-                // The patterns travel with the snapshot, and a repository that somebody else wrote may name any file here.
+                // The patterns are sent with the snapshot. A repository from another author could
+                // name any file of this user here.
                 None if is_own && key == "core.excludesfile" => has_own_excludes_file = true,
                 None => kept.push((key, value)),
             }
         }
-        // A failure is a branch without commits; a damaged repository shows itself in the commands that follow.
+        // A failure means a branch without commits. A damaged repository causes errors in later
+        // commands.
         if let Ok(Ok(answer)) = head {
             let mut ids = answer.lines().filter_map(|line| line.parse().ok());
             self.head = ids.next().zip(ids.next());
         }
         let mut name = fs::read_to_string(self.git_dir.join("HEAD")).unwrap_or_default();
         if name.trim_end() == "ref: refs/heads/.invalid" {
-            // Its references are not files.
+            // The repository stores its refs in another format than files (reftable).
             let told = git.run_as_user(&place).args(["symbolic-ref", "-q", "HEAD"]).text();
             name = told.map(|name| format!("ref: {name}")).unwrap_or_default();
         }
@@ -266,14 +270,14 @@ impl UserSide {
     }
 }
 
-/// A setting, and whether the repository's own configuration has it.
+/// A setting, and whether it is from the repository's own configuration.
 struct Entry {
     is_own: bool,
     key: String,
     value: String,
 }
 
-/// Settings as `git config -z --show-scope` lists them.
+/// Parses settings from the output of `git config -z --show-scope`.
 fn entries(listed: &[u8]) -> impl Iterator<Item = Entry> + '_ {
     let mut fields = split_nul(listed);
     std::iter::from_fn(move || {
@@ -285,22 +289,22 @@ fn entries(listed: &[u8]) -> impl Iterator<Item = Entry> + '_ {
     })
 }
 
-/// Whether a `.git`, or the file in its place, leads to this git directory. If not, `core.worktree` names a directory
-/// outside the repository.
+/// Returns true if a `.git` directory or file leads to this git directory. If not, `core.worktree`
+/// is set to a directory outside the repository.
 fn leads_to(dot_git: &Path, git_dir: &Path) -> bool {
     let Ok(git_dir) = git_dir.canonicalize() else { return false };
     let is_it = |path: &Path| path.canonicalize().is_ok_and(|path| path == git_dir);
     if is_it(dot_git) {
         return true;
     }
-    // git takes everything up to the line ends at the end of the file (gitrepository-layout(5)).
+    // git reads everything up to the newlines at the end of the file (gitrepository-layout(5)).
     let link = fs::read(dot_git).unwrap_or_default();
     let target = link.strip_prefix(b"gitdir: ").map(|target| target.trim_ascii_end());
     let directory = dot_git.parent().unwrap_or(dot_git);
     target.is_some_and(|target| is_it(&directory.join(OsStr::from_bytes(target))))
 }
 
-/// What git never should have answered.
+/// Returns the error for unexpected output of git.
 pub(super) fn odd(command: &str, what: &str) -> SnapshotError {
     GitError::Unexpected { command: command.to_owned(), what: what.to_owned() }.into()
 }

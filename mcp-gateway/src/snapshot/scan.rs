@@ -1,5 +1,5 @@
-//! One look at the working tree: what differs from our index, and what is untracked. Two git commands side by side, each
-//! of which goes over the files once and writes nothing.
+//! Scans the working tree once: differences from our index, and untracked files. Two git commands
+//! run concurrently; each reads the files once and writes nothing.
 
 use super::error::SnapshotError;
 use super::ignores::ignore_file;
@@ -11,24 +11,24 @@ use buildpool_objects::incoming::checksum;
 use buildpool_protocol::transfer::Checksum;
 use std::ffi::OsString;
 
-/// What one look saw. Paths are relative to the top, as bytes.
+/// Result of a scan. Paths are relative to the top, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Scan {
-    /// In our index, and different or gone on disk.
+    /// Files in our index that differ or are missing on disk.
     pub(super) changed: Vec<Vec<u8>>,
-    /// In our index, and not there any more.
+    /// Files in our index that are missing on disk.
     pub(super) deleted: Vec<Vec<u8>>,
-    /// Untracked and not ignored, sorted.
+    /// Untracked files that are not ignored, sorted.
     pub(super) others: Vec<Vec<u8>>,
-    /// Untracked directories with a repository of their own.
+    /// Untracked directories with their own repository.
     pub(super) nested: Vec<Vec<u8>>,
-    /// Directories that can't be looked into, as git names them.
+    /// Directories that can't be read, in git's form.
     pub(super) closed: Vec<Vec<u8>>,
-    /// Over `others` and `nested`.
+    /// Checksum over `others` and `nested`.
     pub(super) others_checksum: Checksum,
 }
 
-/// Looks once.
+/// Scans once.
 pub(super) fn scan(git: &Git, store: &Store, repository: &Repository) -> Result<Scan, SnapshotError> {
     let (differences, others) = std::thread::scope(|scope| {
         let differences = scope.spawn(|| {
@@ -44,8 +44,9 @@ pub(super) fn scan(git: &Git, store: &Store, repository: &Repository) -> Result<
                 .output()
         });
         let mut arguments: Vec<OsString> = vec!["ls-files".into(), "-o".into(), "-z".into()];
-        // Not the last word about it: a `.gitignore` may speak against it. But what it names whole need not be looked at. First, because
-        // the last file counts, and no `!` in this one asks for what the user ignores.
+        // A `.gitignore` may override this file here, so a later check decides. But directories
+        // that it excludes are skipped. It comes first because the last file wins: a `!` in it must
+        // not include files that the user ignores.
         if let Some(file) = ignore_file(repository) {
             arguments.extend(["-X".into(), file.into_os_string()]);
         }
@@ -78,7 +79,7 @@ pub(super) fn scan(git: &Git, store: &Store, repository: &Repository) -> Result<
     Ok(scan)
 }
 
-/// The directory that git says it could not look into.
+/// Returns the directory of a git warning that it could not be opened.
 fn closed(remark: &str) -> Option<Vec<u8>> {
     let rest = remark.strip_prefix("warning: could not open directory '")?;
     Some(rest.rsplit_once("': ")?.0.trim_end_matches('/').into())

@@ -1,5 +1,5 @@
-//! Which files look like secrets, by name. The list is for what lies about uncommitted in a working tree; what is committed
-//! is in the history anyway.
+//! Detects files that look like secrets, by name. The list is for uncommitted files; committed
+//! secrets are in the history already.
 
 /// Whole names.
 const NAMES: &[&str] = &[
@@ -37,7 +37,7 @@ const NAMES: &[&str] = &[
     "terraform.tfvars",
 ];
 
-/// Ends of names.
+/// Suffixes of names.
 const ENDS: &[&str] = &[
     ".pem",
     ".key",
@@ -57,13 +57,13 @@ const ENDS: &[&str] = &[
     ".keychain-db",
 ];
 
-/// What follows `.env.`, or is before `.env`, where the file is meant to be shared.
+/// Parts after `.env.`, or before `.env`, in names of files that are meant to be shared.
 const SHARED_ENVIRONMENTS: &[&str] = &["example", "sample", "template", "dist", "defaults", "schema"];
 
-/// Directories all of whose files are secrets.
+/// Directories in which all files are secrets.
 const DIRECTORIES: &[&str] = &[".ssh", ".gnupg", ".aws", ".kube", ".azure"];
 
-/// Names that are secrets in one directory only.
+/// Names that are secrets only in one directory.
 const IN_DIRECTORIES: &[(&str, &[&str])] = &[
     (".docker", &["config.json"]),
     (".cargo", &["credentials", "credentials.toml"]),
@@ -77,14 +77,14 @@ const IN_DIRECTORIES: &[(&str, &[&str])] = &[
     (".config", &["hub"]),
 ];
 
-/// What editors and people put behind a name for a copy of it.
+/// Suffixes that editors and users add to copies.
 const COPIES: &[&str] = &["~", ".bak", ".backup", ".orig", ".old", ".save", ".swp", ".swo"];
 
-/// Whether a path, relative to the project, looks like a secret.
+/// Returns true if a path, relative to the project, looks like a secret.
 pub(super) fn is_secret(path: &[u8]) -> bool {
     let mut parts = path.rsplit(|byte| *byte == b'/');
     let name = parts.next().unwrap_or_default();
-    // Nearly all paths end here: no secret's name is longer, none is without a dot or underscore.
+    // Fast path for most names: each secret's name contains a dot or an underscore.
     if !name.iter().any(|byte| matches!(byte, b'.' | b'_'))
         && !path.starts_with(b".")
         && !contains_dot_directory(path)
@@ -97,7 +97,7 @@ pub(super) fn is_secret(path: &[u8]) -> bool {
         original = shorter;
     }
     let around = path.rsplit(|byte| *byte == b'/').nth(1).unwrap_or_default();
-    // A swap file has a dot before the name.
+    // A swap file has an additional leading dot.
     let names = [Some(original), original.strip_prefix('.').filter(|_| original != name)];
     if names.into_iter().flatten().any(|name| is_secret_name(name, around)) {
         return true;
@@ -105,7 +105,7 @@ pub(super) fn is_secret(path: &[u8]) -> bool {
     parts.any(|part| DIRECTORIES.iter().any(|directory| part.eq_ignore_ascii_case(directory.as_bytes())))
 }
 
-/// Whether a name in lower case looks like one, in a directory of this name.
+/// Returns true if a lower-case name looks like a secret in a directory with this name.
 fn is_secret_name(name: &str, around: &[u8]) -> bool {
     if NAMES.contains(&name) || ENDS.iter().any(|end| name.ends_with(end) && name.len() > end.len()) {
         return true;

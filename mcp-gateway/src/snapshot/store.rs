@@ -1,6 +1,8 @@
-//! Our side of a working tree: a git directory with our own objects, our own index (so that unchanged files are not read
-//! again), a second git directory through which the user's objects can be read as well, and what we remember from the last
-//! call. One for each working tree, in the user's cache directory.
+//! Stored state for one working tree, in the user's cache directory.
+//!
+//! It consists of a git directory with our own objects and an index, so that unchanged files are
+//! not read again. A second git directory also gives access to the user's objects. The memory file
+//! keeps the results of the last call.
 
 use super::error::SnapshotError;
 use super::head::Told;
@@ -18,16 +20,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long to wait for another call that takes a snapshot of the same tree.
+/// Maximum wait for another call that takes a snapshot of the same tree.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// Own objects beyond this many bytes are thrown away, and the next snapshot begins anew.
+/// Size of our own objects, in bytes, above which they are removed and the next snapshot starts
+/// from scratch.
 const OWN_BYTES_MAX: u64 = 4 << 30;
-/// Times of files may be this much behind the clock: two ticks of a slow kernel, rounded up.
+/// Maximum lag of file times behind the clock: two ticks of a slow kernel, rounded up.
 const FILE_TIME_LAG: Duration = Duration::from_millis(50);
-/// A working tree's store that was not used for this long is removed.
+/// Time without use after which a working tree's store is removed.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Our side of one working tree, to ourselves.
+/// The store of one working tree, locked by this call.
 #[derive(Debug)]
 pub(super) struct Store {
     root: PathBuf,
@@ -35,50 +38,50 @@ pub(super) struct Store {
     _alone: Flock<File>,
 }
 
-/// What is remembered between calls. Losing it costs time only.
+/// Results that are kept between calls. Losing them costs only time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Memory {
-    /// All that the last tree depended on beside the files.
+    /// Everything except file contents that the last tree depended on.
     pub(super) basis: Option<Basis>,
-    /// The tree that came of it.
+    /// The last tree.
     pub(super) tree: Option<ObjectId>,
-    /// Files in it.
+    /// Number of its files.
     pub(super) files: u64,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub(super) bytes: u64,
-    /// What of the commit stayed behind, as a manifest has it.
+    /// Files of the commit that are not in the snapshot, in the manifest's form.
     pub(super) left_behind: Vec<String>,
-    /// Files that git takes no such path of.
+    /// Files whose paths git refuses.
     pub(super) refused: Vec<String>,
-    /// Bytes that were written into our own objects.
+    /// Bytes written into our own objects.
     pub(super) own_bytes: u64,
-    /// What `git describe` needs, for the commit that it was last asked for.
+    /// The head of the last call, with the history that `git describe` needs.
     pub(super) told: Option<Told>,
-    /// Over the tags as they were then.
+    /// Checksum of the tags at that time.
     pub(super) refs: Option<Checksum>,
 }
 
-/// What a tree depends on beside the content of the files.
+/// Everything that a tree depends on, except file contents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Basis {
     /// Length, modification time (ns) and inode of the user's index.
     pub(super) users_index: Option<(u64, i64, u64)>,
-    /// Over the names of untracked files.
+    /// Checksum over the names of untracked files.
     pub(super) others: Checksum,
-    /// Over the ignore patterns of our own.
+    /// Checksum over the patterns of our ignore files.
     pub(super) ignores: Checksum,
-    /// What is committed, which secrets depend on.
+    /// The committed tree, which decides which secrets may be sent.
     pub(super) head: Option<ObjectId>,
-    /// Whether secrets go along.
+    /// Whether secrets are included.
     pub(super) allow_secrets: bool,
-    /// Where it lies in an outer repository, which names of secrets depend on.
+    /// Path in the outer repository, which affects the detection of secrets.
     #[serde(default)]
     pub(super) prefix: String,
 }
 
 impl Store {
-    /// Opens or makes it, and waits for other calls on the same tree.
+    /// Opens or creates the store, and waits for other calls on the same tree.
     pub(super) fn open(caches: &Path, repository: &Repository) -> Result<Self, SnapshotError> {
         let root = caches.join(project_key(&repository.top.to_string_lossy()));
         fs::create_dir_all(&root).map_err(GitError::io(format!("creating {}", root.display())))?;
@@ -101,7 +104,8 @@ impl Store {
             ),
         };
         let mut settings = repository.settings.clone();
-        // Our objects are read once, to be packed. Not where packs are taken in: this would rule what git adds to them, too.
+        // Our objects are read only once, for packing. This setting is not for repositories that
+        // receive packs: it would also apply to the objects that git adds there.
         settings.push(("core.looseCompression".into(), "0".into()));
         let own = self.git_dir();
         let format = own.join(repository.format().name());
@@ -113,7 +117,8 @@ impl Store {
         directory::write_if_different(&own.join("info/exclude"), &exclude)?;
         let all = self.all_dir();
         directory::write(&all, repository.format(), true, &[])?;
-        // Those of nested repositories may be there as well, and another call may be reading them.
+        // Alternates of nested repositories may exist already, and another call may be reading
+        // them.
         let present = fs::read_to_string(all.join("objects/info/alternates")).unwrap_or_default();
         let known = |path: &Path| present.lines().any(|line| Path::new(line) == path);
         if present.is_empty() || objects.is_some_and(|path| !known(path)) {
@@ -122,7 +127,8 @@ impl Store {
         Ok(())
     }
 
-    /// Makes the objects of nested repositories readable: ours for writing trees, and theirs for packing.
+    /// Makes the objects of nested repositories readable: our own for writing trees, and the users'
+    /// for packing.
     pub(super) fn read_also(&self, repository: &Repository, nested: &[&Self]) -> Result<(), SnapshotError> {
         let ours: Vec<PathBuf> = nested.iter().map(|store| store.git_dir().join("objects")).collect();
         directory::write_alternates(&self.git_dir(), &ours.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
@@ -133,7 +139,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the locks of indexes that a git left which was killed; nobody else is here now.
+    /// Removes index locks of killed git processes. This call holds the store's lock, so no live
+    /// process can own them.
     fn unlock_indexes(&self) -> Result<(), SnapshotError> {
         let io = || GitError::io(format!("listing {}", self.root.display()));
         for entry in fs::read_dir(&self.root).map_err(io())? {
@@ -145,7 +152,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets everything: objects, index, memory.
+    /// Removes objects, indexes and memory.
     pub(super) fn reset(&self) -> Result<(), SnapshotError> {
         for name in ["git", "all", "attributes", "describing", "patterns", "nothing"] {
             let path = self.root.join(name);
@@ -159,25 +166,26 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets everything and prepares for a first call.
+    /// Removes everything and prepares for a first call.
     pub(super) fn begin_anew(&self, repository: &Repository) -> Result<(), SnapshotError> {
         self.reset()?;
         self.unlock_indexes()?;
         self.configure(repository)
     }
 
-    /// Where we write. The user's objects are not seen from here: git would renew the time of those that it need not write
-    /// again.
+    /// Returns the git directory for writing. The user's objects are not visible in it: git would
+    /// update the time of existing ones instead of writing them.
     pub(super) fn git_dir(&self) -> PathBuf {
         self.root.join("git")
     }
 
-    /// Where all objects can be read, the user's too. Nothing is written through it.
+    /// Returns the git directory for reading all objects, including the user's. Nothing is written
+    /// through it.
     pub(super) fn all_dir(&self) -> PathBuf {
         self.root.join("all")
     }
 
-    /// For reading objects.
+    /// Returns the place for reading objects.
     pub(super) fn reading_place(&self) -> Place {
         Place { git_dir: Some(self.all_dir()), ..Place::default() }
     }
@@ -186,28 +194,30 @@ impl Store {
         &self.root
     }
 
-    /// Our own index: what the snapshot is made of.
+    /// Returns the path of our own index, from which the snapshot is built.
     pub(super) fn index(&self) -> PathBuf {
         self.root.join("index")
     }
 
-    /// Our copy of the user's index: what is tracked.
+    /// Returns the path of our copy of the user's index, which lists the tracked files.
     pub(super) fn users_index(&self) -> PathBuf {
         self.root.join("users-index")
     }
 
-    /// What a sparse index says of files that are not on disk, which our copy of it does not: paths, each with a NUL behind it.
+    /// Returns the path of the list of files that a sparse index has but the disk has not. Our copy
+    /// of the index lacks them. Paths are NUL-terminated.
     pub(super) fn users_sparse(&self) -> PathBuf {
         self.root.join("users-index.sparse")
     }
 
-    /// For git commands on the user's files with one of our indexes.
+    /// Returns the place for git commands on the user's files with one of our indexes.
     pub(super) fn place(&self, index: PathBuf) -> Place {
         Place { git_dir: Some(self.git_dir()), work_tree: Some(self.top.clone()), index: Some(index) }
     }
 
-    /// Lets git write one of our indexes. The file gets the time at which that began: git trusts an entry whose file is older than the
-    /// index, and an index that takes long is written seconds after the files were read. What changed meanwhile would be missed for good.
+    /// Lets git write one of our indexes, and sets the file's time to the start of the write. git
+    /// trusts an entry whose file is older than the index. A large index is written seconds after
+    /// the files were read, so later changes would never be detected.
     pub(super) fn write_index<T>(
         &self,
         index: &Path,
@@ -216,7 +226,7 @@ impl Store {
         let begin = SystemTime::now() - FILE_TIME_LAG;
         let written = write(&self.place(index.to_owned()));
         let io = || GitError::io(format!("setting the time of {}", index.display()));
-        // Where git did not come to write it, it is an older one, whose time is right.
+        // If git did not write the index, the old file's time is correct.
         if fs::metadata(index).and_then(|metadata| metadata.modified()).is_ok_and(|time| time > begin) {
             let file = File::options().write(true).open(index).map_err(io())?;
             file.set_modified(begin).map_err(io())?;
@@ -224,7 +234,7 @@ impl Store {
         written
     }
 
-    /// A git directory that knows the user's attributes, for asking about them.
+    /// Returns a git directory with the user's attributes, for querying them.
     pub(super) fn attributes_place(&self, repository: &Repository) -> Result<Place, SnapshotError> {
         let own = self.root.join("attributes");
         if let Some(user) = &repository.user {
@@ -235,7 +245,8 @@ impl Store {
         Ok(Place { git_dir: Some(own), work_tree: Some(self.top.clone()), index: Some(self.users_index()) })
     }
 
-    /// A git directory and a directory with nothing but these directories below `between`, for asking about patterns alone.
+    /// Returns a git directory, and a work tree that contains only these directories below
+    /// `between`. For checking patterns alone.
     pub(super) fn patterns_place(
         &self,
         repository: &Repository,
@@ -275,7 +286,7 @@ fn lock(path: &Path) -> Result<Flock<File>, SnapshotError> {
             .write(true)
             .open(path)
             .map_err(GitError::io(format!("opening {}", path.display())))?;
-        // Its time is that of the last use.
+        // The modification time is the time of the last use.
         file.set_modified(SystemTime::now()).ok();
         file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => return Ok(lock),
@@ -292,12 +303,12 @@ fn lock(path: &Path) -> Result<Flock<File>, SnapshotError> {
     }
 }
 
-/// The trees that were sent from here, the latest first.
+/// Returns the trees that were sent, latest first.
 pub(super) fn sent(root: &Path) -> Vec<ObjectId> {
     serde_json::from_slice(&fs::read(root.join("sent.json")).unwrap_or_default()).unwrap_or_default()
 }
 
-/// Adds a tree that was sent.
+/// Adds a sent tree.
 pub(super) fn remember_sent(root: &Path, tree: &ObjectId) -> Result<(), SnapshotError> {
     let mut trees = sent(root);
     trees.retain(|known| known != tree);
@@ -306,7 +317,7 @@ pub(super) fn remember_sent(root: &Path, tree: &ObjectId) -> Result<(), Snapshot
     write_sent(root, &trees)
 }
 
-/// Takes a tree out that can't be read any more.
+/// Removes a tree that can't be read any more.
 pub(super) fn forget_sent(root: &Path, tree: &ObjectId) -> Result<(), SnapshotError> {
     let mut trees = sent(root);
     trees.retain(|known| known != tree);
@@ -318,7 +329,7 @@ fn write_sent(root: &Path, trees: &[ObjectId]) -> Result<(), SnapshotError> {
     Ok(directory::write_if_different(&root.join("sent.json"), &text)?)
 }
 
-/// Removes stores of working trees that were not used for a month.
+/// Removes stores of working trees that were not used for [`IDLE_MAX`].
 pub(super) fn remove_idle(caches: &Path, now: SystemTime) {
     for entry in fs::read_dir(caches).into_iter().flatten().flatten() {
         let lock_path = entry.path().join("lock");
@@ -331,8 +342,8 @@ pub(super) fn remove_idle(caches: &Path, now: SystemTime) {
     }
 }
 
-/// Writes the tree of an index. Blobs may lie in the user's objects only, so whether they are there shows when they are
-/// packed.
+/// Writes the tree of an index. Blobs may be in the user's objects only, so missing ones are
+/// detected when the tree is packed.
 pub(super) fn write_tree(git: &Git, place: &Place) -> Result<ObjectId, SnapshotError> {
     let text = git.run(place).args(["write-tree", "--missing-ok"]).text()?;
     text.parse().map_err(|_| super::repository::odd("write-tree", &text))

@@ -1,4 +1,4 @@
-//! Taking a snapshot, and packing it for somebody who has an earlier one.
+//! Takes a snapshot, and packs it for a receiver that has an earlier one.
 
 use super::error::SnapshotError;
 use super::excludes::Excludes;
@@ -18,38 +18,38 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// New and changed files beyond this many bytes are not sent unasked.
+/// Default limit on new and changed files, in bytes.
 pub const GUARD_BYTES: u64 = 1_000_000_000;
 
-/// Packs that nobody asked for any more are removed after this long.
+/// Age after which unused packs are removed.
 const OUTGOING_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// How often a pack is made that other processes remove at once.
+/// Limit on attempts to create a pack that other processes remove at once.
 const PACK_TRIES_MAX: u32 = 10;
 
-/// Remarks that a result has.
+/// Limit on notes in a result.
 const NOTES_TOLD_MAX: usize = 20;
-/// Paths of one kind in a result's snapshot: each result carries them.
+/// Limit on paths of one kind in a result, because every result contains them.
 const PATHS_TOLD_MAX: usize = 100;
-/// Files that a warning names.
+/// Limit on files that a warning lists.
 const NAMED_MAX: usize = 10;
 
-/// What to take.
+/// Options for a snapshot.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The command's directory; its project is what is taken.
+    /// Directory of the command. The snapshot contains its whole project.
     pub directory: PathBuf,
-    /// This commit of the repository instead of the files on disk.
+    /// Take this commit of the repository instead of the files on disk.
     pub commit: Option<String>,
-    /// Whether files that look like secrets go along.
+    /// Whether files that look like secrets are included.
     pub allow_secrets: bool,
-    /// New and changed files may have this many bytes.
+    /// Limit on new and changed files, in bytes.
     pub guard_bytes: u64,
-    /// Where to keep our side; a directory in the user's cache directory if absent.
+    /// Directory for stores; by default in the user's cache directory.
     pub cache: Option<PathBuf>,
 }
 
 impl Options {
-    /// The files around this directory, with defaults.
+    /// Returns the default options for a directory.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
@@ -64,32 +64,32 @@ impl Options {
 /// A working tree at a moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What it consists of.
+    /// Contents of the snapshot.
     pub manifest: Manifest,
-    /// The command's directory inside, with `/`; empty for the top.
+    /// The command's directory inside the snapshot, with `/`; empty for the top.
     pub directory: String,
-    /// The top of the project on this machine.
+    /// Top of the project on this machine.
     pub top: PathBuf,
-    /// Files that look like secrets: left out, or sent as they are committed.
+    /// Files that look like secrets: omitted, or sent in their committed form.
     pub kept_back: Vec<String>,
-    /// Files that changed again and again while they were read.
+    /// Files that kept changing while they were read.
     pub changed_meanwhile: Vec<String>,
-    /// Remarks for the submitter.
+    /// Notes for the submitter.
     pub notes: Vec<String>,
     git: Git,
-    /// For reading its objects.
+    /// Place for reading its objects.
     place: Place,
     root: PathBuf,
     options: Options,
 }
 
 impl Snapshot {
-    /// The tree, as git names it.
+    /// Returns the git id of the tree.
     pub const fn id(&self) -> &ObjectId {
         &self.manifest.tree
     }
 
-    /// As a job names it.
+    /// Returns the source for a job spec.
     pub fn source(&self) -> Source {
         Source::Snapshot {
             id: self.manifest.tree.to_string(),
@@ -100,7 +100,7 @@ impl Snapshot {
         }
     }
 
-    /// As a result shows it: of many paths the first, and how many more there are.
+    /// Returns the description for a result, with a limited number of paths and notes.
     pub fn info(&self) -> SnapshotInfo {
         let told = |paths: &[String]| paths.iter().take(PATHS_TOLD_MAX).cloned().collect();
         let more = [(&self.kept_back, "kept back"), (&self.changed_meanwhile, "changed meanwhile")]
@@ -116,7 +116,7 @@ impl Snapshot {
         }
     }
 
-    /// What the submitter should hear: a sentence each.
+    /// Returns warnings for the submitter, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.kept_back.is_empty() {
@@ -135,7 +135,8 @@ impl Snapshot {
         warnings
     }
 
-    /// Trees that a pack can build on: what was sent from here before, and what is committed.
+    /// Returns the trees that a pack can be based on: trees that were sent earlier, and the
+    /// committed tree.
     pub fn bases(&self) -> Vec<ObjectId> {
         let mut bases = store::sent(&self.root);
         let committed = self.manifest.head.iter().map(|head| head.tree.clone());
@@ -145,14 +146,17 @@ impl Snapshot {
         bases
     }
 
-    /// Packs what somebody lacks who has the tree `base`, and of what belongs to the head all but `lacks`; everything of it
-    /// where that is not known. The same question gives the same file until
-    /// [`Snapshot::delivered`], so that a transfer can go on after a cut. The file is open: another process that sends the
-    /// same pack may remove its name.
+    /// Packs the objects that a receiver with the tree `base` lacks. Of the head's objects, only
+    /// those in `lacks` are packed, or all if `lacks` is `None`.
+    ///
+    /// The same arguments give the same file until [`Snapshot::delivered`], so that a transfer can
+    /// be resumed. The file is returned open, because another process that sends the same pack may
+    /// remove its name.
     ///
     /// # Errors
-    /// [`SnapshotError::BaseGone`] when `base` can't be read here any more, so that another one must be found. What git says else: an
-    /// object that the snapshot needs is gone from the repository meanwhile.
+    /// [`SnapshotError::BaseGone`] if `base` can't be read any more, so that another base is
+    /// needed. [`SnapshotError::Git`] or [`SnapshotError::Gone`] if an object of the snapshot is
+    /// gone from the repository.
     pub fn pack(
         &self,
         base: Option<&ObjectId>,
@@ -201,8 +205,8 @@ impl Snapshot {
         }
     }
 
-    /// Whether it is the base that can't be read, and not the snapshot. What of it lay in the store of a repository inside goes with
-    /// that repository, and what lay in ours when we begin anew.
+    /// Returns true if the base can't be read but the snapshot can. A part of the base may have
+    /// been in the store of a removed nested repository, or in our own store before a reset.
     fn is_base_gone(&self, base: &ObjectId) -> Result<bool, GitError> {
         let is_unreadable =
             |base| match pack::lacking(&self.git, &self.place, &self.manifest, base, &|_| false) {
@@ -223,30 +227,30 @@ impl Snapshot {
         pack::write(&self.git, &self.place, &parts, base, 0, path)
     }
 
-    /// The user's repository has dropped objects that our index refers to: lets all files be read anew, into objects of
-    /// our own. They make the same tree, unless they changed meanwhile.
+    /// Reads all files again into our own objects, after the user's repository has dropped objects
+    /// that our index refers to. The tree is the same, unless files have changed.
     fn read_again(&self) -> Result<(), SnapshotError> {
         let again = take_from(&self.options, true)?;
         if again.id() == self.id() { Ok(()) } else { Err(SnapshotError::Gone { tree: self.id().clone() }) }
     }
 
-    /// Never offers this tree as a base again.
+    /// Stops offering this tree as a base.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn forget_base(&self, base: &ObjectId) -> Result<(), SnapshotError> {
         store::forget_sent(&self.root, base)
     }
 
-    /// The receiver has it whole: remembers it as a base for the next one, and removes the pack that brought it. Others may
-    /// be another process's.
+    /// Records the tree as a base for later snapshots, and removes the sent pack. Other packs may
+    /// belong to other processes.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// If the disk fails.
     pub fn delivered(&self, by: Option<&PackFile>) -> Result<(), SnapshotError> {
         store::remember_sent(&self.root, &self.manifest.tree)?;
         if let Some(pack) = by {
-            // Gone already: it brought the same snapshot for another process.
+            // Another process may have removed the pack of the same snapshot already.
             fs::remove_file(&pack.path).ok();
         }
         Ok(())
@@ -256,12 +260,12 @@ impl Snapshot {
 /// Takes a snapshot. Blocks: it reads files and waits for git.
 ///
 /// # Errors
-/// Every [`SnapshotError`]; nothing of the user's has changed then either.
+/// [`SnapshotError`]. Files of the user are not changed in any case.
 pub fn take(options: &Options) -> Result<Snapshot, SnapshotError> {
     take_from(options, false)
 }
 
-/// Takes one; `begins_anew` says that nothing of what is kept of earlier calls is to be trusted.
+/// Takes a snapshot. `begins_anew` ignores the stored state of earlier calls.
 fn take_from(options: &Options, begins_anew: bool) -> Result<Snapshot, SnapshotError> {
     let git = Git::find()?;
     let directory = fs::canonicalize(&options.directory)
@@ -286,7 +290,7 @@ fn take_from(options: &Options, begins_anew: bool) -> Result<Snapshot, SnapshotE
     }
 }
 
-/// The first of these names.
+/// Lists the first of these paths, escaped.
 fn some_of(paths: &[String]) -> String {
     let more = paths.len().saturating_sub(NAMED_MAX);
     let harmless = |path: &String| {
@@ -319,7 +323,7 @@ impl Call {
         let excludes = taker.excludes.text(&mut notes);
         let mut memory = store.memory();
         let refs = self.repository.user.as_ref().and_then(|user| user.refs.clone());
-        // A tag that came or went changes what is to be told of the same commit.
+        // New or removed tags can change the history that the same commit needs.
         let known = memory.told.take().filter(|_| refs.is_some() && memory.refs == refs);
         memory.told = head::head(&self.git, &self.repository, &store, known)?;
         memory.refs = refs;
@@ -373,7 +377,7 @@ impl Call {
         self.repository.user.as_ref().is_some_and(|user| user.is_partial)
     }
 
-    /// The head, if all of its files are here: what a clone with a filter lacks is on another machine.
+    /// Returns the head if all of its files are available. A partial clone may lack some of them.
     fn if_whole(
         &self,
         head: Head,

@@ -1,4 +1,5 @@
-//! Real repositories in every state, and the user's git directory compared byte for byte before and after.
+//! Tests with real repositories in many states. The user's git directory is compared byte for byte
+//! before and after.
 
 use super::{Options, Snapshot, SnapshotError, take};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ mod nesting;
 mod states;
 mod together;
 
-/// A project with everything around it in one temporary directory.
+/// A project and its surroundings in one temporary directory.
 struct Project {
     root: tempfile::TempDir,
 }
@@ -27,7 +28,7 @@ impl Project {
         project
     }
 
-    /// A repository with one commit of three files.
+    /// Returns a repository with one commit of three files.
     fn new() -> Self {
         let project = Self::empty();
         project.git(&["init", "-q", "-b", "main"]);
@@ -66,7 +67,7 @@ impl Project {
         Options { cache, ..Options::new(self.top()) }
     }
 
-    /// Takes a snapshot, and checks that nothing of any git directory below the root changed.
+    /// Takes a snapshot, and checks that no git directory below the root changed.
     fn take(&self) -> Snapshot {
         self.take_with(&self.options())
     }
@@ -78,13 +79,13 @@ impl Project {
         snapshot
     }
 
-    /// What a snapshot holds after it was packed and unpacked elsewhere.
+    /// Returns the contents of a snapshot after it was packed and unpacked elsewhere.
     fn contents(&self, snapshot: &Snapshot) -> Contents {
         let elsewhere = tempfile::tempdir().unwrap();
         git(elsewhere.path(), &["init", "-q", "--bare", "--object-format", snapshot.id().format().name()]);
         let (pack, into) = snapshot.pack(None, None).unwrap();
         let mut unpack = git_command(elsewhere.path(), &["unpack-objects", "-q"]);
-        // A snapshot of nothing needs no pack.
+        // An empty snapshot needs no pack.
         assert!(pack.length == 0 || unpack.stdin(rewound(into)).status().unwrap().success());
         let listed = git(elsewhere.path(), &["ls-tree", "-r", "-z", snapshot.id().as_str()]);
         let mut contents = Contents::new();
@@ -111,7 +112,7 @@ impl Project {
         contents
     }
 
-    /// What is on disk, less git directories and these paths.
+    /// Returns the files on disk, without git directories and these paths.
     fn on_disk(&self, without: &[&str]) -> Contents {
         let mut contents = Contents::new();
         for entry in
@@ -134,7 +135,7 @@ impl Project {
         contents
     }
 
-    /// Takes a snapshot and checks that it holds what is on disk.
+    /// Takes a snapshot and checks that it matches the disk.
     fn take_as_it_is(&self) -> Snapshot {
         let snapshot = self.take();
         assert_eq!(self.contents(&snapshot), self.on_disk(&[]));
@@ -143,7 +144,7 @@ impl Project {
     }
 }
 
-/// From its begin again.
+/// Seeks the file to its start.
 fn rewound(mut file: fs::File) -> fs::File {
     std::io::Seek::rewind(&mut file).unwrap();
     file
@@ -174,7 +175,8 @@ fn assert_same(before: &Fingerprint, after: &Fingerprint) {
     assert!(differing.is_empty(), "files of the user's changed: {differing:?}");
 }
 
-/// Every file below: content, mode, size, modification time and inode. With `git_only`, those in git directories.
+/// Returns content, mode, size, modification time and inode of every file. With `git_only`, only of
+/// files in git directories.
 fn fingerprint(root: &Path, git_only: bool) -> Fingerprint {
     walkdir::WalkDir::new(root)
         .into_iter()

@@ -1,5 +1,5 @@
-//! From the user's index to ours: a copy of it that stands alone, and the beginning of our own, so that a first call need not
-//! read every file.
+//! Prepares indexes from the user's index: a standalone copy, and the initial version of our own
+//! index. So a first call need not read every file.
 
 use super::error::SnapshotError;
 use super::index_file::{self, Entry, GITLINK, IndexFile, SPARSE_DIRECTORY};
@@ -11,12 +11,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 impl WorkTree<'_> {
-    /// Copies the user's index, so that everything in one round goes by the same one; its time goes along, because git tells
-    /// by it which entries it can trust. Says which one it was.
+    /// Copies the user's index, so that one round uses a single version. The copy keeps the
+    /// modification time, which git uses to decide which entries it can trust. Returns the identity
+    /// of the copied version.
     pub(super) fn copy_users_index(&self) -> Result<Option<(u64, i64, u64)>, SnapshotError> {
         let target = self.store.users_index();
         let Some(user) = &self.repository.user else {
-            // There may have been one.
+            // Remove copies of an earlier index.
             for path in [target, self.store.users_sparse()] {
                 fs::remove_file(path).ok();
             }
@@ -45,7 +46,7 @@ impl WorkTree<'_> {
         Ok(Some(stamp))
     }
 
-    /// Turns a split or sparse index into one that stands alone.
+    /// Converts a split or sparse index into a standalone one.
     fn make_plain(&self, user: &UserSide) -> Result<(), SnapshotError> {
         let path = self.store.users_index();
         let mut index = self.read_index(&path)?;
@@ -53,7 +54,8 @@ impl WorkTree<'_> {
             let name = format!("sharedindex.{shared}");
             let source = [&user.git_dir, &user.common_dir].map(|directory| directory.join(&name));
             let source = source.iter().find(|path| path.exists()).unwrap_or(&source[0]);
-            // git looks for it in its directory, and newer ones beside the index.
+            // git looks for the shared index in its directory; newer versions look next to the
+            // index.
             for target in [self.store.git_dir(), self.store.root().to_owned()] {
                 fs::copy(source, target.join(&name))
                     .map_err(GitError::io(format!("copying {}", source.display())))?;
@@ -67,7 +69,8 @@ impl WorkTree<'_> {
         let left: Vec<u8> = left.flat_map(|entry| [entry.path.as_slice(), b"\0"].concat()).collect();
         fs::write(self.store.users_sparse(), left).map_err(GitError::io("noting what a sparse index has"))?;
         if is_sparse {
-            // git would read and renew the trees that stand for whole directories; none of their files is on disk.
+            // git would read and update the trees of whole directories, but none of their files is
+            // on disk.
             let present =
                 index.entries.iter().filter(|entry| entry.mode != SPARSE_DIRECTORY && entry.stage == 0);
             let lines = present.flat_map(|entry| {
@@ -87,15 +90,15 @@ impl WorkTree<'_> {
         let Ok(bytes) = fs::read(path) else { return Ok(IndexFile::default()) };
         let hash_bytes = self.repository.format().empty_tree().as_str().len() / 2;
         index_file::parse(&bytes, hash_bytes).map_err(|source| {
-            // Ours is a copy: what is damaged is the user's.
+            // Our file is a copy, so report the user's index as damaged.
             let user = self.repository.user.as_ref().filter(|_| path == self.store.users_index());
             let path = user.map_or_else(|| path.to_owned(), |user| user.index.clone());
             SnapshotError::Index { path, source }
         })
     }
 
-    /// Begins our index from the user's, so that a first call need not read every file: all entries that stand for the
-    /// bytes on disk are taken over.
+    /// Creates our index from the user's, so that a first call need not read every file. Takes over
+    /// all entries that represent the bytes on disk.
     pub(super) fn seed(&self) -> Result<(), SnapshotError> {
         let users = self.store.users_index();
         let Ok(metadata) = fs::metadata(&users) else { return Ok(()) };
@@ -129,7 +132,7 @@ impl WorkTree<'_> {
         Ok(())
     }
 
-    /// Tracked files whose content a filter of the user's (LFS and the like) changes on its way in.
+    /// Returns tracked files with content that a filter (LFS and others) changes when it is added.
     fn filtered_paths(&self) -> Result<Vec<Vec<u8>>, SnapshotError> {
         let Some(user) = self.repository.user.as_ref().filter(|user| !user.filters.is_empty()) else {
             return Ok(Vec::new());
@@ -145,8 +148,8 @@ impl WorkTree<'_> {
         Ok(paths)
     }
 
-    /// Tracked files whose blob has another size than the file: line ends or an encoding were converted. Also those whose
-    /// blob is not here (a partial clone).
+    /// Returns tracked files with a blob of another size than the file: line ends or the encoding
+    /// were converted. Also returns files with a missing blob (in a partial clone).
     fn converted_paths(&self, index: &IndexFile) -> Result<Vec<Vec<u8>>, SnapshotError> {
         let plain: Vec<&Entry> = index.entries.iter().filter(|entry| entry.mode != GITLINK).collect();
         let list = plain.iter().flat_map(|entry| [entry.id.as_bytes(), b"\n"].concat()).collect();

@@ -1,4 +1,5 @@
-//! From the files to a tree: our index is brought to what is on disk, in rounds, until a look finds nothing new.
+//! Converts the files into a tree. Our index is updated from disk, in rounds, until a scan finds no
+//! change.
 
 use super::disk::Disk;
 use super::error::SnapshotError;
@@ -18,12 +19,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-/// How often files that keep changing are read again.
+/// Limit on rounds for files that keep changing.
 const ROUNDS_MAX: usize = 3;
-/// Files that a refusal names.
+/// Limit on files that an error lists.
 const FILES_NAMED: usize = 10;
 
-/// What the guard and the denylist let through.
+/// Rules for secrets and for the total size.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) allow_secrets: bool,
@@ -38,30 +39,31 @@ pub(super) struct Taken {
     pub(super) bytes: u64,
     pub(super) kept_back: Vec<Vec<u8>>,
     pub(super) changed_meanwhile: Vec<Vec<u8>>,
-    /// Files that git takes no such path of.
+    /// Files whose paths git refuses.
     pub(super) refused: Vec<Vec<u8>>,
-    /// Directories that can't be looked into.
+    /// Directories that can't be read.
     pub(super) closed: Vec<Vec<u8>>,
-    /// Directories with repositories of their own: untracked ones and submodules.
+    /// Directories with their own repositories: untracked ones and submodules.
     pub(super) nested: Vec<Vec<u8>>,
-    /// What of the commit stayed behind, as a manifest has it.
+    /// Files of the commit that are not in the snapshot, in the manifest's form.
     pub(super) left_behind: Vec<String>,
 }
 
-/// What has to be done to our index.
+/// Changes to make to our index.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Plan {
-    /// To be read from disk, with their sizes.
+    /// Files to read from disk, with their sizes.
     add: Vec<(Vec<u8>, u64)>,
-    /// To be taken out.
+    /// Paths to remove.
     remove: Vec<Vec<u8>>,
-    /// Secrets as they are committed, instead of as they are on disk: path, mode, object.
+    /// Secrets to include in their committed form instead of the form on disk: path, mode, object.
     pin: Vec<(Vec<u8>, u32, String)>,
-    /// Whether tracked files are not on disk: should they come back, no look at our index would show it.
+    /// Whether tracked files are missing on disk. If they come back, a scan with our index does not
+    /// show it.
     lacks_some: bool,
     kept_back: Vec<Vec<u8>>,
     submodules: Vec<Vec<u8>>,
-    /// Tracked and not wanted, though nobody deleted it; none where that is as it was.
+    /// Tracked files that are excluded although they were not deleted; `None` if unchanged.
     left_behind: Option<Vec<String>>,
 }
 
@@ -70,7 +72,8 @@ impl Plan {
         self.add.is_empty() && self.remove.is_empty() && self.pin.is_empty()
     }
 
-    /// The plan of the next look, if that finds all as it was; none where it would have to look further.
+    /// Returns the plan for the next scan if it finds no change. `None` if that scan needs a new
+    /// comparison.
     fn when_done(&self) -> Option<Self> {
         let (kept_back, submodules) = (self.kept_back.clone(), self.submodules.clone());
         let left_behind = self.left_behind.clone();
@@ -78,12 +81,12 @@ impl Plan {
     }
 }
 
-/// What carrying out plans brought to light.
+/// Results of applying plans.
 #[derive(Debug, Default)]
 struct Reading {
-    /// On disk, and git takes no such path.
+    /// Files on disk with paths that git refuses.
     refused: BTreeSet<Vec<u8>>,
-    /// Our index as it was left last.
+    /// Our index after the last change.
     ours: Option<IndexFile>,
 }
 
@@ -92,24 +95,24 @@ pub(super) struct WorkTree<'a> {
     pub(super) repository: &'a Repository,
     pub(super) store: &'a Store,
     pub(super) rules: &'a Rules,
-    /// What its paths begin with in the outermost repository: empty, or with `/` at the end.
+    /// Path in the outermost repository: empty, or with `/` at the end.
     pub(super) prefix: &'a [u8],
-    /// Of this repository and those around it.
+    /// Ignore files of this repository and its outer ones.
     pub(super) ignores: &'a [IgnoreFile],
 }
 
 impl WorkTree<'_> {
-    /// Takes it.
+    /// Takes the tree.
     pub(super) fn take(&self) -> Result<Taken, SnapshotError> {
         let mut memory = self.store.memory();
         let mut round = 0;
         let mut reading = Reading::default();
-        // What the last look went by, and what of its plan is to be told when it is carried out.
+        // Basis of the last scan, and the parts of its plan that stay valid after it is applied.
         let mut carried_out: Option<(Basis, Plan)> = None;
         let (plan, scan, changed_meanwhile) = loop {
             let stamp = self.copy_users_index()?;
             if round == 0 && !self.store.index().exists() {
-                // What is remembered was of another one.
+                // The stored basis belongs to another index.
                 memory.basis = None;
                 self.seed()?;
             }
@@ -128,14 +131,15 @@ impl WorkTree<'_> {
                     self.plan_of_changes(&scan)
                 }
                 _ => {
-                    // What was refused before shows again in this.
+                    // This plan contains the refused files again.
                     memory.refused.clear();
                     self.plan(&scan)?
                 }
             };
             plan.add.retain(|(path, _)| !reading.refused.contains(path));
             if plan.is_done() {
-                // Only a tree without submodules, secrets and files that went can be told again from its basis alone.
+                // The basis alone determines the tree only if it has no submodules, secrets or
+                // missing files.
                 let is_plain = plan.kept_back.is_empty() && plan.submodules.is_empty() && !plan.lacks_some;
                 memory.basis = is_plain.then_some(basis);
                 break (plan, scan, Vec::new());
@@ -147,7 +151,7 @@ impl WorkTree<'_> {
             }
             self.guard(&plan)?;
             match self.apply(&plan) {
-                // A file that changes while it is read makes git give up; the next round reads it again.
+                // git fails if a file changes while it is read. The next round reads it again.
                 Err(SnapshotError::Git(GitError::Failed { .. })) if round + 1 < ROUNDS_MAX => {
                     self.check_readable(&plan)?;
                 }
@@ -164,13 +168,14 @@ impl WorkTree<'_> {
         self.finish(memory, plan, scan, changed_meanwhile, reading.ours)
     }
 
-    /// git passes over names by which somebody could get into a repository's own files on some platform, and says nothing by its end.
+    /// Records files that git silently skipped. git refuses paths that could modify a repository's
+    /// own files on some platform.
     fn note_refused(&self, plan: &Plan, reading: &mut Reading) -> Result<(), SnapshotError> {
         let ours = self.read_index(&self.store.index())?;
         let mut disk = Disk::below(&self.repository.top);
         for (path, _) in &plan.add {
             let is_there = ours.entries.binary_search_by(|entry| entry.path.cmp(path)).is_ok();
-            // One that went meanwhile is none of them.
+            // A file that was removed meanwhile does not count as refused.
             if !is_there && disk.size(path).is_some() {
                 reading.refused.insert(path.clone());
             }
@@ -187,7 +192,7 @@ impl WorkTree<'_> {
         changed_meanwhile: Vec<Vec<u8>>,
         ours: Option<IndexFile>,
     ) -> Result<Taken, SnapshotError> {
-        // It notes in the index which trees there are.
+        // git writes the ids of subtrees into the index.
         let tree = self.store.write_index(&self.store.index(), |place| store::write_tree(self.git, place))?;
         let ours = ours.map_or_else(|| self.read_index(&self.store.index()), Ok)?;
         memory.files = ours.entries.len() as u64;
@@ -208,7 +213,8 @@ impl WorkTree<'_> {
         ignores::ignored(self.git, self.store, self.repository, self.ignores, self.prefix, names)
     }
 
-    /// Untracked repositories that an ignore file names stay where they are; of what can't be looked into nothing is said then.
+    /// Removes untracked repositories that an ignore file excludes. Removes unreadable directories
+    /// that it excludes too, so that they cause no note.
     fn keep_back_nested(&self, scan: &mut Scan) -> Result<(), SnapshotError> {
         if !self.ignores.is_empty() && !scan.nested.is_empty() {
             let ignored = self.ignored(&[], &scan.nested)?;
@@ -236,12 +242,13 @@ impl WorkTree<'_> {
         if self.prefix.is_empty() { is_secret(path) } else { is_secret(&[self.prefix, path].concat()) }
     }
 
-    /// Whether nothing that a look saw takes more than its own path to judge.
+    /// Returns true if each changed path can be handled on its own.
     fn is_plain(&self, scan: &Scan) -> bool {
         self.rules.allow_secrets || !scan.changed.iter().any(|path| self.is_secret(path))
     }
 
-    /// The plan where all is as it was when our index was made, but for these files: the indexes need not be compared.
+    /// Returns the plan for a state that differs from our index only in these files. The indexes
+    /// need not be compared.
     fn plan_of_changes(&self, scan: &Scan) -> Plan {
         let mut disk = Disk::below(&self.repository.top);
         let mut plan =
@@ -255,7 +262,7 @@ impl WorkTree<'_> {
         plan
     }
 
-    /// Compares what should be in our index with what is.
+    /// Compares the wanted content of our index with its current content.
     fn plan(&self, scan: &Scan) -> Result<Plan, SnapshotError> {
         let users = self.read_index(&self.store.users_index())?;
         let ours = self.read_index(&self.store.index())?;
@@ -266,7 +273,7 @@ impl WorkTree<'_> {
         let mut wanted: Vec<&[u8]> = scan.others.iter().map(Vec::as_slice).collect();
         for entry in &users.entries {
             match entry.mode {
-                // A file or a link in a submodule's place is one like any other.
+                // A file or link in place of a submodule is handled like any other.
                 GITLINK if disk.is_directory(&entry.path) => plan.submodules.push(entry.path.clone()),
                 SPARSE_DIRECTORY => {}
                 _ if entry.skip_worktree && disk.size(&entry.path).is_none() => {
@@ -319,7 +326,8 @@ impl WorkTree<'_> {
         Ok(plan)
     }
 
-    /// Takes what an ignore file names out of what is wanted. What of it is tracked is left behind.
+    /// Removes paths that an ignore file excludes from `wanted`. Tracked ones are recorded in
+    /// `left`.
     fn keep_back(
         &self,
         users: &IndexFile,
@@ -338,7 +346,8 @@ impl WorkTree<'_> {
         Ok(())
     }
 
-    /// Takes what looks like a secret out of `wanted`. What is committed may go, in its committed form.
+    /// Removes paths that look like secrets from `wanted`. Committed ones may be included in their
+    /// committed form.
     fn hold_back(
         &self,
         wanted: &mut Vec<&[u8]>,
@@ -397,7 +406,7 @@ impl WorkTree<'_> {
         let paths: Vec<&Vec<u8>> = paths.collect();
         match self.hash_all(&paths) {
             Err(SnapshotError::Git(GitError::Failed { .. })) => {
-                // One that can't be read keeps no other from being compared.
+                // Hash the files one by one, so that an unreadable one does not affect the others.
                 let each = paths.iter().filter_map(|path| self.hash_all(std::slice::from_ref(path)).ok());
                 Ok(each.flatten().collect())
             }
@@ -433,7 +442,7 @@ impl WorkTree<'_> {
         Err(SnapshotError::TooLarge { bytes, guard: self.rules.guard_bytes, largest })
     }
 
-    /// Names those that this user may not read: no round would change that.
+    /// Fails if this user may not read some files: a retry would not help.
     fn check_readable(&self, plan: &Plan) -> Result<(), SnapshotError> {
         let mut disk = Disk::below(&self.repository.top);
         let closed = plan.add.iter().filter(|(path, _)| disk.is_closed(path));
@@ -473,7 +482,7 @@ impl WorkTree<'_> {
     }
 }
 
-/// A path as a line that git reads: in C quotes where it could be taken for something else.
+/// Formats a path as an input line for git: in C quotes if it contains special characters.
 fn line_of(path: &[u8]) -> Vec<u8> {
     if !path.starts_with(b"\"") && !path.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return [path, b"\n"].concat();

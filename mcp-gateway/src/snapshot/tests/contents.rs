@@ -1,4 +1,4 @@
-//! What is in a snapshot.
+//! Contents of snapshots.
 
 use super::*;
 
@@ -243,7 +243,7 @@ fn history_reaches_back_to_the_nearest_tag() {
     assert_eq!(head.shallow.len(), 0, "the tagged commit is the first one");
 }
 
-/// What git says by a snapshot's commits and tags alone.
+/// Returns the output of git with only a snapshot's commits and tags.
 fn said_elsewhere(project: &Project, questions: &[&[&str]]) -> Vec<String> {
     let snapshot = project.take();
     let elsewhere = tempfile::tempdir().unwrap();
@@ -268,7 +268,7 @@ fn said_by(directory: &Path, question: &[&str]) -> String {
     String::from_utf8(words).unwrap()
 }
 
-/// In both places, where the count and the tag do not depend on how many objects there are.
+/// Commands for both places. Their output does not depend on the number of objects.
 const DESCRIBE: &[&[&str]] = &[&["describe", "--abbrev=40"], &["describe", "--tags", "--abbrev=40"]];
 
 #[track_caller]
@@ -277,7 +277,7 @@ fn assert_described_alike(project: &Project) {
     assert_eq!(said_elsewhere(project, DESCRIBE), here);
 }
 
-/// Runs a command that commits, in this minute.
+/// Runs a command that commits, with this minute as its time.
 fn at(project: &Project, minute: u32, arguments: &[&str]) {
     let time = format!("@{} +0000", 1_700_000_000 + minute * 60);
     let status = git_command(&project.top(), arguments).env("GIT_COMMITTER_DATE", time).status().unwrap();

@@ -1,4 +1,4 @@
-//! What does not go along.
+//! Files that are not included.
 
 use super::*;
 
@@ -117,7 +117,7 @@ fn files_that_git_takes_no_such_names_of_are_said_to_stay() {
     }
     symlink("elsewhere", project.path(".gitmodules")).unwrap();
     let stay = ["git~1", "a/.git /c", ".gitmodules"];
-    // Again, with nothing new; with an edit; and where a tracked file is not there.
+    // A repeat without changes, an edit, and a missing tracked file.
     let changes: [&dyn Fn(); 4] = [&|| (), &|| (), &|| project.write("README", "edited"), &|| {
         fs::remove_file(project.path("README")).unwrap();
     }];

@@ -1,4 +1,4 @@
-//! Repositories in repositories.
+//! Nested repositories.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn a_submodule_that_is_not_checked_out_is_said() {
     assert!(without.notes.is_empty(), "{:?}", without.notes);
 }
 
-/// A project with a submodule that is checked out, and a clone of the same outside of it.
+/// Returns a project with a checked-out submodule, and a clone of it outside the project.
 fn with_a_submodule(path: &str) -> Project {
     let project = Project::new();
     let outside = project.root.path().join("outside");
@@ -78,7 +78,7 @@ fn a_link_in_a_submodules_place_is_a_link() {
         assert_eq!(project.take_as_it_is().id(), snapshot.id());
         fs::remove_file(&place).unwrap();
     }
-    // What lies behind a link is not the project's, a submodule no more than a file.
+    // Files behind a link are not part of the project; this also applies to a submodule.
     fs::rename(project.root.path().join("moved"), &place).unwrap();
     fs::rename(project.path("vendor"), project.root.path().join("elsewhere")).unwrap();
     symlink(project.root.path().join("elsewhere"), project.path("vendor")).unwrap();
@@ -151,7 +151,7 @@ fn a_worktree_inside_of_the_working_tree_goes_along_as_files() {
     project.git(&["worktree", "add", "-q", "--detach", "trees/linked"]);
     project.write("trees/linked/README", "in the linked one");
     project.write("trees/linked/untracked", "x");
-    // The `.git` in it is a file, and none of the project's.
+    // Its `.git` is a file and not part of the project.
     let snapshot = project.take_as_it_is();
     assert_eq!(project.contents(&snapshot)["trees/linked/README"].1, b"in the linked one");
     assert_eq!(project.take_as_it_is().id(), snapshot.id());
@@ -197,7 +197,7 @@ fn what_is_a_secret_by_its_directory_is_one_in_a_repository_of_its_own() {
     assert_eq!(snapshot.kept_back, [".aws/credentials", ".aws/deep/config"]);
     let without = project.on_disk(&[".aws/credentials", ".aws/deep/config"]);
     assert_eq!(project.contents(&snapshot), without);
-    // By itself it is a project like any other; and that call leaves nothing to the next one.
+    // Taken alone, it is an ordinary project. That call must not affect the next one.
     let alone = take(&Options { directory: project.path(".aws"), ..project.options() }).unwrap();
     assert_eq!((alone.manifest.files, alone.kept_back.len()), (2, 0));
     assert_eq!(project.take().id(), snapshot.id());
@@ -246,7 +246,7 @@ fn the_outer_ignore_file_keeps_repositories_inside_and_files_in_them_back() {
     assert_eq!(project.take().id(), snapshot.id());
     fs::remove_file(project.path(".buildpoolignore")).unwrap();
     project.take_as_it_is();
-    // Whatever size they are, they are in nobody's way.
+    // Excluded files do not count against the size limit.
     project.write(".buildpoolignore", "/vendor/library/large\n");
     project.write("vendor/library/large", "x".repeat(100_000));
     let narrow = Options { guard_bytes: 50_000, ..project.options() };
@@ -264,7 +264,8 @@ fn what_an_inner_repository_ignores_for_itself_is_kept_between_builds() {
     assert_eq!(excludes, "/prod\n/in side/**/*.o\n/in side/build/\n!/in side/**/keep.o\n");
 }
 
-/// What git would list of these files if they were all of one repository and it ignored what the ignore file names.
+/// Returns the files that git lists if all are in one repository that ignores the patterns of the
+/// ignore file.
 fn as_git_ignores(project: &Project) -> Vec<String> {
     let copy = tempfile::tempdir().unwrap();
     for path in project.on_disk(&[]).keys() {
@@ -322,7 +323,8 @@ fn what_is_kept_of_repositories_inside_may_go_at_any_time() {
         .map(|entry| entry.unwrap().path().join("git/objects"))
         .collect();
     assert_eq!(stores.len(), 4);
-    // All objects of each alone and of all together; and of each only those that hold content, which no tree shows.
+    // Removes all objects of each store alone, and of all stores together. Then removes only blobs,
+    // which no tree listing reveals.
     let removals = (0..=stores.len()).flat_map(|which| [(which, false), (which, true)]);
     for (which, only_content) in removals {
         for store in stores.iter().enumerate().filter(|(at, _)| *at == which || which == stores.len()) {

@@ -1,4 +1,4 @@
-//! States that a repository can be in.
+//! States of repositories.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 fn a_branch_is_known_where_references_are_no_files() {
     let project = Project::empty();
     let init = ["init", "-q", "-b", "main", "--ref-format=reftable"];
-    // A git that does not know them has no such repository.
+    // Older versions of git do not support reftable.
     if !git_command(&project.top(), &init).output().unwrap().status.success() {
         return;
     }
@@ -88,7 +88,7 @@ fn a_pointer_that_no_filter_was_there_to_smudge_goes_along_as_it_lies_there() {
     project.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n");
     project.write("model.bin", pointer);
     project.commit("as from a machine without git-lfs");
-    // A filter that must be there and is not would make any git command on the file fail.
+    // A required but missing filter would make any git command on the file fail.
     for setting in ["clean", "smudge", "process"] {
         project.git(&["config", &format!("filter.lfs.{setting}"), "git-lfs-is-not-here"]);
     }
@@ -238,7 +238,7 @@ fn objects_that_the_repository_dropped_since_are_read_anew() {
     project.take_as_it_is();
 }
 
-/// The one store of a project.
+/// Returns the only store of a project.
 fn store_of(project: &Project) -> PathBuf {
     let caches = fs::read_dir(project.root.path().join("cache")).unwrap();
     let stores: Vec<PathBuf> = caches.map(|entry| entry.unwrap().path()).collect();
@@ -342,7 +342,7 @@ fn a_partial_clone_travels_without_its_commit_and_says_so() {
     let at_a_ref = Options { commit: Some("HEAD".into()), ..project.options() };
     let text = take(&at_a_ref).unwrap_err().to_string();
     assert!(text.contains("partial (--filter)") && text.contains("`HEAD`"), "{text}");
-    // With all files here it is a clone like any other.
+    // With all files available, it is like any other clone.
     project.git(&["sparse-checkout", "disable"]);
     let whole = project.take_as_it_is();
     assert!(whole.manifest.head.is_some() && whole.notes.is_empty(), "{:?}", whole.notes);

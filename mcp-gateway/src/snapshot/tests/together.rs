@@ -1,4 +1,4 @@
-//! Others at work at the same time.
+//! Concurrent changes and calls.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,8 @@ fn under_constant_edits_a_snapshot_is_consistent_or_names_what_changed() {
     let before = fingerprint(&project.top(), true);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Two files that are always written in this order: `left` is never older than `right`.
+            // The two files are always written in this order, so `left` is never older than
+            // `right`.
             for number in 1_u64.. {
                 if stop.load(Ordering::Relaxed) {
                     break;
@@ -75,7 +76,7 @@ fn git_of_the_users_at_work_meanwhile_is_not_disturbed() {
                     break;
                 }
                 project.write("README", format!("{number}"));
-                // Fails if anybody else held the index or a ref.
+                // Fails if another process held the index or a ref.
                 project.commit("again");
             }
         });
@@ -106,7 +107,7 @@ fn a_pack_outlives_the_delivery_of_another_and_goes_when_nobody_asks_for_it() {
     first.delivered(Some(&mine)).unwrap();
     assert!(!mine.path.exists() && others.path.exists() && unfinished.exists());
 
-    // Another process has sent the very same pack: what is open stays whole.
+    // Another process has sent the same pack; the open file must stay complete.
     second.delivered(Some(&others)).unwrap();
     let sum = buildpool_objects::incoming::checksum_of_open(&rewound(file)).unwrap();
     assert_eq!(sum, (others.blake3.clone(), others.length));
@@ -133,7 +134,7 @@ fn what_changes_while_an_index_is_written_is_seen_by_the_next_look() {
         project.write("a", "1");
         git.run(place).args(["update-index", "--add", "a"]).output()?;
         project.write("a", "2");
-        // As of a git that had many more files to read.
+        // As written by a git with many more files to read.
         let file = fs::File::options().write(true).open(&index).unwrap();
         file.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(5)).unwrap();
         Ok(())
