@@ -1,6 +1,8 @@
-//! Who may ask over HTTP: holders of a token of the pool. The gateway is an OAuth resource server whose tokens are made by
-//! `buildpool token create`; it knows none itself and asks the coordinator, with the caller's own token, which then also
-//! decides about each call.
+//! Access control over HTTP: requests need a token of the pool.
+//!
+//! The gateway is an OAuth resource server. `buildpool token create` creates the tokens. The
+//! gateway stores no tokens: it connects to the coordinator with the caller's own token. The
+//! coordinator then authorizes each call.
 
 use crate::client::{AccessToken, Client, ClientError, Endpoint, Target};
 use crate::gateway::Shared;
@@ -19,35 +21,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Where the metadata of a resource is, before the path of the resource itself (RFC 9728).
+/// Path prefix of the metadata of a resource (RFC 9728).
 pub(super) const METADATA: &str = "/.well-known/oauth-protected-resource";
-/// What a token has to allow.
+/// Scope that a token needs.
 const SCOPE: &str = "submit";
-/// Callers that are remembered.
+/// Limit on cached callers.
 const CALLERS_MAX: usize = 256;
-/// Sessions whose holders are remembered.
+/// Limit on sessions with a stored owner.
 const SESSIONS_MAX: usize = 4_096;
-/// Names a session.
+/// Header with the session id.
 const SESSION: &str = "mcp-session-id";
-/// For how long the coordinator's word on a token is good at most, while its connection stands.
+/// Maximum time that a verified token is cached while its connection is open.
 const CALLER_KEPT: Duration = Duration::from_secs(600);
-/// Tokens that are being asked about at once.
+/// Limit on tokens that are verified at the same time.
 const QUESTIONS_MAX: usize = 16;
 
-/// The callers that are known.
+/// Cached callers and sessions.
 pub(super) struct Access {
     shared: Arc<Shared>,
-    /// By the hash of the token.
+    /// Keyed by the hash of the token.
     callers: Mutex<BTreeMap<[u8; 32], Known>>,
     questions: tokio::sync::Semaphore,
     sessions: Sessions,
 }
 
-/// Whose sessions there are, by the hash of the token that began them: who knows the name of another's has no use of it.
+/// Sessions with the hash of the token that started them. A caller with another token can't use the
+/// session.
 #[derive(Default)]
 struct Sessions(Mutex<VecDeque<(HeaderValue, Holder)>>);
 
-/// A token's hash.
+/// Hash of a token.
 type Holder = [u8; 32];
 
 impl Sessions {
@@ -62,7 +65,8 @@ impl Sessions {
         all.push_back((session.clone(), holder));
     }
 
-    /// One that is forgotten is nobody's: its client begins another, as it does when a gateway was started anew.
+    /// Returns true if the session belongs to this token. An evicted session belongs to no token;
+    /// its client starts another one, as after a restart of the gateway.
     fn is_of(&self, session: &HeaderValue, holder: &Holder) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().any(|(known, of)| known == session && of == holder)
@@ -74,7 +78,7 @@ struct Known {
     since: Instant,
 }
 
-/// Why a request is turned away.
+/// Reason why a request is refused.
 enum Refusal {
     NoToken,
     BadToken,
@@ -104,7 +108,8 @@ impl Access {
         let client = match Client::connect(target.clone(), CLIENT).await {
             Ok(client) => client,
             Err(ClientError::Unauthorized { .. }) => return Err(Refusal::BadToken),
-            // Nothing but the token could have vouched for the coordinator: it is of another pool, or cut short.
+            // Only the token could verify the coordinator. So the token is for another pool, or it
+            // was truncated.
             Err(ClientError::Untrusted { .. }) if !self.knows_its_coordinator() => {
                 return Err(Refusal::BadToken);
             }
@@ -136,7 +141,7 @@ impl Access {
         callers.insert(hash, Known { pool, since: Instant::now() });
     }
 
-    /// Whether the gateway's own configuration says which coordinator is the right one.
+    /// Returns true if the gateway's own configuration can verify the coordinator.
     fn knows_its_coordinator(&self) -> bool {
         match &self.shared.config.target {
             Target::Named(endpoint) => endpoint.ca_file.is_some() || endpoint.fingerprint().is_some(),
@@ -144,8 +149,9 @@ impl Access {
         }
     }
 
-    /// The gateway's pool, with the caller's token. Who vouches for the coordinator to the gateway does so here: a token
-    /// that says nothing of it, or something else, can be asked about and turned down all the same.
+    /// Returns the gateway's target with the caller's token. The coordinator is verified by the
+    /// gateway's own configuration, so a token with a wrong or missing fingerprint is still sent to
+    /// the right coordinator, which refuses it.
     async fn target(&self, token: AccessToken) -> Result<Target, ClientError> {
         match &self.shared.config.target {
             Target::Named(endpoint) => {
@@ -153,7 +159,8 @@ impl Access {
                 Ok(Target::Named(Endpoint { token: Some(token), certificate, ..endpoint.clone() }))
             }
             Target::Local(_) => {
-                // Our own connection starts it, if need be, and knows where it is.
+                // The gateway's own connection starts the local pool if necessary and has its
+                // address.
                 let pool = self.shared.pool.client().await?.pool();
                 let certificate = pool.certificate;
                 Ok(Target::Named(Endpoint { certificate, ..Endpoint::new(pool.url, Some(token)) }))
@@ -168,7 +175,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Lets holders of tokens through, with the pool that is asked in their name.
+/// Passes requests with a valid token on, with the pool connection of the caller.
 pub(super) async fn check(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
     match access.caller(request.headers()).await {
         Ok((caller, holder)) => {
@@ -187,7 +194,8 @@ pub(super) async fn check(State(access): State<Arc<Access>>, mut request: Reques
     }
 }
 
-/// The metadata of a resource (RFC 9728). No authorization server is named: a person makes the tokens.
+/// Returns the metadata of a resource (RFC 9728). It lists no authorization server, because tokens
+/// are created manually.
 pub(super) async fn metadata(request: Request) -> Response {
     let path = request.uri().path().strip_prefix(METADATA).unwrap_or_default();
     let path = if path.is_empty() { "/mcp" } else { path };
@@ -201,7 +209,7 @@ pub(super) async fn metadata(request: Request) -> Response {
     Json(body).into_response()
 }
 
-/// As who asks reaches us; a proxy in front says so.
+/// Returns the origin that the caller used, also behind a proxy that sets `x-forwarded-proto`.
 fn origin_of(headers: &HeaderMap) -> String {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let scheme = text("x-forwarded-proto").filter(|scheme| *scheme == "https").unwrap_or("http");

@@ -1,5 +1,6 @@
-//! Which requests are heard at all: those to a name that is ours, and of web pages only those that were named. It stands
-//! before everything else, so that what is said to anybody else says nothing of tokens, addresses or sessions.
+//! Host and origin checks. Requests must use a host name of this gateway; requests of web pages
+//! must come from an allowed origin. The checks run first, so that other requests get no
+//! information about tokens, addresses or sessions.
 
 use crate::config::HttpConfig;
 use axum::extract::{Request, State};
@@ -11,20 +12,21 @@ use axum::response::{IntoResponse, Response};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a web page may ask with.
+/// Methods that a web page may use.
 const METHODS: &str = "GET, POST, DELETE";
-/// What a web page may read of an answer beside its body.
+/// Headers that a web page may read.
 const EXPOSED: &str = "mcp-session-id, mcp-protocol-version, www-authenticate";
-/// For how long a browser may remember what it may do, in seconds.
+/// Time that a browser may cache the answer to a preflight request, in seconds.
 const REMEMBERED_SECS: &str = "600";
 
-/// Names and origins.
+/// Allowed hosts and origins.
 pub(super) struct Doors {
-    /// Names under which this is reached, without port or with one that then counts.
+    /// Host names of the gateway, without a port, or with the only allowed one.
     pub(super) hosts: Vec<String>,
-    /// Origins of web pages that may ask and read the answers.
+    /// Origins of web pages that may send requests and read the answers.
     pages: Vec<String>,
-    /// Whether pages of this machine may ask as well; their browsers do not let them read the answers.
+    /// Whether pages of this machine may send requests too. Browsers do not let them read the
+    /// answers.
     is_loopback: bool,
 }
 
@@ -38,7 +40,7 @@ impl Doors {
         Arc::new(Self { hosts, pages: http.origins.clone(), is_loopback: address.ip().is_loopback() })
     }
 
-    /// As patterns: a star stands for any port.
+    /// Returns the allowed origins as patterns; a star matches any port.
     pub(super) fn origins(&self) -> Vec<String> {
         let own = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"].map(str::to_owned);
         self.pages.iter().cloned().chain(own.into_iter().filter(|_| self.is_loopback)).collect()
@@ -71,7 +73,7 @@ fn matches(pattern: &str, origin: &str) -> bool {
         && is_port(&origin[without_port.len()..])
 }
 
-/// Turns away what is not for us or from elsewhere, and tells browsers what the pages that were named may do.
+/// Refuses requests with another host or origin, and adds CORS headers for the allowed pages.
 pub(super) async fn check(State(doors): State<Arc<Doors>>, request: Request, next: Next) -> Response {
     if !doors.is_ours(request.headers()) {
         let text = "this gateway is not reached by that name; `--http-host` allows more";

@@ -1,5 +1,5 @@
-//! Streamable HTTP at `/mcp`, further projects at `/mcp/p/NAME`. Stateless for the revisions that are, with sessions for
-//! those that have them.
+//! Streamable HTTP at `/mcp`, and further projects at `/mcp/p/NAME`. Protocol revisions with
+//! sessions get sessions; the others are served stateless.
 
 use super::access::{self, Access};
 use super::doors::{self, Doors};
@@ -24,9 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// Largest request.
+/// Maximum size of a request.
 const BODY_BYTES_MAX: usize = 4 << 20;
-/// A session outlives the longest silent call by this.
+/// A session outlives the longest silent call by this time.
 const SESSION_SLACK: Duration = Duration::from_secs(130);
 
 /// A gateway that listens.
@@ -37,10 +37,10 @@ pub struct HttpServer {
     address: SocketAddr,
 }
 
-/// Serves over HTTP until somebody ends the process; jobs go on.
+/// Serves over HTTP until the process receives a termination signal. Running jobs continue.
 ///
 /// # Errors
-/// Why it can't listen there, or can't go on.
+/// [`ServeError`] if the gateway can't listen or can't continue.
 pub async fn serve_http(config: GatewayConfig, http: HttpConfig) -> Result<(), ServeError> {
     let auth = http.auth;
     let server = HttpServer::bind(config, http).await?;
@@ -55,10 +55,10 @@ pub async fn serve_http(config: GatewayConfig, http: HttpConfig) -> Result<(), S
 }
 
 impl HttpServer {
-    /// Listens, and serves nothing yet.
+    /// Listens. Requests are served only after [`HttpServer::serve`].
     ///
     /// # Errors
-    /// Why it can't listen there.
+    /// [`ServeError`] if the gateway can't listen there.
     pub async fn bind(mut config: GatewayConfig, http: HttpConfig) -> Result<Self, ServeError> {
         let address = http.listen;
         if !address.ip().is_loopback() {
@@ -82,15 +82,15 @@ impl HttpServer {
         Ok(Self { listener, router, shared, address })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `end` does.
+    /// Serves until `end` completes.
     ///
     /// # Errors
-    /// What `end` says, or why it can't go on.
+    /// The error of `end`, or the reason why the server can't continue.
     pub async fn serve(self, end: impl Future<Output = Result<(), ServeError>>) -> Result<(), ServeError> {
         let serving = axum::serve(self.listener, self.router);
         tokio::select! {
@@ -101,7 +101,7 @@ impl HttpServer {
     }
 }
 
-/// The directory as it is called without links; commands may be confined to it.
+/// Returns the canonical path of a directory. Commands may be confined to it.
 pub(super) fn real_directory(path: &Path) -> Result<PathBuf, ServeError> {
     path.canonicalize().map_err(|source| ServeError::Project { path: path.to_owned(), source })
 }
@@ -109,7 +109,8 @@ pub(super) fn real_directory(path: &Path) -> Result<PathBuf, ServeError> {
 fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Router {
     let doors = Doors::new(http, address);
     let mut router = Router::new();
-    // Exact paths: below one project's lies no other, so an unknown name must not end up in a known project.
+    // Exact paths only: a project has no paths below its own, so an unknown name must not match a
+    // known project.
     let named = shared.projects.iter().map(|(name, project)| (format!("/mcp/p/{name}"), project));
     for (path, project) in named.chain([("/mcp".to_owned(), &shared.project)]) {
         let service = service(shared, project, &doors);
@@ -126,11 +127,11 @@ fn router(shared: &Arc<Shared>, http: &HttpConfig, address: SocketAddr) -> Route
                 .route(&format!("{}/{{*resource}}", access::METADATA), get(access::metadata))
         }
     };
-    // The last one is the first that a request comes to.
+    // The layer that is added last sees a request first.
     router.layer(middleware::from_fn_with_state(doors, doors::check)).layer(middleware::from_fn(rest::read))
 }
 
-/// A body that is no message is answered as JSON-RPC says, before anything asks what method it might be.
+/// Answers an invalid body with a JSON-RPC error, before the method is looked up.
 async fn explain(request: Request, next: Next) -> Response {
     if request.method() != Method::POST || !is_json(request.headers()) {
         return next.run(request).await;
@@ -152,12 +153,13 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-/// For how long a session may be silent: it ends with it, and an answer that comes later reaches nobody.
+/// Returns the maximum silent time of a session. When the session ends, a later answer is lost.
 fn keep_alive(waits: &WaitBudgets) -> Duration {
     answered_within(waits.longest()) + SESSION_SLACK
 }
 
-/// The service of one project. What it needs is behind an `Arc`, because it is made anew for each session or request.
+/// Returns the service of one project. Its data is behind an `Arc`, because a handler is created
+/// for each session or request.
 fn service(
     shared: &Arc<Shared>,
     project: &Arc<Project>,

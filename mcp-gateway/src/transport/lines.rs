@@ -1,5 +1,5 @@
-//! Messages a line each, both ways. A line that is no message is answered, because somebody waits for that answer: the
-//! library's own transport passes over it in silence.
+//! One message per line, in both directions. An invalid line is answered with an error, because the
+//! client may wait for an answer. The library's own transport ignores it silently.
 
 use super::message::{self, Broken, Incoming};
 use rmcp::RoleServer;
@@ -12,24 +12,24 @@ use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Mutex;
 
-/// Longest line, in bytes: four times the largest request over HTTP. Without a bound a client that never ends its line
-/// would fill the memory.
+/// Maximum length of a line in bytes: four times the largest HTTP request. Without a limit, a
+/// client that never ends its line would fill the memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// The mark that some editors put before a text.
+/// The byte order mark that some editors write at the start of a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 type Sending = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
-/// A client at the other end of two pipes.
+/// A client connected by two pipes.
 pub(super) struct Lines<R, W> {
     input: BufReader<R>,
-    /// What came of the present line.
+    /// The received part of the current line.
     line: Vec<u8>,
-    /// The present line was too long; the rest of it is passed over.
+    /// Whether the current line was too long, so that the rest of it is skipped.
     is_skipping: bool,
-    /// None when it is closed.
+    /// `None` after it is closed.
     output: Arc<Mutex<Option<W>>>,
-    /// An answer to what was no message, on its way out.
+    /// A pending answer to an invalid message.
     answer: Option<Sending>,
 }
 
@@ -54,7 +54,7 @@ where
         }
     }
 
-    /// Brings the next line into `line`. Dropping the future before it is ready loses nothing.
+    /// Reads the next line into `line`. Dropping the future before it is ready loses nothing.
     async fn next_line(&mut self) -> io::Result<Step> {
         loop {
             let some = self.input.fill_buf().await?;
@@ -142,7 +142,7 @@ where
     }
 }
 
-/// Writes a line whole: nobody else's comes in between.
+/// Writes a whole line under the lock, so that lines do not interleave.
 async fn write<W: AsyncWrite + Unpin>(output: Arc<Mutex<Option<W>>>, mut line: Vec<u8>) -> io::Result<()> {
     line.push(b'\n');
     let mut output = output.lock().await;
@@ -160,7 +160,8 @@ mod tests {
 
     const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-    /// What the client is told, and how many messages came through.
+    /// Returns the messages that the client receives, and the number of messages that the service
+    /// receives.
     async fn exchange(input: Vec<u8>) -> (Vec<Value>, usize) {
         let (ours, theirs) = tokio::io::duplex(64);
         let (reading, writing) = tokio::io::split(ours);

@@ -1,17 +1,18 @@
-//! What comes in, read as a message, and what is said to what is none.
+//! Parses incoming JSON-RPC messages and builds the error reply for invalid ones.
 
 use rmcp::RoleServer;
 use rmcp::model::{ClientRequest, JsonRpcMessage};
 use rmcp::service::RxJsonRpcMessage;
 use serde_json::{Value, json};
 
-/// JSON-RPC: this is no JSON.
+/// JSON-RPC: the text is not JSON.
 const PARSE_ERROR: i32 = -32700;
-/// JSON-RPC: this is JSON and no message.
+/// JSON-RPC: the JSON is not a message.
 const INVALID_REQUEST: i32 = -32600;
-/// JSON-RPC: there is such a method, and these are no parameters of it.
+/// JSON-RPC: the method exists, but the parameters are invalid.
 const INVALID_PARAMS: i32 = -32602;
-/// What has one of these names and can't be read as such would pass for a method that nobody knows; what is valid.
+/// Methods and their valid parameters. A message with one of these methods and invalid parameters
+/// would otherwise be treated as an unknown method.
 const PARAMETERS: [(&str, &str); 5] = [
     ("tools/call", "`name`, a text, and `arguments`, an object"),
     ("resources/read", "`uri`, a text"),
@@ -20,23 +21,23 @@ const PARAMETERS: [(&str, &str); 5] = [
     ("tasks/cancel", "`taskId`, a text"),
 ];
 
-/// A message of a client's.
+/// A message from a client.
 pub(super) type Incoming = RxJsonRpcMessage<RoleServer>;
 
-/// Why something is no message.
+/// Reason why a text is not a valid message.
 #[derive(Debug)]
 pub(super) struct Broken {
     code: i32,
     id: Value,
     why: String,
-    /// A notification or a response: nobody waits for an answer.
+    /// Whether it is a notification or a response, which gets no answer.
     is_one_way: bool,
 }
 
-/// Reads one message.
+/// Parses one message.
 ///
 /// # Errors
-/// Why it is none.
+/// The reason why it is invalid.
 pub(super) fn read(bytes: &[u8]) -> Result<Incoming, Broken> {
     let error = match serde_json::from_slice::<Incoming>(bytes) {
         Ok(message) => return with_parameters(message),
@@ -80,7 +81,7 @@ fn odd(value: &Value, error: &serde_json::Error) -> Broken {
 }
 
 impl Broken {
-    /// What is longer than is read.
+    /// Returns the error for a message over the size limit.
     pub(super) fn too_long(most: usize) -> Self {
         Self {
             code: INVALID_REQUEST,
@@ -90,12 +91,12 @@ impl Broken {
         }
     }
 
-    /// Whether nobody waits for an answer.
+    /// Returns true if the message gets no answer.
     pub(super) const fn is_one_way(&self) -> bool {
         self.is_one_way
     }
 
-    /// The error that JSON-RPC 2.0 asks for.
+    /// Returns the error reply of JSON-RPC 2.0.
     pub(super) fn answer(&self) -> Value {
         json!({"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.why}})
     }

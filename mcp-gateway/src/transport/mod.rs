@@ -1,4 +1,4 @@
-//! How MCP messages come and go: standard input and output, or HTTP.
+//! Transports of MCP messages: standard input and output, or HTTP.
 
 mod access;
 mod doors;
@@ -16,36 +16,36 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a gateway can't serve.
+/// Reason why a gateway can't serve.
 #[derive(Debug)]
 pub enum ServeError {
-    /// The address is taken or not ours.
+    /// The address is in use or does not belong to this machine.
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Everybody would be let in from beyond this machine.
+    /// The gateway would accept requests without tokens from other machines.
     OpenBeyondLoopback {
-        /// Where it was to listen.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// Tokens would travel in the clear.
+    /// Tokens would be sent unencrypted.
     PlainBeyondLoopback {
-        /// Where it was to listen.
+        /// The requested address.
         address: SocketAddr,
     },
     /// A project's directory can't be used.
     Project {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The server ended by itself.
     Serve(io::Error),
-    /// Signals can't be heard.
+    /// Signal handlers can't be installed.
     Signals(io::Error),
 }
 
@@ -80,7 +80,7 @@ impl std::error::Error for ServeError {
     }
 }
 
-/// Returns when somebody asks the process to end.
+/// Returns when the process receives SIGTERM, SIGINT or SIGHUP.
 async fn asked_to_end() -> Result<(), ServeError> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).map_err(ServeError::Signals)?;

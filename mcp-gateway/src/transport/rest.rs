@@ -1,5 +1,5 @@
-//! The rest of a request that was answered before it was read: who was refused sends it all the same, and asks again on the same
-//! connection.
+//! Reads the rest of a request that was answered early. A client whose request is refused still
+//! sends the rest, and reuses the connection.
 
 use axum::body::{Body, BodyDataStream, HttpBody as _};
 use axum::extract::Request;
@@ -11,13 +11,14 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Most of it that is read, in bytes.
+/// Maximum bytes of the rest that are read.
 const REST_BYTES_MAX: usize = 1 << 20;
-/// For how long it is waited for.
+/// Maximum time to wait for the rest.
 const REST_WAIT: Duration = Duration::from_secs(1);
 
-/// Reads what nobody else has read before the answer is sent. Otherwise the connection would be closed behind the answer, and
-/// what its client asks next be lost: where the rest is too much, or too late, the answer says so.
+/// Reads the unread rest of the request before the response is sent. Otherwise the server would
+/// close the connection, and the client's next request would be lost. If the rest is too long or
+/// too slow, the response closes the connection explicitly.
 pub(super) async fn read(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
@@ -29,7 +30,7 @@ pub(super) async fn read(request: Request, next: Next) -> Response {
         Pin::new(&mut *shared.lock().unwrap_or_else(PoisonError::into_inner)).poll_next(cx)
     }));
     let mut response = next.run(Request::from_parts(head, body)).await;
-    // Whoever still holds the body reads on.
+    // If the handler still holds the body, it continues to read.
     if let Some(rest) = Arc::into_inner(rest) {
         let rest = rest.into_inner().unwrap_or_else(PoisonError::into_inner);
         if !ends(rest).await {
@@ -39,7 +40,7 @@ pub(super) async fn read(request: Request, next: Next) -> Response {
     response
 }
 
-/// Reads to the end, if that comes soon.
+/// Returns true if the stream ends within the limits.
 async fn ends(mut rest: BodyDataStream) -> bool {
     let mut read = 0;
     let reading = async {

@@ -1,4 +1,5 @@
-//! One client, on standard input and output. Nothing but protocol goes to standard output.
+//! Serves one client on standard input and output. Only protocol messages are written to standard
+//! output.
 
 use super::lines::Lines;
 use super::{ServeError, asked_to_end};
@@ -16,14 +17,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::Notify;
 
-/// After the end of input, answers that are nearly ready still go out.
+/// Time after the end of input during which pending answers are still sent.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Serves one client until it closes our standard input or somebody ends us; jobs go on. A client that only looks and goes
-/// is no error. The caller ends the process: a read of standard input may still be under way on a thread of the runtime.
+/// Serves one client until it closes standard input or the process receives a termination signal.
+/// Running jobs continue. A client that disconnects without a call is not an error. The caller must
+/// end the process: a read of standard input may still block a thread of the runtime.
 ///
 /// # Errors
-/// When signals can't be heard, or the project's directory can't be used.
+/// If signal handlers can't be installed, or the project's directory can't be used.
 pub async fn serve_stdio(config: GatewayConfig) -> Result<(), ServeError> {
     let mut config = config;
     config.directory = super::http::real_directory(&config.directory)?;
@@ -52,13 +54,14 @@ async fn serve(handler: Handler, input: UntilEnd, output: StdioWriter) {
                 tracing::error!(%error, "the service ended badly");
             }
         }
-        // Whoever only asked what there is, or nothing at all, may go.
+        // A client that only lists tools, or sends nothing, may disconnect.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {}
         Err(error) => tracing::warn!(%error, "the client did not begin as a client does"),
     }
 }
 
-/// Standard input that says when it is at its end: the service would wait for calls that nobody waits for any more.
+/// Standard input that signals its end. Otherwise the service would wait for calls that have no
+/// client any more.
 struct UntilEnd {
     input: StdioReader,
     end: Arc<Notify>,
