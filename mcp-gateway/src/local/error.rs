@@ -1,4 +1,4 @@
-//! Why there is no local pool.
+//! Errors of the local pool.
 
 use crate::client::ClientError;
 use std::error::Error;
@@ -7,51 +7,51 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// What can go wrong with the local pool.
+/// Reason why the local pool can't be used.
 #[derive(Debug)]
 pub enum LocalError {
-    /// This user has no home directory.
+    /// The user has no home directory.
     NoHome,
-    /// Its directory can't be made or used.
+    /// The pool's directory can't be created or used.
     Directory {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Its directory belongs to somebody else.
+    /// The pool's directory belongs to another user.
     Foreign {
-        /// Which.
+        /// The directory.
         path: PathBuf,
     },
-    /// A file of it can't be read or written.
+    /// A file of the pool can't be read or written.
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It can't be started.
+    /// The pool's process can't be started.
     Start {
         /// The program.
         program: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It was started and ended.
+    /// The pool ended at its start.
     Died {
-        /// How.
+        /// Its exit status.
         status: ExitStatus,
-        /// Where it wrote why.
+        /// Its log file, which contains the reason.
         log: PathBuf,
-        /// The last line there.
+        /// Last line of the log.
         last_line: String,
     },
-    /// It was started and can't be reached.
+    /// The pool was started but is not reachable.
     NotReady {
-        /// Where it writes why.
+        /// Its log file.
         log: PathBuf,
-        /// What the last try to reach it said.
+        /// Error of the last connection attempt.
         source: Option<Box<ClientError>>,
     },
 }

@@ -1,4 +1,4 @@
-//! The directory of a local pool, its lock and its endpoint file. All of it is the user's alone.
+//! Files of a local pool: its directory, lock and endpoint file. Only the user can access them.
 
 use super::{LocalError, LocalPool};
 use crate::client::{AccessToken, Endpoint, PoolUrl};
@@ -10,23 +10,23 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// Largest endpoint file that is read.
+/// Maximum size of an endpoint file.
 const PUBLISHED_BYTES_MAX: u64 = 64 << 10;
-/// A log beyond this is put aside at the next start; one old log is kept.
+/// Size above which the log is renamed at the next start. One old log is kept.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
-/// How to reach a pool that runs, as it says itself in `endpoint.json`.
+/// Address and credentials of a running pool, from `endpoint.json`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Published {
-    /// Where.
+    /// URL of the pool.
     pub url: PoolUrl,
-    /// With what.
+    /// Token for the pool.
     pub token: AccessToken,
-    /// The pool's process.
+    /// Process id of the pool.
     pub pid: u32,
-    /// Of its software.
+    /// Version of its software.
     pub version: String,
-    /// New with each start.
+    /// Random id, new with each start.
     pub instance: Uuid,
 }
 
@@ -40,13 +40,14 @@ struct Written {
 }
 
 impl Published {
-    /// What to dial.
+    /// Returns the endpoint to dial.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::new(self.url.clone(), Some(self.token.clone()))
     }
 }
 
-/// The right to be the pool of a directory; it ends with the value, or with the process.
+/// Exclusive lock of a pool's directory. It is released when the value is dropped or the process
+/// ends.
 #[derive(Debug)]
 pub struct Lock {
     directory: PathBuf,
@@ -54,10 +55,11 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Makes the directory if need be and takes the lock; none when another pool has it.
+    /// Creates the directory if necessary and takes the lock. Returns `None` if another pool has
+    /// it.
     ///
     /// # Errors
-    /// When directory or lock file can't be used.
+    /// If the directory or the lock file can't be used.
     pub fn take(pool: &LocalPool) -> Result<Option<Self>, LocalError> {
         let directory = pool.directory();
         prepare(directory)?;
@@ -80,10 +82,7 @@ impl Lock {
         }
     }
 
-    /// Says how to reach the pool; whoever reads sees all of it or nothing.
-    ///
-    /// # Errors
-    /// When the file can't be written.
+    /// Writes the endpoint file. The rename makes it atomic: a reader sees the whole file or none.
     pub fn publish(&self, published: &Published) -> Result<(), LocalError> {
         let path = endpoint_file(&self.directory);
         let written = Written {
@@ -104,13 +103,13 @@ impl Lock {
         write().map_err(|source| LocalError::File { path: path.clone(), source })
     }
 
-    /// Takes the word back; what is not there any more needs no taking back.
+    /// Removes the endpoint file, if it exists.
     pub fn withdraw(&self) {
         let _ = fs::remove_file(endpoint_file(&self.directory));
     }
 }
 
-/// Whether somebody has the lock.
+/// Returns true if a process has the lock.
 pub(super) fn is_locked(directory: &Path) -> Result<bool, LocalError> {
     let path = lock_file(directory);
     let file = match File::open(&path) {
@@ -125,7 +124,7 @@ pub(super) fn is_locked(directory: &Path) -> Result<bool, LocalError> {
     }
 }
 
-/// Makes the directory, for its user only, or checks that it is.
+/// Creates the directory with access for this user only, or checks its owner and mode.
 pub(super) fn prepare(directory: &Path) -> Result<(), LocalError> {
     let fail = |source| LocalError::Directory { path: directory.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(fail)?;
@@ -174,7 +173,7 @@ fn endpoint_file(directory: &Path) -> PathBuf {
     directory.join("endpoint.json")
 }
 
-/// The pool's log, to be appended to.
+/// Opens the pool's log for appending.
 pub(super) fn open_log(path: &Path) -> io::Result<File> {
     if fs::metadata(path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
         fs::rename(path, path.with_extension("log.old"))?;
@@ -182,7 +181,7 @@ pub(super) fn open_log(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// The last line of a log, for an error message.
+/// Returns the last line of a log, for an error message.
 pub(super) fn last_line(path: &Path) -> String {
     let text = fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text[text.len().saturating_sub(2_000)..]).into_owned();
@@ -223,7 +222,7 @@ mod tests {
         assert_eq!(mode(&pool.directory().join("endpoint.json")), 0o600);
         drop(lock);
         assert!(!pool.is_running().unwrap());
-        // The next holder begins with a clean slate.
+        // The next holder starts without an endpoint file.
         let lock = Lock::take(&pool).unwrap().expect("it was let go");
         assert_eq!(pool.published().unwrap(), None);
         lock.publish(&first).unwrap();

@@ -1,11 +1,15 @@
-//! The local pool: a coordinator with one worker on this machine, started on first use and found again by a file.
+//! The local pool: a coordinator with one worker on this machine. It is started on first use and
+//! found again by a file.
 //!
-//! Its directory has `lock`, held by the one pool that runs; `endpoint.json`, there while it can be reached; `pool.log`;
-//! and the data of the coordinator and of the worker. Any number of commands may look for it at once: each that finds no
-//! endpoint starts a pool, the first to take the lock stays, the others end, and all find the same endpoint.
+//! Its directory contains `lock`, held by the running pool, and `endpoint.json`, which exists while
+//! the pool is reachable. It also contains `pool.log` and the data of the coordinator and the
+//! worker. Any number of commands may search for the pool at once. Each one that finds no endpoint
+//! starts a pool. The first process to take the lock continues and the others end, so all commands
+//! find the same endpoint.
 //!
-//! A pool ends when it has been idle for a while, and soon after its program was replaced by another version: a new
-//! version of the command line talks to the old pool as long as their protocols allow, and the next start is the new one's.
+//! A pool ends after an idle time, and soon after its program file was replaced. A new version of
+//! the command line uses the old pool if their protocols are compatible; the next start runs the
+//! new version.
 
 mod error;
 mod files;
@@ -18,14 +22,14 @@ pub use search::Search;
 use crate::directories;
 use std::path::{Path, PathBuf};
 
-/// Names another directory than the user's own; for tests, and for several pools of one user.
+/// Environment variable with another directory. For tests, and for several pools of one user.
 pub const DIRECTORY_VARIABLE: &str = "BUILDPOOL_LOCAL_DIR";
-/// Ends an idle pool after this many seconds instead of the usual time.
+/// Environment variable with the idle time after which a pool ends, in seconds.
 pub const IDLE_VARIABLE: &str = "BUILDPOOL_LOCAL_IDLE_SECS";
-/// The subcommand that a program has to have to be started as a pool; the directory follows it.
+/// Subcommand of a program that starts a pool. The directory is its argument.
 pub const SUBCOMMAND: &str = "local-pool";
 
-/// A local pool by its place, whether it runs or not.
+/// A local pool at a directory, running or not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocalPool {
     directory: PathBuf,
@@ -33,10 +37,10 @@ pub struct LocalPool {
 }
 
 impl LocalPool {
-    /// This user's pool; `program` is what starts it.
+    /// Returns this user's pool. `program` starts it.
     ///
     /// # Errors
-    /// [`LocalError::NoHome`] when there is no place for it.
+    /// [`LocalError::NoHome`] if there is no directory for it.
     pub fn of_this_user(program: PathBuf) -> Result<Self, LocalError> {
         let named = std::env::var_os(DIRECTORY_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
         let directory = match named {
@@ -48,46 +52,47 @@ impl LocalPool {
         Ok(Self::at(directory, program))
     }
 
-    /// The pool of a directory.
+    /// Returns the pool of a directory.
     pub fn at(directory: PathBuf, program: PathBuf) -> Self {
         Self { directory, program }
     }
 
-    /// Where everything of it lies.
+    /// Returns the directory of all its files.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Makes its directory, for its user only, or checks that it is.
+    /// Creates its directory with access for this user only, or checks its owner and mode.
     ///
     /// # Errors
-    /// When it can't be made, or is another user's.
+    /// If it can't be created, or belongs to another user.
     pub fn prepare(&self) -> Result<(), LocalError> {
         files::prepare(&self.directory)
     }
 
-    /// What it prints.
+    /// Returns the path of its log.
     pub fn log_file(&self) -> PathBuf {
         self.directory.join("pool.log")
     }
 
-    /// What a pool has published there, alive or not.
+    /// Returns the content of the endpoint file, whether the pool is alive or not.
     ///
     /// # Errors
-    /// When the file is there and can't be read.
+    /// If the file exists and can't be read.
     pub fn published(&self) -> Result<Option<Published>, LocalError> {
         files::read(&self.directory)
     }
 
-    /// Whether a process is the pool of this directory, whatever it has published.
+    /// Returns true if a process has the lock of this directory, whether it has an endpoint file or
+    /// not.
     ///
     /// # Errors
-    /// When the lock file can't be used.
+    /// If the lock file can't be used.
     pub fn is_running(&self) -> Result<bool, LocalError> {
         files::is_locked(&self.directory)
     }
 
-    /// Begins to look for it; it is started if it is not found.
+    /// Starts a search for the pool, which starts the pool if it is not found.
     pub fn search(&self) -> Search<'_> {
         Search::new(self)
     }

@@ -1,4 +1,4 @@
-//! Finding the local pool, and starting it when there is none.
+//! Finds the local pool, and starts it if it is not running.
 
 use super::files::{self, Published};
 use super::{LocalError, LocalPool, SUBCOMMAND};
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-/// Longest time until a started pool can be reached; a loaded machine is slow.
+/// Maximum time until a started pool is reachable. A loaded machine is slow.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// How often the endpoint file is looked for, at first and in the end.
+/// First and last interval between checks of the endpoint file.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(25));
-/// After a start that found another pool in place, before the next one.
+/// Delay before the next start, after a start that found another pool.
 const START_AGAIN: Duration = Duration::from_millis(200);
 
-/// One look for a pool: it ends with an endpoint that answers, or with the reason why there is none.
+/// A search for a pool. It ends with a reachable endpoint or an error.
 #[derive(Debug)]
 pub struct Search<'a> {
     pool: &'a LocalPool,
@@ -39,10 +39,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// An endpoint that was published and has not been found dead. Whether it answers is for the caller to see.
+    /// Returns a published endpoint that was not reported dead. The caller must check whether it is
+    /// reachable.
     ///
     /// # Errors
-    /// When a pool can't be started, ends at its start, or is not there in time.
+    /// If a pool can't be started, ends at its start, or is not ready in time.
     pub async fn next(&mut self) -> Result<Published, LocalError> {
         let mut delay = LOOK_AGAIN.0;
         loop {
@@ -60,7 +61,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Nobody answers at this endpoint, or somebody else does.
+    /// Reports that the endpoint is not reachable, or belongs to another process.
     pub fn dead(&mut self, found: &Published, error: ClientError) {
         self.dead = Some(found.instance);
         self.last_error = Some(Box::new(error));
@@ -77,7 +78,8 @@ impl<'a> Search<'a> {
         match starter.try_wait().map_err(|source| LocalError::Start { program: program(), source })? {
             None => Ok(()),
             Some(status) if status.success() => {
-                // Another pool has the lock, so the one that did not answer may be alive after all, or just ending.
+                // Another pool has the lock. So the unreachable pool may be alive after all, or is
+                // just ending.
                 self.starter = None;
                 self.dead = None;
                 self.start_at = Instant::now() + START_AGAIN;
@@ -90,7 +92,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A process that has nothing of ours but its directory and its log. It makes its own session, first of all.
+    /// Starts a process that shares only the directory and the log with this one. It first creates
+    /// its own session.
     fn start(&self) -> Result<Child, LocalError> {
         let (directory, program) = (&self.pool.directory, &self.pool.program);
         files::prepare(directory)?;
