@@ -1,4 +1,5 @@
-//! Fetching what a job made: verified, resumed after a cut, and never written outside of the directory that was named.
+//! Downloads artifacts: verifies them, resumes after an interruption, and never writes outside the
+//! given directory.
 
 use crate::client::{Client, ClientError, Transfer};
 use buildpool_objects::incoming::Received;
@@ -14,40 +15,40 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-/// How often a fetch is begun without coming further before it is given up.
+/// Number of attempts without progress after which a download fails.
 const TRIES_MAX: u32 = 10;
-/// The first pause between two tries; doubles.
+/// First delay between attempts; it doubles.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Why an artifact is not here.
+/// Reason why an artifact could not be downloaded.
 #[derive(Debug)]
 pub enum FetchError {
-    /// The link.
+    /// An error of the link.
     Client(ClientError),
-    /// On its way.
+    /// An error during the transfer.
     Pump(PumpError),
-    /// Its path would lead out of the directory, or through a link.
+    /// The path leads out of the directory, or through a link.
     Path {
-        /// As the job has it.
+        /// Path of the artifact.
         path: String,
     },
-    /// It would lie in a git directory.
+    /// The file would be in a git directory.
     GitDirectory {
-        /// As the job has it, or the directory for all of them.
+        /// Path of the artifact, or the target directory.
         path: String,
     },
-    /// This disk takes its path for that of another file.
+    /// This file system treats the path as that of another existing file.
     SameAs {
-        /// As the job has it.
+        /// Path of the artifact.
         path: String,
-        /// What is there.
+        /// Name of the existing file.
         other: String,
     },
-    /// The disk here.
+    /// An error of the local file system.
     Io {
-        /// What was to be written.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -95,18 +96,18 @@ impl<E: Into<PumpError>> From<E> for FetchError {
     }
 }
 
-/// Whether files that the job could execute can be executed here.
+/// Whether files that are executable in the job stay executable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Executables {
     /// No file is executable.
     Clear,
-    /// As in the job.
+    /// Keep the executable bit of the job.
     Keep,
 }
 
-/// Fetches one artifact of a job into `directory`, under its path there; gives where it lies. A file that is there with
-/// the same content is left alone, another one is replaced. Nothing is written into a git directory. The file is
-/// executable only if it is in the job and `executables` allows it.
+/// Downloads one artifact of a job into `directory`, under its own path, and returns its location.
+/// An existing file with the same content is kept, another one is replaced. Nothing is written into
+/// a git directory. The file is executable only if it was in the job and `executables` allows it.
 ///
 /// # Errors
 /// See [`FetchError`].
@@ -122,13 +123,14 @@ pub async fn fetch(
         if let Some(other) = other_name(&target) {
             return Err(FetchError::SameAs { path: entry.path.clone(), other });
         }
-        // Of the content, so that no artifact lies there by the name that it has, and a later call goes on with it.
+        // The name depends on the content. So it can't collide with an artifact, and a later call
+        // resumes the download.
         let staging = directory.join(format!(".buildpool-incoming-{:.16}", entry.blake3));
         if let Some(received) = receive(client, job, entry, &staging, &target).await? {
             let io = |source| FetchError::Io { path: target.clone(), source };
             received.move_to(&target).map_err(io)?;
         }
-        // Stays when another fetch into the same directory is under way.
+        // The directory stays if another download into it is running.
         let _still_in_use = fs::remove_dir(&staging);
     }
     let is_executable = entry.executable && executables == Executables::Keep;
@@ -142,14 +144,16 @@ fn has_content(path: &Path, blake3: &str) -> bool {
     buildpool_objects::incoming::checksum_of(path).is_ok_and(|(found, _)| found.as_str() == blake3)
 }
 
-/// The name that a file has here, where it is another one than it was asked for by.
+/// Returns the existing file name if it differs from the requested one, as on a case-insensitive
+/// file system.
 fn other_name(path: &Path) -> Option<String> {
     fs::symlink_metadata(path).ok()?;
     let present = fs::read_dir(path.parent()?).ok()?.flatten().map(|entry| entry.file_name());
     name_beside(path.file_name()?.to_str()?, present.filter_map(|name| name.into_string().ok()))
 }
 
-/// Which of these a disk without case took for a name that it does not have.
+/// Returns the name that a case-insensitive file system matches with `name`, if the exact name does
+/// not exist.
 fn name_beside(name: &str, present: impl Iterator<Item = String>) -> Option<String> {
     let mut other = None;
     for found in present {
@@ -163,7 +167,7 @@ fn name_beside(name: &str, present: impl Iterator<Item = String>) -> Option<Stri
     other
 }
 
-/// None when another process has fetched it into the same place meanwhile.
+/// Returns `None` if another process has downloaded the file to the same place meanwhile.
 async fn receive(
     client: &Client,
     job: &str,
@@ -216,7 +220,7 @@ async fn once(
     Ok(received)
 }
 
-/// A directory without links on the way, where it is there as far as it is there.
+/// Resolves the links in the existing part of a path.
 fn real(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
     for present in absolute.ancestors() {
@@ -229,15 +233,17 @@ fn real(directory: &Path) -> io::Result<PathBuf> {
     Ok(absolute)
 }
 
-/// Whether a disk can take this name for `.git`. APFS and HFS+ ignore case; HFS+ ignores these characters too
-/// (Apple Technical Note TN1150, "Case-Insensitive String Comparison Algorithm"; git's `core.protectHFS`).
+/// Returns true if a file system can treat this name as `.git`. APFS and HFS+ ignore case; HFS+
+/// ignores these characters too (Apple Technical Note TN1150, "Case-Insensitive String Comparison
+/// Algorithm"; git's `core.protectHFS`).
 fn is_git_directory(name: &OsStr) -> bool {
     let is_ignored = |c: char| matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
     let name: String = name.to_string_lossy().chars().filter(|c| !is_ignored(*c)).collect();
     name.eq_ignore_ascii_case(".git")
 }
 
-/// Where a path of a job lies below a directory; makes the directories on the way, and goes through no link.
+/// Returns the location of an artifact below a directory. Creates the directories on the way, and
+/// follows no link.
 fn place(directory: &Path, path: &str) -> Result<PathBuf, FetchError> {
     let wrong = || FetchError::Path { path: path.to_owned() };
     let parts: Vec<_> = Path::new(path).components().collect();

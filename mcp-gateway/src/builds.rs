@@ -1,4 +1,4 @@
-//! A build as the command line asks for it: the manifest that agents get, with command lines as the next calls.
+//! Builds for the command line: the same manifest as for agents, with command lines as next calls.
 
 use crate::client::{Client, ClientError};
 use crate::render::{self, Budget, Extras};
@@ -7,34 +7,34 @@ use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::report::{Finding, JobResult};
 use buildpool_protocol::spec::{TemplateSpec, Verbosity};
 
-/// What is known of a build, in both forms.
+/// The answer about a build, in both forms.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Manifest {
-    /// `request_id`, `build`, `jobs`, `tier_1_findings`, `other_findings` and what follows from them.
+    /// `request_id`, `build`, `jobs`, `tier_1_findings`, `other_findings` and derived fields.
     pub structured: serde_json::Value,
-    /// The same for a person.
+    /// The same as text for users.
     pub text: String,
 }
 
-/// A new build's number.
+/// Returns a new build id.
 pub fn new_id() -> BuildId {
     BuildId::from_uuid(uuid::Uuid::now_v7())
 }
 
-/// The name under which a build is asked for: one word names a job or a build.
+/// Returns the request id of a build. Its prefix distinguishes it from job ids.
 pub fn name(build: BuildId) -> String {
     build.request_id()
 }
 
-/// The build that a text names, if it names one.
+/// Returns the build of a request id, or `None` if the text is not one.
 pub fn named(text: &str) -> Option<BuildId> {
     BuildId::from_request_id(text)
 }
 
-/// One manifest over the jobs of a build, within the verbosity's budget.
+/// Returns one manifest of all jobs of a build, within the verbosity's budget.
 ///
 /// # Errors
-/// When the pool can't be asked, or knows no job of the build.
+/// If the pool can't be reached, or has no job of the build.
 pub async fn manifest(
     client: &Client,
     build: BuildId,
@@ -48,10 +48,10 @@ pub async fn manifest(
     Ok(Manifest { structured: answer.structured, text: answer.text })
 }
 
-/// A finding of the first job of the build that has it.
+/// Returns a finding from the first job of the build that has it.
 ///
 /// # Errors
-/// When the pool can't be asked, or no job of the build has it.
+/// If the pool can't be reached, or no job of the build has the finding.
 pub async fn finding(client: &Client, build: BuildId, finding: &str) -> Result<Finding, ClientError> {
     of_build(client, build, finding).await
 }
@@ -59,15 +59,15 @@ pub async fn finding(client: &Client, build: BuildId, finding: &str) -> Result<F
 /// Returns the ids of the build's jobs, in the order of the request.
 ///
 /// # Errors
-/// When the pool can't be asked, or knows no job of the build.
+/// If the pool can't be reached, or has no job of the build.
 pub async fn jobs(client: &Client, build: BuildId) -> Result<Vec<String>, ClientError> {
     jobs_of(client, build).await
 }
 
-/// Asks for the end of all its jobs: how each is then. One that is done stays as it is.
+/// Cancels all jobs of the build and returns their states. A finished job does not change.
 ///
 /// # Errors
-/// When the pool can't be asked, or knows no job of the build.
+/// If the pool can't be reached, or has no job of the build.
 pub async fn cancel(client: &Client, build: BuildId, reason: &str) -> Result<Vec<JobResult>, ClientError> {
     cancel_build(client, build, reason).await
 }

@@ -1,4 +1,4 @@
-//! What a gateway is told when it starts.
+//! Configuration of a gateway.
 
 use crate::client::Target;
 use std::collections::BTreeMap;
@@ -6,30 +6,30 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a call may block for a client of which nothing is known; clients give up after 60 seconds by default.
+/// Maximum blocking time of a call for an unknown client. Most clients time out after 60 seconds.
 const WAIT_UNKNOWN: Duration = Duration::from_secs(50);
-/// Clients that are known to wait longer, by the name that they give themselves.
+/// Blocking times for known clients with a longer timeout, by the name that the client reports.
 const WAITS: [(&str, Duration); 1] = [("claude-code", Duration::from_secs(170))];
 
-/// What a gateway serves.
+/// Configuration of the MCP service.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
-    /// The pool that it asks.
+    /// The pool to use.
     pub target: Target,
-    /// The project: where commands run and whose configuration counts.
+    /// Directory of the project: commands run there, and its configuration applies.
     pub directory: PathBuf,
-    /// Further projects, by the name in their URL (`/mcp/p/NAME`); over HTTP only.
+    /// Further projects, by the name in their URL (`/mcp/p/NAME`). Only for HTTP.
     pub projects: BTreeMap<String, PathBuf>,
-    /// Only tools that change nothing.
+    /// Offer only tools that change nothing.
     pub read_only: bool,
-    /// How long calls may block.
+    /// Maximum blocking times of calls.
     pub waits: WaitBudgets,
-    /// Also what the conformance suite calls.
+    /// Also offer the fixtures of the conformance suite.
     pub conformance_fixtures: bool,
 }
 
 impl GatewayConfig {
-    /// A gateway for a pool and a project, with defaults.
+    /// Returns the default configuration for a pool and a project.
     pub fn new(target: Target, directory: impl Into<PathBuf>) -> Self {
         Self {
             target,
@@ -42,56 +42,56 @@ impl GatewayConfig {
     }
 }
 
-/// How long a call may block before it answers `running`.
+/// Maximum time that a call blocks before it answers `running`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WaitBudgets {
-    /// For every client, whatever its name.
+    /// For every client.
     pub for_all: Option<Duration>,
-    /// By the name that a client gives itself, exactly.
+    /// By the exact name that a client reports.
     pub by_client: BTreeMap<String, Duration>,
 }
 
 impl WaitBudgets {
-    /// For a client of this name.
+    /// Returns the time for a client with this name.
     pub fn of(&self, client: &str) -> Duration {
         let known = || WAITS.iter().find(|(name, _)| *name == client).map(|(_, wait)| *wait);
         self.by_client.get(client).copied().or(self.for_all).or_else(known).unwrap_or(WAIT_UNKNOWN)
     }
 
-    /// The longest that any client may wait.
+    /// Returns the longest time for any client.
     pub fn longest(&self) -> Duration {
         let known = WAITS.iter().map(|(_, wait)| *wait).chain([WAIT_UNKNOWN]);
         self.by_client.values().copied().chain(self.for_all).chain(known).max().unwrap_or(WAIT_UNKNOWN)
     }
 }
 
-/// Who may ask over HTTP.
+/// Authorization of HTTP requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HttpAuth {
-    /// Who comes with a token of the pool.
+    /// Requests need a token of the pool.
     #[default]
     Token,
-    /// Everybody who can reach it; on loopback only.
+    /// All requests are accepted; on loopback only.
     None,
 }
 
-/// How a gateway listens.
+/// Configuration of the HTTP listener.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
-    /// Where. Beyond loopback only with tokens, and only behind something that speaks TLS.
+    /// Address to listen on. Beyond loopback only with tokens, and only behind a proxy with TLS.
     pub listen: SocketAddr,
-    /// Who may ask.
+    /// Authorization of requests.
     pub auth: HttpAuth,
-    /// Listening beyond loopback without TLS was allowed in as many words.
+    /// Listening beyond loopback without TLS was allowed explicitly.
     pub allow_plain: bool,
-    /// Under which names it is reached, beside those of the loopback interface and its address.
+    /// Host names of the gateway, in addition to its address and those of the loopback interface.
     pub hosts: Vec<String>,
-    /// Web pages that may ask, as origins (`https://app.example`); none by default.
+    /// Origins of web pages that may send requests (`https://app.example`); empty by default.
     pub origins: Vec<String>,
 }
 
 impl HttpConfig {
-    /// A gateway that listens there, for holders of tokens.
+    /// Returns the configuration for this address; requests need tokens.
     pub fn new(listen: SocketAddr) -> Self {
         Self { listen, auth: HttpAuth::Token, allow_plain: false, hosts: Vec::new(), origins: Vec::new() }
     }

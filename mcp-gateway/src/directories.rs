@@ -1,21 +1,22 @@
-//! Where a user's files belong, by platform: the XDG base directories, on a Mac `~/Library/Application Support`.
+//! Directories for a user's files, by platform: the XDG base directories, on macOS
+//! `~/Library/Application Support`.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "buildpool";
 
-/// For what the product keeps. None when this user has no home directory.
+/// Directory for persistent data. `None` if the user has no home directory.
 pub fn data() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join(NAME))
 }
 
-/// For what the user configures. None when this user has no home directory.
+/// Directory for the configuration. `None` if the user has no home directory.
 pub fn configuration() -> Option<PathBuf> {
     Some(base("XDG_CONFIG_HOME", ".config")?.join(NAME))
 }
 
-/// For what the product can make again. None when this user has no home directory.
+/// Directory for data that can be recreated. `None` if the user has no home directory.
 pub fn caches() -> Option<PathBuf> {
     let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let below_home = if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" };

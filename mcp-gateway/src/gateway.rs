@@ -1,5 +1,5 @@
-//! What all connections of a gateway share: the pool, the projects, what may be chosen in them at the moment, and who
-//! wants to know when that changes.
+//! State that all connections of a gateway share: the pool, the projects, the currently valid
+//! choices (templates, labels), and the clients that are notified of changes.
 
 use crate::client::Client;
 use crate::config::GatewayConfig;
@@ -18,32 +18,34 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-/// Calls under way at once, over all connections.
+/// Limit on concurrent calls, over all connections.
 pub(crate) const CALLS_MAX: usize = 256;
-/// How often the configuration is looked at.
+/// Interval at which the configuration is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
-/// How often the workers' labels are asked for.
+/// Interval at which the workers' labels are queried.
 const LABELS_EVERY: Duration = Duration::from_secs(30);
-/// Connections of clients that are told about changes: of the older revisions, and of the one without sessions.
+/// Limit on notified clients: sessions of older revisions, and subscriptions of the revision
+/// without sessions.
 const PEERS_MAX: usize = 1_024;
 
-/// A gateway.
+/// State of a gateway.
 pub(crate) struct Shared {
     pub(crate) config: GatewayConfig,
-    /// With the gateway's own token.
+    /// Connection with the gateway's own token.
     pub(crate) pool: Arc<Pool>,
     pub(crate) calls: Semaphore,
-    /// Who hears about changes, beside the calls.
+    /// Limits subscriptions to changes, separately from calls.
     pub(crate) listeners: Semaphore,
     pub(crate) tasks: Remembered,
-    /// That of stdio and of `/mcp`.
+    /// The project of stdio and of `/mcp`.
     pub(crate) project: Arc<Project>,
-    /// By name in the URL.
+    /// Further projects by their name in the URL.
     pub(crate) projects: BTreeMap<String, Arc<Project>>,
 }
 
 impl Shared {
-    /// `is_confined`: callers are others than who started the gateway, so commands stay inside the projects.
+    /// Creates the state. `is_confined` means that callers may be other users, so commands must
+    /// stay inside the projects.
     pub(crate) fn new(config: GatewayConfig, is_confined: bool) -> Arc<Self> {
         let project = |directory: &PathBuf| Arc::new(Project::new(directory.clone(), is_confined));
         Arc::new(Self {
@@ -61,7 +63,8 @@ impl Shared {
         })
     }
 
-    /// Keeps what may be chosen fresh, for as long as it is polled. The pool may take its time: no file waits for it.
+    /// Updates the choices while it is polled. Files and labels are watched concurrently, so that a
+    /// slow pool does not delay files.
     pub(crate) async fn watch(&self) {
         tokio::join!(self.watch_files(), self.watch_labels());
     }
@@ -93,7 +96,8 @@ impl Shared {
         std::iter::once(&self.project).chain(self.projects.values())
     }
 
-    /// The pool, where asking for its labels is right: the local one is neither started nor kept alive for them.
+    /// Returns a connection for querying labels. The local pool is neither started nor kept alive
+    /// for this.
     async fn asked_pool(&self, is_first: bool) -> Option<Client> {
         if self.pool.is_local() {
             return if is_first { self.pool.connection().await } else { None };
@@ -110,7 +114,7 @@ pub(crate) struct Project {
     labels: Mutex<Vec<String>>,
     choices: watch::Sender<Choices>,
     peers: Mutex<Vec<Peer<RoleServer>>>,
-    /// The listing that was made last, and for which choices: each call over HTTP looks its tool up.
+    /// The cached tool list and its choices. It is cached because each HTTP call looks up its tool.
     listing: Mutex<(Choices, Arc<Vec<Tool>>)>,
 }
 
@@ -130,7 +134,7 @@ impl Project {
         project
     }
 
-    /// The directory that a call means.
+    /// Resolves the directory of a call.
     pub(crate) fn directory_of(&self, cwd: Option<&str>) -> Result<PathBuf, ToolError> {
         let wrong = |path: &Path, reason: &str| ToolError::Directory {
             path: path.to_owned(),
@@ -148,8 +152,9 @@ impl Project {
         Ok(real)
     }
 
-    /// Up to where files decide what tests and builds a directory: the root of its repository, else the project. Where
-    /// callers are others than who started the gateway, never above the project.
+    /// Returns the topmost directory whose files are used to choose a test or build command: the
+    /// root of the repository, else the project. If callers are confined, it is never above the
+    /// project.
     pub(crate) fn top_of(&self, directory: &Path) -> PathBuf {
         let project = self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone());
         let is_allowed = |root: &&Path| !self.is_confined || root.starts_with(&project);
@@ -160,28 +165,28 @@ impl Project {
         }
     }
 
-    /// The configuration that holds for a directory, as it is now.
+    /// Returns the current configuration for a directory.
     pub(crate) fn configuration_of(&self, directory: &Path) -> Arc<Configuration> {
         self.configurations.load(directory)
     }
 
-    /// The project's filters, as they are now.
+    /// Returns the current templates of the project.
     pub(crate) fn templates(&self) -> Templates {
         self.templates_of(&self.directory)
     }
 
-    /// Those that hold for a directory.
+    /// Returns the current templates for a directory.
     pub(crate) fn templates_of(&self, directory: &Path) -> Templates {
         Templates::of(&self.configuration_of(directory))
     }
 
-    /// What may be chosen now.
+    /// Returns the current choices.
     pub(crate) fn choices(&self) -> Choices {
         let labels = self.labels.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Choices { templates: self.templates().names(), labels }
     }
 
-    /// The listing of all tools, for what may be chosen now.
+    /// Returns the list of all tools for the current choices.
     pub(crate) fn listing(&self) -> Arc<Vec<Tool>> {
         let choices = self.choices();
         let mut made = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,18 +197,18 @@ impl Project {
         made.1.clone()
     }
 
-    /// Learns the workers' labels.
+    /// Stores the labels of these workers.
     pub(crate) fn saw_workers(&self, workers: &[WorkerSummary]) {
         let labels: BTreeSet<String> = workers.iter().flat_map(labels_of).collect();
         *self.labels.lock().unwrap_or_else(PoisonError::into_inner) = labels.into_iter().collect();
     }
 
-    /// Changes of what may be chosen.
+    /// Returns a watch on the choices.
     pub(crate) fn changes(&self) -> watch::Receiver<Choices> {
         self.choices.subscribe()
     }
 
-    /// A client of an older revision that is to be told about changes.
+    /// Adds a client of an older revision to the notified clients.
     pub(crate) fn add_peer(&self, peer: Peer<RoleServer>) {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|peer| !peer.is_transport_closed());
@@ -212,7 +217,7 @@ impl Project {
         }
     }
 
-    /// Looks whether something changed, and tells who wants to know.
+    /// Checks for changes and notifies the clients.
     async fn look(&self) {
         let choices = self.choices();
         let has_changed = self.choices.send_if_modified(|known| {
@@ -229,7 +234,7 @@ impl Project {
             peers.clone()
         };
         for peer in peers {
-            // Who has gone is dropped the next time.
+            // A closed client is removed at the next change.
             let _ = tokio::time::timeout(LOOK_EVERY, peer.notify_tool_list_changed()).await;
         }
     }
@@ -254,7 +259,7 @@ mod tests {
         let top = |project: &std::path::Path, is_confined: bool, directory: &std::path::Path| {
             Project::new(project.to_owned(), is_confined).top_of(directory)
         };
-        // Outside of any repository what lies above belongs to something else, but for the project.
+        // Outside a repository, only the project's own directory counts.
         assert_eq!(top(&sub, false, &inner), sub);
         assert_eq!(top(&inner, false, &sub), sub);
         fs::create_dir_all(up.join("repo/.git")).unwrap();

@@ -1,26 +1,28 @@
-//! The pool as the tools see it: connected when the first call needs it.
+//! The pool connection of the tools. It is opened by the first call that needs it.
 
 use crate::client::{Client, ClientError, LinkStatus, Target};
 use crate::tools::Listings;
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
 
-/// How the gateway calls itself to the coordinator.
+/// Client name that the gateway sends to the coordinator.
 pub(crate) const CLIENT: &str = concat!("buildpool-mcp ", env!("CARGO_PKG_VERSION"));
 
-/// Calls under way at once with the gateway's own token: as many as the gateway takes at all.
+/// Limit on concurrent calls with the gateway's own token: the limit of the gateway.
 const OWN_CALLS_MAX: usize = crate::gateway::CALLS_MAX;
-/// Calls under way at once of one caller with a token of its own: no caller can take all that there are.
+/// Limit on concurrent calls of one caller with its own token, so that no caller can use up the
+/// gateway's limit.
 const CALLER_CALLS_MAX: usize = OWN_CALLS_MAX / 4;
 
-/// A pool, and with whose token it is asked.
+/// A pool and the token to use there.
 #[derive(Debug)]
 pub(crate) struct Pool {
     target: Target,
     client: Mutex<Option<Client>>,
-    /// The caller's calls.
+    /// Limits the caller's concurrent calls.
     pub(crate) calls: Semaphore,
-    /// What jobs in place were submitted with; a caller's connections come and go, so all of a gateway share them.
+    /// File listings at the submission of jobs in place. All callers of a gateway share them,
+    /// because their connections come and go.
     pub(crate) listings: Arc<Listings>,
 }
 
@@ -34,20 +36,20 @@ impl Pool {
         }
     }
 
-    /// One that is connected already, for a caller with a token of its own.
+    /// Returns a pool with an open connection, for a caller with its own token.
     pub(crate) fn connected(target: Target, client: Client, listings: Arc<Listings>) -> Self {
         Self { target, client: Mutex::new(Some(client)), calls: Semaphore::new(CALLER_CALLS_MAX), listings }
     }
 
-    /// Whether asking it would start it.
+    /// Returns true if connecting would start the local pool.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.target, Target::Local(_))
     }
 
-    /// The connection; made now if there is none yet.
+    /// Returns the connection, and opens it if necessary.
     ///
     /// # Errors
-    /// Why there can't be one.
+    /// The reason why the connection can't be opened.
     pub(crate) async fn client(&self) -> Result<Client, ClientError> {
         let mut client = self.client.lock().await;
         if let Some(client) = &*client {
@@ -58,24 +60,25 @@ impl Pool {
         Ok(connected)
     }
 
-    /// Whether the coordinator vouches for the token still: it closes the connection of one that is revoked or over.
+    /// Returns true if the coordinator still accepts the token. It closes the connection of a token
+    /// that was revoked or has expired.
     pub(crate) fn is_vouched_for(&self) -> bool {
         match self.client.try_lock() {
             Ok(client) => {
                 client.as_ref().is_some_and(|client| !matches!(*client.status().borrow(), LinkStatus::Idle))
             }
-            // It is being connected.
+            // The connection is being opened.
             Err(_) => true,
         }
     }
 
-    /// From now on and as long as this is kept, it never answers.
+    /// Blocks all answers while the returned guard is held.
     #[cfg(test)]
     pub(crate) async fn keep_silent(&self) -> tokio::sync::MutexGuard<'_, Option<Client>> {
         self.client.lock().await
     }
 
-    /// The connection, if one was made.
+    /// Returns the connection, if it is open.
     pub(crate) async fn connection(&self) -> Option<Client> {
         self.client.lock().await.clone()
     }

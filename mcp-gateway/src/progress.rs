@@ -1,5 +1,5 @@
-//! Progress notifications: only for who gave a token, each with a larger number than the last, at most one a second and
-//! at least one in fifteen, none after the answer.
+//! Progress notifications. They are sent only to clients that sent a token: each with a larger
+//! number, at most one per second, at least one in 15 seconds, and no more after the answer.
 
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::Progress;
@@ -11,26 +11,27 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Between two notifications at least.
+/// Minimum interval between notifications.
 const APART: Duration = Duration::from_secs(1);
-/// And at most: clients give up what is silent.
+/// Maximum interval between notifications. Clients time out silent calls.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Where progress goes.
+/// Sends progress notifications.
 pub(crate) struct Reporter {
     to: Option<(Peer<RoleServer>, ProgressToken)>,
     started: Instant,
     jobs: Mutex<Vec<Progress>>,
-    /// What is done before there is a job.
+    /// Current stage before the call has a job.
     stage: Mutex<&'static str>,
     changed: Notify,
 }
 
 impl Reporter {
-    /// Without a token nothing is ever sent.
+    /// Creates a reporter. Without a token it sends nothing.
     pub(crate) fn new(to: Option<(Peer<RoleServer>, ProgressToken)>) -> Self {
         let changed = Notify::new();
-        // That it has begun is worth a line: a call that is over before the first heartbeat is not silent either.
+        // Send a first notification at once, so that a call shorter than the heartbeat is not
+        // silent.
         changed.notify_one();
         Self {
             to,
@@ -41,13 +42,13 @@ impl Reporter {
         }
     }
 
-    /// What is done before there is a job to tell about.
+    /// Sets the stage before the call has a job.
     pub(crate) fn stage(&self, what: &'static str) {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = what;
         self.changed.notify_one();
     }
 
-    /// How one of the call's jobs goes.
+    /// Records the progress of one of the call's jobs.
     pub(crate) fn tell(&self, index: usize, progress: Progress) {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if jobs.len() <= index {
@@ -59,18 +60,18 @@ impl Reporter {
         }
     }
 
-    /// What was told last of one of the call's jobs.
+    /// Returns the last recorded progress of one of the call's jobs.
     pub(crate) fn heard(&self, index: usize) -> Progress {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         jobs.get(index).cloned().unwrap_or_default()
     }
 
-    /// Sends until it is dropped.
+    /// Sends notifications until it is dropped.
     pub(crate) async fn run(&self) {
         let Some((peer, token)) = &self.to else { return std::future::pending().await };
         let mut last = self.started;
         loop {
-            // Whether something changed or the time has come, the next line is due.
+            // A notification is due after a change or after the heartbeat.
             let _due = tokio::time::timeout_at(last + HEARTBEAT, self.changed.notified()).await;
             tokio::time::sleep_until(last + APART).await;
             last = Instant::now();
@@ -101,7 +102,7 @@ impl Reporter {
     }
 }
 
-/// How a job goes: `running on mini-3: 3 errors so far, 412 of 1,204 tests`.
+/// Formats the progress of a job: `running on mini-3: 3 errors so far, 412 of 1,204 tests`.
 fn sentence(job: &Progress) -> String {
     let mut text = job.state.name().to_owned();
     if let Some(worker) = &job.worker {
@@ -135,7 +136,7 @@ fn sentence(job: &Progress) -> String {
     crate::render::one_line(&text)
 }
 
-/// `1,204`.
+/// Formats a number with thousands separators: `1,204`.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! Artifacts as resources: an answer links to them, and who wants one reads it by that link. Nothing of them is in the answer.
+//! Artifacts as MCP resources. An answer contains only links to them; a client reads an artifact by
+//! its link.
 
 use crate::artifacts::{self, Executables};
 use crate::client::{Client, chain};
@@ -14,29 +15,29 @@ use serde_json::json;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Largest artifact that is read over this protocol, in bytes: it goes into somebody's context. `buildpool artifacts` has no
-/// such bound.
+/// Maximum size of an artifact that is read over MCP, in bytes, because it goes into a model's
+/// context. `buildpool artifacts` has no such limit.
 const READ_BYTES_MAX: u64 = 256 << 10;
-/// How the address of an artifact begins.
+/// Prefix of an artifact's URI.
 const SCHEME: &str = "buildpool://jobs/";
-/// What is between the job and the path.
+/// Separator between the job id and the path.
 const BETWEEN: &str = "/artifacts/";
 
-/// A link as the protocol has it.
+/// Converts a link into MCP content.
 pub(crate) fn block(link: Link) -> ContentBlock {
     ContentBlock::resource_link(Resource::new(link.address, link.name).with_size(link.bytes))
 }
 
-/// The form that all links have.
+/// Returns the URI template of all links.
 pub(crate) fn template() -> ResourceTemplate {
     ResourceTemplate::new(format!("{SCHEME}{{job_id}}{BETWEEN}{{+path}}"), "artifact")
         .with_description("A file that a job made, as its answer links to it; at most 256 KiB are read here")
 }
 
-/// Reads an artifact: as text where it is one.
+/// Reads an artifact, as text if it is UTF-8.
 ///
 /// # Errors
-/// Invalid parameters when there is none, it is too large, or whoever asks may not see it.
+/// Invalid parameters if the artifact does not exist, is too large, or the caller may not read it.
 pub(crate) async fn read(client: &Client, uri: &str) -> Result<ReadResourceResult, McpError> {
     let wrong = |text: String| McpError::invalid_params(text, Some(json!({"uri": uri})));
     let Some((job, path)) = parse(uri) else {
@@ -68,7 +69,7 @@ pub(crate) async fn read(client: &Client, uri: &str) -> Result<ReadResourceResul
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-/// Where an artifact of a job is.
+/// Returns the URI of an artifact.
 pub(crate) fn address(job: &str, path: &str) -> String {
     let mut text = format!("{SCHEME}{job}{BETWEEN}");
     for byte in path.bytes() {
@@ -81,7 +82,7 @@ pub(crate) fn address(job: &str, path: &str) -> String {
     text
 }
 
-/// Job and path of an artifact.
+/// Parses the job id and the path from the URI of an artifact.
 fn parse(uri: &str) -> Option<(String, String)> {
     let (job, path) = uri.strip_prefix(SCHEME)?.split_once(BETWEEN)?;
     let mut bytes = Vec::new();

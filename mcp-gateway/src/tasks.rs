@@ -1,4 +1,5 @@
-//! The tasks extension, answered from the pool's records: a task is a job or a build, so it outlives gateways.
+//! The MCP tasks extension, answered from the pool's records. A task is a job or a build, so it
+//! outlives gateways.
 
 use crate::client::ClientError;
 use crate::handler::{answered, pool_error};
@@ -15,30 +16,30 @@ use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often a client should ask, in milliseconds.
+/// Suggested polling interval for clients, in milliseconds.
 const POLL_MS: u64 = 2_000;
-/// Tasks whose calls are remembered.
+/// Limit on remembered tasks.
 const REMEMBERED_MAX: usize = 1_000;
-/// How long a task can be asked for: as long as logs are kept.
+/// Lifetime of a task in milliseconds: as long as logs are kept.
 const TTL_MS: u64 = limits::RETENTION_AGE.as_secs() * 1_000;
 
-/// The task for a job or build that was just submitted.
+/// Returns the task for a job or build that was just submitted.
 pub(crate) async fn created(call: &Call, id: &str, extras: Extras) -> Result<Task, ToolError> {
     let looked = tokio::time::timeout_at(call.answer_by, look(call, id, extras)).await;
     Ok(looked.map_err(|_| ToolError::Late { job: Some(id.to_owned()) })??.task)
 }
 
-/// How a task is.
+/// Returns the state of a task.
 pub(crate) async fn get(call: &Call, id: &str, extras: Extras) -> Result<DetailedTask, McpError> {
     in_time(call, look(call, id, extras)).await
 }
 
-/// What is asked about a task, answered as soon as a call is.
+/// Runs a request about a task, with the deadline of a call.
 async fn in_time<T>(call: &Call, asked: impl Future<Output = Result<T, ClientError>>) -> Result<T, McpError> {
     match tokio::time::timeout_at(call.answer_by, asked).await {
         Ok(answer) => answer.map_err(|error| pool_error(&error)),
         Err(_) => {
-            // Nobody knows whether there is such a job.
+            // It is unknown whether the job exists.
             Err(McpError::internal_error(ToolError::Late { job: None }.to_string(), None))
         }
     }
@@ -60,7 +61,8 @@ pub(crate) async fn cancel(call: &Call, id: &str) -> Result<(), McpError> {
     in_time(call, cancel).await
 }
 
-/// How it is, and what its call would have answered: as much as it asked for, with what it knew.
+/// Returns the state of a task and the answer of its call, with the verbosity and notes of that
+/// call.
 async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, ClientError> {
     let client = call.pool.client().await?;
     let first = Verbosity::default();
@@ -86,7 +88,7 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
         }
         None => {
             let result = client.job(id, view, Duration::ZERO).await?;
-            // As the pool has it: what is asked for may be a part of it.
+            // Use the id of the pool, because the requested id may be a prefix.
             let task = task(&result.job_id, Some(&result));
             let is_cancelled = result.verdict == Some(Verdict::Cancelled);
             let is_done = result.state == JobState::Done;
@@ -98,8 +100,8 @@ async fn look(call: &Call, id: &str, known: Extras) -> Result<DetailedTask, Clie
     }
 }
 
-/// What calls knew that became tasks, for as many as are remembered: it is not in the pool's records, and an answer is
-/// whole without it.
+/// Notes of calls that became tasks. They are not in the pool's records, and answers are complete
+/// without them.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered(Mutex<VecDeque<(String, Extras)>>);
 
@@ -137,7 +139,7 @@ fn task(id: &str, job: Option<&JobResult>) -> Task {
         .with_poll_interval_ms(POLL_MS)
 }
 
-/// A failed build is a completed task: the call did what it was asked.
+/// A failed build is a completed task: the call itself succeeded.
 fn detailed(
     task: Task,
     is_done: bool,

@@ -39,8 +39,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 }
 
 /// Refuses links from web pages, which send an `Origin` header. Otherwise a page in a browser could
-/// reach a pool on this machine. The pool's own page sends no `Origin`, because a same-origin GET
-/// has none (Fetch standard, section 3.2).
+/// reach a pool on this machine. The pool's own page sends no `Origin`, because a browser
+/// omits it in a same-origin GET (Fetch standard, section 3.2).
 async fn refuse_browsers(request: Request, next: Next) -> Response {
     let is_link = request.uri().path().starts_with("/v1/");
     if is_link && request.headers().contains_key(header::ORIGIN) {
