@@ -1,14 +1,14 @@
-//! The binary under test.
+//! Finds the binary under test.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The program `buildpool` of this build. `BUILDPOOL_TEST_BINARY` names another one; without it the workspace's is
-/// built first, which takes no time when it is up to date.
+/// Returns the `buildpool` program of this build. `BUILDPOOL_TEST_BINARY` selects another one.
+/// Without it the program is built first, which is quick if it is up to date.
 ///
 /// # Panics
-/// When it can't be built.
+/// If the build fails.
 pub fn binary() -> PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(find).clone()
@@ -18,7 +18,7 @@ fn find() -> PathBuf {
     if let Some(named) = std::env::var_os("BUILDPOOL_TEST_BINARY") {
         return named.into();
     }
-    // target/<profile>/deps/<this test>
+    // The path is target/<profile>/deps/<this test>.
     let test = std::env::current_exe().expect("a test is a file");
     let profile = test.ancestors().nth(2).expect("tests lie in target/<profile>/deps").to_owned();
     let mut build = Command::new(env!("CARGO"));
@@ -31,7 +31,7 @@ fn find() -> PathBuf {
             build.args(["--profile", name]);
         }
     }
-    // What cargo told this test about itself is not for another build.
+    // Variables that cargo set for this test must not affect the other build.
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         if name_text.starts_with("CARGO_PKG_") || name_text.starts_with("CARGO_MANIFEST_") {

@@ -1,16 +1,16 @@
-//! Random choices that can be had again.
+//! Reproducible random choices.
 
-/// A generator of random numbers from a seed (splitmix64 by Sebastiano Vigna, in the public domain).
+/// A random number generator with a seed (splitmix64 by Sebastiano Vigna, in the public domain).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed.
+    /// Creates a generator from a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number below another, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,7 +19,7 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % end
     }
 
-    /// One of several.
+    /// Returns a random element.
     pub fn pick<T: Copy>(&mut self, among: &[T]) -> T {
         among[usize::try_from(self.below(among.len() as u64)).unwrap()]
     }

@@ -1,4 +1,4 @@
-//! Disks that can be filled.
+//! Small disks that tests can fill.
 
 use buildpool_worker::platform::disk_room;
 use std::fs::{File, OpenOptions};
@@ -6,14 +6,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A small disk of a test's own. It is unmounted with the value.
+/// A small temporary disk. It is unmounted on drop.
 #[derive(Debug)]
 pub struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    /// A disk of this many bytes at a directory, which is made. None, said aloud, where this machine or user can't.
+    /// Mounts a disk of this size at a directory, which is created. If the machine or the user
+    /// cannot mount, prints a message and returns `None`.
     pub fn mount(path: &Path, bytes: u64) -> Option<Self> {
         std::fs::create_dir_all(path).unwrap();
         let size = format!("size={bytes},mode=0700");
@@ -35,7 +36,7 @@ impl SmallDisk {
         }
     }
 
-    /// Leaves no more room than this on it, in bytes, and not much less.
+    /// Fills the disk until at most `room` bytes are free.
     pub fn fill_but(&self, room: u64) {
         let mut file = self.open_ballast();
         while disk_room(&self.path).unwrap().free > room {
@@ -43,7 +44,7 @@ impl SmallDisk {
         }
     }
 
-    /// Leaves no room on it.
+    /// Fills the disk completely.
     pub fn fill(&self) {
         let mut file = self.open_ballast();
         for size in [64 << 10, 4 << 10, 1] {
@@ -51,7 +52,7 @@ impl SmallDisk {
         }
     }
 
-    /// Gives the room back.
+    /// Frees the space again.
     pub fn empty(&self) {
         std::fs::remove_file(self.ballast()).unwrap();
     }
@@ -67,7 +68,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: a process that is about to end may still be in it.
+        // Lazily, because a process that is just ending may still use it.
         let _ = Command::new("umount").arg("-l").arg(&self.path).status();
     }
 }

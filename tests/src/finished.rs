@@ -1,4 +1,4 @@
-//! What a command left behind.
+//! The result of a command.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Output};
@@ -6,11 +6,11 @@ use std::process::{ExitStatus, Output};
 /// A command that ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How.
+    /// Exit status.
     pub status: ExitStatus,
-    /// Byte for byte.
+    /// Raw bytes of stdout.
     pub stdout: Vec<u8>,
-    /// Byte for byte.
+    /// Raw bytes of stderr.
     pub stderr: Vec<u8>,
 }
 
@@ -21,33 +21,33 @@ impl From<Output> for Finished {
 }
 
 impl Finished {
-    /// Its exit code; 128 and the signal, if it died of one.
+    /// Returns its exit code, or 128 plus the signal that killed it.
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| 128 + self.status.signal().unwrap_or_default())
     }
 
-    /// Its stdout as text.
+    /// Returns its stdout as text.
     pub fn out(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Its stderr as text.
+    /// Returns its stderr as text.
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// Its stdout as JSON.
+    /// Returns its stdout as JSON.
     ///
     /// # Panics
-    /// When it is none; the message has both streams.
+    /// If stdout is not JSON. The message contains both streams.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("no JSON: {error}: {self}"))
     }
 
-    /// Itself, if it exited with this code.
+    /// Returns itself if it exited with this code.
     ///
     /// # Panics
-    /// When it did not; the message has both streams.
+    /// If it did not. The message contains both streams.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code(), code, "{self}");

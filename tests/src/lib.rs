@@ -1,8 +1,10 @@
-//! The harness that tests of more than one part share: the real binary, in processes of its own, in places of its own.
+//! The test harness for tests of several parts: the real binary, in its own processes and
+//! directories.
 //!
-//! The simulation in [`sim`] needs none of that: it is one process with a time of its own.
+//! The simulation in [`sim`] does not need them: it is one process with simulated time.
 //!
-//! Whatever a test starts through it is ended by its own id when the test ends, however the test ends.
+//! Each process that a test starts through this crate is ended by its id when the test ends, also
+//! after a failure.
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "in a test a panic is the report")]
 
 mod binary;
@@ -33,17 +35,17 @@ pub use workload::{Scribe, Workload};
 
 use std::time::{Duration, Instant};
 
-/// In the form of a token, and nobody's.
+/// A well-formed token that was never created.
 pub const STRANGER: &str =
     "bp_00000000000000000000000000000000_000000000000000000000000000000000000000000000000";
 
-/// Long enough for anything that comes to an end at all on a busy machine.
+/// Timeout for any operation that ends at all on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until a condition gives something.
+/// Waits until a condition returns a value.
 ///
 /// # Panics
-/// When it does not within [`PATIENCE`]; the message names what was waited for.
+/// If it does not within [`PATIENCE`]. The message contains `what`.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -55,7 +57,7 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Waits until a condition holds.
+/// Waits until a condition is true.
 ///
 /// # Panics
 /// As [`wait_for`].

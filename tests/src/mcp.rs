@@ -1,4 +1,4 @@
-//! MCP clients as small as can be, so that a test sees what goes over the wire as it is.
+//! Minimal MCP clients, so that tests see the raw messages.
 
 use crate::{PATIENCE, wait_for};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, channel};
 
 /// The revision without a handshake.
 pub const MODERN: &str = "2026-07-28";
-/// The last one with a handshake.
+/// The last revision with a handshake.
 pub const LEGACY: &str = "2025-11-25";
 
-/// What a request of the revision without a handshake says about its client.
+/// Returns the client metadata of a request in the revision without a handshake.
 pub fn meta(client: &str, capabilities: &Value) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -21,23 +21,23 @@ pub fn meta(client: &str, capabilities: &Value) -> Value {
     })
 }
 
-/// A server on standard input and output, and the client's end of it. It is killed, by its own id, when it is let go.
+/// A server on standard input and output, with the client end. It is killed by its id on drop.
 #[derive(Debug)]
 pub struct Gateway {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<Value>,
     last_id: u64,
-    /// What it said of its own accord, in order.
+    /// Notifications received, in order.
     pub notifications: Vec<Value>,
     answers: Vec<Value>,
 }
 
 impl Gateway {
-    /// Starts it and says nothing yet.
+    /// Starts the server and sends nothing yet.
     ///
     /// # Panics
-    /// When it can't be started; later, on the reader's thread, when it says what is no JSON.
+    /// If it cannot be started.
     pub fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
@@ -55,7 +55,7 @@ impl Gateway {
         Self { child, input, lines, last_id: 0, notifications: Vec::new(), answers: Vec::new() }
     }
 
-    /// Starts it and shakes hands under this name.
+    /// Starts the server and performs the handshake with this client name.
     pub fn connect(command: &mut Command, client: &str) -> Self {
         let mut server = Self::start(command);
         let hello = json!({
@@ -68,7 +68,7 @@ impl Gateway {
         server
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }
@@ -78,14 +78,14 @@ impl Gateway {
         self.say_text(&message.to_string());
     }
 
-    /// Sends a line, whatever it is.
+    /// Sends any line.
     pub fn say_text(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{line}").unwrap();
         input.flush().unwrap();
     }
 
-    /// Sends a request and does not wait; its id.
+    /// Sends a request without waiting, and returns its id.
     pub fn begin(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -93,10 +93,10 @@ impl Gateway {
         id
     }
 
-    /// The whole response to a request; to what was none, with null.
+    /// Returns the whole response to a request. The response to an invalid request has the id null.
     ///
     /// # Panics
-    /// When none comes.
+    /// If no response arrives.
     pub fn response(&mut self, id: impl Into<Value>) -> Value {
         let id = id.into();
         loop {
@@ -107,7 +107,7 @@ impl Gateway {
         }
     }
 
-    /// The next thing that it says of its own accord.
+    /// Returns the next notification.
     pub fn notification(&mut self) -> Value {
         let known = self.notifications.len();
         while self.notifications.len() == known {
@@ -129,7 +129,7 @@ impl Gateway {
     /// Sends a request and waits for its result.
     ///
     /// # Panics
-    /// When it is an error.
+    /// If the response is an error.
     pub fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params);
         let mut response = self.response(id);
@@ -137,20 +137,20 @@ impl Gateway {
         response["result"].take()
     }
 
-    /// Calls a tool without waiting; the request's id.
+    /// Calls a tool without waiting, and returns the request's id.
     pub fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
         self.begin("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Calls a tool; the whole result.
+    /// Calls a tool and returns the whole result.
     pub fn result(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Calls a tool; the structured answer.
+    /// Calls a tool and returns the structured answer.
     ///
     /// # Panics
-    /// When it is an error.
+    /// If the result is an error.
     pub fn call(&mut self, tool: &str, arguments: Value) -> Value {
         structured(self.result(tool, arguments))
     }
@@ -160,15 +160,15 @@ impl Gateway {
         self.input = None;
     }
 
-    /// Waits for its end; how.
+    /// Waits for its end and returns the exit status.
     ///
     /// # Panics
-    /// When it does not end.
+    /// If it does not end.
     pub fn end(&mut self) -> ExitStatus {
         wait_for("the gateway ends", || self.child.try_wait().unwrap())
     }
 
-    /// Everything that it said and nobody read.
+    /// Returns all messages that were not read yet.
     pub fn rest(&mut self) -> Vec<Value> {
         self.answers.drain(..).chain(self.lines.try_iter()).collect()
     }
@@ -176,16 +176,16 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The structured answer of a call's result.
+/// Returns the structured answer of a call's result.
 ///
 /// # Panics
-/// When the call failed, or has no such answer, or not one text beside it.
+/// If the call failed, or the result lacks a structured answer, or does not have exactly one text.
 pub fn structured(mut result: Value) -> Value {
     assert_ne!(result["isError"], true, "{result}");
     assert_eq!(result["content"].as_array().map(Vec::len), Some(1), "{result}");
@@ -193,21 +193,21 @@ pub fn structured(mut result: Value) -> Value {
     result["structuredContent"].take()
 }
 
-/// A server that listens for HTTP. It is killed, by its own id, when it is let go.
+/// A server that listens for HTTP. It is killed by its id on drop.
 #[derive(Debug)]
 pub struct Listening {
     child: Child,
-    /// Where.
+    /// The address of the server.
     pub address: SocketAddr,
-    /// The lines that it printed on stderr before it listened.
+    /// Lines that it printed on stderr before it listened.
     pub before: Vec<String>,
 }
 
 impl Listening {
-    /// Starts it, and waits until it says where it listens.
+    /// Starts the server and waits until it prints its address.
     ///
     /// # Panics
-    /// When it does not.
+    /// If it does not.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
@@ -223,7 +223,7 @@ impl Listening {
             }
             before.push(line);
         };
-        // What it says later must not fill the pipe.
+        // Drain later output, so that the pipe does not fill.
         std::thread::spawn(move || said.for_each(drop));
         Self { child, address, before }
     }
@@ -231,11 +231,12 @@ impl Listening {
     /// Sends a request and reads the answer to its end.
     ///
     /// # Panics
-    /// When it can't be reached or does not answer.
+    /// If the server cannot be reached or does not answer.
     pub fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = self.send(method, path, headers, body);
         let mut bytes = Vec::new();
-        // A server that refuses a body without reading it may cut the connection behind its answer.
+        // A server that refuses a body without reading it may reset the connection after its
+        // answer.
         let _ = stream.read_to_end(&mut bytes);
         Reply::read(&bytes)
     }
@@ -243,7 +244,7 @@ impl Listening {
     /// Sends a request and does not wait for the answer.
     ///
     /// # Panics
-    /// When it can't be reached.
+    /// If the server cannot be reached.
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -264,12 +265,12 @@ impl Listening {
         }
         head += "\r\n";
         let sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
-        // It may have refused before the whole body was there.
+        // The server may have refused before the whole body was sent.
         drop(sent);
         stream
     }
 
-    /// A request of the revision without a handshake, with the headers that it wants.
+    /// Sends a request in the revision without a handshake, with the required headers.
     pub fn modern(&self, path: &str, headers: &[(&str, &str)], method: &str, params: Value) -> Reply {
         let (body, mut all) = modern_request(method, params);
         all.extend(headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
@@ -278,7 +279,7 @@ impl Listening {
         self.http("POST", path, &all, &body)
     }
 
-    /// The same, and does not wait for the answer.
+    /// As [`Self::modern`], without waiting for the answer.
     pub fn begin_modern(
         &self,
         path: &str,
@@ -293,10 +294,10 @@ impl Listening {
         self.send("POST", path, &all, &body)
     }
 
-    /// Calls a tool; the structured answer.
+    /// Calls a tool and returns the structured answer.
     ///
     /// # Panics
-    /// When the call fails.
+    /// If the call fails.
     pub fn call(&self, path: &str, tool: &str, arguments: Value) -> Value {
         let reply = self.modern(path, &[], "tools/call", json!({"name": tool, "arguments": arguments}));
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -325,13 +326,13 @@ fn modern_request(method: &str, mut params: Value) -> (String, Vec<(String, Stri
     (json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string(), headers)
 }
 
-/// An answer over HTTP.
+/// An HTTP response.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// 200 and so on.
+    /// Status code.
     pub status: u16,
     head: String,
-    /// As it is, without the marks of its chunks.
+    /// Body without the chunk markers.
     pub body: String,
 }
 
@@ -346,7 +347,7 @@ impl Reply {
         Self { status, head, body }
     }
 
-    /// A header by its name in small letters.
+    /// Returns a header by its lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (found, value) = line.split_once(':')?;
@@ -354,10 +355,10 @@ impl Reply {
         })
     }
 
-    /// The last message in it, be it alone or the last of several events.
+    /// Returns the last message in the body: a single message or the last of several events.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is no message.
     pub fn message(&self) -> Value {
         let event = self.body.lines().rev().find_map(|line| line.strip_prefix("data: "));
         serde_json::from_str(event.unwrap_or(&self.body)).unwrap_or_else(|_| panic!("no message: {self:?}"))

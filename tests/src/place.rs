@@ -1,4 +1,4 @@
-//! A home of its own for the commands of a test, with a local pool of its own.
+//! A home directory for the commands of a test, with its own local pool.
 
 use crate::{Finished, binary, wait_until};
 use buildpool_gateway::local::{DIRECTORY_VARIABLE, IDLE_VARIABLE, LocalPool, Lock};
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A user's home directory, a directory to work in, and a local pool that nobody else knows. It ends with the value.
+/// A user's home directory, a working directory, and a separate local pool. The pool ends on drop.
 #[derive(Debug)]
 pub struct Place {
     directory: Directory,
     binary: PathBuf,
-    /// Set for every command.
+    /// Variables set for every command.
     variables: Vec<(String, String)>,
 }
 
-/// A temporary directory that is removed however deep it is: hostile jobs leave such trees.
+/// A temporary directory that is removed at any depth: hostile jobs leave such trees.
 #[derive(Debug)]
 struct Directory(TempDir);
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What can't be removed here, the inner value tries again.
+        // The drop of the inner value retries on an error.
         removal::remove(self.0.path()).ok();
     }
 }
@@ -37,7 +37,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// An empty one.
+    /// Creates an empty place.
     pub fn new() -> Self {
         let directory = tempfile::Builder::new().prefix("bp").tempdir().unwrap();
         for name in ["home", "work"] {
@@ -46,37 +46,38 @@ impl Place {
         Self { directory: Directory(directory), binary: binary(), variables: Vec::new() }
     }
 
-    /// Sets a variable for every command from here on.
+    /// Sets a variable for all later commands.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.variables.push((name.to_owned(), value.into()));
     }
 
-    /// Runs this binary for every command from here on.
+    /// Selects the binary for all later commands.
     pub fn use_binary(&mut self, path: &Path) {
         path.clone_into(&mut self.binary);
     }
 
-    /// The user's home.
+    /// Returns the user's home.
     pub fn home(&self) -> PathBuf {
         self.directory.0.path().join("home")
     }
 
-    /// Where commands are started.
+    /// Returns the directory where commands are started.
     pub fn work(&self) -> PathBuf {
         self.directory.0.path().join("work")
     }
 
-    /// Where the local pool lies.
+    /// Returns the location of the local pool.
     pub fn local_pool(&self) -> LocalPool {
         LocalPool::at(self.directory.0.path().join("local"), binary())
     }
 
-    /// The process of the local pool, while one is published.
+    /// Returns the process id of the local pool while it is published.
     pub fn local_pool_pid(&self) -> Option<u32> {
         Some(self.local_pool().published().unwrap()?.pid)
     }
 
-    /// A `buildpool` command, ready to be started: of this home, with no word of the outside's pools.
+    /// Returns a `buildpool` command ready to start. It uses this home and no variables of other
+    /// pools.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(&self.binary);
         command.args(arguments).current_dir(self.work()).stdin(Stdio::null());
@@ -101,17 +102,17 @@ impl Place {
         self.command(arguments).output().unwrap().into()
     }
 
-    /// Runs a shell text as a job.
+    /// Runs a shell script as a job.
     pub fn shell(&self, text: &str) -> Finished {
         self.buildpool(&["run", "--", "sh", "-c", text])
     }
 
-    /// A file in the directory to work in.
+    /// Returns a path in the working directory.
     pub fn file(&self, name: impl AsRef<Path>) -> PathBuf {
         self.work().join(name)
     }
 
-    /// Ends the jobs that still run, so that nothing of them outlives the test.
+    /// Cancels the running jobs, so that all their processes end before the test.
     pub(crate) fn cancel_all(&self) {
         let live = || -> Vec<String> {
             let listed = self.buildpool(&["jobs", "--limit", "1000", "--json"]);
@@ -133,13 +134,13 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let pool = self.local_pool();
-        // The lock is free: no pool runs, whatever a stale file says.
+        // A free lock means that no pool runs, even if a stale file exists.
         let has_ended = || !pool.directory().exists() || matches!(Lock::take(&pool), Ok(Some(_)));
         if has_ended() {
             return;
         }
         if let Ok(Some(published)) = pool.published() {
-            // By its address, so that no other pool is started for the question.
+            // Use its address, so that the command starts no other pool.
             self.set("BUILDPOOL_URL", published.url.to_string());
             self.set("BUILDPOOL_TOKEN", published.token.expose());
             self.cancel_all();

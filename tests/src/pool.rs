@@ -1,4 +1,4 @@
-//! A coordinator and its workers, each a process of its own.
+//! A coordinator and its workers, each in its own process.
 
 use crate::process::kill_below;
 use crate::{Finished, Place, SmallDisk, wait_for, wait_until};
@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// What a pool is to be like.
+/// Configuration of a test pool.
 #[derive(Clone, Debug)]
 pub struct PoolBuilder {
     workers: Vec<Vec<String>>,
@@ -28,7 +28,7 @@ impl Default for PoolBuilder {
     }
 }
 
-/// A pool on free ports with data directories of its own. Its processes end with the value.
+/// A pool on free ports with its own data directories. Its processes end on drop.
 #[derive(Debug)]
 pub struct Pool {
     place: Place,
@@ -44,62 +44,64 @@ pub struct Pool {
 #[derive(Debug)]
 struct Worker {
     arguments: Vec<String>,
-    /// Where it finds the coordinator.
+    /// Address at which it connects to the coordinator.
     url: String,
     process: Option<Process>,
 }
 
-/// A process that is killed, by its own id, when it is let go.
+/// A process that is killed by its id on drop.
 #[derive(Debug)]
 struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl PoolBuilder {
-    /// One worker more, with these arguments of `buildpool worker`.
+    /// Adds a worker with these arguments of `buildpool worker`.
     #[must_use]
     pub fn worker(mut self, arguments: &[&str]) -> Self {
         self.workers.push(arguments.iter().map(|argument| (*argument).to_owned()).collect());
         self
     }
 
-    /// Further arguments of `buildpool coordinator`.
+    /// Adds arguments of `buildpool coordinator`.
     #[must_use]
     pub fn coordinator(mut self, arguments: &[&str]) -> Self {
         self.coordinator.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         self
     }
 
-    /// Where the coordinator listens, instead of a free port of loopback.
+    /// Sets the listen address of the coordinator, instead of a free port of loopback.
     #[must_use]
     pub fn listen(mut self, address: &str) -> Self {
         address.clone_into(&mut self.listen);
         self
     }
 
-    /// The data directory of the coordinator or of a worker, by name, is a disk of this many bytes.
+    /// Puts the data directory of the coordinator or of a worker, by name, on a disk of this size
+    /// in bytes.
     #[must_use]
     pub fn small_disk(mut self, name: &str, bytes: u64) -> Self {
         self.small_disk = Some((name.to_owned(), bytes));
         self
     }
 
-    /// As [`PoolBuilder::start`]; none, said aloud, where the small disk can't be had.
+    /// As [`PoolBuilder::start`]. If the small disk cannot be mounted, prints a message and returns
+    /// `None`.
     pub fn start_on_disk(self) -> Option<Pool> {
         let pool = self.start();
         pool.disk.is_some().then_some(pool)
     }
 
-    /// Starts everything and waits until it is there.
+    /// Starts all processes and waits until they are ready.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// If the pool does not start.
     pub fn start(self) -> Pool {
         let mut place = Place::new();
         let disk = self
@@ -143,66 +145,67 @@ impl PoolBuilder {
 }
 
 impl Pool {
-    /// A coordinator and this many workers `w0`, `w1`… of two slots each.
+    /// Starts a coordinator and workers `w0`, `w1`… with two slots each.
     ///
     /// # Panics
-    /// When it does not come up.
+    /// If the pool does not start.
     pub fn start(workers: usize) -> Self {
         (0..workers).fold(PoolBuilder::default(), |builder, _| builder.worker(&["--slots", "2"])).start()
     }
 
-    /// As `--coordinator` takes it.
+    /// Returns the URL for `--coordinator`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The admin's token.
+    /// Returns the admin's token.
     pub fn token(&self) -> &str {
         &self.admin_token
     }
 
-    /// The workers' token.
+    /// Returns the workers' token.
     pub fn worker_token(&self) -> &str {
         &self.worker_token
     }
 
-    /// The small disk that was asked for.
+    /// Returns the requested small disk.
     pub fn disk(&self) -> Option<&SmallDisk> {
         self.disk.as_ref()
     }
 
-    /// Where its client commands run: they are told the pool and an admin's token by the environment.
+    /// Returns the place of its client commands. Their environment contains the pool's URL and an
+    /// admin token.
     pub fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Runs a `buildpool` command that asks this pool.
+    /// Runs a `buildpool` command with this pool.
     pub fn buildpool(&self, arguments: &[&str]) -> Finished {
         self.place.buildpool(arguments)
     }
 
-    /// A `buildpool` command that asks this pool, ready to be started.
+    /// Returns a `buildpool` command for this pool, ready to start.
     pub fn command(&self, arguments: &[&str]) -> Command {
         self.place.command(arguments)
     }
 
-    /// Runs a shell text as a job in an empty directory.
+    /// Runs a shell script as a job in an empty directory.
     pub fn shell(&self, text: &str) -> Finished {
         self.buildpool(&["run", "--no-snapshot", "--", "sh", "-c", text])
     }
 
-    /// The data directory of the coordinator or of a worker, by name.
+    /// Returns the data directory of the coordinator or of a worker, by name.
     pub fn data(&self, name: &str) -> PathBuf {
         Self::data_of(&self.place, name).into()
     }
 
-    /// One worker more; its name is `w` and its number unless the arguments say otherwise.
+    /// Adds a worker. Its name is `w` and its number unless the arguments set another.
     pub fn add_worker(&mut self, arguments: Vec<String>) -> usize {
         let url = self.url.clone();
         self.add_worker_through(&url, arguments)
     }
 
-    /// As [`Pool::add_worker`], one that dials another address than the coordinator's.
+    /// As [`Pool::add_worker`], for a worker that connects to another address.
     pub fn add_worker_through(&mut self, url: &str, arguments: Vec<String>) -> usize {
         let index = self.workers.len();
         self.workers.push(Worker { arguments, url: url.to_owned(), process: None });
@@ -210,12 +213,12 @@ impl Pool {
         index
     }
 
-    /// The coordinator's next start has these arguments.
+    /// Sets the arguments for the coordinator's next start.
     pub fn set_coordinator_arguments(&mut self, arguments: &[&str]) {
         self.coordinator_arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     }
 
-    /// A worker's next start has these arguments.
+    /// Sets the arguments for a worker's next start.
     pub fn set_worker_arguments(&mut self, index: usize, arguments: &[&str]) {
         self.workers[index].arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     }
@@ -226,9 +229,9 @@ impl Pool {
         let data = Self::data_of(&self.place, &name);
         let worker = &mut self.workers[index];
         let mut command = self.place.command(["worker", "--coordinator", &worker.url, "--data-dir", &data]);
-        // What is on the machine that runs the tests is nothing to the tests, and takes time to find.
+        // The tools of the machine are irrelevant for the tests, and detection takes time.
         command.arg("--no-tools");
-        // Nor is how full its disk is: workspaces stay warm.
+        // The free space of the machine is irrelevant too: workspaces stay warm.
         command.args(["--keep-free-bytes", "0"]);
         if !worker.arguments.iter().any(|argument| argument == "--name") {
             command.args(["--name", &name]);
@@ -238,35 +241,35 @@ impl Pool {
         worker.process = Some(Process(command.spawn().unwrap()));
     }
 
-    /// Ends a worker's daemon by SIGKILL.
+    /// Kills a worker's daemon with SIGKILL.
     pub fn kill_worker(&mut self, index: usize) {
         self.workers[index].process = None;
     }
 
-    /// Waits until a worker's daemon has ended by itself; how.
+    /// Waits until a worker's daemon exits by itself, and returns its status.
     ///
     /// # Panics
-    /// When it was killed, or does not end.
+    /// If it was killed, or does not exit.
     pub fn wait_for_worker_end(&mut self, index: usize) -> ExitStatus {
         let mut worker = self.workers[index].process.take().unwrap();
         wait_for("the worker ends", || worker.0.try_wait().unwrap())
     }
 
-    /// Ends the coordinator by SIGKILL and starts it again at the same address.
+    /// Kills the coordinator with SIGKILL and starts it again at the same address.
     pub fn restart_coordinator(&mut self) {
         self.kill_coordinator();
         self.start_coordinator_again();
     }
 
-    /// Ends the coordinator by SIGKILL.
+    /// Kills the coordinator with SIGKILL.
     pub fn kill_coordinator(&mut self) {
         self.coordinator = None;
     }
 
-    /// Waits until the coordinator has ended by itself; how.
+    /// Waits until the coordinator exits by itself, and returns its status.
     ///
     /// # Panics
-    /// When it was killed, or does not end.
+    /// If it was killed, or does not exit.
     pub fn wait_for_coordinator_end(&mut self) -> ExitStatus {
         let mut coordinator = self.coordinator.take().unwrap();
         wait_for("the coordinator ends", || coordinator.0.try_wait().unwrap())
@@ -279,20 +282,20 @@ impl Pool {
         self.coordinator = Some(started.0);
     }
 
-    /// Runs this binary for everything that is started from here on.
+    /// Selects the binary for all later starts.
     pub fn use_binary(&mut self, path: &Path) {
         self.place.use_binary(path);
     }
 
-    /// Where the coordinator listens.
+    /// Returns the address of the coordinator.
     pub fn address(&self) -> SocketAddr {
         self.url.rsplit('/').next().unwrap().parse().unwrap()
     }
 
-    /// The status line and the body that the coordinator answers a GET with.
+    /// Sends a GET request to the coordinator and returns status line and body.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn get(&self, path: &str, token: Option<&str>) -> (String, String) {
         let mut stream = TcpStream::connect(self.address()).unwrap();
         let bearer = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
@@ -303,18 +306,18 @@ impl Pool {
         (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
-    /// The process of the coordinator.
+    /// Returns the process id of the coordinator.
     ///
     /// # Panics
-    /// When it was killed.
+    /// If it was killed.
     pub fn coordinator_pid(&self) -> u32 {
         self.coordinator.as_ref().unwrap().0.id()
     }
 
-    /// The process of a worker's daemon.
+    /// Returns the process id of a worker's daemon.
     ///
     /// # Panics
-    /// When it was killed.
+    /// If it was killed.
     pub fn worker_pid(&self, index: usize) -> u32 {
         self.workers[index].process.as_ref().unwrap().0.id()
     }
@@ -322,7 +325,7 @@ impl Pool {
     /// Waits until every started worker is connected.
     ///
     /// # Panics
-    /// When that does not come about.
+    /// If a worker does not connect.
     pub fn wait_for_workers(&self) {
         let started = self.workers.iter().filter(|worker| worker.process.is_some()).count();
         wait_until("every worker is connected", || {
@@ -333,12 +336,12 @@ impl Pool {
         });
     }
 
-    /// What the coordinator or a worker, by name, logged so far.
+    /// Returns the log of the coordinator or of a worker, by name.
     pub fn log_text(&self, name: &str) -> String {
         Self::read_log(&self.place, name)
     }
 
-    /// A job as JSON.
+    /// Returns a job as JSON.
     pub fn job(&self, id: &str) -> Value {
         self.buildpool(&["job", id, "--json"]).expect(0).json()
     }
@@ -346,7 +349,7 @@ impl Pool {
     /// Waits until a job is in a state.
     ///
     /// # Panics
-    /// When it does not come there.
+    /// If it does not reach the state.
     pub fn wait_for_state(&self, id: &str, state: &str) -> Value {
         wait_for(&format!("job {id} is {state}"), || Some(self.job(id)).filter(|job| job["state"] == state))
     }
@@ -363,7 +366,7 @@ impl Pool {
             "the coordinator did not start: {}",
             Self::read_log(place, "coordinator")
         );
-        // What listens everywhere is reached here.
+        // A coordinator that listens on all addresses is reached on loopback.
         (process, url.trim().replace("//0.0.0.0:", "//127.0.0.1:"))
     }
 
@@ -383,7 +386,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // Keepers outlive their workers by design; jobs that still run would outlive the test.
+        // Keepers outlive their workers by design, so running jobs would outlive the test.
         let is_running = |process: &mut Option<Process>| {
             process.as_mut().is_some_and(|process| process.0.try_wait().is_ok_and(|status| status.is_none()))
         };

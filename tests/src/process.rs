@@ -1,4 +1,4 @@
-//! Processes of a test: found by what they carry, stopped and killed by their own ids.
+//! Finds, stops and kills the processes of a test, by their ids.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -6,24 +6,24 @@ use std::path::Path;
 #[cfg(not(target_os = "linux"))]
 use std::process::Command;
 
-/// A process, as far as a test cares.
+/// A process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Process {
     /// Its id.
     pub pid: i32,
-    /// Its parent's.
+    /// Id of its parent.
     pub parent: i32,
     /// Arguments and environment, each with a space before it.
     text: String,
 }
 
-/// The processes that carry a job's id in their environment, zombies left out.
+/// Returns the processes with a job's id in their environment, except zombies.
 pub fn processes_of(job: &str) -> Vec<Process> {
     let cookie = format!(" BUILDPOOL_JOB_ID={job} ");
     all().into_iter().filter(|process| process.text.contains(&cookie)).collect()
 }
 
-/// The keeper of a job, while it runs.
+/// Returns the keeper of a job while it runs.
 pub fn keeper_of(job: &str) -> Option<i32> {
     let processes = processes_of(job);
     let is_inner = |pid| processes.iter().any(|process| process.pid == pid);
@@ -32,24 +32,25 @@ pub fn keeper_of(job: &str) -> Option<i32> {
     keeper.text.contains(" keeper ").then_some(keeper.pid)
 }
 
-/// The keepers of the worker whose data is in this directory, those that wait for an attempt included.
+/// Returns the keepers of the worker with this data directory, including idle ones.
 pub fn keepers_in(data: &Path) -> Vec<i32> {
     let data = data.to_string_lossy();
     let is_one = |process: &&Process| process.text.contains(" keeper ") && process.text.contains(&*data);
     all().iter().filter(is_one).map(|process| process.pid).collect()
 }
 
-/// Sends a signal to a process that this test or one of its processes started. False when it is gone.
+/// Sends a signal to a process that this test or one of its processes started. Returns false if it
+/// has ended.
 pub fn signal(pid: i32, signal: Signal) -> bool {
     kill(Pid::from_raw(pid), signal).is_ok()
 }
 
-/// A process that stands still until this is dropped.
+/// A process that is stopped until this value is dropped.
 #[derive(Debug)]
 pub struct Stopped(i32);
 
 impl Stopped {
-    /// Stops it.
+    /// Stops a process.
     pub fn new(pid: i32) -> Self {
         signal(pid, Signal::SIGSTOP);
         Self(pid)
@@ -62,7 +63,8 @@ impl Drop for Stopped {
     }
 }
 
-/// Kills what still has a path below this directory in its arguments or its environment: nothing of a test outlives it.
+/// Kills processes with a path below this directory in their arguments or environment, so that they
+/// end with the test.
 pub(crate) fn kill_below(directory: &Path) {
     let text = directory.to_string_lossy();
     for process in all().iter().filter(|process| process.text.contains(&*text)) {
@@ -78,7 +80,7 @@ fn all() -> Vec<Process> {
     entries.filter_map(|entry| process(entry.ok()?.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// None for a zombie and for what ends meanwhile.
+/// Returns `None` for a zombie and for a process that has just ended.
 #[cfg(target_os = "linux")]
 fn process(pid: i32) -> Option<Process> {
     let read = |name| std::fs::read(format!("/proc/{pid}/{name}")).ok();

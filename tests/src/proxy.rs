@@ -1,4 +1,5 @@
-//! A TCP proxy that fails as networks do: connections reset, one direction dead, bytes late or one by one.
+//! A TCP proxy with network faults: connection resets, one dead direction, delayed or trickling
+//! bytes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,15 +11,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-/// Bytes that are carried at once.
+/// Size of the copy buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Which way bytes go.
+/// Direction of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From who dialled.
+    /// From the connecting side.
     Up,
-    /// To who dialled.
+    /// To the connecting side.
     Down,
 }
 
@@ -31,15 +32,16 @@ impl Direction {
     }
 }
 
-/// How bytes go in one direction.
+/// Flow of bytes in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Flow {
-    /// As they come.
+    /// Immediate.
     #[default]
     Pass,
-    /// Not at all, and nobody is told: half of a half-open connection. What was held goes on when it passes again.
+    /// Stopped without a notification: half of a half-open connection. Held bytes continue when the
+    /// flow changes.
     Hold,
-    /// Each piece this much later.
+    /// Each piece is delayed.
     Delay(Duration),
     /// One byte, then this pause.
     Trickle(Duration),
@@ -50,17 +52,17 @@ struct Plan {
     flows: [Flow; 2],
     /// Connections of an older generation are reset.
     generation: u64,
-    /// In this direction, connections with a smaller number carry nothing more.
+    /// In each direction, connections with a smaller number carry no more bytes.
     dead_before: [u64; 2],
-    /// A new connection is reset at once.
+    /// True if a new connection is reset immediately.
     refuses: bool,
-    /// Each connection is reset when it has carried this many bytes, both ways together.
+    /// Resets each connection after this many bytes, both directions together.
     reset_after: Option<u64>,
-    /// In this direction nothing is carried beyond so many bytes, over all connections.
+    /// Limit on the bytes in each direction, over all connections.
     most: [Option<u64>; 2],
 }
 
-/// A proxy in front of one address, on a port and with a thread of its own. It ends with the value.
+/// A proxy for one address, with its own port and thread. It ends on drop.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -83,7 +85,7 @@ impl std::fmt::Debug for Plan {
 }
 
 impl Proxy {
-    /// A proxy to this address, which passes everything.
+    /// Starts a proxy to this address that passes all bytes.
     pub fn start(target: SocketAddr) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -95,28 +97,29 @@ impl Proxy {
         Self { address, plan, counts, _runtime: runtime }
     }
 
-    /// As `--coordinator` takes it.
+    /// Returns the URL for `--coordinator`.
     pub fn url(&self) -> String {
         format!("ws://{}", self.address)
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// From here on, also on connections that stand.
+    /// Sets the flow of a direction, also for existing connections.
     pub fn set(&self, direction: Direction, flow: Flow) {
         self.plan.send_modify(|plan| plan.flows[direction.index()] = flow);
     }
 
-    /// One direction of the connections that stand is dead for ever; later connections are whole.
+    /// Makes one direction of the existing connections dead forever. Later connections are not
+    /// affected.
     pub fn half_open(&self, direction: Direction) {
         let connections = self.connections();
         self.plan.send_modify(|plan| plan.dead_before[direction.index()] = connections);
     }
 
-    /// Both directions of later connections pass; what was held goes on.
+    /// Ends all faults for later connections and continues held bytes.
     pub fn heal(&self) {
         self.plan.send_modify(|plan| {
             plan.flows = [Flow::Pass; 2];
@@ -126,12 +129,12 @@ impl Proxy {
         });
     }
 
-    /// Resets all connections that stand.
+    /// Resets all existing connections.
     pub fn reset(&self) {
         self.plan.send_modify(|plan| plan.generation += 1);
     }
 
-    /// Resets what stands and what comes, until healed.
+    /// Resets existing and new connections until [`Self::heal`].
     pub fn refuse(&self) {
         self.plan.send_modify(|plan| {
             plan.generation += 1;
@@ -139,30 +142,31 @@ impl Proxy {
         });
     }
 
-    /// Resets each connection when it has carried this many bytes, both ways together, until healed.
+    /// Resets each connection after this many bytes, both directions together, until
+    /// [`Self::heal`].
     pub fn reset_after(&self, bytes: u64) {
         self.plan.send_modify(|plan| plan.reset_after = Some(bytes));
     }
 
-    /// Holds a direction when it has carried this many bytes more, until healed; gives how many that are over all. Exact where one
-    /// connection stands at a time.
+    /// Holds a direction after this many more bytes, until [`Self::heal`]. Returns the total number
+    /// of bytes. The number is exact if only one connection exists at a time.
     pub fn hold_after(&self, direction: Direction, bytes: u64) -> u64 {
         let most = self.bytes(direction) + bytes;
         self.plan.send_modify(|plan| plan.most[direction.index()] = Some(most));
         most
     }
 
-    /// Connections that were made.
+    /// Number of connections made.
     pub fn connections(&self) -> u64 {
         self.counts.connections.load(Ordering::Relaxed)
     }
 
-    /// Connections that it reset.
+    /// Number of connections reset.
     pub fn resets(&self) -> u64 {
         self.counts.resets.load(Ordering::Relaxed)
     }
 
-    /// Bytes carried in a direction, over all connections.
+    /// Number of bytes in a direction, over all connections.
     pub fn bytes(&self, direction: Direction) -> u64 {
         self.counts.bytes[direction.index()].load(Ordering::Relaxed)
     }
@@ -175,7 +179,7 @@ async fn listen(listener: TcpListener, target: SocketAddr, plan: watch::Receiver
     }
 }
 
-/// Carries one connection to its end.
+/// Copies the bytes of one connection until its end.
 async fn carry(
     mut inner: TcpStream,
     target: SocketAddr,
@@ -183,7 +187,7 @@ async fn carry(
     plan: watch::Receiver<Plan>,
     counts: Arc<Counts>,
 ) {
-    // What can't be set ends a connection less rudely, and that is all.
+    // Without this option, the connection only ends more gracefully.
     let _ = inner.set_zero_linger();
     let begun = *plan.borrow();
     if begun.refuses {
@@ -194,7 +198,7 @@ async fn carry(
     let _ = outer.set_zero_linger();
     let _ = (inner.set_nodelay(true), outer.set_nodelay(true));
     let carried = Arc::new(AtomicU64::new(0));
-    // Owned halves would say an orderly end when they are dropped, ahead of the reset.
+    // Owned halves would send an orderly shutdown on drop, before the reset.
     let ((inner_in, inner_out), (outer_in, outer_out)) = (inner.split(), outer.split());
     let lane = |direction, from, to| Lane {
         number,
@@ -217,7 +221,7 @@ async fn carry(
     }
 }
 
-/// Waits until a connection has carried all that it may.
+/// Waits until a connection has reached its byte limit.
 async fn exhausted(plan: &watch::Receiver<Plan>, carried: &AtomicU64) {
     loop {
         if plan.borrow().reset_after.is_some_and(|most| carried.load(Ordering::Relaxed) >= most) {
@@ -251,7 +255,7 @@ impl Lane<'_> {
             };
             let count = match self.from.read(&mut buffer[..most]).await {
                 Ok(0) | Err(_) => {
-                    // The other direction may go on.
+                    // The other direction may continue.
                     let _ = self.to.shutdown().await;
                     return;
                 }
@@ -262,7 +266,7 @@ impl Lane<'_> {
             }
             let mut rest = &buffer[..count];
             while !rest.is_empty() {
-                // What may be carried may have changed while it was read.
+                // The limits may have changed during the read.
                 let Some(plan) = self.may_pass().await else { return };
                 let (now, later) = rest.split_at(rest.len().min(self.allowed(&plan)));
                 if self.to.write_all(now).await.is_err() {
@@ -275,7 +279,8 @@ impl Lane<'_> {
         }
     }
 
-    /// How many bytes may be carried at once, so that a connection ends or is held within a message: one at least.
+    /// Returns the number of bytes that may be sent at once, at least one. A connection can so end
+    /// or be held within a message.
     fn allowed(&self, plan: &Plan) -> usize {
         let carried = self.carried.load(Ordering::Relaxed);
         let of_connection = plan.reset_after.map(|most| most.saturating_sub(carried));
@@ -284,12 +289,12 @@ impl Lane<'_> {
         least.and_then(|left| usize::try_from(left).ok()).unwrap_or(BUFFER_BYTES).clamp(1, BUFFER_BYTES)
     }
 
-    /// Bytes of this direction over all connections.
+    /// Returns the bytes of this direction over all connections.
     fn carried_of_all(&self) -> u64 {
         self.counts.bytes[self.direction.index()].load(Ordering::Relaxed)
     }
 
-    /// Waits until this direction carries something; none when the proxy ends.
+    /// Waits until this direction may carry bytes. Returns `None` when the proxy ends.
     async fn may_pass(&mut self) -> Option<Plan> {
         let (index, number, carried) = (self.direction.index(), self.number, self.carried_of_all());
         let passes = |plan: &Plan| {
@@ -310,7 +315,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// A server that answers with what it got, and a proxy before it.
+    /// Starts an echo server with a proxy.
     fn echo() -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! A peer of the coordinator that says what a test wants, well-formed or not.
+//! A peer of the coordinator that sends any message, well-formed or not.
 
 use crate::PATIENCE;
 use futures_util::{SinkExt, StreamExt};
@@ -13,20 +13,20 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 #[derive(Debug)]
 pub struct Peer(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
-/// An upgrade that was refused.
+/// A refused upgrade.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Refused {
-    /// HTTP's.
+    /// HTTP status code.
     pub status: u16,
-    /// JSON.
+    /// JSON body.
     pub body: Value,
 }
 
 impl Peer {
-    /// Dials.
+    /// Connects to the coordinator.
     ///
     /// # Errors
-    /// What was said instead.
+    /// The HTTP response if the upgrade is refused.
     pub async fn dial(address: SocketAddr, path: &str, token: Option<&str>) -> Result<Self, Refused> {
         let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
         if let Some(token) = token {
@@ -43,17 +43,17 @@ impl Peer {
         }
     }
 
-    /// Says something. False when the other end is gone.
+    /// Sends a message. Returns false if the other end is closed.
     pub async fn say(&mut self, message: impl Into<Message>) -> bool {
         self.0.send(message.into()).await.is_ok()
     }
 
-    /// Says a control message.
+    /// Sends a control message.
     pub async fn say_json(&mut self, message: &Value) -> bool {
         self.say(message.to_string()).await
     }
 
-    /// The next message that is text; none when the connection is over.
+    /// Returns the next text message, or `None` when the connection has ended.
     pub async fn hear(&mut self) -> Option<Value> {
         loop {
             let heard = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("an answer in time");
@@ -65,7 +65,7 @@ impl Peer {
         }
     }
 
-    /// Waits until the other end has closed; the last thing that it said.
+    /// Waits until the other end has closed, and returns its last message.
     pub async fn last_words(&mut self) -> Option<Value> {
         let mut last = None;
         while let Some(heard) = self.hear().await {
@@ -74,10 +74,10 @@ impl Peer {
         last
     }
 
-    /// The stream below.
+    /// Returns the underlying stream.
     ///
     /// # Panics
-    /// When it is TLS.
+    /// If it is TLS.
     pub fn stream(&mut self) -> &mut TcpStream {
         match self.0.get_mut() {
             MaybeTlsStream::Plain(stream) => stream,

@@ -1,4 +1,4 @@
-//! Jobs that leave behind what they did, and the checks of what the pool says of them.
+//! Jobs that record their own actions, and checks of the pool's results against the records.
 
 use crate::process::processes_of;
 use crate::{Pool, wait_for, wait_until};
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The job's program; Python, which tests need anyway.
+/// The job's program, in Python, which tests need anyway.
 const SCRIBE: &str = include_str!("scribe.py");
 
 /// A job of a [`Workload`].
@@ -15,11 +15,11 @@ const SCRIBE: &str = include_str!("scribe.py");
 pub struct Scribe {
     /// Its id.
     pub id: String,
-    /// Where it leaves notes.
+    /// Directory of its records.
     pub notes: PathBuf,
 }
 
-/// Jobs whose every byte is known.
+/// Jobs with known output.
 #[derive(Debug)]
 pub struct Workload {
     directory: PathBuf,
@@ -27,7 +27,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// None yet; the notes go into the pool's directory to work in.
+    /// Creates an empty workload. The records are in the pool's working directory.
     pub fn new(pool: &Pool) -> Self {
         let directory = pool.place().file("scribes");
         std::fs::create_dir_all(&directory).unwrap();
@@ -35,7 +35,8 @@ impl Workload {
         Self { directory, jobs: Vec::new() }
     }
 
-    /// The arguments of a job that writes this many bytes over this time, and where it leaves its notes.
+    /// Returns the arguments of a job that writes this many bytes over this time, and the directory
+    /// of its records.
     pub fn command(&self, seed: u64, bytes: u64, duration: Duration) -> (Vec<String>, PathBuf) {
         let notes = self.directory.join(seed.to_string());
         std::fs::create_dir_all(&notes).unwrap();
@@ -51,7 +52,7 @@ impl Workload {
         (words.to_vec(), notes)
     }
 
-    /// Submits one more; its number is its seed.
+    /// Submits a job. Its number is its seed.
     pub fn submit(&mut self, pool: &Pool, bytes: u64, duration: Duration, options: &[&str]) -> Scribe {
         let (command, notes) = self.command(self.jobs.len() as u64, bytes, duration);
         let mut words = vec!["run", "--no-snapshot", "--detach"];
@@ -64,28 +65,28 @@ impl Workload {
         scribe
     }
 
-    /// All of them.
+    /// Returns all jobs.
     pub fn jobs(&self) -> &[Scribe] {
         &self.jobs
     }
 
-    /// Those that run at this moment, as far as a look at the processes can tell.
+    /// Returns the jobs that run now, according to their records.
     pub fn running(&self) -> Vec<&Scribe> {
         self.jobs.iter().filter(|job| job.has_started() && !job.has_finished()).collect()
     }
 
-    /// From now on jobs wait half way, so that what a test does to them comes before their end on the slowest machine.
+    /// Makes later jobs pause half way, so that a test can act before they end on a slow machine.
     pub fn hold(&self) {
         std::fs::write(self.directory.join("hold"), "").unwrap();
     }
 
-    /// Lets jobs go on that wait half way.
+    /// Continues jobs that pause half way.
     pub fn release(&self) {
-        // It may not be held.
+        // The jobs may not be paused.
         let _ = std::fs::remove_file(self.directory.join("hold"));
     }
 
-    /// Lets all jobs go on and waits until the pool says that they are done.
+    /// Continues all jobs and waits until they are done.
     pub fn wait(&self, pool: &Pool) {
         self.release();
         for job in &self.jobs {
@@ -93,8 +94,8 @@ impl Workload {
         }
     }
 
-    /// Checks everything that is promised of jobs that passed: none lost, none twice at once, each byte there, one end, nothing
-    /// left.
+    /// Checks the guarantees for passed jobs: no job is lost or runs twice at once, all bytes are
+    /// present, each job has one end, and there are no leftovers.
     pub fn check(&self, pool: &Pool) {
         let listed = pool.buildpool(&["jobs", "--limit", "1000", "--json"]).expect(0).json();
         let ids: Vec<_> =
@@ -109,22 +110,22 @@ impl Workload {
 }
 
 impl Scribe {
-    /// A line for each attempt that began.
+    /// Returns a line for each attempt that started.
     pub fn starts(&self) -> Vec<String> {
         lines(&self.notes.join("started"))
     }
 
-    /// It began, once at least.
+    /// Returns true if it started at least once.
     pub fn has_started(&self) -> bool {
         !self.starts().is_empty()
     }
 
-    /// It wrote all that it had to write.
+    /// Returns true if it wrote all its output.
     pub fn has_finished(&self) -> bool {
         self.notes.join("finished").exists()
     }
 
-    /// Waits until it has begun.
+    /// Waits until it has started.
     pub fn wait_for_start(&self) {
         wait_until("the job starts", || self.has_started());
     }
@@ -138,7 +139,7 @@ impl Scribe {
         wait_until("the job has written", || length(1) + length(2) >= bytes);
     }
 
-    /// Waits until the pool says that it is done.
+    /// Waits until it is done, and returns the job as JSON.
     pub fn wait(&self, pool: &Pool) -> Value {
         wait_for(&format!("job {} is done", self.id), || {
             let asked = pool.buildpool(&["job", &self.id, "--wait", "20s", "--json"]);
@@ -147,7 +148,7 @@ impl Scribe {
         })
     }
 
-    /// Checks what is promised of a job that passed; gives its result.
+    /// Checks the guarantees for a passed job and returns its result.
     pub fn check(&self, pool: &Pool) -> Value {
         let job = pool.job(&self.id);
         assert_eq!((&job["state"], &job["verdict"]), (&"done".into(), &"passed".into()), "{job:#}");

@@ -1,4 +1,4 @@
-//! Runs the simulation by hand: `simulate --seed N [--trace]`, `simulate --seeds A..B`.
+//! Runs the simulation manually: `simulate --seed N [--trace]`, `simulate --seeds A..B`.
 
 use buildpool_tests::sim::{Counts, Options, run, run_and_explain};
 use std::ops::Range;

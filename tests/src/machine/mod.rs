@@ -1,4 +1,5 @@
-//! Machines with a real systemd: PID 1 of its own namespaces, over a copy of this machine's disk that is thrown away.
+//! Machines with a real systemd: PID 1 of its own namespaces, on a temporary copy of this machine's
+//! disk.
 
 use crate::{Finished, binary, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -11,14 +12,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use tempfile::TempDir;
 
-/// Where systemd keeps its control groups on a machine with cgroup v1.
+/// Directory of systemd's control groups on a machine with cgroup v1.
 const CGROUPS: &str = "/sys/fs/cgroup/systemd";
 const SYSTEMD: &str = "/lib/systemd/systemd";
 
-/// A machine that systemd has started. Its processes end and its disk goes with the value.
+/// A running machine. Its processes end and its disk is removed on drop.
 #[derive(Debug)]
 pub struct Machine {
-    /// `unshare`, whose end ends PID 1 of the machine, and so all of it.
+    /// The `unshare` process. Its end ends PID 1 of the machine, and so the whole machine.
     outer: Child,
     init: i32,
     cgroup: PathBuf,
@@ -26,7 +27,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Boots a machine with a network of its own. None, with a message, where that is not possible.
+    /// Boots a machine with its own network. Prints a message and returns `None` if that is not
+    /// possible.
     pub fn boot(name: &str) -> Option<Self> {
         if let Some(why) = impossible() {
             eprintln!("SKIPPED, NOT PASSED: no machine with systemd can be started here: {why}");
@@ -49,7 +51,8 @@ impl Machine {
         let cgroup = Path::new(CGROUPS).join(directory.path().file_name().unwrap());
         std::fs::create_dir(&cgroup).unwrap();
         let mut command = Command::new("sh");
-        // The shell enters the control group first, so that it is the root of the machine's.
+        // The shell enters the control group first, so that it becomes the root of the machine's
+        // groups.
         command.args(["-euc", "echo $$ >\"$0/cgroup.procs\"; exec setpriv --pdeathsig KILL \"$@\""]);
         command.arg(&cgroup).args(enter);
         command.args(["--mount", "--pid", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child=KILL"]);
@@ -75,7 +78,8 @@ impl Machine {
         program.ends_with("systemd").then_some(child)
     }
 
-    /// A shell text as root of the machine, stopped at the first command that fails. It sees no variable of the test.
+    /// Runs a shell script as root of the machine. It stops at the first failed command, and has no
+    /// variables of the test.
     pub fn sh(&self, text: &str) -> Finished {
         self.sh_with_input(text, "")
     }
@@ -90,18 +94,18 @@ impl Machine {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
-        // A command that reads nothing may have ended already.
+        // A command that does not read its input may have ended already.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         child.wait_with_output().unwrap().into()
     }
 
-    /// A path of the machine, as this process opens it.
+    /// Returns a path of the machine as this process can open it.
     pub fn path(&self, path: &str) -> PathBuf {
         Path::new(&format!("/proc/{}/root", self.init)).join(path.trim_start_matches('/'))
     }
 
-    /// Puts this build's program, without its debugging information, into root's home directory.
+    /// Copies this build's program, without debug information, to root's home directory.
     pub fn bring_program(&self) {
         let target = self.path("/root/buildpool");
         static STRIPPED: Mutex<Option<Vec<u8>>> = Mutex::new(None);
@@ -115,7 +119,7 @@ impl Machine {
         std::fs::set_permissions(&target, Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// One property of a unit.
+    /// Returns one property of a unit.
     pub fn show(&self, unit: &str, property: &str) -> String {
         let text = format!("systemctl show --value --property={property} {unit}");
         self.sh(&text).expect(0).out().trim().to_owned()
@@ -137,7 +141,7 @@ impl Drop for Machine {
     }
 }
 
-/// Removes a control group and those below it, once no process is left in them.
+/// Removes a control group and the groups below it, once no process is left in them.
 fn remove_groups(path: &Path) -> std::io::Result<()> {
     for entry in path.read_dir()? {
         let entry = entry?;
@@ -166,8 +170,9 @@ fn impossible() -> Option<String> {
     (!works).then(|| "unshare(1) makes no namespaces".to_owned())
 }
 
-/// The complaints of `systemd-analyze verify`, without the two keys that are unknown to systemd before version 254, which ignores
-/// them. The program exits 0 for unknown keys and only prints a warning.
+/// Returns the complaints of `systemd-analyze verify`, without two keys that systemd before version
+/// 254 does not support and ignores. The program exits with 0 for unknown keys and only prints a
+/// warning.
 pub fn complaints_of_verify(stderr: &[u8]) -> Vec<String> {
     let newer = ["'RestartSteps'", "'RestartMaxDelaySec'"];
     let is_newer = |line: &str| line.contains("Unknown key") && newer.iter().any(|key| line.contains(key));

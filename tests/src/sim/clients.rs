@@ -1,4 +1,5 @@
-//! Clients: they submit, ask again until they are answered, cancel, and sometimes never come back.
+//! Clients of the simulation: they submit, retry until they get an answer, cancel, and sometimes
+//! disappear.
 
 use super::clock::Time;
 use super::coordinator::{Coordinator, Reply};
@@ -18,7 +19,7 @@ struct Asked {
     submit: Submit,
     answered: bool,
     again_at: Time,
-    /// Comes back with the values of its secrets after a restart.
+    /// True if it returns with the values of its secrets after a restart.
     is_loyal: bool,
     cancel_at: Option<Time>,
     cancel_answered: bool,
@@ -27,7 +28,7 @@ struct Asked {
 #[derive(Debug)]
 pub(crate) struct Clients {
     jobs: BTreeMap<JobId, Asked>,
-    /// Which job each request is about, and whether it cancels.
+    /// Job of each request, and true for a cancellation.
     requests: BTreeMap<u32, (JobId, bool)>,
     next_request: u32,
     submit_at: Time,
@@ -55,17 +56,17 @@ impl Clients {
         submit.into_iter().chain(again).chain(cancels).min()
     }
 
-    /// Jobs that were accepted.
+    /// Returns the accepted jobs.
     pub(crate) fn accepted(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.iter().filter(|(_, asked)| asked.answered).map(|(id, _)| *id)
     }
 
-    /// Nobody has a question open.
+    /// Returns true if no request is open.
     pub(crate) fn are_answered(&self) -> bool {
         self.left == 0 && self.jobs.values().all(|asked| asked.answered)
     }
 
-    /// Nobody asks for anything new.
+    /// Stops new submits.
     pub(crate) fn stop(&mut self) {
         self.left = 0;
         for asked in self.jobs.values_mut() {
@@ -91,7 +92,7 @@ impl Clients {
                     asked.answered = true;
                     truth.counts.jobs += u64::from(answered == job);
                     if answered != job {
-                        // It is another name for a job that is there.
+                        // The id is an alias of an existing job.
                         self.jobs.remove(&job);
                     }
                 }

@@ -1,18 +1,18 @@
-//! Clocks that disagree: each machine's goes at its own rate.
+//! Clocks with different rates, one per machine.
 
 use std::time::Duration;
 
-/// True time since the simulation began; no part of the product ever sees it.
+/// Real time since the start of the simulation. The product code never reads it.
 pub(crate) type Time = Duration;
 
 const MILLION: u128 = 1_000_000;
 
-/// A clock that only goes forward, a little too fast or too slow.
+/// A monotonic clock that runs slightly too fast or too slow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     began: Time,
     shown: Duration,
-    /// Microseconds that it counts in a true second.
+    /// Microseconds that it counts per real second.
     rate: u64,
 }
 
@@ -21,13 +21,13 @@ impl Clock {
         Self { began, shown, rate }
     }
 
-    /// What it shows.
+    /// Returns the clock's time at a real time.
     pub(crate) fn at(&self, now: Time) -> Duration {
         let passed = now.saturating_sub(self.began).as_nanos() * u128::from(self.rate) / MILLION;
         self.shown + Duration::from_nanos(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
-    /// When it shows this at the earliest.
+    /// Returns the earliest real time at which the clock shows `shown`.
     pub(crate) fn when(&self, shown: Duration) -> Time {
         let left = shown.saturating_sub(self.shown).as_nanos() * MILLION;
         let passed = left.div_ceil(u128::from(self.rate));
@@ -36,7 +36,7 @@ impl Clock {
     }
 }
 
-/// The earlier of two moments, where there are any.
+/// Returns the earlier of two optional times.
 pub(crate) fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

@@ -1,5 +1,6 @@
-//! The coordinator: the real pool on a model disk, with the shell around it reduced to what it promises: changes are
-//! written before anything is said, and a crash between any two effects loses what came after.
+//! The simulated coordinator: the real pool on a simulated disk. Its shell is reduced to two
+//! guarantees. Changes are written before any message is sent, and a crash between two effects
+//! loses the later ones.
 
 mod decide;
 
@@ -20,7 +21,7 @@ use std::time::Duration;
 const SYNC_EVERY: Duration = Duration::from_millis(50);
 const INBOX_MAX: usize = 4_096;
 
-/// What a client hears.
+/// A reply to a client.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Accepted { job: JobId },
@@ -28,7 +29,7 @@ pub(crate) enum Reply {
     Refused { error: LinkError },
 }
 
-/// Where the next crash strikes: so many boundaries between effects from the start of the run.
+/// Number of boundaries between effects since the start of the run. It determines the next crash.
 pub(crate) type Boundary = u64;
 
 #[derive(Debug)]
@@ -51,7 +52,7 @@ struct Connected {
     heard_at: Time,
 }
 
-/// What dies with the process.
+/// State that is lost when the process dies.
 #[derive(Debug)]
 struct Running {
     pool: Pool,
@@ -60,7 +61,8 @@ struct Running {
     sessions: BTreeMap<Session, ConnectionId>,
     inbox: VecDeque<Input>,
     batch: Option<Batch>,
-    /// Changes that nothing waits for: written with the next that are awaited, gone if the coordinator dies first.
+    /// Changes that no effect waits for. They are written with the next awaited changes, and lost
+    /// if the coordinator dies first.
     notes: Vec<Change>,
     logs: BTreeMap<AttemptId, (Session, Lease)>,
     completing: BTreeMap<AttemptId, Completing>,
@@ -192,7 +194,7 @@ impl Coordinator {
         self.restart_at = now + down;
     }
 
-    /// Passed between any two effects; true when the coordinator has just died here.
+    /// Called between two effects. Returns true if the coordinator crashes at this boundary.
     fn dies_here(&mut self, now: Time, truth: &mut Truth) -> bool {
         self.boundaries += 1;
         if let Some((at, down)) = self.crash_at
@@ -229,7 +231,7 @@ impl Coordinator {
                 }
             }
             (Up::Message(message), Some(session)) => match *message {
-                // While the disk refuses records, a report is answered by nothing but that it was heard.
+                // While the disk refuses records, a report gets only an empty answer.
                 FromWorker::Report { .. } if is_refused => {
                     let heard = ToWorker::Desired { desired: Vec::new() };
                     truth.network.send_down(now, &mut truth.dice, id, heard);
@@ -282,7 +284,8 @@ impl Coordinator {
         }
     }
 
-    /// The log's own writes: bytes become durable, are acknowledged, and what is complete goes to the pool.
+    /// Syncs the log: bytes become durable and are acknowledged, and completed attempts go to the
+    /// pool.
     fn sync(&mut self, now: Time, truth: &mut Truth) {
         let Some(running) = &mut self.running else { return };
         if running.sync_at.is_none_or(|at| at > now) || self.full_until > now {
@@ -313,7 +316,7 @@ impl Coordinator {
                 truth.counts.cut_offs += 1;
             }
             let verdict = verdict(&outcome);
-            // As if each failure were: whoever allowed retries gets them.
+            // Treat every failure as an infrastructure failure, so that jobs with retries use them.
             let infrastructure = verdict == Verdict::Failed;
             let completed = Completed { lease, outcome, verdict, cause: None, infrastructure };
             running.inbox.push_back(Input::Completed(Box::new(completed)));
@@ -333,13 +336,14 @@ impl Coordinator {
         }
     }
 
-    /// Whether records wait for a disk that takes none.
+    /// Returns true if records wait for a full disk.
     fn is_refused(&self, now: Time) -> bool {
         let batch = self.running.as_ref().and_then(|running| running.batch.as_ref());
         self.full_until > now && batch.is_some_and(|batch| batch.done_at <= now)
     }
 
-    /// What workers come and go by is decided at once, and said when it is on disk; who comes is told that it was heard.
+    /// Handles connects and disconnects of workers while the disk is full. Effects are sent after
+    /// the records are on disk. A new worker gets only an empty answer.
     fn decide_while_full(&mut self, input: Input, now: Time, truth: &mut Truth) {
         let Some(mut batch) = self.running.as_mut().and_then(|running| running.batch.take()) else { return };
         let first = batch.effects.len();
@@ -378,7 +382,7 @@ fn running_inbox_is_full(running: &Option<Running>) -> bool {
     running.as_ref().is_some_and(|running| running.inbox.len() > INBOX_MAX)
 }
 
-/// A stand-in for the digest.
+/// Replaces the digest.
 fn verdict(outcome: &Outcome) -> Verdict {
     match (&outcome.acted, &outcome.ending) {
         (Some(Acted::Cancelled { .. }), _) => Verdict::Cancelled,

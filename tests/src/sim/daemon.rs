@@ -1,5 +1,5 @@
-//! A worker's daemon as a model of the worker's side of the link: it says all that it holds, does what it is told, and
-//! has no memory that its machine's disk and keepers do not have.
+//! A model of the worker daemon's side of the link. It reports all held attempts, obeys the
+//! answers, and has no state other than its machine's disk and keepers.
 
 mod orders;
 
@@ -20,13 +20,13 @@ use buildpool_worker::supervisor::Plan;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Several changes make one report.
+/// Delay that combines several changes into one report.
 const SETTLE: Duration = Duration::from_millis(50);
 const STREAM_EVERY: Duration = Duration::from_secs(5);
 pub(crate) const BACKOFF_MAX_MILLIS: u64 = 30_000;
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
-/// Files are being laid out; lost with the daemon.
+/// An attempt with a workspace in preparation. It is lost with the daemon.
 #[derive(Debug)]
 struct Preparing {
     lease: Lease,
@@ -47,7 +47,7 @@ struct Link {
     heard_at: Duration,
     report_at: Duration,
     stream_at: Duration,
-    /// Position of each log: what was sent, what was taken, and what had been at the last report.
+    /// Positions of each log: sent, acknowledged, and acknowledged at the last report.
     sent: BTreeMap<AttemptId, (u64, u64, u64)>,
     completed: BTreeSet<AttemptId>,
     reported: Vec<(Lease, HeldState)>,
@@ -62,13 +62,13 @@ pub(crate) struct Daemon {
     connect_at: Time,
     backoff_millis: u64,
     contact_at: Option<Duration>,
-    /// As the coordinator has said it.
+    /// The value from the coordinator.
     lost_after: Option<Duration>,
     is_draining: bool,
     drain_at: Option<Duration>,
     leave_since: Option<Duration>,
     is_moody: bool,
-    /// A job could not be laid out, and there is no room yet.
+    /// True if a workspace could not be prepared and the disk is still full.
     lacks_room: bool,
 }
 
@@ -91,7 +91,7 @@ impl Daemon {
         }
     }
 
-    /// What an earlier daemon left: ends that nobody saw are written down.
+    /// Records the unknown ends of attempts that an earlier daemon left.
     pub(crate) fn take_up(&mut self, host: &mut Host) {
         let unclaimed: Vec<_> = host
             .spool
@@ -104,21 +104,21 @@ impl Daemon {
         }
     }
 
-    /// It closes its connection and is gone.
+    /// Closes its connection and exits.
     pub(crate) fn leave(self, now: Time, truth: &mut Truth) {
         if let Some(link) = self.link {
             truth.network.close_worker(now, link.id, true);
         }
     }
 
-    /// It is gone, and nothing tells.
+    /// Disappears without closing its connection.
     pub(crate) fn vanish(self, now: Time, truth: &mut Truth) {
         if let Some(link) = self.link {
             truth.network.close_worker(now, link.id, false);
         }
     }
 
-    /// SIGTERM: take nothing more, finish, leave.
+    /// Handles SIGTERM: accepts no new jobs, finishes, exits.
     pub(crate) fn drain_and_leave(&mut self, local: Duration, deadline: Duration) {
         self.is_draining = true;
         self.drain_at = Some(local + deadline);
@@ -126,7 +126,7 @@ impl Daemon {
         self.changed(local);
     }
 
-    /// From now on it declines now and then for reasons of its own.
+    /// Sets if it declines some grants for its own reasons.
     pub(crate) fn be_moody(&mut self, is_moody: bool) {
         self.is_moody = is_moody;
     }
@@ -271,7 +271,7 @@ impl Daemon {
         link.asked_at.push_back(local);
         link.reported = held.iter().map(|held| (held.lease, held.state)).collect();
         for (id, (sent, taken, before)) in &mut link.sent {
-            // What does not move is sent again.
+            // Bytes without progress since the last report are sent again.
             if *taken == *before && *taken < *sent {
                 *sent = *taken;
                 link.completed.remove(id);
@@ -281,7 +281,7 @@ impl Daemon {
         self.send(now, truth, Up::Message(Box::new(FromWorker::Report { held, condition })));
     }
 
-    /// Log bytes, and the outcome once all of them are sent.
+    /// Sends log bytes, and the outcome after all bytes.
     fn stream(&mut self, host: &Host, now: Time, truth: &mut Truth) {
         let local = host.local(now);
         let Some(link) = &mut self.link else { return };
@@ -409,7 +409,7 @@ impl Daemon {
     }
 }
 
-/// After how long without contact a keeper ends its tree.
+/// Returns the time without contact after which a keeper ends its process tree.
 fn cut_off_after(lost_after: Duration, on_lost: OnLost) -> Option<Duration> {
     (on_lost != OnLost::Wait).then(|| lost_after - SELF_FENCE_MARGIN.min(lost_after / 2))
 }

@@ -1,4 +1,4 @@
-//! The only source of chance: the same seed throws the same dice.
+//! The only source of randomness: the same seed gives the same numbers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Less than `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.throw() % end
     }
@@ -40,7 +40,7 @@ impl Dice {
         self.millis(from * 1000, to * 1000)
     }
 
-    /// Mostly near `typical`, sometimes ten times that.
+    /// Returns a duration mostly near `typical`, sometimes ten times longer.
     pub(crate) fn around(&mut self, typical: Duration) -> Duration {
         let part = typical / 8;
         let parts = 1 + self.below(12) + if self.percent(10) { self.below(70) } else { 0 };

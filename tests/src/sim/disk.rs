@@ -1,16 +1,17 @@
-//! The coordinator's store: what survives its death. Each change is checked against what must never happen.
+//! The coordinator's store: the state that survives its crash. Each change is checked against the
+//! invariants.
 
 use buildpool_pool::{AttemptRecord, Change, DoneRecord, JobRecord, WorkerRecord};
 use buildpool_protocol::ids::{AttemptId, JobId, WorkerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Bytes of a log, by who wrote them.
+/// Bytes of a log, with the execution that wrote them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
-    /// Ends of the parts and the executions that they come from, in order.
+    /// End offset and execution of each part, in order.
     parts: Vec<(u64, u64)>,
-    /// What a crash leaves.
+    /// Length after a crash.
     durable: u64,
 }
 
@@ -23,7 +24,7 @@ impl Log {
         self.durable
     }
 
-    /// Appends what is new; false when there is a hole before it.
+    /// Appends new bytes. Returns false if there is a gap before them.
     pub(crate) fn append(&mut self, from: u64, to: u64, execution: u64) -> bool {
         let length = self.length();
         if from > length {
@@ -53,7 +54,7 @@ impl Log {
         });
     }
 
-    /// The one execution that all bytes come from.
+    /// Returns true if all bytes come from this execution.
     pub(crate) fn is_all_of(&self, execution: u64) -> bool {
         self.parts.iter().all(|(_, of)| *of == execution)
     }
@@ -75,7 +76,7 @@ impl Disk {
     /// Writes one change.
     ///
     /// # Errors
-    /// The promise that it breaks.
+    /// The violated invariant.
     pub(crate) fn write(&mut self, change: &Change) -> Result<(), String> {
         match change {
             Change::Submitted(record) => {
@@ -168,7 +169,7 @@ impl Disk {
         self.logs.values_mut().for_each(Log::crash);
     }
 
-    /// Higher than any epoch ever granted.
+    /// Returns a number higher than any granted epoch.
     pub(crate) fn epoch_base(&self) -> u64 {
         self.epoch
     }

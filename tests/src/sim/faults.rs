@@ -1,16 +1,16 @@
-//! What goes wrong, and when.
+//! Faults and their times.
 
 use super::clock::Time;
 use super::dice::Dice;
 use std::time::Duration;
 
-/// One thing that goes wrong. Hosts are numbers; times are true.
+/// A fault. Hosts are numbers; times are real time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Cut {
         host: usize,
     },
-    /// Nothing gets through for so long, in one direction or both.
+    /// Blocks one or both directions for these durations.
     Stall {
         host: usize,
         up: Duration,
@@ -50,7 +50,7 @@ pub(crate) enum Fault {
         down: Duration,
         says_so: bool,
     },
-    /// After so many further boundaries between effects.
+    /// Crashes after this many further boundaries between effects.
     CoordinatorCrashAt {
         boundaries: u64,
         down: Duration,
@@ -74,21 +74,21 @@ pub(crate) enum Fault {
     Resume {
         host: usize,
     },
-    /// Another `lost_after` is configured, and the coordinator started anew.
+    /// Restarts the coordinator with another `lost_after`.
     LostAfter {
         lost_after: Duration,
     },
-    /// No attempt can be laid out.
+    /// No workspace can be prepared.
     FullDisk {
         host: usize,
         time: Duration,
     },
 }
 
-/// Kinds of faults; a run draws some of them, so that each also meets few others.
+/// Number of fault kinds. Each run uses only some, so that each also occurs with few others.
 const KINDS: u64 = 18;
 
-/// The faults of a run, in order.
+/// Returns the faults of a run, in order.
 pub(crate) fn plan(
     dice: &mut Dice,
     hosts: usize,
@@ -110,7 +110,8 @@ pub(crate) fn plan(
     faults
 }
 
-/// Faults that not every run has, by dice of their own: what the others do stays as it was.
+/// Returns faults that only some runs have. They use their own dice, so that the other faults of a
+/// seed do not change.
 pub(crate) fn plan_more(seed: u64, hosts: usize, until: Duration) -> Vec<(Time, Fault)> {
     let mut dice = Dice::new(!seed);
     let mut faults = Vec::new();
@@ -129,7 +130,8 @@ pub(crate) fn plan_more(seed: u64, hosts: usize, until: Duration) -> Vec<(Time, 
     faults
 }
 
-/// Short, around a silent link's limit, around the lease's limits, or long.
+/// Returns a short duration, one near the silence limit of a link, one near the lease limits, or a
+/// long one.
 fn absence(dice: &mut Dice, lost_after: Duration) -> Duration {
     match dice.below(5) {
         0 => dice.millis(10, 3_000),

@@ -1,4 +1,4 @@
-//! A worker's machine: power, sleep, a disk, keepers, and a daemon that comes and goes.
+//! A worker's machine: power, sleep, a disk, keepers, and a daemon that starts and stops.
 
 use super::clock::{Time, earlier};
 use super::daemon::Daemon;
@@ -11,7 +11,7 @@ use buildpool_worker::platform::Now;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// An attempt's directory: what survives everything but a wiped disk.
+/// The directory of an attempt. It survives everything except a disk wipe.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) lease: Lease,
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     pub(crate) started_at_ms: Option<i64>,
     pub(crate) log_length: u64,
     pub(crate) outcome: Option<Outcome>,
-    /// Its keeper died, and nobody has noticed yet.
+    /// True if its keeper died and the daemon has not noticed yet.
     pub(crate) is_unwatched: bool,
 }
 
@@ -45,26 +45,26 @@ pub(crate) struct Host {
     pub(crate) keepers: BTreeMap<AttemptId, Keeper>,
     pub(crate) daemon: Option<Daemon>,
     pub(crate) daemon_at: Time,
-    /// Trees whose keepers died, until somebody ends them.
+    /// Process trees of dead keepers that have not been ended yet.
     pub(crate) orphans: BTreeMap<AttemptId, Orphan>,
-    /// Its disk has no room for another attempt.
+    /// Time until which its disk is full.
     pub(crate) full_until: Time,
-    /// SIGSTOP for the daemon; its keepers go on.
+    /// Time until which the daemon is stopped by SIGSTOP. Its keepers continue.
     pub(crate) stopped_until: Time,
     boots: u128,
-    /// Of them, those before it was last switched on.
+    /// Number of boots before the last power-on.
     boots_before_power: u128,
 }
 
-/// A tree whose keeper has died.
+/// A process tree with a dead keeper.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Orphan {
     pub(crate) execution: u64,
-    /// When its guardian has ended it.
+    /// Time when its guardian has ended it.
     pub(crate) until: Time,
 }
 
-/// How long a guardian may take to end a tree: until it is scheduled, and until the kernel is done.
+/// Maximum time of a guardian to end a tree: scheduling delay plus kernel time.
 const GUARDIAN_TAKES_MILLIS_MAX: u64 = 10_000;
 
 impl Host {
@@ -94,7 +94,7 @@ impl Host {
         self.power == Power::On
     }
 
-    /// Whether its daemon takes what arrives.
+    /// Returns true if its daemon receives messages.
     pub(crate) fn listens(&self, now: Time) -> bool {
         self.is_on() && self.daemon.is_some() && self.stopped_until <= now
     }
@@ -122,7 +122,7 @@ impl Host {
         if !self.is_on() {
             return;
         }
-        // Keepers act first: after a sleep they must not wait for anyone.
+        // Keepers act first: after a sleep they must not wait for the daemon.
         self.step_keepers(now);
         if self.daemon.is_none() && self.daemon_at <= now {
             self.start_daemon(now, truth);
@@ -165,7 +165,7 @@ impl Host {
         self.collect_ended(local);
     }
 
-    /// What a keeper has written down is on the disk.
+    /// Writes the outcomes of ended keepers to the disk.
     pub(crate) fn collect_ended(&mut self, local: Now) {
         let spool = &mut self.spool;
         self.keepers.retain(|id, keeper| {
@@ -197,12 +197,12 @@ impl Host {
         BootId::from_uuid(uuid::Uuid::from_u128(uuid))
     }
 
-    /// Starts of its daemon since it was switched on, but for the present one.
+    /// Returns the earlier starts of its daemon since power-on.
     pub(crate) fn earlier(&self) -> Vec<BootId> {
         (self.boots_before_power + 1..self.boots).rev().map(|number| self.boot(number)).collect()
     }
 
-    /// The daemon dies; its keepers go on.
+    /// Crashes the daemon. Its keepers continue.
     pub(crate) fn crash_daemon(&mut self, now: Time, truth: &mut Truth, down: Duration) {
         if let Some(daemon) = self.daemon.take() {
             daemon.leave(now, truth);
@@ -210,7 +210,7 @@ impl Host {
         self.daemon_at = now + down;
     }
 
-    /// A keeper dies. Its tree lives until its guardian has ended it, or its daemon, which has to find out.
+    /// Kills a keeper. Its tree lives until its guardian or its daemon has ended it.
     pub(crate) fn kill_keeper(&mut self, now: Time, truth: &mut Truth) -> bool {
         let Some(id) = self.keepers.keys().next().copied() else { return false };
         let local = self.local(now);
@@ -244,7 +244,7 @@ impl Host {
         self.power = Power::Off { until: now + down };
     }
 
-    /// A new disk: nothing is left, not even who it was.
+    /// Replaces the disk: everything is lost, even the worker's identity.
     pub(crate) fn wipe(&mut self) {
         self.spool.clear();
         self.identity = identity(self.index, self.boots + 1);
@@ -264,7 +264,8 @@ impl Host {
         };
     }
 
-    /// An attempt without a keeper has no process any more when its daemon is done with it, and how it ended is not known.
+    /// Concludes an attempt without a keeper. The daemon has ended its processes, and the outcome
+    /// is unknown.
     pub(crate) fn conclude(&mut self, id: AttemptId) {
         self.orphans.remove(&id);
         if let Some(entry) = self.spool.get_mut(&id) {

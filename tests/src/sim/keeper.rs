@@ -1,4 +1,4 @@
-//! A keeper: the real supervisor over a process that is only told of. It outlives the daemon beside it.
+//! A keeper: the real supervisor with a simulated process. It outlives the daemon.
 
 use super::clock::{Clock, Time, earlier};
 use super::truth::Behaviour;
@@ -29,10 +29,10 @@ impl Clocks {
 #[derive(Debug)]
 struct Process {
     alive: bool,
-    /// By the running clock.
+    /// Start time by the running clock.
     began: Duration,
     exits_at: Duration,
-    /// A signal is on its way to its end.
+    /// Time and signal of its coming end.
     dies_at: Option<(Duration, i32)>,
     is_being_killed: bool,
     ending: Option<Ending>,
@@ -85,7 +85,7 @@ impl Keeper {
         keeper
     }
 
-    /// Whether its process counts as running: one that SIGKILL is on its way to does not any more.
+    /// Returns true if its process counts as running. A process with a pending SIGKILL does not.
     pub(crate) fn runs(&self) -> bool {
         self.process.alive && !self.process.is_being_killed
     }
@@ -98,7 +98,7 @@ impl Keeper {
         self.supervisor.is_ending()
     }
 
-    /// How much has been written.
+    /// Returns the number of bytes written.
     pub(crate) fn log_length(&self, now: Now) -> u64 {
         let until = if self.process.alive { now.running } else { self.process.exits_at };
         let millis = u64::try_from(until.saturating_sub(self.process.began).as_millis()).unwrap_or(0);
@@ -121,7 +121,7 @@ impl Keeper {
         self.give(now, Input::Hurry);
     }
 
-    /// Whatever is due, and then its end once it is over.
+    /// Performs all due actions, and the end of the attempt after its process.
     pub(crate) fn step(&mut self, now: Now) {
         if self.process.alive {
             if let Some((_, signal)) = self.process.dies_at.filter(|(at, _)| *at <= now.running) {

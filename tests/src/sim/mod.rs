@@ -1,9 +1,11 @@
-//! The simulation: the real pool and the real supervisor in one process, with time, network, disks, machines and
-//! clients of its own. A seed decides everything, so a failure replays exactly.
+//! The simulation: the real pool and the real supervisor in one process, with simulated time,
+//! network, disks, machines and clients. The seed determines everything, so a failure replays
+//! exactly.
 //!
-//! Real: [`buildpool_pool::Pool`], [`buildpool_worker::supervisor::Supervisor`], the messages between them. Modelled:
-//! the shells around both, as their documentation promises them to be. After each step the invariants of
-//! ARCHITECTURE.md are checked; when all faults have healed, every accepted job must have come to its end.
+//! Real: [`buildpool_pool::Pool`], [`buildpool_worker::supervisor::Supervisor`], the messages
+//! between them. Modelled: the shells around both, according to their documentation. After each
+//! step the invariants of ARCHITECTURE.md are checked. After all faults have healed, every accepted
+//! job must end.
 
 mod clients;
 mod clock;
@@ -26,15 +28,16 @@ pub use world::{Failure, Options};
 /// Runs one simulation.
 ///
 /// # Errors
-/// The promise that was broken.
+/// The violated invariant.
 pub fn run(options: &Options) -> Result<Counts, Box<Failure>> {
     world::World::new(options).run()
 }
 
-/// Runs one seed; a failure runs again with its story kept, and says how to replay it.
+/// Runs one seed. A failure runs again with a trace, and the report contains the command to replay
+/// it.
 ///
 /// # Errors
-/// A report for a person.
+/// A report for users.
 pub fn run_and_explain(options: &Options) -> Result<Counts, String> {
     let failure = match run(options) {
         Ok(counts) => return Ok(counts),
@@ -54,5 +57,5 @@ pub fn run_and_explain(options: &Options) -> Result<Counts, String> {
     ))
 }
 
-/// Lines of a failure's story that are shown.
+/// Limit on the trace lines shown for a failure.
 const TRACE_SHOWN: usize = 60;

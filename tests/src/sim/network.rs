@@ -1,5 +1,5 @@
-//! Connections as TCP gives them: in order and once, or late, or not at all, and each end learns of the other's death
-//! by itself.
+//! Connections with TCP semantics: in order and once, delayed, or lost. Each end detects the death
+//! of the other by itself.
 
 use super::clock::{Time, earlier};
 use super::dice::Dice;
@@ -9,8 +9,8 @@ use buildpool_protocol::worker_link::{FromWorker, ToWorker};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// What a worker sends. An *execution* numbers the runs of processes, which no part of the product can: by it the
-/// simulation sees whose bytes a log has.
+/// A message from a worker. An *execution* numbers the runs of processes, which no part of the
+/// product can do. With it the simulation checks the origin of the bytes in a log.
 #[derive(Clone, Debug)]
 pub(crate) enum Up {
     Message(Box<FromWorker>),
@@ -21,7 +21,7 @@ pub(crate) enum Up {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ConnectionId(u64);
 
-/// What arrives at an end.
+/// An event at one end.
 #[derive(Clone, Debug)]
 pub(crate) enum Arrival {
     Up(Up),
@@ -34,9 +34,9 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 struct Lane<M> {
     queue: VecDeque<(Time, Option<M>)>,
-    /// Nothing arrives before: a half-open connection.
+    /// Time before which no message arrives: a half-open connection.
     stalled_until: Time,
-    /// What is sent goes nowhere.
+    /// True if sent messages are lost.
     is_cut: bool,
 }
 
@@ -45,7 +45,7 @@ impl<M> Lane<M> {
         Self { queue: VecDeque::new(), stalled_until: Time::ZERO, is_cut: false }
     }
 
-    /// `None` tells the other end that this one is closed.
+    /// Sends a message. `None` signals to the other end that this one is closed.
     fn send(&mut self, at: Time, message: Option<M>) {
         if !self.is_cut {
             let at = self.queue.back().map_or(at, |(last, _)| at.max(*last));
@@ -71,7 +71,7 @@ struct Connection {
 pub(crate) struct Network {
     connections: BTreeMap<ConnectionId, Connection>,
     next: u64,
-    /// Per host: nothing gets through before, in each direction.
+    /// Per host: time until which each direction is blocked.
     blocked: BTreeMap<usize, (Time, Time)>,
     pub(crate) latency_max: Duration,
 }
@@ -119,7 +119,7 @@ impl Network {
         Duration::from_micros(50 + dice.below(most))
     }
 
-    /// The worker's end is closed: by itself, or because the machine is gone, of which no word goes out.
+    /// Closes the worker's end. If the machine died (`says_so` is false), no signal is sent.
     pub(crate) fn close_worker(&mut self, now: Time, id: ConnectionId, says_so: bool) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.worker_open = false;
@@ -146,7 +146,8 @@ impl Network {
         self.connections.retain(|_, connection| connection.worker_open || connection.coordinator_open);
     }
 
-    /// Resets the connections of a host: some of what was on its way still arrives, then both ends notice.
+    /// Resets the connections of a host: some queued messages still arrive, then both ends detect
+    /// the reset.
     pub(crate) fn cut(&mut self, now: Time, dice: &mut Dice, host: usize) {
         for connection in self.connections.values_mut().filter(|connection| connection.host == host) {
             let keep = dice.index(connection.up.queue.len() + 1);
@@ -160,7 +161,7 @@ impl Network {
         }
     }
 
-    /// Holds back what goes up or down; it arrives later, to an end that is still there.
+    /// Delays messages in both directions. They arrive later if the receiving end still exists.
     pub(crate) fn stall(&mut self, host: usize, up_until: Time, down_until: Time) {
         let blocked = self.blocked.entry(host).or_default();
         *blocked = (blocked.0.max(up_until), blocked.1.max(down_until));
@@ -178,7 +179,7 @@ impl Network {
         }
     }
 
-    /// When something arrives, at ends that listen.
+    /// Returns the time of the next arrival at an end that listens.
     pub(crate) fn next(&self, listens: impl Fn(usize) -> bool, coordinator_listens: bool) -> Option<Time> {
         self.connections
             .values()
@@ -189,7 +190,7 @@ impl Network {
             .fold(None, earlier)
     }
 
-    /// The next arrival that is due.
+    /// Returns the next arrival that is due.
     pub(crate) fn arrive(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Faults at chosen moments, where a random run would only sometimes be: what each must cost, and what it must not.
+//! Faults at chosen times, which random runs reach only sometimes, with checks of their cost.
 
 use super::clock::Time;
 use super::daemon::BACKOFF_MAX_MILLIS;
@@ -9,13 +9,13 @@ use buildpool_protocol::limits::{REPORT_EVERY, SELF_FENCE_MARGIN};
 use std::time::Duration;
 
 const SEEDS: u64 = 8;
-/// Jobs of a staged run; by then most of them run or wait.
+/// Number of jobs in a staged run. Most of them run or wait when the faults strike.
 const JOBS: u64 = 12;
 const STRIKES_AT: Time = Duration::from_secs(200);
-/// Where there are several.
+/// Interval between several faults.
 const EVERY: Duration = Duration::from_secs(7);
 
-/// Runs some seeds with these faults and nothing else; all counts together.
+/// Runs some seeds with only these faults, and returns the sum of all counts.
 fn staged(faults: impl Fn(Duration) -> Vec<Fault>) -> Counts {
     let mut total = Counts::default();
     for seed in 0..SEEDS {
@@ -32,34 +32,34 @@ fn staged(faults: impl Fn(Duration) -> Vec<Fault>) -> Counts {
     total
 }
 
-/// Nothing was lost, nothing ended early, nothing ran a second time unasked.
+/// Checks that no attempt was lost, ended early, or ran again without a retry.
 #[track_caller]
 fn costs_nothing(counts: &Counts) {
     assert_eq!((counts.losses, counts.cut_offs, counts.fenced), (0, 0, 0), "{counts:?}");
     assert!(counts.executions <= counts.jobs + counts.retries, "{counts:?}");
 }
 
-/// At least one attempt was lost, and each job came to its end all the same, as a run checks by itself.
+/// Checks that at least one attempt was lost. Each run already checks that all jobs ended.
 #[track_caller]
 fn costs_attempts(counts: &Counts) {
     assert!(counts.losses > 0 && counts.executions > 0, "{counts:?}");
 }
 
-/// Each run has a first machine at least: how many is drawn.
+/// Strikes the first machine, which exists in each run. The number of machines is random.
 fn on_first(fault: impl Fn(usize) -> Fault) -> Vec<Fault> {
     vec![fault(0)]
 }
 
-/// Nothing goes wrong where something else would be the next to.
+/// A fault without effect, which only takes time.
 const fn pause() -> Fault {
     Fault::WallJump { millis: 0 }
 }
 
-/// What round trips, the commit of a registration and clocks that are half a percent apart add up to.
+/// Sum of round trips, the commit of a registration, and clocks that differ by half a percent.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// How much shorter than `lost_after` an absence must be: the keeper's margin, the age of the last contact, the pause
-/// before a worker dials again, and some slack.
+/// Difference between `lost_after` and the longest harmless absence. It covers the keeper's margin,
+/// the age of the last contact, the backoff of a worker, and some slack.
 const AWAY_MARGIN: Duration = SELF_FENCE_MARGIN
     .saturating_add(REPORT_EVERY)
     .saturating_add(Duration::from_millis(BACKOFF_MAX_MILLIS))
@@ -155,13 +155,13 @@ fn a_keeper_that_is_killed_while_its_daemon_is_away_leaves_no_tree_behind() {
 #[test]
 fn attempts_live_as_long_as_their_workers_were_ever_told() {
     let shorter = Fault::LostAfter { lost_after: Duration::from_secs(91) };
-    // Shortened while a daemon stands still, so that nobody tells its keepers.
+    // Shortened while a daemon is stopped, so that its keepers do not receive the new value.
     costs_attempts(&staged(|lost_after| {
         let mut faults = on_first(|host| Fault::DaemonStop { host, time: lost_after * 2 });
         faults.push(shorter.clone());
         faults
     }));
-    // Lengthened before that, beyond the time at which everything is well again.
+    // Lengthened before that, beyond the time when all faults have healed.
     costs_nothing(&staged(|_| {
         let lost_after = Duration::from_secs(7_200);
         let mut faults = vec![Fault::LostAfter { lost_after }, pause(), pause(), pause(), pause()];

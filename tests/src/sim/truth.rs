@@ -1,4 +1,5 @@
-//! What no part of the product knows: how jobs behave, which processes live, and whether a promise was broken.
+//! Facts that the product code cannot access: behaviour of jobs, living processes, and violated
+//! invariants.
 
 use super::clock::Time;
 use super::dice::Dice;
@@ -7,52 +8,52 @@ use buildpool_protocol::ids::JobId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the process of a job does.
+/// Behaviour of a job's process.
 #[derive(Clone, Debug)]
 pub(crate) struct Behaviour {
     pub(crate) prepares: Duration,
     pub(crate) runs: Duration,
     pub(crate) code: i32,
     pub(crate) ignores_term: bool,
-    /// From SIGTERM to its end, if it heeds that.
+    /// Time from SIGTERM to its end, if it reacts to SIGTERM.
     pub(crate) term_takes: Duration,
     pub(crate) kill_takes: Duration,
     pub(crate) bytes_per_second: u64,
-    /// It brings its machine down after a while.
+    /// True if it crashes its machine after some time.
     pub(crate) is_poison: bool,
 }
 
-/// Counted over a run.
+/// Counters of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Jobs that were accepted.
+    /// Accepted jobs.
     pub jobs: u64,
-    /// Processes that were started.
+    /// Started processes.
     pub executions: u64,
-    /// Faults that struck.
+    /// Faults that occurred.
     pub faults: u64,
     /// Crashes of the coordinator among them.
     pub coordinator_crashes: u64,
-    /// Moments between two effects, at each of which the coordinator could have died.
+    /// Boundaries between two effects, at each of which the coordinator could crash.
     pub boundaries: u64,
     /// Steps of the simulation.
     pub steps: u64,
     /// Attempts that counted as lost.
     pub losses: u64,
-    /// Attempts that failed for infrastructure and were tried again, as the submitter allowed.
+    /// Attempts that were retried after an infrastructure failure, as the submitter allowed.
     pub retries: u64,
     /// Grants that a worker declined.
     pub declines: u64,
-    /// Attempts that a worker ended because it was cut off.
+    /// Attempts that a worker ended because it was disconnected.
     pub cut_offs: u64,
     /// Attempts that were fenced.
     pub fenced: u64,
-    /// Simulated time.
+    /// Simulated time in seconds.
     pub seconds: u64,
 }
 
 impl Counts {
-    /// Adds those of another run.
+    /// Adds the counters of another run.
     pub fn add(&mut self, other: &Self) {
         self.jobs += other.jobs;
         self.executions += other.executions;
@@ -76,7 +77,7 @@ pub(crate) struct Truth {
     pub(crate) behaviours: BTreeMap<JobId, Behaviour>,
     pub(crate) counts: Counts,
     pub(crate) coordinator_listens: bool,
-    /// No job brings its machine down.
+    /// True if no job crashes its machine.
     pub(crate) is_calm: bool,
     pub(crate) trace: Option<Vec<String>>,
     violation: Option<String>,
@@ -110,7 +111,7 @@ impl Truth {
         self.violation.as_deref()
     }
 
-    /// For whoever reads a failure; costs nothing while nobody does.
+    /// Adds a line to the trace, if there is one.
     pub(crate) fn note(&mut self, now: Time, what: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             trace.push(format!("{:>12.3}  {}", now.as_secs_f64(), what()));

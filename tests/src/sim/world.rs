@@ -1,4 +1,5 @@
-//! One run: a coordinator, machines, clients, faults, and time that jumps to the next thing that happens.
+//! One simulation run: a coordinator, machines, clients, faults, and time that jumps to the next
+//! event.
 
 use super::clients::Clients;
 use super::clock::{Clock, Time, earlier};
@@ -16,29 +17,29 @@ use std::time::Duration;
 
 const STEPS_MAX: u64 = 3_000_000;
 
-/// What to run.
+/// Options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Decides everything.
+    /// The seed. It determines everything.
     pub seed: u64,
-    /// The coordinator dies at this boundary between two effects, whatever else happens.
+    /// Boundary between two effects at which the coordinator crashes, in addition to other faults.
     pub crash_at: Option<u64>,
-    /// No faults but that.
+    /// True for no faults except `crash_at`.
     pub is_calm: bool,
-    /// Jobs; drawn if absent.
+    /// Number of jobs. Random if absent.
     pub jobs: Option<u64>,
-    /// Keep what happened, for a reader.
+    /// True to keep a trace.
     pub traces: bool,
 }
 
-/// A promise that was broken.
+/// A violated invariant.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// By the name in ARCHITECTURE.md, and how.
+    /// Name of the invariant in ARCHITECTURE.md, and the violation.
     pub what: String,
-    /// When, in simulated seconds.
+    /// Simulated time in seconds.
     pub at_secs: f64,
-    /// What happened before, if it was kept.
+    /// The trace, if it was kept.
     pub trace: Vec<String>,
 }
 
@@ -94,7 +95,7 @@ impl World {
         }
     }
 
-    /// These faults and no others.
+    /// Creates a run with only these faults.
     #[cfg(test)]
     pub(crate) fn with_faults(
         options: &Options,
@@ -138,7 +139,7 @@ impl World {
         self.hosts.iter().map(|host| host.wake(self.now)).fold(at, earlier)
     }
 
-    /// Until then, or until nothing is left to do.
+    /// Runs until `until`, or until all work is done.
     fn advance(&mut self, until: Time, ends_early: bool) {
         while self.truth.violation().is_none() {
             if ends_early && self.truth.counts.steps.is_multiple_of(64) && self.is_quiet() {
@@ -155,7 +156,7 @@ impl World {
         self.now = self.now.max(until.min(self.next().unwrap_or(until)));
     }
 
-    /// Every accepted job has its end, and no machine holds anything.
+    /// Returns true if every accepted job has ended and no machine holds an attempt.
     fn is_quiet(&self) -> bool {
         let done = &self.coordinator.disk.done;
         self.clients.are_answered()
@@ -169,7 +170,7 @@ impl World {
             self.faults.remove(0);
             self.strike(&fault);
         }
-        // Machines first: what wakes acts before it hears anything.
+        // Machines first: a machine that wakes up acts before it receives messages.
         for host in self.hosts.iter_mut().filter(|host| host.wake(now).is_some_and(|at| at <= now)) {
             host.step(now, &mut self.truth);
         }
@@ -220,7 +221,7 @@ impl World {
         }
     }
 
-    /// Jobs that bring their machines down do so a while after they began.
+    /// Crashes machines some time after the start of a poison job.
     fn poison(&mut self) {
         let now = self.now;
         for host in &mut self.hosts {
@@ -294,7 +295,7 @@ impl World {
         }
     }
 
-    /// Everything works again.
+    /// Ends all faults.
     fn heal(&mut self) {
         let now = self.now;
         self.truth.note(now, || "HEALED".to_owned());
@@ -313,21 +314,21 @@ impl World {
                 daemon.be_moody(false);
             }
         }
-        // The coordinator may be down for a moment more: an operator asks again.
+        // The coordinator may be down for a moment longer, so the operator retries.
         self.advance(now + Duration::from_secs(120), false);
         for host in 0..self.hosts.len() {
             self.drain(host, false, None);
         }
     }
 
-    /// Jobs that said to wait for a worker that was wiped wait for ever, and say so.
+    /// Cancels jobs that wait forever for a wiped worker. They must report that.
     fn cancel_what_waits_for_ever(&mut self) {
         self.clients.stop();
         for live in self.coordinator.live_jobs(self.now) {
             let job = live.record.job;
             let waits_for_ever =
                 live.record.spec.on_lost == buildpool_protocol::spec::OnLost::Wait && !live.connected;
-            // So do those of its concurrency group.
+            // Jobs of the same concurrency group wait forever as well.
             let waits_behind =
                 live.waiting.as_ref().is_some_and(|waits| waits.reason.contains("concurrency group"));
             if waits_behind {
@@ -343,7 +344,7 @@ impl World {
         }
     }
 
-    // ---- what must hold
+    // ---- invariants
 
     fn check(&mut self) {
         let mut running: BTreeMap<JobId, (usize, u64)> = BTreeMap::new();

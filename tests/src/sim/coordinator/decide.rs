@@ -1,5 +1,5 @@
-//! What the pool decides, in the order of the promise: written first, then carried out, and a crash between any two effects loses
-//! what comes after.
+//! Carries out the pool's decisions in the guaranteed order: first written, then sent. A crash
+//! between two effects loses the later ones.
 
 use super::super::clock::Time;
 use super::super::disk::Log;
@@ -12,7 +12,7 @@ use buildpool_protocol::worker_link::{Desired, ToWorker};
 use std::time::Duration;
 
 impl Coordinator {
-    /// The job on record that a submit repeats.
+    /// Returns the recorded job that a submit repeats.
     fn known(&self, changes: &[Change], submit: &Submit) -> Option<JobId> {
         let is_known = |id: &JobId| {
             let is_written =
@@ -180,7 +180,7 @@ impl Coordinator {
         }
     }
 
-    /// What is sent is on disk, and the newest.
+    /// Checks that a grant is on disk and is the newest.
     fn check_grant(&self, lease: Lease) -> Result<(), String> {
         let AttemptId { job, number } = lease.attempt;
         let newest = self.disk.attempts.get(&job).and_then(|all| all.values().next_back());
@@ -211,14 +211,14 @@ impl Coordinator {
     }
 
     pub(super) fn reply(&mut self, client: ClientRef, reply: Reply, now: Time, truth: &mut Truth) {
-        // One in ten answers is lost on its way.
+        // One in ten answers is lost.
         if !truth.dice.percent(10) {
             self.mail.push((now + truth.dice.millis(0, 50), client, reply));
         }
     }
 }
 
-/// What was decided before a newer attempt, and not carried out, goes to nobody.
+/// Returns true if a newer attempt supersedes this effect. Superseded effects are not sent.
 fn is_superseded(effect: &Effect, newest: AttemptId) -> bool {
     let lease = match effect {
         Effect::OpenLog { lease, .. } => *lease,

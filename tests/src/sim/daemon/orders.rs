@@ -1,4 +1,4 @@
-//! What a daemon does as it is told.
+//! Handles orders from the coordinator.
 
 use super::super::clock::Time;
 use super::super::host::Host;
@@ -77,7 +77,7 @@ impl Daemon {
         }
     }
 
-    /// Contact counts from when the message was sent that is answered now.
+    /// Handles an answer. Contact counts from the time when the answered message was sent.
     fn answered(&mut self, host: &mut Host, now: Time) {
         let local = host.local(now);
         let Some(asked_at) = self.link.as_mut().and_then(|link| link.asked_at.pop_front()) else { return };
