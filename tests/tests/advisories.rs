@@ -1,4 +1,5 @@
-//! No crate that is built in has a known vulnerability, as far as the dated snapshot in `advisories.toml` goes.
+//! Checks the lock file against the dated advisory snapshot in `advisories.toml`: no crate in the
+//! build has a known vulnerability.
 
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -34,7 +35,7 @@ fn read<T: for<'a> Deserialize<'a>>(name: &str) -> T {
     toml::from_str(&std::fs::read_to_string(path).expect(name)).expect(name)
 }
 
-/// Major, minor and patch; a prerelease counts as its release.
+/// Returns major, minor and patch. A prerelease counts as its release.
 fn numbers(version: &str) -> [u64; 3] {
     let release = version.split(['-', '+']).next().expect("a text");
     let numbers: Vec<u64> = release.split('.').map(|number| number.parse().expect("a number")).collect();
@@ -56,7 +57,7 @@ fn no_crate_in_the_lock_file_is_in_a_vulnerable_range() {
         found.extend(hit.map(|package| format!("{} {}: {}", package.name, package.version, advisory.id)));
     }
     assert!(found.is_empty(), "{found:?}");
-    // The comparison can find something.
+    // The comparison can find a vulnerability.
     let old = Package { name: "rustls".to_owned(), version: "0.23.44".to_owned() };
     let fixed = Package { version: "0.23.45".to_owned(), ..old };
     let old = Package { name: "rustls".to_owned(), version: "0.23.44".to_owned() };

@@ -1,4 +1,5 @@
-//! What lies in `deploy/` is read by the parsers that will read it in earnest, or by the nearest that there is.
+//! Checks the files in `deploy/` with the parsers that read them in production, or with the nearest
+//! available ones.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,13 +19,13 @@ fn the_example_configurations_load() {
     buildpool_worker::Config::from_toml(&text, std::path::Path::new("/")).expect("worker.toml");
 }
 
-/// The keys that a configuration takes, from the refusal of one that it does not: that lists them.
+/// Returns the valid configuration keys, which the error for an unknown key lists.
 fn accepted(refusal: &str) -> BTreeSet<String> {
     let (_, listed) = refusal.split_once("expected one of").expect("the refusal lists what is valid");
     listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The keys in the first column of the table under a heading.
+/// Returns the keys in the first column of the table under a heading.
 fn documented(guide: &str, heading: &str) -> BTreeSet<String> {
     let (_, section) = guide.split_once(&format!("### {heading}\n")).expect(heading);
     let rows = section
@@ -92,7 +93,7 @@ fn the_units_pass_systemd_s_own_check() {
     for name in ["buildpool-coordinator.service", "buildpool-worker.service"] {
         let unit = std::fs::read_to_string(deploy(&format!("systemd/{name}"))).expect("a unit");
         assert!(unit.contains("/usr/bin/buildpool "), "{name}");
-        // The program is not installed here; another one stands in for it.
+        // The program is not installed here, so another one replaces it.
         let path = directory.path().join(name);
         std::fs::write(&path, unit.replace("/usr/bin/buildpool ", "/bin/true ")).expect("written");
         let checked = Command::new("systemd-analyze").arg("verify").arg(&path).output().expect("it runs");
@@ -101,7 +102,8 @@ fn the_units_pass_systemd_s_own_check() {
     }
 }
 
-/// Each version of systemd weighs the same unit differently, so this compares one version only.
+/// Each version of systemd scores the same unit differently, so this test compares only one
+/// version.
 #[test]
 fn the_security_guide_quotes_the_analysis_of_both_units() {
     let version = Command::new("systemd-analyze").arg("--version").output();
@@ -122,8 +124,9 @@ fn the_security_guide_quotes_the_analysis_of_both_units() {
     }
 }
 
-/// proc_pid(5) and the kernel's `mnt_already_visible`: a namespace gets no /proc of its own while a part of the outer one is
-/// covered, and isolated jobs could not start.
+/// Checks that the unit covers no part of `/proc`. According to proc_pid(5) and the kernel's
+/// `mnt_already_visible`, a namespace gets no own `/proc` while a part of the outer one is covered.
+/// Isolated jobs could not start.
 #[test]
 fn the_worker_s_unit_covers_no_part_of_proc() {
     let unit = std::fs::read_to_string(deploy("systemd/buildpool-worker.service")).expect("a unit");
@@ -148,7 +151,7 @@ fn the_debian_package_holds_the_program_and_units_that_find_it() {
     }
     let directory = tempfile::tempdir().expect("a directory");
     let at = |name: &str| directory.path().join(name);
-    // The program itself would take long to compress; what is packaged does not depend on its size.
+    // The real program would take long to compress, and the package does not depend on its size.
     std::fs::write(at("program"), "#!/bin/sh\necho buildpool 1.2.3\n").expect("written");
     let run = |command: &mut Command| {
         let done = command.output().expect("it runs");
@@ -169,7 +172,7 @@ fn the_debian_package_holds_the_program_and_units_that_find_it() {
         let unit = at("root/usr/lib/systemd/system").join(format!("buildpool-{part}.service"));
         let unit = std::fs::read_to_string(unit).expect("a unit");
         assert!(unit.contains("ExecStart=/usr/bin/buildpool "), "{part}");
-        // It would go before the configuration.
+        // The flag would override the configuration.
         assert!(!unit.contains("--data-dir"), "{part}");
     }
     for script in ["postinst", "prerm"] {

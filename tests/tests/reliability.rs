@@ -1,4 +1,4 @@
-//! What `docs/reliability.md` says of tests is so.
+//! Checks the statements of `docs/reliability.md` about tests.
 
 use std::path::Path;
 

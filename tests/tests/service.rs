@@ -1,4 +1,4 @@
-//! Both daemons as services of a machine: under a real systemd, with the units as they are shipped.
+//! Tests of both daemons as services under a real systemd, with the shipped units.
 
 use buildpool_tests::{Finished, Machine, binary, wait_until};
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::process::Command;
 
 const SERVICES: [&str; 2] = ["buildpool-coordinator", "buildpool-worker"];
 
-/// Both users, as docs/operating.md makes them.
+/// Creates both users like docs/operating.md.
 const USERS: &str = "
 useradd --system --user-group --home-dir /var/lib/buildpool --shell /usr/sbin/nologin buildpool
 useradd --system --user-group --create-home --home-dir /var/lib/buildpool-worker-home --shell /usr/sbin/nologin buildpool-worker";
 
-/// Installs and starts both services on one machine, and lets root submit jobs by `config.toml`.
+/// Installs and starts both services on one machine. `config.toml` lets root submit jobs.
 fn start_services(machine: &Machine) {
     machine.sh("buildpool install coordinator --system --write").expect(0);
     machine.sh("systemctl daemon-reload; systemctl enable --now buildpool-coordinator").expect(0);
@@ -29,7 +29,7 @@ fn start_services(machine: &Machine) {
     wait_until("the worker has joined", || machine.sh("buildpool workers").out().contains("ready"));
 }
 
-/// Runs a job on a snapshot, with an artifact and a log that is long enough to be digested in the background.
+/// Runs a job with a snapshot, an artifact, and a log long enough for a digest in the background.
 fn run_a_job(machine: &Machine) {
     machine.sh("git init -q repository; echo 1 >repository/file").expect(0);
     let job = "cd repository; buildpool run --artifact out -- sh -c 'id -un; cat file; seq 1000000 >&2; echo made >out'";
@@ -39,7 +39,8 @@ fn run_a_job(machine: &Machine) {
     machine.sh("buildpool backup /root/backup").expect(0);
 }
 
-/// On the coordinator's machine, its configuration is found without a flag, unless a pool is named.
+/// Checks that commands on the coordinator's machine find its configuration without a flag, unless
+/// a pool is named.
 fn assert_the_configuration_is_found(machine: &Machine) {
     machine.sh("rm -r .config").expect(0);
     for command in ["token list", "audit", "doctor", "doctor --full"] {
@@ -68,7 +69,7 @@ fn both_services_run_jobs_as_install_writes_them() {
     start_services(&machine);
     run_a_job(&machine);
     assert_nothing_was_restarted(&machine);
-    // A refused system call is an error for its caller, not the end of it.
+    // A refused system call is an error for its caller and does not kill it.
     let refused = machine.sh("buildpool run --no-snapshot -- date --set=@0");
     assert_eq!(refused.code(), 1, "the job was not killed by SIGSYS: {refused}");
     for unit in SERVICES {
@@ -102,7 +103,7 @@ fn both_services_run_jobs_as_the_debian_package_installs_them() {
     assert_nothing_was_restarted(&machine);
 }
 
-/// The shell blocks of a section of docs/operating.md.
+/// Returns the shell blocks of a section of docs/operating.md.
 fn blocks_of(section: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md");
     let guide = std::fs::read_to_string(path).expect("the guide");
@@ -115,7 +116,8 @@ fn blocks_of(section: &str) -> Vec<String> {
         .collect()
 }
 
-/// Does what the page says, and no more: only the names of the machines are ours, and the tokens are those that were printed.
+/// Runs exactly the commands of the page. Only the names of the machines and the printed tokens are
+/// replaced.
 #[test]
 fn the_guide_leads_from_its_first_line_to_a_finished_job() {
     let Some(pool) = Machine::boot("pool") else { return };

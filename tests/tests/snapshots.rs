@@ -1,4 +1,4 @@
-//! Working trees, workspaces and artifacts over real processes.
+//! Tests of working trees, workspaces and artifacts with real processes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-/// A committed project in the directory where commands are started.
+/// Creates a committed project in the directory where commands are started.
 fn project(pool: &Pool) -> PathBuf {
     let top = pool.place().work();
     git(&top, &["init", "-q", "-b", "main"]);
@@ -30,7 +30,7 @@ fn project(pool: &Pool) -> PathBuf {
     top
 }
 
-/// Everything in the git directory, with the times of files.
+/// Returns the content of the git directory, with the times of files.
 fn fingerprint(top: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
     let mut all = Vec::new();
     let mut open = vec![top.join(".git")];
@@ -105,7 +105,7 @@ fn the_uncommitted_tree_is_what_runs_and_the_repository_is_not_touched() {
 fn parallel_jobs_of_one_project_have_workspaces_of_their_own() {
     let pool = Pool::start(1);
     project(&pool);
-    // Each waits for the other, so that they run side by side.
+    // Each job waits for the other, so that they run concurrently.
     let meeting = pool.place().file("meeting");
     std::fs::create_dir(&meeting).unwrap();
     let meeting = format!("MEETING={}", meeting.display());
@@ -171,7 +171,7 @@ fn an_artifact_that_cannot_be_written_keeps_no_other_back_and_no_name_reaches_th
     let result = place.buildpool(&all).json();
     let id = result["job_id"].as_str().unwrap();
     let into = place.home().join("fetched");
-    // In the way of one, and then of nothing.
+    // A directory blocks one artifact, and later no path is blocked.
     fs::create_dir_all(into.join("out/b/in the way")).unwrap();
     let some = place.buildpool(&["artifacts", id, "-o", into.to_str().unwrap()]).expect(125);
     // The first line names the pool that the command used.
@@ -218,7 +218,7 @@ fn a_snapshot_survives_restarts_of_the_coordinator_and_of_the_worker_between_its
     assert!(logs.expect(0).out().starts_with("5000000"));
 }
 
-/// The git directory of the project in a data directory.
+/// Returns the git directory of the project in a data directory.
 fn object_cache(projects: &Path, inner: &str) -> PathBuf {
     let found: Vec<_> = fs::read_dir(projects).unwrap().map(|entry| entry.unwrap().path()).collect();
     let [project] = found.iter().filter(|path| path.is_dir()).collect::<Vec<_>>()[..] else {
@@ -227,7 +227,7 @@ fn object_cache(projects: &Path, inner: &str) -> PathBuf {
     project.join(inner)
 }
 
-/// Replaces or removes all files of a cache's packs that have this extension.
+/// Changes or removes all files with this extension in a cache's packs.
 fn damage(cache: &Path, extension: &str, change: impl Fn(Vec<u8>) -> Option<Vec<u8>>) {
     let mut count = 0;
     for entry in fs::read_dir(cache.join("objects/pack")).unwrap() {
@@ -244,14 +244,14 @@ fn damage(cache: &Path, extension: &str, change: impl Fn(Vec<u8>) -> Option<Vec<
     assert!(count > 0, "no pack to damage");
 }
 
-/// Damages the object cache in this directory.
+/// A function that damages the object cache in this directory.
 type Damage = fn(&Path);
 
 #[test]
 fn damaged_objects_of_the_coordinator_and_of_a_worker_come_anew_with_the_next_job() {
     let pool = Pool::start(1);
     let top = project(&pool);
-    // Most of a pack is this one's.
+    // Most of a pack is this file.
     let numbers: Vec<String> = (0..5000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_string()).collect();
     fs::write(top.join("numbers"), numbers.join("\n")).unwrap();
     let mut number = 0;
@@ -284,7 +284,7 @@ fn damaged_objects_of_the_coordinator_and_of_a_worker_come_anew_with_the_next_jo
             }
         }
     }
-    // A worker finds this when it lays the files out, and has them brought once more within the job.
+    // A worker detects this during checkout, and fetches the objects again within the job.
     damage(&workers, "pack", |mut bytes| {
         let middle = bytes.len() / 2;
         bytes[middle] ^= 0x40;
@@ -306,12 +306,12 @@ fn on_the_local_pool_a_job_is_isolated_when_it_is_asked_for() {
     assert!(top.join("b").exists());
 }
 
-/// What a build may ask git, in one text.
+/// Typical git commands of a build, in one script.
 const QUESTIONS: &str = "git describe; git describe --tags --always --dirty; git rev-parse --abbrev-ref HEAD; \
                          git log -1 --format=%s; git log --format=%h >/dev/null && echo whole; \
                          git status --porcelain";
 
-/// What git says here.
+/// Returns the output of these commands in a directory.
 fn said(top: &Path) -> String {
     let mut command = Command::new("sh");
     command.args(["-c", QUESTIONS]).current_dir(top);
@@ -319,7 +319,7 @@ fn said(top: &Path) -> String {
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
-/// What it says to a job that is asked for here.
+/// Returns the output of these commands in a job submitted from this directory.
 fn said_to_a_job(pool: &Pool, top: &Path, arguments: &[&str]) -> String {
     let all = [&["run"], arguments, &["--", "sh", "-c", QUESTIONS]].concat();
     let output = pool.command(&all).current_dir(top).output().unwrap();
@@ -340,7 +340,7 @@ fn git_answers_for_this_call_whatever_was_sent_before() {
     git(&pool.place().home(), &["clone", "-q", "--depth", "1", &url, shallow.to_str().unwrap()]);
     git(&pool.place().home(), &["clone", "-q", &url, full.to_str().unwrap()]);
     for clone in [&shallow, &full] {
-        // Both are one project, and share what was sent.
+        // Both clones belong to one project and share transferred objects.
         git(clone, &["remote", "set-url", "origin", "https://example.org/team/app.git"]);
         assert_eq!(said_to_a_job(&pool, clone, &[]), said(clone), "{}", clone.display());
     }
@@ -405,7 +405,7 @@ fn a_submodule_that_is_not_checked_out_is_an_empty_directory_and_stays_one() {
     let result = pool.buildpool(&["run", "--output", "json", "--", "true"]).json();
     let note = "the submodule vendor/lib is not checked out here, so its directory is empty";
     assert_eq!(result["snapshot"]["notes"], serde_json::json!([note]), "{result}");
-    // What a job does there does not reach the next one.
+    // Changes that a job makes in that directory do not reach the next job.
     let leave = "ls -A vendor/lib; touch vendor/lib/file; git init -q vendor/lib";
     for arguments in [&["--ref", "HEAD"][..], &[], &[]] {
         let all = [&["run"], arguments, &["--", "sh", "-c", leave]].concat();

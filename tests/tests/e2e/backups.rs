@@ -1,4 +1,4 @@
-//! A coordinator is lost and restored; an upgrade is taken back.
+//! Tests of backup and restore of a coordinator, and of a downgrade.
 
 use buildpool_tests::{Place, Pool, PoolBuilder};
 use std::path::Path;
@@ -8,10 +8,10 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Where SQLite keeps `user_version`, which is the format's number, in the first page of a database.
+/// Position of SQLite's `user_version`, the format number, in the first page of a database.
 const USER_VERSION: std::ops::Range<usize> = 60..64;
 
-/// As if a version that is far ahead had written it.
+/// Makes a database look as if a much newer version had written it.
 fn age(database: &Path) {
     let mut bytes = std::fs::read(database).unwrap();
     bytes[USER_VERSION].copy_from_slice(&1_000_u32.to_be_bytes());

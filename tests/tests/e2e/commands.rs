@@ -1,4 +1,4 @@
-//! The other commands: what they print, in both forms.
+//! Tests of the other commands: their output, as text and JSON.
 
 use buildpool_tests::{Finished, Place, Pool, STRANGER, wait_until};
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ fn a_detached_job_is_shown_listed_followed_and_read() {
     let running = place.buildpool(&["job", &id, "--json"]).expect(0).json();
     assert!(["queued", "preparing", "running"].contains(&running["state"].as_str().unwrap()), "{running}");
     assert_eq!(running["verdict"], serde_json::Value::Null);
-    // Of two pipes nobody sees which was written to first, unless one was read before.
+    // The order of writes to two pipes is not visible, unless one of them was read before.
     let shown = |out: &str, err: &str| {
         let logs = place.buildpool(&["logs", &id]);
         (logs.out().as_str(), logs.err().as_str()) == (out, err)
@@ -226,7 +226,7 @@ fn a_configuration_file_names_the_pool_and_a_mistake_in_it_is_named() {
     std::fs::write(&file, "coordinator = \"ws://127.0.0.1:1\"\n").unwrap();
     let ended = place.buildpool(&["jobs"]).expect(125);
     assert!(ended.err().contains("ws://127.0.0.1:1"), "{ended}");
-    // A flag goes before it, and the local pool can be named.
+    // A flag has priority over the file, and it can select the local pool.
     place.buildpool(&["jobs", "--coordinator", "local"]).expect(0);
     std::fs::write(&file, "coordinater = \"ws://127.0.0.1:1\"\n").unwrap();
     let ended = place.buildpool(&["jobs"]).expect(2);
@@ -258,7 +258,7 @@ fn a_log_is_digested_from_standard_input() {
     for name in ["job_id", "worker", "state", "usage"] {
         assert!(!keys(&json).contains(&name), "{name}: {json}");
     }
-    // No local pool was needed for that.
+    // This command did not need a local pool.
     assert_eq!(place.local_pool_pid(), None);
     let wrong = place.buildpool(&["digest", "--signal", "SIGNONSENSE"]).expect(2);
     assert!(wrong.err().contains("SIGNONSENSE"), "{wrong}");
@@ -295,7 +295,7 @@ fn a_template_is_taken_from_the_project_and_an_unknown_one_is_refused_with_those
     let arguments = ["run", "--template", "mine", "--output", "json", "--", "sh", "-c", text];
     let result = place.buildpool(&arguments).expect(1).json();
     assert_eq!(result["filtered_output"], "KEEP this\nKEEP that", "{result}");
-    // The definition travelled with the job.
+    // The job contains the definition.
     std::fs::remove_file(place.file(".buildpool/config.yaml")).unwrap();
     let job = place.buildpool(&["job", result["job_id"].as_str().unwrap(), "--json"]).expect(0).json();
     assert_eq!(job["filtered_output"], result["filtered_output"]);
@@ -320,7 +320,7 @@ fn a_wrong_url_is_told_with_the_place_where_it_stands() {
     assert!(refused.err().contains("BUILDPOOL_URL: `pool:1` is no coordinator's URL"), "{refused}");
     let refused = with(&["jobs", "--coordinator", "h"], OsStr::new("")).expect(2);
     assert!(refused.err().contains("--coordinator: `h` is no coordinator's URL"), "{refused}");
-    // What is no text was set all the same: the command must not run elsewhere.
+    // A variable that is not UTF-8 still counts as set: the command must not run on another pool.
     let broken = OsStr::from_bytes(b"ws://127.0.0.1:1/\xff");
     for (words, code) in
         [(&["run", "--", "touch", "ran"][..], 125), (&["jobs"], 2), (&["worker", "--data-dir", "w"], 2)]

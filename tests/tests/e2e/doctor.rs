@@ -1,4 +1,4 @@
-//! The doctor, from each end of a pool.
+//! Tests of `doctor` for client, worker and coordinator.
 
 use buildpool_tests::{Finished, Place, Pool, PoolBuilder, wait_for, wait_until};
 use serde_json::Value;
@@ -8,10 +8,10 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Has the form of a token, and is none.
+/// A well-formed token that does not exist.
 const UNKNOWN: &str = "bp_00000000000000000000000000000000_000000000000000000000000000000000000000000000000";
 
-/// What was found under this name; all of it in the message when it is not there.
+/// Returns the check with this name. Panics with all checks if it is missing.
 fn check(done: &Finished, name: &str) -> Value {
     let checks = done.json();
     let found = checks.as_array().unwrap().iter().find(|check| check["name"] == name).cloned();
@@ -45,7 +45,7 @@ fn a_pool_behind_tls_is_well_from_all_three_ends() {
     }
     assert_eq!(check(&worker, "token")["state"], "ok", "{worker}");
     assert_eq!(check(&client, "workers")["text"], "1 of 1 connected");
-    // Who speaks plain HTTP to it is told what it speaks.
+    // A client that uses plain HTTP gets an error that names TLS.
     let plain = pool.url().replace("wss://", "ws://");
     let doctor = pool.buildpool(&["doctor", "--coordinator", &plain]).expect(1);
     let jobs = pool.buildpool(&["jobs", "--coordinator", &plain]).expect(125);
@@ -54,7 +54,7 @@ fn a_pool_behind_tls_is_well_from_all_three_ends() {
     for said in [doctor.out(), jobs.err(), worker.out()] {
         assert!(said.contains("does not speak plain HTTP") && said.contains("by wss://"), "{said}");
     }
-    // Another coordinator's token vouches for another certificate.
+    // The token of another coordinator contains the fingerprint of another certificate.
     let other = PoolBuilder::default().listen("0.0.0.0:0").start();
     let forged = worker_file(&pool.place().home(), pool.url(), other.worker_token());
     let refused = pool.buildpool(&["doctor", "--json", "--worker", &forged]).expect(1);
@@ -96,7 +96,7 @@ fn what_a_worker_s_file_leaves_out_is_looked_for_where_the_worker_finds_it() {
     assert_eq!(check(&well, "token")["text"], "the coordinator takes it", "{well}");
     let disk = check(&well, "disk")["text"].as_str().unwrap().to_owned();
     assert!(disk.ends_with("/worker"), "{disk}");
-    // No token at all is told as that, and not as one that the coordinator does not know.
+    // A missing token is reported as missing, not as unknown to the coordinator.
     let none = doctor("").expect(0);
     assert_eq!(check(&none, "token")["state"], "warning", "{none}");
     assert!(check(&none, "token")["text"].as_str().unwrap().contains("none was tried"), "{none}");
@@ -113,14 +113,14 @@ fn what_keeps_a_worker_out_is_told_before_it_starts() {
     let told = check(&wrong, "token");
     assert!(told["text"].as_str().unwrap().contains("has role submit"), "{wrong}");
     assert!(told["remedy"].as_str().unwrap().contains("token create --role worker"), "{wrong}");
-    // A port that nobody has: it was free a moment ago.
+    // An unused port: it was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let file = worker_file(&home, &format!("ws://{free}"), UNKNOWN);
     let none = pool.buildpool(&["doctor", "--json", "--worker", &file]).expect(1);
     assert!(check(&none, "reach")["text"].as_str().unwrap().contains("nothing listens"), "{none}");
 }
 
-/// Answers as a coordinator of another time would.
+/// Starts a server that answers like a coordinator with a wrong clock.
 fn coordinator_of_2001() -> (String, std::thread::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
@@ -193,7 +193,7 @@ fn a_certificate_of_the_operator_s_own_is_looked_at_where_it_is_served() {
     assert!(certificate["text"].as_str().unwrap().contains("has expired on 2020-01-01"), "{done}");
 }
 
-/// The logs of jobs in a coordinator's data directory.
+/// Returns the log files in a coordinator's data directory.
 fn logs(data: &Path) -> Vec<PathBuf> {
     let directories = std::fs::read_dir(data.join("logs")).unwrap();
     let files = directories.filter_map(|directory| std::fs::read_dir(directory.unwrap().path()).ok());
@@ -229,9 +229,9 @@ fn the_doctor_finds_what_is_wrong_with_a_coordinator_and_says_how_to_mend_it() {
     let pool = Pool::start(0);
     let data = pool.data("coordinator");
     let well = pool.buildpool(&["doctor", "--data-dir", data.to_str().unwrap()]).expect(0);
-    // How full this machine's disk is decides nothing here; all else must be well.
+    // The free space of this machine must not affect the test. All other checks must pass.
     let told = well.out();
-    // Nor does whether its clock is set by the network.
+    // The clock synchronization of this machine must not affect it either.
     let is_of_machine =
         |line: &&str| line.starts_with(' ') || line.contains(" disk ") || line.contains(" it is not set by");
     let states = told.lines().filter(|line| !is_of_machine(line));

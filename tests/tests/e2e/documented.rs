@@ -1,10 +1,10 @@
-//! What the guides tell people to run is run.
+//! Runs the commands that the guides contain.
 
 use buildpool_tests::{Place, Pool};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The commands of all blocks that are marked as such, each block one script.
+/// Returns the commands of all shell blocks, one script per block.
 fn blocks(text: &str) -> Vec<String> {
     let parts = text.split("```sh\n").skip(1);
     parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
@@ -32,7 +32,7 @@ fn the_map_names_every_module() {
     let map = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let mut missing = Vec::new();
     for part in ["coordinator", "worker", "mcp-gateway", "cli"] {
-        // `part/src/name` and `part/src/{one,other}`.
+        // Matches `part/src/name` and `part/src/{one,other}`.
         let place = format!("`{part}/src/");
         let named: Vec<&str> = map
             .split(&place)
@@ -51,9 +51,10 @@ fn the_map_names_every_module() {
     assert!(missing.is_empty(), "ARCHITECTURE.md does not name {missing:?}");
 }
 
-/// The section whose commands stop and start services that the others need.
+/// The section with commands that stop and start services, which other sections need.
 const UPGRADING: &str = "\n## Upgrading and going back\n";
-/// Sections whose commands other tests run: below, and on machines with a real systemd (`tests/service.rs`).
+/// Sections with commands that other tests run: below, and on machines with a real systemd
+/// (`tests/service.rs`).
 const ELSEWHERE: [&str; 3] =
     ["A pool on three machines\n", "The certificate\n", "Upgrading and going back\n"];
 
@@ -85,7 +86,8 @@ fn a_pool_is_upgraded_and_goes_back_under_a_running_job_by_the_guide_s_commands(
     assert_eq!(pool.buildpool(&["logs", &job]).expect(0).out(), "whole\n");
 }
 
-/// Line by line; what the machine's service manager would do is done to the pool's own processes.
+/// Runs scripts line by line. Commands of the service manager act on the pool's own processes
+/// instead.
 fn run_lines(pool: &mut Pool, scripts: &[String], own: &[(&str, &str)]) {
     let programs = programs(pool);
     for line in scripts.iter().flat_map(|script| script.lines()) {
@@ -127,7 +129,7 @@ fn every_command_of_the_troubleshooting_guide_works() {
     run_all(&pool, scripts.into_iter().map(replace).collect());
 }
 
-/// The template of the page loads, and does what is said beside it.
+/// The template of the page loads, and filters as the page describes.
 #[test]
 fn the_template_of_the_digest_s_guide_filters_as_the_page_says() {
     let page = guide("digest.md");
@@ -156,7 +158,7 @@ fn the_template_of_the_digest_s_guide_filters_as_the_page_says() {
     }
 }
 
-/// Runs each script with the names of this pool in place of those of the guide.
+/// Runs each script with the names of this pool instead of the names in the guide.
 fn run_all(pool: &Pool, scripts: Vec<String>) {
     let programs = programs(pool);
     for script in scripts {
@@ -164,7 +166,7 @@ fn run_all(pool: &Pool, scripts: Vec<String>) {
     }
 }
 
-/// A directory in which `buildpool` is this build.
+/// Returns a directory with this build as `buildpool`.
 fn programs(pool: &Pool) -> PathBuf {
     let programs = pool.place().home().join("bin");
     std::fs::create_dir(&programs).unwrap();
@@ -177,7 +179,7 @@ fn programs(pool: &Pool) -> PathBuf {
 fn run_script(pool: &Pool, programs: &Path, script: &str) {
     let home = pool.place().home();
     let at = |name: &str| home.join(name).to_str().unwrap().to_owned();
-    // The longer names first: one may be the beginning of another.
+    // Longer names first, because one may be the prefix of another.
     let names = [
         ("/var/lib/buildpool-restored", at("restored")),
         ("/var/lib/buildpool-newer", at("newer")),

@@ -1,4 +1,4 @@
-//! Files that tools write for machines, against what the log says.
+//! Tests of report files that contradict or complete the log.
 
 use buildpool_tests::{Finished, Pool, PoolBuilder, wait_for, wait_until};
 use serde_json::Value;
@@ -8,7 +8,8 @@ use std::process::Stdio;
 
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../worker/evidence/tests/data/xcresult");
 
-/// Writes a recorded bundle where `-resultBundlePath` says, notes the place, says what it is told and exits as it is told.
+/// A fake xcodebuild. It copies a recorded bundle to `-resultBundlePath`, records the path, prints
+/// a given text and exits with a given code.
 const XCODEBUILD: &str = r#"#!/bin/sh
 while [ $# -gt 0 ]; do
     [ "$1" = -resultBundlePath ] && bundle=$2
@@ -20,7 +21,7 @@ printf '%b' "$SAYS"
 exit "$CODE"
 "#;
 
-/// A directory with a program.
+/// Creates a directory with a program.
 fn with_program(pool: &Pool, name: &str, text: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let directory = pool.place().home().join("tools");
@@ -31,7 +32,7 @@ fn with_program(pool: &Pool, name: &str, text: &str) -> PathBuf {
     directory
 }
 
-/// Runs a command of which the programs here are found first.
+/// Runs a command with these programs first in `PATH`.
 fn run(pool: &Pool, form: &[&str], variables: &[(&str, &str)], command: &[&str]) -> Finished {
     let tools = pool.place().home().join("tools");
     let path = format!("PATH={}:{}", tools.display(), std::env::var("PATH").unwrap());
@@ -46,7 +47,7 @@ fn run(pool: &Pool, form: &[&str], variables: &[(&str, &str)], command: &[&str])
     pool.command(&all.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap().into()
 }
 
-/// Results of the test cases in what Apple's tool printed, without repetitions.
+/// Counts the results of the test cases in the output of Apple's tool, without repetitions.
 fn count(node: &Value, result: &str) -> u64 {
     if node["nodeType"] == "Test Case" {
         return u64::from(node["result"] == result);
@@ -136,13 +137,13 @@ fn a_report_and_the_log_disagree_and_both_are_told() {
     assert!(finding["test"].as_str().unwrap().ends_with("bad"), "{result}");
     assert_eq!(finding["evidence"]["report"], "r.xml");
 
-    // A report that leaves something out may have had more to say, also where the command says that all is well.
+    // A report that omits something may hide a failure, even if the command succeeds.
     let less = "echo \"<testsuite name='s' failures='1'><testcase name='good'/></testsuite>\" > less.xml";
     let less = run(&pool, &["--report", "less.xml", "--output", "json"], &[], &["sh", "-c", less]);
     let less = less.expect(1).json();
     assert_eq!((&less["verdict"], &less["silent_failure"]), (&"inconclusive".into(), &true.into()), "{less}");
     assert!(less["cause"]["text"].as_str().unwrap().contains("declares 1 failure or error"), "{less}");
-    // So may one without any test: who asks for a report of tests expects some.
+    // A report without tests may do so too: a requested report should contain tests.
     for empty in ["<testsuites/>", "<testsuites tests='0'></testsuites>", "<testsuite name='s'/>"] {
         let empty = format!("echo \"{empty}\" > empty.xml; echo '3 passed in 0.01s'");
         let empty = run(&pool, &["--report", "empty.xml", "--output", "json"], &[], &["sh", "-c", &empty]);
@@ -157,7 +158,7 @@ fn a_report_and_the_log_disagree_and_both_are_told() {
     assert!(missing["notes"].to_string().contains("none.xml"), "{missing}");
 }
 
-/// A pool of one worker that looks for crash files in the directory that is handed back.
+/// Starts a pool with one worker that searches the returned directory for crash files.
 fn pool_with_crash_directory() -> (Pool, PathBuf) {
     let mut pool = PoolBuilder::default().start();
     let directory = pool.place().home().join("DiagnosticReports");
@@ -192,7 +193,7 @@ fn a_crash_file_that_comes_late_is_waited_for_when_the_log_speaks_of_a_crash() {
         state["pid"]
     );
     fs::write(go, "").unwrap();
-    // The command is over before its crash file is there.
+    // The command ends before its crash file exists.
     wait_until("the command ends", || attempt.join("outcome.json").exists());
     fs::write(directory.join("App-2026-01-02-030405.ips"), body).unwrap();
     let result = Finished::from(child.wait_with_output().unwrap()).json();
@@ -205,7 +206,7 @@ fn a_crash_file_that_comes_late_is_waited_for_when_the_log_speaks_of_a_crash() {
     assert_eq!(result["verdict"], "crashed", "{result}");
 }
 
-/// As crash files write a moment.
+/// Formats a time as in crash files.
 fn moment(at_ms: i64) -> String {
     let seconds = std::process::Command::new("date")
         .args(if cfg!(target_os = "macos") { ["-u", "-r"] } else { ["-u", "-d"] })
@@ -234,7 +235,7 @@ fn a_missing_crash_file_is_explained_and_what_suggests_no_crash_is_not_waited_fo
 #[test]
 fn an_infrastructure_failure_is_tried_again_where_that_is_allowed_and_the_result_tells() {
     let pool = Pool::start(2);
-    // The first attempt finds no space; later ones do.
+    // The first attempt fails because its disk is full. Later attempts pass.
     let flag = pool.place().home().join("flag");
     let text = format!(
         "if mkdir {flag}; then echo 'cp: error writing out: No space left on device' >&2; exit 1; fi; echo fine",
@@ -251,7 +252,7 @@ fn an_infrastructure_failure_is_tried_again_where_that_is_allowed_and_the_result
     assert_eq!(earlier["attempt"], 1);
     assert_ne!(earlier["worker"], again["worker"], "another worker may have space");
     assert!(earlier["reason"].as_str().unwrap().contains("No space left"), "{again}");
-    // A failure of the code is never tried again.
+    // A failure of the code is never retried.
     let code = run(&pool, &["--retries", "2", "--output", "json"], &[], &["sh", "-c", "exit 3"]).expect(3);
     assert_eq!(code.json()["attempt"], 1);
     let id = again["job_id"].as_str().unwrap();

@@ -1,11 +1,11 @@
-//! Attacks of each kind, over real processes.
+//! Attacks of several kinds, with real processes.
 
 use buildpool_tests::{Finished, Pool, PoolBuilder, STRANGER, wait_until};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use tempfile::NamedTempFile;
 
-/// A coordinator with this configuration; its file goes when the second value is let go.
+/// Returns a coordinator with this configuration. Dropping the second value removes the file.
 fn configured(text: &str) -> (PoolBuilder, NamedTempFile) {
     let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -41,7 +41,7 @@ fn a_submitter_can_t_end_another_s_job_nor_do_what_only_an_admin_may() {
     }
     let refused = with(&pool, &mallory, &["cancel", &job]).expect(1);
     assert!(refused.err().contains("is ada's"), "{refused}");
-    // The first of those within ten seconds is written down.
+    // The first of the refusals within ten seconds is recorded.
     let entries = pool.buildpool(&["audit", "--json"]).expect(0).json();
     let refused: Vec<_> =
         entries.as_array().unwrap().iter().filter(|entry| entry["action"] == "refused").collect();
@@ -154,7 +154,7 @@ fn a_worker_that_nobody_approved_gets_no_job() {
 
 #[test]
 fn who_asks_too_often_is_told_so_and_nobody_else_is_held_up() {
-    // Few, so that not even a slow machine gives each of the requests below a place of its own.
+    // A low limit, so that even on a slow machine the requests below exceed it.
     let (builder, _file) = configured("requests_per_minute = 4\n");
     let pool = builder.start();
     let (one, other) = (token(&pool, "submit", "one"), token(&pool, "submit", "other"));
@@ -163,7 +163,8 @@ fn who_asks_too_often_is_told_so_and_nobody_else_is_held_up() {
     with(&pool, &other, &["jobs"]).expect(0);
 }
 
-/// A worker of another token that calls itself w0, with the first one's identity or one of its own, is told this.
+/// Starts a worker with another token as `w0`, with a copied or a new identity, and checks the
+/// error.
 fn refused_worker(pool: &Pool, token: &str, is_copy: bool, why: &str) {
     let forged = pool.place().home().join("forged");
     std::fs::create_dir_all(&forged).unwrap();
@@ -218,7 +219,7 @@ fn a_worker_s_name_stays_its_token_s_while_it_is_away_until_an_admin_frees_it() 
     assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json(), serde_json::json!([]));
 }
 
-/// Whether this machine has what these tests isolate jobs with.
+/// Returns true if bubblewrap works on this machine.
 fn has_bubblewrap() -> bool {
     let sandbox = Command::new("bwrap").args(["--bind", "/", "/", "--unshare-pid", "true"]).output();
     let is_here = sandbox.is_ok_and(|done| done.status.success());
@@ -252,7 +253,7 @@ fn a_job_s_variables_choose_neither_the_sandbox_s_program_nor_what_is_loaded_int
         let done = done.expect(0);
         assert!(done.out().contains("line one\nline two\n"), "variables come whole: {done}");
         assert!(!done.out().contains("impostor") && !mark.exists(), "{done}");
-        // The sandbox itself says nothing of them, and its descriptor is closed.
+        // The sandbox itself prints nothing about them, and its descriptor is closed.
         assert!(!done.out().contains("SHOWN=") && !done.out().contains("LD_PRELOAD="), "{done}");
         assert!(!done.out().contains("BUILDPOOL_TOKEN"), "{done}");
     }
@@ -285,29 +286,31 @@ fn an_isolated_job_reads_neither_the_token_nor_other_jobs_nor_the_worker() {
     }
     let pool = PoolBuilder::default().worker(&["--isolation", "bubblewrap", "--slots", "2"]).start();
     let worker = pool.data("w0");
-    // A job that is over has left its log in the spool or a workspace; nothing of the directory is seen, nor written.
+    // A finished job has left its log in the spool or a workspace. The other job can neither read
+    // nor write the directory.
     pool.shell("echo of another job").expect(0);
     let data = worker.display();
-    // All that is listed is the way to what is the job's own.
+    // The job sees only the path to its own files.
     let listing =
         pool.shell(&format!("ls -A {data}; echo of attempts; ls -A {data}/attempts | wc -l")).expect(0);
     assert_eq!(listing.out(), "attempts\nof attempts\n1\n", "{listing}");
     let hidden = pool.shell(&format!("cat {data}/worker-id; echo x > {data}/worker-id"));
     let identity = std::fs::read_to_string(worker.join("worker-id")).unwrap();
     assert!(!hidden.out().contains(identity.trim()) && identity.len() > 30, "{hidden}");
-    // The daemon's environment and memory hold the token: its processes are not there.
+    // The daemon's environment and memory contain the token, so its processes must be invisible.
     let pid = pool.worker_pid(0);
     let secret =
         pool.shell(&format!("cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/{pid}/environ; kill -9 {pid}"));
     assert!(!secret.out().contains("BUILDPOOL_TOKEN"), "{secret}");
-    // What is its own works, and ends as it does without: a file, an exit code, a program that is not there.
+    // The job's own files work, and the job ends as without isolation: a file, an exit code, a
+    // missing program.
     assert_eq!(pool.shell("pwd > mine && test -s mine && cat mine | wc -l").expect(0).out().trim(), "1");
     pool.shell("exit 7").expect(7);
     pool.buildpool(&["run", "--no-snapshot", "--", "no-such-program"]).expect(127);
     assert_eq!(pool.buildpool(&["workers", "--json"]).expect(0).json()[0]["connected"], true);
 }
 
-/// Nothing is written here: a place that opens for writing is one.
+/// The test writes nothing: a path counts if it opens for writing.
 #[test]
 fn an_isolated_job_sets_nothing_of_the_machine_s_kernel_and_writes_no_disk() {
     if !has_bubblewrap() {
@@ -320,13 +323,13 @@ fn an_isolated_job_sets_nothing_of_the_machine_s_kernel_and_writes_no_disk() {
     );
     let done = pool.shell(&text).expect(0);
     assert_eq!(done.out(), "looked\n", "{done}");
-    // What builds use is there.
+    // Devices that builds need exist.
     let text = "test -c /dev/null -a -c /dev/urandom -a -d /dev/shm && echo x > /dev/stdout && touch /dev/shm/$BUILDPOOL_JOB_ID && rm /dev/shm/$BUILDPOOL_JOB_ID";
     assert_eq!(pool.shell(text).expect(0).out(), "x\n");
 }
 
-/// A pool whose one worker isolates its jobs by bubblewrap and is configured as `install worker --write --join` does it; the
-/// directory of its configuration.
+/// Starts a pool with one worker that isolates its jobs with bubblewrap. The worker is configured
+/// as `install worker --write --join` does. Also returns its configuration directory.
 fn with_a_token_file() -> Option<(Pool, std::path::PathBuf)> {
     if !has_bubblewrap() {
         return None;
@@ -349,7 +352,7 @@ fn no_directory_on_the_way_to_what_is_hidden_can_be_renamed_from_a_job() {
     let data = pool.data("w0");
     let id = std::fs::read_to_string(data.join("worker-id")).unwrap();
     let top = pool.place().home().parent().unwrap().to_owned();
-    // A job beside the others whose files are what they are after.
+    // Another running job owns the files that the attack targets.
     let go = top.join("go");
     let victim =
         format!("echo VICTIM > mine; echo runs; while [ ! -e {} ]; do sleep 0.05; done", go.display());
@@ -404,7 +407,7 @@ fn a_token_that_is_replaced_does_not_show_itself_to_a_job_that_runs() {
     );
     let job = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
     wait_until("it runs", || begun.exists());
-    // As a rotation does it: beside its place, and moved there.
+    // A rotation writes a file next to the target and renames it.
     for name in ["worker.token", "worker.toml"] {
         let beside = config.join("new");
         std::fs::copy(config.join(name), &beside).unwrap();

@@ -1,4 +1,4 @@
-//! From a token to a worker that the machine keeps running, and a new program under a running job.
+//! Tests of worker installation from a token, and of an upgrade under a running job.
 
 use buildpool_tests::{Finished, Place, Pool, wait_until};
 use std::io::Write;
@@ -10,7 +10,7 @@ struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -20,7 +20,8 @@ fn written(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The join text and the words of the command that `token create` prints: `echo 'TEXT' | buildpool WORDS… -`.
+/// Returns the join text and the arguments of the command that `token create` prints: `echo 'TEXT'
+/// | buildpool WORDS… -`.
 fn joining(printed: &str) -> (String, Vec<&str>) {
     let line = printed.lines().find_map(|line| line.split_once("to join: echo '")).unwrap().1;
     let (join, command) = line.split_once("' | buildpool ").unwrap();
@@ -48,9 +49,9 @@ fn one_line_from_the_coordinator_makes_a_worker_with_the_labels_of_its_tools() {
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o077, 0, "{}", file.display());
     }
     assert_eq!(written(&token).trim(), created.out().trim());
-    // The files are below another root here; what the unit starts is started by hand.
+    // The files are below another root here, so the test starts the unit's command itself.
     let here = written(&config).replace("/etc/buildpool/", root.join("etc/buildpool/").to_str().unwrap());
-    // A tool that only jobs find, by the path that is configured for them.
+    // A tool that only jobs find, in the `PATH` that is configured for them.
     let tool = pool.place().home().join("tools/rustc");
     std::fs::create_dir_all(tool.parent().unwrap()).unwrap();
     std::fs::write(&tool, "#!/bin/sh\necho 'rustc 9.8.7 (x)'\n").unwrap();
@@ -156,7 +157,7 @@ fn one_line_joins_a_coordinator_with_a_certificate_of_one_s_own() {
         Finished::from(command.arg(&config).output().unwrap()).expect(0)
     };
     let (worker, admin) = (create("worker"), create("admin").out().trim().to_owned());
-    // Who names only the data directory has no other certificate.
+    // The data directory alone selects the same certificate.
     let by_data =
         ["token", "create", "--role", "worker", "--name", "w2", "--data-dir", data.to_str().unwrap()];
     let by_data = place.buildpool(&by_data).expect(0);
@@ -277,7 +278,7 @@ fn a_unit_that_hides_its_own_program_is_not_written() {
         "{printed}"
     );
     assert!(printed.out().contains("ExecStart="), "{printed}");
-    // `nobody` is a user everywhere; it is refused before anything is written.
+    // The user `nobody` exists everywhere. It is refused before anything is written.
     let data = place.path().join("data");
     let words =
         ["install", "coordinator", "--system", "--write", "--init", "systemd", "--service-user", "nobody"];

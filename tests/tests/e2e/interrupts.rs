@@ -1,4 +1,4 @@
-//! Ctrl-C, and clients that just die.
+//! Tests of Ctrl-C and of clients that die.
 
 use buildpool_tests::{Finished, Place, Pool, PoolBuilder, wait_for, wait_until};
 use nix::sys::signal::{Signal, kill};
@@ -36,7 +36,7 @@ fn ctrl_c_cancels_the_job_and_waits_for_its_end() {
     interrupt(&child);
     let ended = Finished::from(child.wait_with_output().unwrap());
     assert_eq!(ended.code(), 130, "{ended}");
-    // What the command still wrote while it ended belongs to its output.
+    // Output that the command wrote while it ended belongs to its output.
     assert_eq!(ended.out(), "cleaned\n");
     assert!(ended.err().contains("cancelling job"), "{ended}");
     assert_eq!(only_job(&place)["verdict"], "cancelled");
@@ -59,7 +59,7 @@ fn a_second_ctrl_c_leaves_at_once_and_the_job_is_cancelled_all_the_same() {
     let ended = Finished::from(child.wait_with_output().unwrap());
     assert_eq!(ended.code(), 130, "{ended}");
     assert!(ended.err().contains("is being cancelled"), "{ended}");
-    // A job that ends before that has ended by itself, and that stands.
+    // A job that ends before the cancellation keeps its own result.
     wait_until("the job is asked to end", || place.file("asked").exists());
     std::fs::write(place.file("go"), "").unwrap();
     wait_until("the job is cancelled", || only_job(&place)["verdict"] == "cancelled");
@@ -94,7 +94,7 @@ fn a_client_that_dies_leaves_its_job_running() {
     let mut child = start(&place, "echo ready; while [ ! -e go ]; do sleep 0.05; done; echo done");
     child.kill().unwrap();
     child.wait().unwrap();
-    // Its output may come before the word that it runs.
+    // Its output may arrive before the state `running`.
     wait_until("it runs", || only_job(&place)["state"] == "running");
     std::fs::write(place.file("go"), "").unwrap();
     wait_until("the job ends by itself", || only_job(&place)["verdict"] == "passed");

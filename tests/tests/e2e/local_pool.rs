@@ -1,4 +1,4 @@
-//! The local pool: started by whoever needs it, found by all, gone when nobody does.
+//! Tests of the local pool: started on demand, found by all commands, stopped when idle.
 
 use buildpool_gateway::local::{IDLE_VARIABLE, Lock};
 use buildpool_tests::{Finished, Place, STRANGER, wait_until};
@@ -39,7 +39,7 @@ fn ten_commands_at_once_start_one_pool() {
         .collect();
     for (number, child) in children.into_iter().enumerate() {
         let ended = Finished::from(child.wait_with_output().unwrap()).expect(0);
-        // On a slow machine those behind the others are told that they wait.
+        // On a slow machine, commands behind the others print that they wait.
         let said: Vec<_> = ended
             .err()
             .lines()
@@ -123,7 +123,7 @@ fn a_process_that_takes_over_the_port_of_a_dead_pool_receives_no_token() {
         let (mut stream, _) = listener.accept().unwrap();
         stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         let mut received = Vec::new();
-        // Ends with the timeout, because the client waits for an answer.
+        // This ends with the timeout, because the client waits for an answer.
         let _ = stream.read_to_end(&mut received);
         received
     });
@@ -162,7 +162,7 @@ fn a_pool_with_a_running_job_is_not_idle() {
     let text = "while [ ! -e go ]; do sleep 0.05; done";
     let id = place.buildpool(&["run", "--detach", "--", "sh", "-c", text]).expect(0).out().trim().to_owned();
     let pid = place.local_pool_pid().unwrap();
-    // Longer than the pool takes to notice that it is idle.
+    // Longer than the pool takes to detect that it is idle.
     place.shell("sleep 2").expect(0);
     assert_eq!(place.local_pool_pid(), Some(pid));
     std::fs::write(place.file("go"), "").unwrap();
@@ -174,13 +174,13 @@ fn a_pool_with_a_running_job_is_not_idle() {
 fn the_pool_keeps_nothing_open_that_its_starter_had() {
     let place = Place::new();
     let (mut reader, writer) = std::io::pipe().unwrap();
-    // A descriptor that every child of this test inherits, as a script's `exec 5>…` is.
+    // A descriptor that every child of this test inherits, as with a script's `exec 5>…`.
     let flags = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
     nix::fcntl::fcntl(writer.as_fd(), flags).unwrap();
     place.shell("true").expect(0);
     drop(writer);
     let mut read = Vec::new();
-    // Would wait as long as anybody has the other end.
+    // This would block while any process has the other end open.
     reader.read_to_end(&mut read).unwrap();
     assert!(place.local_pool_pid().is_some());
 }

@@ -1,4 +1,5 @@
-//! The real binary, end to end. One test binary: each links everything.
+//! End-to-end tests of the real binary. They are one test binary, because each test binary links
+//! everything.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod backups;

@@ -1,8 +1,8 @@
-//! What a monitor and a reader of logs get.
+//! Tests of metrics and of logs in JSON.
 
 use buildpool_tests::{Finished, Pool, PoolBuilder, wait_until};
 
-/// The value of one series.
+/// Returns the value of one series.
 fn value(text: &str, series: &str) -> f64 {
     let line = text.lines().find(|line| line.strip_prefix(series).is_some_and(|rest| rest.starts_with(' ')));
     let line = line.unwrap_or_else(|| panic!("no {series} in:\n{text}"));

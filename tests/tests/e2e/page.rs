@@ -1,11 +1,12 @@
-//! The coordinator's page and what it asks for, over the wire. What a browser makes of it is checked in tests/conformance.
+//! Tests of the coordinator's page and its requests, over the network. tests/conformance checks the
+//! page in a browser.
 
 use buildpool_tests::{Pool, PoolBuilder};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// A job that never was.
+/// An id of no job.
 const UNKNOWN: &str = "01a204df-0000-7000-8000-000000000000";
 
 fn read(pool: &Pool, path: &str) -> Value {
@@ -14,14 +15,14 @@ fn read(pool: &Pool, path: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// The status and the message of what was refused.
+/// Returns status and message of a refused request.
 fn refused(pool: &Pool, path: &str, token: Option<&str>) -> (String, String) {
     let (status, body) = pool.get(&format!("/v1/page/{path}"), token);
     let body: Value = serde_json::from_str(&body).unwrap_or_else(|_| panic!("{path}: {status} {body}"));
     (status.split(' ').nth(1).unwrap().to_owned(), body["message"].as_str().unwrap().to_owned())
 }
 
-/// The whole answer to these lines.
+/// Returns the whole answer to these request lines.
 fn raw(pool: &Pool, lines: &str) -> String {
     let mut stream = TcpStream::connect(pool.address()).unwrap();
     write!(stream, "{lines}\r\nHost: pool\r\nConnection: close\r\n\r\n").unwrap();
@@ -83,7 +84,7 @@ fn it_shows_what_the_commands_show() {
     let id = failed["job_id"].as_str().unwrap();
     let shown = read(&pool, "pool?limit=1");
     let mut workers = pool.buildpool(&["workers", "--json"]).expect(0).json();
-    // It is seen all the time.
+    // It changes continuously while the worker is connected.
     workers[0]["last_seen"] = shown["workers"][0]["last_seen"].clone();
     assert_eq!(shown["workers"], workers);
     assert_eq!(shown["jobs"], pool.buildpool(&["jobs", "--limit", "1", "--json"]).expect(0).json());

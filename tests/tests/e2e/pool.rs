@@ -1,4 +1,4 @@
-//! A coordinator and workers as processes of their own.
+//! Tests of a coordinator and workers in separate processes.
 
 use buildpool_tests::{Pool, PoolBuilder, STRANGER, wait_until};
 use std::io::Read;
@@ -169,10 +169,10 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
         let output = pool.command(&["jobs"]).env("BUILDPOOL_TOKEN", token).output().unwrap();
         buildpool_tests::Finished::from(output)
     };
-    // A token without the fingerprint proves nothing about who answers.
+    // A token without the fingerprint does not authenticate the coordinator.
     let refused = with(STRANGER).expect(125);
     assert!(refused.err().contains("is not trusted"), "{refused}");
-    // What can be no token, and that there is none, is said ahead of that.
+    // A malformed or missing token is reported before that.
     let cut = &pool.token()[..pool.token().len() - 7];
     let malformed = with(cut).expect(2);
     let expected = "the token that BUILDPOOL_TOKEN gives is none: its fingerprint has 57 characters";
@@ -195,7 +195,7 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
 #[test]
 fn no_token_leaves_this_machine_unencrypted_unless_that_was_said_in_as_many_words() {
     let pool = Pool::start(0);
-    // Both systems take this for one of their own addresses, and no text says so.
+    // Both systems treat this address as one of their own, although the text does not show it.
     let beyond = pool.url().replace("127.0.0.1", "0.0.0.0");
     let expected = format!("the token would go to {beyond} unencrypted; give wss://");
     for (words, code) in [(&["jobs"][..], 2), (&["run", "--coordinator", &beyond, "--", "true"], 125)] {
@@ -206,7 +206,7 @@ fn no_token_leaves_this_machine_unencrypted_unless_that_was_said_in_as_many_word
     let doctor = pool.buildpool(&["doctor", "--coordinator", &beyond]).expect(1);
     assert!(doctor.out().contains(&expected), "{doctor}");
     pool.buildpool(&["jobs", "--coordinator", &beyond, "--insecure-plain-text"]).expect(0);
-    // The same for a worker, which is let in by a line of its configuration.
+    // The same for a worker. A line of its configuration permits it.
     let created = pool.buildpool(&["token", "create", "--role", "worker", "--name", "w"]).expect(0);
     let token = created.out().trim().to_owned();
     let join = format!("{beyond}#{token}");
@@ -222,13 +222,13 @@ fn no_token_leaves_this_machine_unencrypted_unless_that_was_said_in_as_many_word
     std::fs::write(&file, format!("insecure_plain_text = true\n{text}")).unwrap();
     let doctor = pool.buildpool(&["doctor", "--worker", file.to_str().unwrap()]).expect(0);
     assert!(doctor.out().contains("the coordinator takes it"), "{doctor}");
-    // It was said of the network to the coordinator that the file names.
+    // The permission applies only to the coordinator that the file names.
     std::fs::write(&file, format!("insecure_plain_text = true\n{text}").replace(&beyond, "ws://192.0.2.1:1"))
         .unwrap();
     let elsewhere = ["worker", "--config", file.to_str().unwrap(), "--coordinator", &beyond];
     let refused = pool.buildpool(&elsewhere).expect(2);
     assert!(refused.err().contains(&expected), "{refused}");
-    // Of the user's file likewise.
+    // The same applies to the user's file.
     let directory = pool.place().home().join("config/buildpool");
     std::fs::create_dir_all(&directory).unwrap();
     let settings = |url: &str| format!("coordinator = \"{url}\"\ninsecure_plain_text = true\n");

@@ -1,11 +1,11 @@
-//! What each submitter may have, what waits for how long, and where a job runs when its pool is away.
+//! Tests of quotas, queue estimates, and the fallback to the local machine.
 
 use buildpool_tests::mcp::{Gateway, structured};
 use buildpool_tests::{Place, Pool, PoolBuilder, STRANGER};
 use serde_json::json;
 use std::process::Command;
 
-/// A pool of one slot whose coordinator has this configuration.
+/// Starts a pool with one slot and this coordinator configuration.
 fn configured(text: &str) -> Pool {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -13,7 +13,7 @@ fn configured(text: &str) -> Pool {
     PoolBuilder::default().coordinator(&["--config", path]).worker(&["--slots", "1"]).start()
 }
 
-/// Starts a job that ends when the file `go` is there.
+/// Starts a job that ends when the file `go` exists.
 fn hold(pool: &Pool) -> String {
     let text = format!("while [ ! -e {} ]; do sleep 0.05; done", pool.place().file("go").display());
     let started = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
@@ -137,7 +137,7 @@ fn who_waits_is_told_why_where_and_for_about_how_long() {
 #[test]
 fn a_job_falls_back_to_this_machine_only_when_that_was_asked_for_and_says_so() {
     let place = Place::new();
-    // Port 1 is nobody's.
+    // Port 1 is unused.
     let away = ["run", "--coordinator", "ws://127.0.0.1:1", "--token", STRANGER, "--output", "json"];
     let run = |more: &[&str]| {
         let all: Vec<&str> = away.iter().chain(more).copied().collect();

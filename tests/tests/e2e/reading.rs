@@ -1,4 +1,4 @@
-//! Role `read`: everything that is shown, and nothing that changes the pool.
+//! Tests of role `read`: it can read everything and change nothing.
 
 use buildpool_tests::{Finished, Pool, PoolBuilder, STRANGER, wait_until};
 
@@ -7,7 +7,7 @@ fn with(pool: &Pool, token: &str, arguments: &[&str]) -> Finished {
 }
 
 fn token(pool: &Pool, role: &str) -> String {
-    // The name of the submitter, so that the role alone decides.
+    // The token has the submitter's name, so that only the role decides.
     pool.buildpool(&["token", "create", "--role", role, "--name", "admin"]).expect(0).out().trim().to_owned()
 }
 

@@ -1,4 +1,4 @@
-//! `retry`: a new job with the same spec and snapshot.
+//! Tests of `retry`: a new job with the same spec and snapshot.
 
 use buildpool_tests::{Finished, Place, Pool};
 

@@ -1,4 +1,4 @@
-//! `buildpool run`: what it prints where, and how it exits.
+//! Tests of `buildpool run`: its output streams and its exit codes.
 
 use buildpool_tests::{Place, Pool, STRANGER, wait_until};
 use nix::pty::openpty;
@@ -216,7 +216,7 @@ fn what_a_long_log_says_first_and_last_is_in_the_digest() {
     };
     let job = run(&pool);
     assert_eq!(errors(&pool, &job), 2);
-    // What followed a log ends with the coordinator; after it the log is read again.
+    // The coordinator loses the state of the digest. After the restart it reads the log again.
     let job = run(&pool);
     pool.kill_coordinator();
     pool.start_coordinator_again();

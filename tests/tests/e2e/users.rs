@@ -1,4 +1,5 @@
-//! Jobs as users of their own: what they can't reach, that they end whole, and what a workspace is to the next user.
+//! Tests of jobs that run as separate users: isolation, complete end of their processes, and warm
+//! workspaces for the next user.
 
 use buildpool_tests::{Pool, PoolBuilder, wait_until};
 use nix::unistd::{Uid, User};
@@ -7,10 +8,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Users that Debian and its kin have, and that nothing runs as.
+/// Users that exist on Debian and related systems and run no processes.
 const USERS: [&str; 2] = ["daemon", "bin"];
 
-/// A pool whose worker has one user for each of two slots; none, said aloud, where that can't be.
+/// Starts a pool with a worker that has one user per slot, for two slots. Prints a message and
+/// returns `None` if that is not possible.
 fn pool() -> Option<Pool> {
     let is_there = |name: &&str| User::from_name(name).is_ok_and(|user| user.is_some());
     if !cfg!(target_os = "linux") || !Uid::effective().is_root() || !USERS.iter().all(is_there) {
@@ -18,7 +20,7 @@ fn pool() -> Option<Pool> {
         return None;
     }
     let mut pool = PoolBuilder::default().start();
-    // The way to what is a job's must be one that it can go.
+    // The job users must be able to pass the directories above their files.
     let top = pool.place().home().parent().unwrap().to_owned();
     std::fs::set_permissions(top, std::fs::Permissions::from_mode(0o711)).unwrap();
     let words = ["--isolation", "user", "--slots", "2", "--job-user", USERS[0], "--job-user", USERS[1]];
@@ -27,7 +29,7 @@ fn pool() -> Option<Pool> {
     Some(pool)
 }
 
-/// Starts a job that waits for `go`, when it has printed its first line; its id and that line.
+/// Starts a job that waits for `go`. Returns its id and its first line after the line is printed.
 fn held(pool: &Pool, options: &[&str], text: &str, go: &Path) -> (String, String) {
     let text = format!("{text}; while [ ! -e {} ]; do sleep 0.05; done", go.display());
     let mut words = vec!["run", "--detach"];
@@ -44,7 +46,7 @@ fn held(pool: &Pool, options: &[&str], text: &str, go: &Path) -> (String, String
 #[test]
 fn a_job_reaches_neither_the_worker_nor_the_job_beside_it() {
     let Some(pool) = pool() else { return };
-    // Where the jobs may look whether they go on.
+    // A directory where the jobs can check if they may continue.
     let signs = pool.place().home().join("signs");
     std::fs::create_dir(&signs).unwrap();
     let go = signs.join("go");
@@ -52,7 +54,7 @@ fn a_job_reaches_neither_the_worker_nor_the_job_beside_it() {
     let (worker, pid) = (pool.data("w0"), pool.worker_pid(0));
     let data = worker.display();
     let id = std::fs::read_to_string(worker.join("worker-id")).unwrap();
-    // Every path exists; the shell's own words say whether it was the rights that were missing.
+    // Every path exists, so the shell's message shows if a permission was missing.
     let attacks = [
         format!("cat {data}/worker-id"),
         format!("cat {data}/keepers.log"),
@@ -97,16 +99,17 @@ fn variables_of_a_job_come_to_it_and_not_to_what_starts_it() {
     command.args(["--env", "SHOWN=line one\nline two", "--secret", "HIDDEN", "--", "sh", "-c"]);
     command.arg("echo \"$SHOWN\"; test \"$HIDDEN\" = value && echo has it; env | grep -c BUILDPOOL_; ls /proc/self/fd | wc -l");
     let done = buildpool_tests::Finished::from(command.env("HIDDEN", "value").output().unwrap()).expect(0);
-    // Three standard descriptors and that of the listing.
+    // Three standard descriptors and the descriptor of the listing.
     assert_eq!(done.out(), "line one\nline two\nhas it\n2\n4\n", "{done}");
-    // The loader complains once a program: two shells, env, grep, ls and wc, and nothing before them.
+    // The loader complains once per program: two shells, env, grep, ls and wc, and no program
+    // before them.
     assert_eq!(done.err().matches("LD_PRELOAD").count(), 6, "{done}");
 }
 
 #[test]
 fn a_tree_of_another_user_s_processes_ends_whole() {
     let Some(pool) = pool() else { return };
-    // It leaves its session and does not want to end.
+    // It leaves its session and ignores signals.
     let text = "setsid sh -c 'trap \"\" TERM HUP; echo $$; while :; do sleep 1; done' > left & while [ ! -s left ]; do sleep 0.01; done; cat left";
     let done = pool.shell(text);
     let pid: u32 = done.out().trim().parse().unwrap_or_else(|_| panic!("{done}"));
@@ -184,7 +187,7 @@ fn a_worker_that_can_t_keep_its_promise_does_not_start() {
     refused(&data, &["--job-user", "root"], "has root's rights");
     refused(&data, &["--job-user", "daemon", "--token", "bp_1_2"], "on the worker's command line");
     refused(&closed.join("data"), &["--job-user", "daemon"], "can't pass");
-    // What a job's user owns it can read and replace, whatever the mode.
+    // A job's user can read and replace files that it owns, independent of their mode.
     let owner = User::from_name("daemon").unwrap().unwrap();
     let give = |path: &Path| std::os::unix::fs::chown(path, Some(owner.uid.as_raw()), None).unwrap();
     let etc = pool.place().home().join("etc");
@@ -209,7 +212,7 @@ fn a_worker_that_can_t_keep_its_promise_does_not_start() {
     assert!(done.code() == 2 && done.err().contains("isolation = \"user\""), "{done}");
 }
 
-/// Without isolation, a job of the worker's own user does not read the worker's memory or variables.
+/// Without isolation, a job of the worker's own user cannot read the worker's memory or variables.
 #[test]
 fn the_worker_s_processes_are_closed_to_others_of_their_user() {
     let nobody = User::from_name("nobody").unwrap();
@@ -223,7 +226,7 @@ fn the_worker_s_processes_are_closed_to_others_of_their_user() {
     let data = pool.place().home().join("w");
     std::fs::create_dir(&data).unwrap();
     std::os::unix::fs::chown(&data, Some(nobody.uid.as_raw()), Some(nobody.gid.as_raw())).unwrap();
-    // A copy, because the build's own directory may be closed to others.
+    // A copy, because other users may have no access to the build directory.
     let program = pool.place().home().join("buildpool");
     std::fs::copy(buildpool_tests::binary(), &program).unwrap();
     let mut command = Command::new(&program);

@@ -1,4 +1,4 @@
-//! `wait` and `job --wait`: both end with the job and exit as `run` would.
+//! Tests of `wait` and `job --wait`: both end with the job and exit like `run`.
 
 use buildpool_tests::{Place, Pool, PoolBuilder, STRANGER, wait_until};
 use std::process::Stdio;

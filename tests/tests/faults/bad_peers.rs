@@ -1,4 +1,5 @@
-//! Peers that say what they should not, or nothing: each is told why, and nobody else notices.
+//! Tests of peers that send invalid messages, or no messages. Each gets an error, and other peers
+//! are not affected.
 
 use buildpool_tests::{Peer, Pool, Workload, wait_until};
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ fn code(said: Option<Value>) -> (String, String) {
     (error["code"].as_str().unwrap().to_owned(), error["message"].as_str().unwrap().to_owned())
 }
 
-/// A pool, its submit token, and a job that runs all the while.
+/// A pool, its submit token, and a job that runs during the test.
 struct Scene {
     pool: Pool,
     workload: Workload,
@@ -57,7 +58,7 @@ impl Scene {
         Peer::dial(self.pool.address(), "/v1/worker", Some(self.pool.worker_token())).await.unwrap()
     }
 
-    /// The pool works as if nothing had been.
+    /// Checks that the pool still works.
     fn check(&self) {
         self.workload.wait(&self.pool);
         self.workload.check(&self.pool);
@@ -183,7 +184,7 @@ async fn what_can_not_be_understood_ends_the_connection_with_its_reason() {
         peer.say(vec![0xff_u8; 300]).await;
         assert_eq!(code(peer.last_words().await).0, "malformed");
     }
-    // Once registered it is no different.
+    // The same applies after the registration.
     let mut client = scene.registered_client().await;
     client.say("{\"type\":\"cancel\"}".to_owned()).await;
     assert_eq!(code(client.last_words().await).0, "malformed");
@@ -210,7 +211,7 @@ async fn what_is_too_large_is_not_taken() {
     let scene = Scene::new();
     for is_worker in [false, true] {
         let mut peer = if is_worker { scene.worker().await } else { scene.registered_client().await };
-        // Over the limit of a control message; the connection may end before all of it is sent.
+        // Over the limit of a control message. The connection may end before all of it is sent.
         peer.say("x".repeat(5 << 20)).await;
         peer.last_words().await;
         assert!(!peer.say("{}".to_owned()).await, "the connection has ended");
@@ -220,7 +221,7 @@ async fn what_is_too_large_is_not_taken() {
     worker.hear().await.unwrap();
     worker.say(vec![1_u8; 2 << 20]).await;
     assert_eq!(code(worker.last_words().await).0, "too_large");
-    // Fields over their limits are refused by name and the connection goes on.
+    // Fields over their limits are refused by name, and the connection continues.
     let mut client = scene.registered_client().await;
     let spec = json!({"command": {"argv": vec!["x"; 20_000]}, "source": "empty"});
     let submit = json!({"type": "submit", "request": 5, "submit": {"job": some_id(), "spec": spec}});
@@ -255,7 +256,7 @@ async fn garbage_and_silence_on_the_socket_hold_up_nobody_and_are_ended() {
         }
         silent.push(stream);
     }
-    // A peer that was let in and says nothing, or one byte at a time.
+    // A registered peer that sends nothing, or one byte at a time.
     let mut client = scene.client().await;
     let mut worker = scene.worker().await;
     assert_eq!(scene.pool.shell("echo here").expect(0).out(), "here\n");
@@ -294,7 +295,8 @@ async fn a_name_that_is_taken_and_an_identity_that_is_copied_are_refused_without
     assert!(refusals <= 3, "{refusals} refusals");
 }
 
-/// What a worker says that runs on a copy of another one's directory, from its start until it was refused or let in.
+/// Returns the log of a worker that runs on a copy of another worker's directory, from its start
+/// until `until` appears.
 fn run_copy(pool: &Pool, name: &str, until: &str) {
     let copy = pool.data(&format!("copy-{name}"));
     let copied = std::process::Command::new("cp").arg("-a").arg(pool.data("w0")).arg(&copy).status().unwrap();
@@ -316,7 +318,8 @@ fn a_copy_of_a_workers_directory_ends_and_settles_nothing_of_what_the_original_r
     workload.hold();
     let job = workload.submit(&pool, 300_000, Duration::from_secs(1), &[]);
     job.wait_for_bytes(30_000);
-    // While the original is connected, and while it is away: then the copy is taken for it.
+    // While the original is connected, and while it is away. In the second case the copy is
+    // accepted in its place.
     run_copy(&pool, "w1", "refuses this worker");
     pool.kill_worker(0);
     run_copy(&pool, "w0", "registered as `w0`");
@@ -366,7 +369,7 @@ async fn a_client_that_stops_reading_holds_up_nobody() {
         for request in 0..20 {
             client.say_json(&json!({"type": "follow", "request": request, "job": job.id})).await;
         }
-        // It says that it has taken everything and reads nothing.
+        // It acknowledges everything and reads nothing.
         for request in 0..20 {
             client.say_json(&json!({"type": "taken", "request": request, "position": u64::MAX})).await;
         }

@@ -1,6 +1,6 @@
-//! Snapshots that stand for far more than they hold: trees of few objects with billions of paths,
-//! packs that inflate to gigabytes. They are refused with the figure that is over its limit, in little
-//! memory and time, and the pool goes on.
+//! Tests of decompression bombs: trees of few objects with billions of paths, packs that inflate to
+//! gigabytes. The coordinator refuses them with the exceeded limit, uses little memory and time,
+//! and continues.
 
 use buildpool_protocol::frame::{BinaryHeader, BinaryKind};
 use buildpool_tests::{PATIENCE, Peer, Pool};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Instant;
 
-/// What a script makes of Python's `zlib` and `hashlib`: name, then tree and pack.
+/// Returns the output of a Python script: name, tree and pack of each bomb.
 fn bombs() -> BTreeMap<String, (String, Vec<u8>)> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/bombs.py");
     let made = Command::new("python3").arg(script).output().unwrap();
@@ -27,7 +27,7 @@ async fn client(pool: &Pool) -> Peer {
     peer
 }
 
-/// Sends a snapshot, and returns the coordinator's last word on it.
+/// Sends a snapshot and returns the coordinator's final answer.
 async fn send(peer: &mut Peer, channel: u32, name: &str, tree: &str, pack: &[u8]) -> Value {
     let manifest = json!({
         "project": format!("bomb-{name}"), "tree": tree, "head": null, "excludes": "", "files": 1, "bytes": 1,

@@ -1,4 +1,4 @@
-//! Faults of all kinds at random moments, while several jobs write and somebody reads along.
+//! Random faults of all kinds at random times, while several jobs write and a reader follows.
 
 use buildpool_tests::{
     Dice, Direction, Pool, Proxy, Stopped, Workload, keeper_of, signal, wait_for, wait_until,
@@ -12,11 +12,12 @@ use std::time::Duration;
 
 const WORKERS: usize = 2;
 const JOBS: u64 = 6;
-/// Of each worker; with one job less than that all run at once, held half way, so that there is something to strike at.
+/// Slots per worker. All jobs except one run at once, paused half way, so that faults have targets.
 const SLOTS: &str = "3";
-/// Faults that one pool takes.
+/// Number of faults for one pool.
 const FAULTS_OF_A_POOL: u64 = 24;
-/// Keepers of one job that may be killed, where nothing but keepers is struck: with one more it would rightly be given up.
+/// Limit on the killed keepers per job, if only keepers are killed. One more would make the job
+/// fail permanently.
 const KEEPER_KILLS_MAX: usize = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -48,7 +49,7 @@ const FAULTS: [Fault; 11] = [
     Fault::KillReader,
 ];
 
-/// Somebody who runs a job and reads along.
+/// A client that runs a job and follows it.
 struct Reader {
     child: Child,
     notes: std::path::PathBuf,
@@ -83,13 +84,13 @@ impl Chaos {
             workload.submit(&pool, bytes, Duration::from_millis(500 + dice.below(1_500)), &[]);
         }
         wait_until("a job runs", || !workload.running().is_empty());
-        // A daemon that dies while it prepares an attempt takes one too.
+        // A daemon that dies while it prepares an attempt also costs one.
         let keeper_kills_max = if kinds == [Fault::KillKeeper] { KEEPER_KILLS_MAX } else { 1 };
         let (keeper_kills, done) = (BTreeMap::new(), BTreeMap::new());
         Self { pool, proxies, workload, dice, reader, keeper_kills, keeper_kills_max, done }
     }
 
-    /// A moment of up to this many milliseconds: the time that a fault waits for or lasts.
+    /// Sleeps for a random time up to this many milliseconds: the delay or the duration of a fault.
     fn moment(&mut self, most: u64) {
         sleep(Duration::from_millis(self.dice.below(most)));
     }
@@ -140,14 +141,15 @@ impl Chaos {
         self.moment(600);
     }
 
-    /// One direction is dead, then the connection is gone.
+    /// Blocks one direction, then resets the connection.
     fn hold(&mut self, worker: usize, direction: Direction) {
         self.proxies[worker].half_open(direction);
         self.moment(600);
         self.proxies[worker].reset();
     }
 
-    /// One of the keepers that keep something at this moment, of a job that lost fewer than so many; there may be none.
+    /// Returns a random keeper of a running job that lost fewer than `most` keepers, if there is
+    /// one.
     fn some_keeper(&mut self, most: usize) -> Option<(String, i32)> {
         let may = |id: &str| self.keeper_kills.get(id).is_none_or(|kills| *kills < most);
         let running = self.workload.running().into_iter().filter(|job| may(&job.id));
@@ -157,7 +159,7 @@ impl Chaos {
         Some(kept[usize::try_from(self.dice.below(last + 1)).unwrap()].clone())
     }
 
-    /// Everything that was promised.
+    /// Checks all guarantees.
     fn check(mut self) -> BTreeMap<Fault, usize> {
         self.workload.wait(&self.pool);
         self.workload.check(&self.pool);
@@ -173,7 +175,7 @@ impl Chaos {
 }
 
 impl Reader {
-    /// Submits a job of its own by `run` and reads it.
+    /// Submits its own job with `run` and reads its output.
     fn start(pool: &Pool, workload: &Workload) -> Self {
         let (command, notes) = workload.command(1_000_000, 200_000, Duration::from_secs(2));
         let out = pool.place().file("read");
@@ -185,7 +187,7 @@ impl Reader {
         Self { child, notes, out }
     }
 
-    /// Another one takes over, from the start of the log.
+    /// Follows the job with a new client, from the start of the log.
     fn follow(&mut self, pool: &Pool) {
         let listed = pool.buildpool(&["jobs", "--limit", "1000", "--json"]).expect(0).json();
         let is_read =
@@ -207,7 +209,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -217,7 +219,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-/// Which faults are drawn: all, or those that are named, as in `KillKeeper,StopKeeper`.
+/// Returns the selected faults: all, or those named in a list such as `KillKeeper,StopKeeper`.
 fn kinds() -> Vec<Fault> {
     let Ok(text) = std::env::var("BUILDPOOL_FAULT_KINDS") else { return FAULTS.to_vec() };
     let known = |name: &str| FAULTS.into_iter().find(|fault| format!("{fault:?}") == name);
@@ -238,14 +240,14 @@ fn faults_at_random_moments_lose_nothing_and_repeat_nothing() {
     let mut jobs = 0;
     for first in seeds {
         let mut drawn = 0;
-        // A large count is a row of pools, each from a seed of its own.
+        // A large count runs several pools, each with its own seed.
         for seed in first.. {
             eprintln!("faults from seed {seed}");
             let mut chaos = Chaos::start(seed, &kinds);
             let of_this = (count - drawn).min(FAULTS_OF_A_POOL);
             for index in 0..of_this {
                 chaos.moment(400);
-                // Whatever is drawn, a keeper is among those killed.
+                // Each run kills at least one keeper.
                 let is_first = index == 0 && kinds.contains(&Fault::KillKeeper);
                 let fault = if is_first { Fault::KillKeeper } else { chaos.dice.pick(&kinds) };
                 chaos.inject(fault);

@@ -1,4 +1,4 @@
-//! Disks without room.
+//! Tests of full disks.
 
 use crate::bad_peers::register;
 use buildpool_tests::{Finished, Peer, Pool, PoolBuilder, Workload, wait_for, wait_until};
@@ -23,7 +23,7 @@ fn a_coordinator_without_room_refuses_new_jobs_keeps_what_runs_and_goes_on_by_it
     let refused = wait_for("a job is refused", || Some(detached(&pool)).filter(|asked| asked.code() != 0));
     assert_eq!(refused.code(), 125, "{refused}");
     assert!(refused.err().contains("nothing new is accepted"), "{refused}");
-    // Whoever asks is answered all the same.
+    // Requests are still answered.
     let shown = pool.job(&job.id);
     assert_ne!(shown["state"], "done", "{shown:#}");
     pool.buildpool(&["jobs"]).expect(0);
@@ -57,7 +57,7 @@ fn a_coordinator_with_a_full_disk_starts_and_removes_old_logs_before_it_refuses_
     assert!(reserve.exists());
 }
 
-/// What a command leaves behind that must not wait for the disk.
+/// Runs a command that must not wait for the disk, and returns its result.
 fn answered(pool: &Pool, arguments: &[&str]) -> Finished {
     let mut command = pool.command(arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -70,9 +70,9 @@ async fn a_job_whose_end_can_not_be_recorded_is_told_as_one_that_waits_for_that(
     let Some(pool) = PoolBuilder::default().small_disk("coordinator", 24 << 20).start_on_disk() else {
         return;
     };
-    // One that never says a word, so that nobody else has anything to record.
+    // This worker sends no messages, so that no other record needs to be written.
     let mut worker = Peer::dial(pool.address(), "/v1/worker", Some(pool.worker_token())).await.unwrap();
-    // It takes no jobs either: nobody would wait for their ends at last.
+    // It accepts no jobs either, so that the test does not wait for their ends.
     let mut mute = register(&uuid::Uuid::now_v7().to_string(), "mute");
     mute["condition"] = json!({"draining": true});
     worker.say_json(&mute).await;
@@ -130,7 +130,8 @@ async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_c
         worker.say_json(&report).await;
         assert_eq!(worker.hear().await.unwrap(), heard);
     }
-    // One whose record stuck, one that loses its connection, and one that nobody knows yet are heard as well, again and again.
+    // Peers with a blocked record, a lost connection, or an unknown identity also get answers,
+    // repeatedly.
     drop(worker);
     let mut back = enter_by(&known).await;
     let mut late = enter_by(&newcomer(2_000)).await;
@@ -148,8 +149,8 @@ async fn workers_are_heard_while_records_can_not_be_written_so_that_nothing_is_c
     }
 }
 
-/// Lets newcomers register until there is not even room for records; they stay connected, at least one. Each is a record; there is
-/// room for some in what the log of the database has already.
+/// Registers new workers until the disk has no space even for records. At least one stays
+/// connected. Each registration is a record, and the database log has space for some.
 async fn use_up_what_is_kept(pool: &Pool) -> Vec<Peer> {
     let (mut newcomers, mut client) = (Vec::new(), client(pool).await);
     loop {
@@ -166,7 +167,7 @@ async fn use_up_what_is_kept(pool: &Pool) -> Vec<Peer> {
     }
 }
 
-/// A client that has registered.
+/// Returns a registered client.
 async fn client(pool: &Pool) -> Peer {
     let mut peer = Peer::dial(pool.address(), "/v1/client", Some(pool.token())).await.unwrap();
     peer.say_json(&json!({"type": "register", "protocol": {"min": 1, "max": 1}, "client": "test"})).await;
@@ -179,7 +180,7 @@ fn submit(shell: &str) -> serde_json::Value {
     json!({"job": uuid::Uuid::now_v7().to_string(), "spec": spec})
 }
 
-/// What a client that dials anew and submits this hears.
+/// Connects a new client, submits this job, and returns the answer.
 async fn submit_anew(pool: &Pool, submit: &serde_json::Value) -> serde_json::Value {
     let mut peer = client(pool).await;
     peer.say_json(&json!({"type": "submit", "request": 1, "submit": submit})).await;
@@ -209,7 +210,7 @@ async fn whoever_comes_back_while_the_disk_is_full_finds_the_job_and_whoever_can
     }
     assert_eq!((ready().1.as_str(), series().as_str()), ("ready\n", "buildpool_ready 1"));
 
-    // What runs has room for its records.
+    // Running jobs have space for their records.
     pool.disk().unwrap().fill_but(2 << 20);
     let again = async |refusal: &str| {
         for (submit, job) in [(&over, &over), (&long, &long), (&named, &named), (&by_name, &named)] {
@@ -235,7 +236,7 @@ async fn whoever_comes_back_while_the_disk_is_full_finds_the_job_and_whoever_can
     let doubt = shown["waiting"]["reason"].as_str().unwrap_or_default();
     assert!(shown["state"] == "running" && doubt.contains("whether it still runs"), "{shown:#}");
     pool.disk().unwrap().empty();
-    // Nobody has to ask again.
+    // The client does not need to retry.
     assert_eq!(pool.wait_for_state(&id(&long), "done")["verdict"], "cancelled");
     wait_until("it is ready", || ready().1 == "ready\n" && series() == "buildpool_ready 1");
     let shown = pool.job(&id(&named));
@@ -252,7 +253,7 @@ fn a_worker_without_room_holds_its_job_back_and_goes_on_by_itself() {
     job.wait_for_bytes(200_000);
     pool.disk().unwrap().fill();
     let second = workload.submit(&pool, 1_000, Duration::ZERO, &[]);
-    // What could not be laid out waits, says for what, and can be cancelled.
+    // An attempt without space for its workspace waits, shows the reason, and can be cancelled.
     let waits = |id: &str| {
         let reason = pool.job(id)["waiting"]["reason"].as_str().unwrap_or_default().to_owned();
         reason.contains("quarantined")
@@ -275,7 +276,7 @@ fn a_worker_without_room_holds_its_job_back_and_goes_on_by_itself() {
 fn a_job_that_fills_its_workers_disk_waits_for_a_stated_reason_and_its_timeout_names_the_disk() {
     let builder = PoolBuilder::default().worker(&["--slots", "2"]);
     let Some(pool) = builder.small_disk("w0", 8 << 20).start_on_disk() else { return };
-    // Long lines, because a digest takes its time by lines.
+    // Long lines, because the digest's time depends on the number of lines.
     let line = "x".repeat(1000);
     let endless = ["run", "--no-snapshot", "--detach", "--", "yes", &line];
     let id = pool.buildpool(&endless).expect(0).out().trim().to_owned();
@@ -302,7 +303,7 @@ fn a_job_that_one_worker_has_no_room_for_runs_on_another_one() {
     let mut large = vec![0; 12 << 20];
     File::open("/dev/urandom").unwrap().read_exact(&mut large).unwrap();
     std::fs::write(pool.place().file("large"), large).unwrap();
-    // Both are free: by its name the one without room is asked first.
+    // Both workers are free. The one with a full disk comes first by name.
     let asked = pool.buildpool(&["run", "--output", "json", "--", "wc", "-c", "large"]).expect(0);
     let shown = asked.json();
     assert_eq!((&shown["verdict"], &shown["worker"]), (&"passed".into(), &"w1".into()), "{shown:#}");
@@ -323,7 +324,7 @@ fn a_worker_short_of_space_removes_idle_workspaces_while_a_job_runs() {
     };
     git(&["init", "-q"]);
     std::fs::write(pool.place().file(".gitignore"), "/built\n").unwrap();
-    // What is ignored stays in the workspace for the next job.
+    // Ignored files stay in the workspace for the next job.
     let built =
         pool.buildpool(&["run", "--", "sh", "-c", "head -c 50000000 /dev/zero > built; pwd"]).expect(0);
     let workspace = std::path::PathBuf::from(built.out().trim());

@@ -1,14 +1,14 @@
-//! Jobs that leave something behind that would stop the worker from running other jobs.
+//! Tests of jobs that leave files that could prevent the worker from running other jobs.
 
 use buildpool_tests::{Pool, PoolBuilder, wait_until};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes directories one in another, further than any path reaches.
+/// Creates nested directories deeper than the maximum path length.
 const DEEP: &str = "import os\nfor _ in range(20000):\n os.mkdir('d')\n os.chdir('d')\n";
 
-/// A repository with one file, in the directory where commands are started.
+/// Creates a repository with one file in the directory where commands are started.
 fn project(pool: &Pool) {
     let git = |arguments: &[&str]| {
         let run = Command::new("git").args(arguments).current_dir(pool.place().work()).status().unwrap();

@@ -1,4 +1,4 @@
-//! Parts that are asked to leave, and those that come where one is already.
+//! Tests of parts that shut down, and of second instances of a part.
 
 use buildpool_tests::{Pool, PoolBuilder, Scribe, Workload, binary, processes_of, signal, wait_until};
 use nix::sys::signal::Signal;
@@ -101,7 +101,7 @@ fn a_worker_that_leaves_while_artifacts_wait_for_a_coordinator_that_is_away_brin
     assert_eq!(std::fs::read(fetched.join("answer")).unwrap(), b"made\n");
 }
 
-/// As the service manager restarts it: asked to end, and killed when the time for that is over.
+/// Restarts the worker like a service manager: SIGTERM, then SIGKILL after a time limit.
 #[test]
 fn a_worker_that_is_restarted_while_a_job_runs_is_back_before_the_job_is_over() {
     let mut pool = Pool::start(1);
@@ -138,7 +138,7 @@ fn a_coordinator_that_is_asked_to_end_leaves_the_jobs_running() {
     assert_eq!(job.starts(), ["1"]);
 }
 
-/// A binary that lies elsewhere takes over from the one that runs, as an upgrade does.
+/// Replaces the running binary with one at another path, as an upgrade does.
 #[test]
 fn each_part_is_replaced_while_jobs_run() {
     let mut pool = PoolBuilder::default().worker(&["--slots", "2"]).start();

@@ -1,4 +1,4 @@
-//! Links that are cut, half open or slow, through a proxy.
+//! Tests of interrupted, half-open and slow links, through a proxy.
 
 use buildpool_gateway::client::{Client, Endpoint, JobEvent, Target, new_job_id};
 use buildpool_protocol::client_link::{SubmitMessage, View};
@@ -7,7 +7,7 @@ use buildpool_protocol::spec::{Command, JobSpec, Source};
 use buildpool_tests::{Direction, Flow, Pool, Proxy, Workload, wait_for, wait_until};
 use std::time::Duration;
 
-/// A pool whose workers each dial through a proxy of their own.
+/// Starts a pool with workers that each connect through their own proxy.
 fn proxied(workers: usize) -> (Pool, Vec<Proxy>) {
     let mut pool = Pool::start(0);
     let proxies: Vec<_> = (0..workers).map(|_| Proxy::start(pool.address())).collect();
@@ -103,9 +103,10 @@ fn a_link_of_one_byte_at_a_time_loses_nothing() {
     assert_eq!(job.starts(), ["1"]);
 }
 
-/// Bytes of a line, its end included: much longer than those of most tools, because the pool looks at each, and this is about bytes.
+/// Length of a line in bytes, with its end. It is much longer than usual, because the pool's cost
+/// depends on lines and this test is about bytes.
 const LINE_BYTES: usize = 2_000;
-/// Several times what may be on the way.
+/// Several times the output window.
 const LINES: usize = 14_000;
 
 #[test]
@@ -130,7 +131,7 @@ fn a_job_is_cancelled_while_its_output_waits_on_a_slow_link() {
     );
 }
 
-/// A client in this process that dials through a proxy, and the runtime that it lives on.
+/// Returns a client in this process that connects through a proxy, and its runtime.
 fn client(pool: &Pool, proxy: &Proxy) -> (tokio::runtime::Runtime, Client) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let token = pool.token();
@@ -246,7 +247,8 @@ fn an_equal_request_finds_its_job_again_after_a_restart_of_the_coordinator() {
     pool.buildpool(&["cancel", &job.to_string()]).expect(0);
     pool.wait_for_workers();
     pool.wait_for_state(&job.to_string(), "done");
-    // That was its answer. It is recorded after it was said, so equal requests may find the job for a moment more.
+    // The final result was delivered. It is recorded after it was sent, so identical requests may
+    // find the old job for a moment.
     let newer = wait_for("a run of its own", || Some(submit(&client)).filter(|(_, is_old)| !is_old)).0;
     pool.restart_coordinator();
     assert_eq!(submit(&client), (newer, true), "and not the one whose answer was had");

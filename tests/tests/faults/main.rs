@@ -1,7 +1,8 @@
-//! Faults on real processes: parts killed and stopped, links cut, disks full, peers that misbehave.
+//! Fault injection with real processes: parts killed and stopped, links interrupted, disks full,
+//! misbehaving peers.
 //!
-//! `BUILDPOOL_FAULT_SEED` and `BUILDPOOL_FAULT_COUNT` say from which seed and how many faults the random tests inject;
-//! without them a small fixed set runs.
+//! `BUILDPOOL_FAULT_SEED` and `BUILDPOOL_FAULT_COUNT` set the first seed and the number of faults
+//! of the random tests. Without them a small fixed set runs.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod bad_peers;

@@ -1,9 +1,9 @@
-//! Output that is hard to carry.
+//! Tests of unusual output.
 
 use buildpool_tests::{Finished, Pool};
 use std::process::Command;
 
-/// What the same text writes here.
+/// Runs a script locally and returns its result.
 fn here(text: &str) -> Finished {
     Command::new("sh").args(["-c", text]).output().unwrap().into()
 }

@@ -1,4 +1,4 @@
-//! One part at a time is killed or stands still while a job writes.
+//! Tests that kill or stop one part at a time while a job writes.
 
 use buildpool_tests::{
     Pool, PoolBuilder, Scribe, Stopped, Workload, keeper_of, keepers_in, processes_of, signal, wait_for,
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 const BYTES: u64 = 300_000;
 
-/// A pool of one worker, and a job that has written a part of its output and is held half way.
+/// Starts a pool with one worker, and a job that has written a part of its output and is paused
+/// half way.
 fn begin(options: &[&str]) -> (Pool, Workload, Scribe) {
     let pool = Pool::start(1);
     let mut workload = Workload::new(&pool);
@@ -84,7 +85,7 @@ fn a_keeper_and_its_daemon_are_killed_together() {
     assert_eq!(job.starts(), ["1", "2"]);
 }
 
-/// Its machine may be away for long: nobody comes to look after the tree.
+/// Its machine may be disconnected for long, so no other process ends the tree.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_tree_does_not_outlive_its_keeper_when_no_daemon_is_left() {
@@ -131,7 +132,7 @@ fn a_job_whose_daemon_and_keeper_die_before_it_began_runs_all_the_same() {
     let mut pool = PoolBuilder::default().worker(&["--slots", "1"]).start();
     let data = pool.data("w0");
     let mut workload = Workload::new(&pool);
-    // A keeper that stands still takes the order and does nothing with it.
+    // A stopped keeper receives the order but does not execute it.
     let keepers = wait_for("a keeper is ready", || Some(keepers_in(&data)).filter(|found| !found.is_empty()));
     for keeper in keepers {
         assert!(signal(keeper, Signal::SIGSTOP));
@@ -158,7 +159,8 @@ fn parts_that_stand_still_for_a_while_cost_nothing() {
     let length = || pool.data("w0").join(format!("attempts/{}.1/log", job.id));
     for pid in [coordinator, daemon, keeper] {
         let stopped = Stopped::new(pid);
-        // Long enough for the others to get somewhere, or for nothing to happen where the keeper is what stands.
+        // Long enough for the other parts to make progress. If the keeper is stopped, no progress
+        // is expected.
         let before = std::fs::metadata(length()).map_or(0, |metadata| metadata.len());
         let deadline = std::time::Instant::now() + Duration::from_millis(500);
         wait_until("time has passed", || {

@@ -1,4 +1,4 @@
-//! Readers that come and go.
+//! Tests of readers that connect and disconnect.
 
 use buildpool_coordinator::store::{Retention, Store};
 use buildpool_gateway::client::{Client, Endpoint, FollowQuery, JobEvent, Target};
@@ -15,7 +15,7 @@ fn a_reader_that_leaves_and_resumes_by_cursor_again_and_again_reads_each_byte_on
     };
     let pool = Pool::start(1);
     let mut workload = Workload::new(&pool);
-    // It ends before the reader does: reading goes on over the end of the job.
+    // The job ends before the reader, which continues to read after the end of the job.
     let bytes = u64::from(times) * 15_000;
     let job = workload.submit(&pool, bytes, Duration::from_secs(3), &[]);
     workload.submit(&pool, bytes, Duration::from_secs(3), &[]);
@@ -35,7 +35,8 @@ fn a_reader_that_leaves_and_resumes_by_cursor_again_and_again_reads_each_byte_on
             loop {
                 match events.next().await.unwrap() {
                     JobEvent::Output(output) => {
-                        // A chunk is taken whole or not at all: a cursor lies between two.
+                        // A chunk is read completely or not at all: a cursor is always between two
+                        // chunks.
                         let mut position = output.from;
                         for chunk in &output.chunks {
                             if left == 0 {
@@ -76,7 +77,7 @@ fn a_reader_that_leaves_and_resumes_by_cursor_again_and_again_reads_each_byte_on
 fn a_stream_that_says_little_is_read_without_the_other() {
     let pool = Pool::start(1);
     let proxy = Proxy::start(pool.address());
-    // Long lines, because a digest takes its time by lines.
+    // Long lines, because the digest's time depends on the number of lines.
     let script = "echo early >&2; seq -s, 1 1300000 | fold -w 1000; echo late >&2; seq 1 100";
     let id = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", script]);
     let id = id.expect(0).out().trim().to_owned();
@@ -103,7 +104,7 @@ fn a_log_that_is_not_kept_a_job_that_is_not_and_one_that_never_was_are_three_ans
         id.trim().to_owned()
     };
     let (first, second) = (run(), run());
-    // What retention does each hour, as if so much time had passed.
+    // The hourly retention, as if this much time had passed.
     let hour = Duration::from_secs(3600);
     let pass = |pool: &mut Pool, record_age: Duration, later: Duration| {
         pool.kill_coordinator();

@@ -1,4 +1,4 @@
-//! Values of secrets are on no disk, in no form.
+//! Checks that the values of secrets are on no disk, in any encoding.
 
 use buildpool_tests::{Pool, wait_until};
 use std::path::Path;
@@ -7,9 +7,9 @@ const SECRET: &str = "s3cret/Wort mit+Zeichen=?&";
 /// Longer than a line of base64.
 const LONG: &str = "Ein (langes) Wort, das keine Zeile fasst: 0123456789 abcdefghij klmnopqrstuvwxyz! ~*'/";
 
-/// Every file below a directory, and what is in it.
+/// Calls `see` for each file below a directory, with its content.
 fn each_file(directory: &Path, see: &mut impl FnMut(&Path, &[u8])) {
-    // What goes while it is looked at is gone.
+    // Files that disappear during the walk are ignored.
     for entry in std::fs::read_dir(directory).into_iter().flatten() {
         let Ok(path) = entry.map(|entry| entry.path()) else { continue };
         if path.is_symlink() {
@@ -21,7 +21,8 @@ fn each_file(directory: &Path, see: &mut impl FnMut(&Path, &[u8])) {
     }
 }
 
-/// Writes a text whole and cut at every byte, plain, in base64 at each shift, and in percent form.
+/// Writes a text complete and truncated at every byte: plain, in base64 at each shift, and
+/// percent-encoded.
 const WRITER: &str = r#"
 import base64, os, subprocess, time, urllib.parse
 value = os.environ["WORD"].encode()
@@ -68,7 +69,7 @@ fn a_secret_is_on_no_disk_of_the_pool_in_no_form_however_it_is_written() {
     ]);
     let mut running =
         command.env("WORD", SECRET).env("LONG", LONG).stdout(std::process::Stdio::piped()).spawn().unwrap();
-    // On the way as well as at the end.
+    // During the transfer as well as at the end.
     let mut looks = 0;
     let status = loop {
         no_trace(&pool);
@@ -95,7 +96,7 @@ fn a_secret_is_on_no_disk_of_the_pool_in_no_form_however_it_is_written() {
     }
 }
 
-/// What a report says is known to the worker and the coordinator only masked.
+/// The worker and the coordinator receive the text of a report only with masked secrets.
 #[test]
 fn a_secret_in_a_report_is_on_no_disk_and_in_no_answer() {
     let pool = Pool::start(1);
@@ -122,7 +123,7 @@ fn a_secret_in_a_report_is_on_no_disk_and_in_no_answer() {
     for form in forms() {
         assert!(!contains(result.as_bytes(), &form), "{result}");
     }
-    // The job's own file is its own, and goes with its directory.
+    // The report is the job's own file and is removed with its directory.
     wait_until("the job's directory is gone", || {
         let mut is_there = false;
         each_file(&pool.place().home(), &mut |path, _| is_there |= path.ends_with("r.xml"));
@@ -131,7 +132,8 @@ fn a_secret_in_a_report_is_on_no_disk_and_in_no_answer() {
     no_trace(&pool);
 }
 
-/// The forms that must not be found: digits of base64 that only the value decides.
+/// Returns the encodings that must not be found. For base64, only digits that depend only on the
+/// value.
 fn forms() -> Vec<Vec<u8>> {
     let percent = |plus: bool, keep: &str| -> String {
         let one = |byte: u8| match byte {
@@ -146,7 +148,7 @@ fn forms() -> Vec<Vec<u8>> {
     };
     let mut forms = vec![SECRET.into(), percent(false, "").into_bytes()];
     forms.extend([percent(false, "/").into_bytes(), percent(true, "").into_bytes()]);
-    // Of the long one each part, because lines may lie between them.
+    // Of the long value each part, because line breaks may separate the parts.
     let digits = base64(LONG.as_bytes());
     forms.extend(digits.chunks_exact(24).map(<[u8]>::to_vec));
     forms.push(LONG.into());
@@ -154,7 +156,7 @@ fn forms() -> Vec<Vec<u8>> {
     forms.push(b"0123456789%20abcdefghij%20klmnopqrstuvwxyz".to_vec());
     for shift in 0..3 {
         let digits = base64(&[&b"-".repeat(shift)[..], SECRET.as_bytes()].concat());
-        // Without the digits that neighbours have a part in.
+        // Without the digits that also depend on neighbouring bytes.
         let inner = &digits[(shift * 8).div_ceil(6)..digits.len() - 3];
         forms.push(inner.to_vec());
         forms.push(

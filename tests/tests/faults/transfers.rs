@@ -1,4 +1,4 @@
-//! Working trees on their way while the network is cut: what arrived is not sent again.
+//! Tests of interrupted transfers of working trees: bytes that arrived are not sent again.
 
 use buildpool_protocol::limits::TRANSFER_FRAME_BYTES;
 use buildpool_tests::{Direction, Finished, Pool, Proxy, wait_until};
@@ -6,22 +6,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Bytes of the one file of a tree; no compression makes them fewer.
+/// Size of the single, incompressible file of a tree, in bytes.
 const TREE_BYTES: u64 = 6_000_000;
-/// What goes with the file's own bytes over one connection at most: the greeting, who it is and what it holds, the manifest, the
-/// rest of the pack, headers of frames, reports.
+/// Upper bound for the other bytes of one connection: handshake, registration, the manifest, the
+/// rest of the pack, frame headers, reports.
 const WORDS_BYTES: u64 = 32_000;
-/// After how many bytes a connection is cut: before anything of use was said, inside the first frames, in the middle, and
-/// shortly before the end.
+/// Bytes after which a connection is reset: before the transfer, inside the first frames, in the
+/// middle, and near the end.
 const CUTS: [u64; 5] = [200, 70_000, 1_000_003, 3_141_592, 5_900_000];
 
-/// A repository in the directory where commands are started.
+/// Creates a repository in the directory where commands are started.
 fn project(pool: &Pool) {
     let init = Command::new("git").args(["init", "-q"]).current_dir(pool.place().work()).status().unwrap();
     assert!(init.success());
 }
 
-/// Another tree than any before; its checksum.
+/// Changes the tree to a new one and returns its checksum.
 fn change(pool: &Pool, number: u64) -> String {
     let mut content = vec![0; usize::try_from(TREE_BYTES).unwrap()];
     blake3::Hasher::new().update(&number.to_le_bytes()).finalize_xof().fill(&mut content);
@@ -30,23 +30,23 @@ fn change(pool: &Pool, number: u64) -> String {
     Finished::from(sum).expect(0).out()
 }
 
-/// Bytes that lie in this directory of files that are being received.
+/// Returns the bytes of partially received files in this directory.
 fn received(directory: &Path) -> u64 {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
 }
 
-/// The directories in which a worker receives, one for each project.
+/// Returns the directories for incoming files of a worker, one per project.
 fn incoming(data: &Path) -> Vec<PathBuf> {
     let projects = fs::read_dir(data.join("projects")).into_iter().flatten().flatten();
     projects.map(|project| project.path().join("incoming")).collect()
 }
 
-/// Cuts a direction that is held after `cut` bytes, `carried` in all, once all whole frames of them are on the receiver's disk. Gives
-/// what lies there.
+/// Resets a connection that is held after `cut` bytes, `carried` in all, once its complete frames
+/// are on the receiver's disk. Returns the number of bytes there.
 fn strike(proxy: &Proxy, direction: Direction, (cut, carried): (u64, u64), on_disk: impl Fn() -> u64) -> u64 {
     wait_until("all that may pass has passed", || proxy.bytes(direction) == carried);
-    // What there is of the last frame can't be taken before the rest of it has come.
+    // An incomplete last frame cannot be stored.
     let whole = cut.saturating_sub(TRANSFER_FRAME_BYTES as u64 + WORDS_BYTES);
     wait_until("what has come is on the disk", || on_disk() >= whole);
     let (lies, resets) = (on_disk(), proxy.resets());
@@ -56,7 +56,7 @@ fn strike(proxy: &Proxy, direction: Direction, (cut, carried): (u64, u64), on_di
     lies
 }
 
-/// What had to go after the cut is what was not on the disk, and no more.
+/// Checks that only bytes missing on the disk were sent after the reset.
 #[track_caller]
 fn check(proxy: &Proxy, direction: Direction, (cut, carried): (u64, u64), lies: u64) {
     let after = proxy.bytes(direction) - carried;
@@ -73,7 +73,8 @@ fn a_client_that_is_cut_off_while_it_sends_goes_on_where_the_coordinator_is() {
     let pool = Pool::start(1);
     project(&pool);
     let incoming = pool.data("coordinator").join("transfer/incoming");
-    // A pool that can't be reached at first is not waited for, so the first cut comes after the greeting.
+    // The client does not wait for a pool that it cannot reach at first, so the first reset comes
+    // after the handshake.
     for cut in &CUTS[1..] {
         let expected = change(&pool, *cut);
         let proxy = Proxy::start(pool.address());
@@ -121,7 +122,8 @@ fn a_link_that_is_cut_every_few_frames_brings_a_tree_all_the_same() {
     blake3::Hasher::new().finalize_xof().fill(&mut content);
     fs::write(pool.place().file("noise"), &content).unwrap();
     let sum = Command::new("cksum").arg("noise").current_dir(pool.place().work()).output().unwrap();
-    // Less than one frame of full length: only because the first ones are small does anything come through.
+    // Less than one full frame: the transfer makes progress only because the first frames are
+    // small.
     proxy.reset_after(70_000);
     let job = pool.buildpool(&["run", "--detach", "--", "cksum", "noise"]).expect(0).out();
     let result = pool.wait_for_state(job.trim(), "done");

@@ -1,9 +1,10 @@
-//! Parts of neighbouring versions work together, and each is upgraded in turn while a job runs.
+//! Tests that parts of adjacent versions work together, and that each can be upgraded while a job
+//! runs.
 
 use buildpool_tests::{Pool, PoolBuilder, Scribe, Workload, wait_until};
 use std::time::Duration;
 
-/// Stands for a build of yesterday, of today, of tomorrow, and of the day after, by the protocol versions that each speaks.
+/// Protocol versions of builds of yesterday, today, tomorrow, and the day after.
 const YESTERDAY: &str = "1";
 const TODAY: &str = "1..2";
 const TOMORROW: &str = "2..3";
@@ -32,7 +33,7 @@ fn upgrade_coordinator(pool: &mut Pool, protocol: &str) {
     pool.restart_coordinator();
 }
 
-/// A job runs from one end to the other.
+/// Runs a complete job.
 fn works(pool: &Pool) {
     pool.wait_for_workers();
     assert_eq!(pool.shell("echo one; echo two >&2").expect(0).out(), "one\n");

@@ -1,4 +1,4 @@
-//! Who may ask over HTTP, and for what.
+//! Tests of access control over HTTP.
 
 use buildpool_tests::mcp::{LEGACY, Listening, Reply, meta};
 use buildpool_tests::{Place, Pool, PoolBuilder, wait_until};
@@ -61,7 +61,7 @@ fn only_holders_of_tokens_are_let_in_and_are_told_what_is_missing() {
     let welcome = post(&bearer(&submit));
     assert_eq!(welcome.status, 200, "{welcome:?}");
 
-    // The coordinator's word is asked for again as soon as it takes it back.
+    // The gateway checks the token again as soon as the coordinator revokes it.
     let revoked = submit["id"].as_str().unwrap();
     pool.buildpool(&["token", "revoke", revoked]).expect(0);
     wait_until("a revoked token is refused", || post(&bearer(&submit)).status == 401);
@@ -77,15 +77,16 @@ fn who_was_refused_asks_again_on_the_same_connection() {
         gateway.address,
         body.len()
     );
-    // Whether the connection would be cut off depends on which of its parts is looked at first.
+    // The result of the race depends on which part of the connection is polled first, so try
+    // several times.
     for _ in 0..20 {
         let mut stream = TcpStream::connect(gateway.address).unwrap();
         stream.write_all(head.as_bytes()).unwrap();
-        // Time enough for an answer that does not wait for the body.
+        // Long enough for an answer that does not wait for the body.
         stream.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
         let _ = stream.peek(&mut [0]);
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        // The connection may be gone by now; then nothing more is answered below.
+        // The connection may be closed already. Then there is no further answer below.
         let _ = stream.write_all(format!("{body}{head}{body}").as_bytes());
         let (mut answered, mut buffer) = (String::new(), [0; 4096]);
         let refusals = |answered: &str| answered.matches("HTTP/1.1 401").count();
@@ -95,7 +96,8 @@ fn who_was_refused_asks_again_on_the_same_connection() {
                 _ => break,
             }
         }
-        // On a very slow machine the body came too late: then it is said that the connection ends.
+        // On a very slow machine the body arrives too late. Then the answer announces the end of
+        // the connection.
         let is_said = refusals(&answered) == 1 && answered.contains("connection: close");
         assert!(refusals(&answered) == 2 || is_said, "{answered}");
     }
@@ -111,7 +113,8 @@ fn a_wrong_token_is_a_wrong_token_over_tls_too() {
     let other_coordinator = format!("{without}_{}", "0".repeat(64));
     let wrong = format!("bp_{}_wrong", "0".repeat(32));
     let other_secret = format!("{wrong}_{}", right.rsplit('_').next().unwrap());
-    // With a token of its own the gateway knows the coordinator; without one only the caller's token does.
+    // A gateway with its own token has the coordinator's fingerprint. Without one, only the
+    // caller's token contains it.
     for own in [true, false] {
         let mut command = pool.command(&["mcp", "--http", "127.0.0.1:0"]);
         if !own {
@@ -202,7 +205,8 @@ fn what_a_web_page_elsewhere_could_send_is_refused() {
     {
         assert_eq!(status("POST", &[header]), 200, "{header:?}");
     }
-    // Before anybody is asked for a token: not even where one could be got is said.
+    // The origin is checked before the token. The answer does not even contain the place to get a
+    // token.
     let pool = Pool::start(0);
     let guarded = Listening::start(&mut pool.command(&[
         "mcp",
@@ -222,7 +226,7 @@ fn what_a_web_page_elsewhere_could_send_is_refused() {
             }
         }
     }
-    // A page that was named is let through by its browser as well, and can read why it is refused.
+    // The browser of an allowed page sends the request and can read the reason of a refusal.
     let page = ("origin", "https://app.example");
     let question = [
         page,
@@ -295,7 +299,7 @@ fn each_project_has_its_url_and_no_other_name_leads_anywhere() {
     assert_eq!(where_it_ran("/mcp/p/other"), real(&other));
 }
 
-/// A token of the pool in a place, as a header.
+/// Returns a token of the place's pool as a header value.
 fn bearer_in(place: &Place) -> String {
     let made = place.buildpool(&["token", "create", "--role", "submit", "--name", "agent", "--json"]);
     format!("Bearer {}", made.expect(0).json()["token"].as_str().unwrap())
@@ -352,7 +356,7 @@ fn a_gateway_that_only_reads_offers_and_does_nothing_else() {
         assert!(error["message"].as_str().unwrap().contains("--read-only"), "{error}");
     }
     assert!(!place.file("ran").exists());
-    // A job is a task as well.
+    // A job is also a task.
     let job = place.buildpool(&["run", "--detach", "--", "sleep", "600"]).expect(0).out().trim().to_owned();
     let tasks = meta("t", &json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}));
     let ask =
@@ -370,7 +374,7 @@ fn a_client_without_a_session_may_ask_any_of_several_gateways() {
     let arguments = ["mcp", "--http", "127.0.0.1:0", "--http-auth", "none"];
     let one = Listening::start(&mut place.command(arguments));
     let two = Listening::start(&mut place.command(arguments));
-    // Everything that it says beside the tools is read as well.
+    // The size limit also covers the texts other than the tools.
     let listed = one.modern("/mcp", &[], "tools/list", json!({})).message()["result"].to_string();
     assert!(listed.len() <= 6_144, "{} bytes", listed.len());
     let ran = one.call("/mcp", "run_command", json!({"command": "echo here"}));
@@ -392,10 +396,10 @@ fn a_caller_has_so_many_calls_under_way_and_takes_none_from_others() {
         let call = json!({"name": "list_jobs", "arguments": {}});
         gateway.modern("/mcp", &[("authorization", bearer)], "tools/call", call).message()["result"].clone()
     };
-    // Once a token is known, nobody has to be asked about it.
+    // After the first check of a token, the gateway needs no further request.
     assert_eq!(list(&one)["structuredContent"]["jobs"][0]["job_id"], job);
     let mut connections: Vec<_> = (0..64).map(|_| begin()).collect();
-    // Some of them may have been sent away while the token was asked about anew.
+    // Some of them may have been refused while the token was checked again.
     wait_until("the caller has all its calls", || {
         let has_all = list(&one)["isError"] == true;
         if !has_all {

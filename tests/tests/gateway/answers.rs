@@ -1,16 +1,16 @@
-//! What a client's model gets to read.
+//! Tests of the texts that a client's model reads.
 
 use buildpool_tests::mcp::{Gateway, structured};
 use buildpool_tests::{Place, Pool};
 use serde_json::json;
 
-/// What Codex passes on whole.
+/// Output limit of Codex.
 const CODEX_BYTES: usize = 10_000;
 
 #[test]
 fn without_its_pool_it_lists_its_tools_and_says_what_is_wrong() {
     let mut place = Place::new();
-    // Nobody listens on this port: it was free a moment ago and belongs to nobody.
+    // An unused port: it was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     place.set("BUILDPOOL_URL", format!("ws://{free}"));
     place.set("BUILDPOOL_TOKEN", "bp_x_y");
@@ -197,7 +197,7 @@ fn the_trace_of_a_call_is_in_the_logs_of_coordinator_and_worker_and_makes_no_cal
         assert!(log.contains(&trace("a")), "{name}: {log}");
     }
     assert_eq!(run(&trace("b"))["job_id"], first["job_id"]);
-    // One that is none is as good as none.
+    // An invalid trace context is ignored.
     assert_eq!(run("00-nonsense")["job_id"], first["job_id"]);
 }
 

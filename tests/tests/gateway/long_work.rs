@@ -1,10 +1,12 @@
-//! Calls that are longer than their client's patience, and jobs that are longer than anything around them.
+//! Tests of calls longer than their client's timeout, and of jobs that outlive clients, gateways
+//! and pools.
 
 use buildpool_tests::mcp::{Gateway, Listening, meta, structured};
 use buildpool_tests::{Place, Pool, wait_for, wait_until};
 use serde_json::{Value, json};
 
-/// Ends when the file is there. It lies outside of the project: a call does not attach to a job that files are newer than.
+/// Returns a command that ends when the file exists. The file is outside of the project, because a
+/// call does not attach to a job older than a changed file.
 fn until(place: &Place, file: &str) -> String {
     format!("until [ -e {} ]; do sleep 0.05; done", place.home().join(file).display())
 }
@@ -13,7 +15,7 @@ fn touch(place: &Place, name: &str) {
     std::fs::write(place.home().join(name), "").unwrap();
 }
 
-/// The job of a command, once it runs.
+/// Returns the job of a command once it runs.
 fn running(place: &Place, text: &str) -> String {
     wait_for("the job runs", || {
         let jobs = place.buildpool(&["jobs", "--json"]).json();
@@ -37,16 +39,16 @@ fn who_waits_no_longer_gets_the_job_and_what_to_call() {
     assert_eq!(started["verdict"], Value::Null, "{started}");
     let id = started["job_id"].as_str().unwrap();
     let next: Vec<&str> = started["next"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    // 50 seconds, since nothing is known about this client.
+    // 50 seconds is the default for an unknown client.
     assert_eq!(next[0], format!("get_job {{\"job_id\":\"{id}\",\"wait_secs\":50}}"));
-    // An equal call while it runs is the same job.
+    // An identical call during the run attaches to the same job.
     let twin = gateway.call("run_command", json!({"command": command, "wait_secs": 0}));
     assert_eq!((&twin["job_id"], &twin["reattached"]), (&json!(id), &json!(true)));
     let waiting = gateway.begin_call("get_job", json!({"job_id": id, "wait_secs": 50}));
     touch(&place, "go");
     let ended = structured(gateway.response(waiting)["result"].take());
     assert_eq!(ended["verdict"], "passed", "{ended}");
-    // Its answer was delivered: the next equal call is a job of its own.
+    // The result was delivered, so the next identical call starts a new job.
     let anew = gateway.call("run_command", json!({"command": command}));
     assert_ne!(anew["job_id"], json!(id));
     assert_eq!(anew["verdict"], "passed");
@@ -129,7 +131,7 @@ fn a_build_that_is_found_again_is_asked_for_by_its_own_name() {
         assert_eq!(found["jobs"].as_array().map(Vec::len), Some(2), "{found}");
         assert_eq!(ask("tasks/get", json!({"taskId": first["request_id"]}), true)["status"], "working");
     }
-    // With jobs of several calls no build has just these: it is not named, its jobs are.
+    // No single build contains exactly the jobs of several calls, so the answer names the jobs.
     let mixed = run(&until(&place, "go"), json!({"on": [["os"], [], ["os", "arch"]]}));
     for tasks in [false, true] {
         let answer = structured(ask("tools/call", mixed.clone(), tasks));
@@ -178,7 +180,8 @@ fn progress_tells_live_findings_and_ends_with_the_answer() {
     touch(&place, "two");
     let answer = structured(gateway.response(id)["result"].take());
     assert_eq!(answer["verdict"], "failed");
-    // Whatever was on its way comes before the answer to what is asked now. A changed listing may be announced at any time.
+    // The ping makes earlier messages arrive first. A `list_changed` notification may arrive at any
+    // time.
     let told = |gateway: &mut Gateway| -> Vec<Value> {
         gateway.ask("ping", json!({}));
         let all = gateway.notifications.iter();
@@ -194,7 +197,7 @@ fn progress_tells_live_findings_and_ends_with_the_answer() {
     assert!(heard.iter().all(|one| one["progressToken"] == "token-7"), "{heard:?}");
     let numbers: Vec<f64> = heard.iter().filter_map(|one| one["progress"].as_f64()).collect();
     assert!(numbers.windows(2).all(|pair| pair[1] - pair[0] > 0.9), "at most one a second: {numbers:?}");
-    // Nobody who gave no token is told anything.
+    // A call without a progress token gets no notifications.
     gateway.call("run_command", json!({"command": "sleep 1.5; echo done"}));
     assert_eq!(told(&mut gateway).len(), heard.len());
 }
@@ -272,7 +275,8 @@ fn a_pool_that_goes_away_keeps_no_call_beyond_its_time() {
     let id = gateway.begin_call("run_command", json!({"command": command, "wait_secs": 8}));
     let job = running(pool.place(), "until");
     pool.kill_coordinator();
-    // The pool would be waited for much longer; the job is told as it was heard of last.
+    // The pool would be waited for much longer. The answer contains the last known state of the
+    // job.
     let answer = structured(gateway.response(id)["result"].take());
     assert_eq!((&answer["job_id"], &answer["verdict"]), (&json!(job), &Value::Null), "{answer}");
     assert_ne!(answer["state"], "done", "{answer}");
@@ -288,7 +292,7 @@ fn a_pool_that_says_nothing_is_not_waited_for_in_silence() {
     place.set("BUILDPOOL_TOKEN", "bp_x_y");
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
     let artifact = json!({"uri": "buildpool://jobs/01a2/artifacts/x"});
-    // As many as there may be calls: what is cancelled is over.
+    // The maximum number of calls: cancelled calls free their slots.
     for _ in 0..256 {
         let id = gateway.begin("resources/read", artifact.clone());
         gateway.say(
@@ -309,7 +313,7 @@ fn a_pool_that_says_nothing_is_not_waited_for_in_silence() {
         while !is_told(&gateway.notification()) {}
         let result = gateway.response(id)["result"].take();
         assert_eq!(result["isError"], true, "{result}");
-        // Nobody knows whether there is such a job.
+        // The gateway does not know if such a job exists.
         let text = result["content"][0]["text"].as_str().unwrap();
         assert!(!text.contains("01a2") && !text.contains("goes on, get_job"), "{text}");
     }
@@ -328,7 +332,8 @@ fn a_caller_whose_connection_to_the_pool_is_another_one_finds_its_job() {
     };
     let gateway = Listening::start(&mut place.command(["mcp", "--http", "127.0.0.1:0"]));
     let call = |bearer: &str| {
-        // What it writes makes it no other job for who knows how the files were.
+        // Files that the job itself writes do not prevent an attach if the caller has seen
+        // their earlier state.
         let command = format!("touch made; {}", until(&place, "go"));
         let call = json!({"name": "run_command", "arguments": {"command": command, "wait_secs": 0}});
         let reply = gateway.modern("/mcp", &[("authorization", bearer)], "tools/call", call);
@@ -360,7 +365,7 @@ fn who_waits_for_a_job_hears_what_it_finds() {
     while !has_found(&gateway.notification()) {}
     touch(&place, "go");
     let answer = structured(gateway.response(id)["result"].take());
-    // As much as its submitter asked for.
+    // The answer has the verbosity that its submitter requested.
     assert!(answer["filtered_output"].as_str().is_some_and(|text| text.contains("boom")), "{answer}");
     assert!(answer["usage"].is_object(), "{answer}");
 }
@@ -392,20 +397,21 @@ fn a_task_is_the_job_and_outlives_the_gateway() {
     let get = |gateway: &mut Gateway| ask(gateway, &tasks, "tasks/get", json!({"taskId": &id}));
     assert_eq!(get(&mut gateway)["result"]["status"], "working");
     touch(&place, "go");
-    // A failed build is a task that was done.
+    // A failed build is a completed task.
     let done = wait_for("the task is done", || {
         Some(get(&mut gateway)["result"].take()).filter(|task| task["status"] == "completed")
     });
     let answer = structured(done["result"].clone());
     assert_eq!((&answer["job_id"], &answer["exit_code"]), (&json!(id), &json!(4)));
     assert!(answer["usage"].is_object(), "as much as the call asked for: {answer}");
-    // A part of the id names the same task, by its whole id; of a long command a line is enough.
+    // A prefix of the id names the same task, and the answer contains the whole id. A long command
+    // is truncated to a line.
     let part = ask(&mut gateway, &tasks, "tasks/get", json!({"taskId": &id[..30]}))["result"].take();
     assert_eq!(part["taskId"], json!(id), "{part}");
     let long = run(&format!("true {}; {}", "x".repeat(9_000), until(&place, "later")));
     let long = ask(&mut gateway, &tasks, "tools/call", long)["result"].take();
     assert!(long["statusMessage"].as_str().unwrap().len() < 220, "{long}");
-    // A request id that belongs to another command is said in the result as well.
+    // The result also notes a request id that belongs to another command.
     let with_id = |command: &str| {
         let mut call = run(&format!("{command}; {}", until(&place, "later")));
         call["arguments"]["client_request_id"] = json!("r");
@@ -420,7 +426,7 @@ fn a_task_is_the_job_and_outlives_the_gateway() {
     });
     let note = structured(done["result"].clone())["note"].take();
     assert!(note.as_str().is_some_and(|note| note.contains("echo two")), "{note}");
-    // Who does not take tasks gets none and may not ask for one.
+    // A client without support for tasks gets no task and may not request one.
     let without = ask(&mut gateway, &json!({}), "tasks/get", json!({"taskId": &id}));
     assert_eq!(without["error"]["code"], -32021, "{without}");
     let unknown = ask(&mut gateway, &tasks, "tasks/get", json!({"taskId": "nothing"}));
@@ -431,7 +437,7 @@ fn a_task_is_the_job_and_outlives_the_gateway() {
     wait_until("the task is cancelled", || {
         ask(&mut gateway, &tasks, "tasks/get", json!({"taskId": id}))["result"]["status"] == "cancelled"
     });
-    // The older revision calls something else by this name.
+    // The older revision has a different method with this name.
     let mut older = Gateway::connect(&mut place.command(["mcp"]), "t");
     let id = older.begin("tasks/get", json!({"taskId": "x"}));
     assert!(older.response(id).get("error").is_some());
@@ -441,7 +447,7 @@ fn a_task_is_the_job_and_outlives_the_gateway() {
 fn an_end_that_nobody_heard_is_not_delivered() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "t");
-    // One call is answered before the end, one is cancelled; both jobs end while nobody listens.
+    // One call is answered before the end, one is cancelled. Both jobs end while no call waits.
     let (early, cut) = (json!({"command": until(&place, "early")}), json!({"command": until(&place, "cut")}));
     let mut impatient = early.clone();
     impatient["wait_secs"] = json!(0);
@@ -452,7 +458,7 @@ fn an_end_that_nobody_heard_is_not_delivered() {
     gateway.ask("ping", json!({}));
     for (job, file, arguments) in [(first, "early", early), (second, "cut", cut)] {
         touch(&place, file);
-        // The list is no answer about the job.
+        // The list does not count as delivery of the result.
         wait_until("the job is done", || {
             let jobs = place.buildpool(&["jobs", "--json"]).json();
             jobs.as_array().unwrap().iter().any(|listed| listed["job_id"] == job && listed["state"] == "done")
@@ -475,14 +481,14 @@ fn a_wait_that_was_cancelled_takes_no_answer() {
         "_meta": {"progressToken": "w"},
     });
     let id = gateway.begin("tools/call", wait);
-    // From here on the pool knows that somebody waits.
+    // From here on the pool counts a waiting call.
     let is_heard = |heard: &Value| {
         heard["params"]["message"].as_str().is_some_and(|message| message.starts_with("running"))
     };
     while !is_heard(&gateway.notification()) {}
     gateway.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     gateway.ask("ping", json!({}));
-    // The pool takes what is said to it in its order: it knows by now that nobody waits any more.
+    // The pool handles messages in order, so it has processed the cancellation by now.
     gateway.call("worker_status", json!({}));
     touch(&place, "go");
     wait_until("the job is done", || {

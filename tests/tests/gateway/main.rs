@@ -1,4 +1,4 @@
-//! The gateway as a process: what its clients and their launchers see of it.
+//! Tests of the gateway process as seen by its clients and launchers.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod access;

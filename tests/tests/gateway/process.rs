@@ -1,4 +1,5 @@
-//! The gateway's process: it speaks only protocol, ends when nobody needs it, and leaves nothing behind.
+//! Tests of the gateway process: it writes only protocol messages, ends with its client, and leaves
+//! no processes behind.
 
 use buildpool_tests::mcp::{Gateway, MODERN, meta};
 use buildpool_tests::{Place, signal, wait_for, wait_until};
@@ -37,7 +38,7 @@ fn it_ends_well_whenever_its_client_goes() {
     let mut both = start();
     let id = both.begin("server/discover", discover());
     both.response(id);
-    // A revision that nobody knows is answered with the newest that has a handshake.
+    // An unknown revision is answered with the newest one that has a handshake.
     assert_eq!(both.ask("initialize", initialize())["protocolVersion"], "2025-11-25");
     let mut future = start();
     let mut asked = discover();
@@ -126,7 +127,7 @@ fn its_jobs_go_on_without_it() {
 #[test]
 fn a_gateway_whose_client_was_killed_is_gone_too() {
     let place = Place::new();
-    // The client: it holds the gateway's input, and is killed without a word.
+    // The client holds the gateway's input and is killed.
     let mut client = std::process::Command::new("sleep").arg("600").stdout(Stdio::piped()).spawn().unwrap();
     let input = client.stdout.take().unwrap();
     let mut gateway =
