@@ -1,7 +1,8 @@
-//! The pool's figures, each beside its yardstick in the same run: `cargo bench -p buildpool-tests --bench figures [NAME…]`.
+//! Benchmarks of the pool, each with a baseline in the same run: `cargo bench -p buildpool-tests
+//! --bench figures [NAME…]`.
 //!
-//! Names: `latency`, `command`, `many`, `stream`, `idle`, `cold`. Real processes and sockets throughout; what is quoted is the
-//! ratio, since machines differ and drift.
+//! Names: `latency`, `command`, `many`, `stream`, `idle`, `cold`. All benchmarks use real processes
+//! and sockets. The documentation quotes the ratio, because machines differ and drift.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -37,7 +38,8 @@ fn main() {
     ]);
 }
 
-/// Submit to result of `true` through a connected client, beside fork and exec of the same program.
+/// Measures submit to result of `true` through a connected client. Baseline: fork and exec of the
+/// same program.
 fn latency(runtime: &tokio::runtime::Runtime) {
     let pool = Pool::start(1);
     let client = runtime.block_on(connect(&pool, pool.token()));
@@ -65,7 +67,7 @@ fn latency(runtime: &tokio::runtime::Runtime) {
     );
 }
 
-/// `buildpool run -- true`, its own start included, beside fork and exec.
+/// Measures `buildpool run -- true`, including its own start. Baseline: fork and exec.
 fn command(_: &tokio::runtime::Runtime) {
     let pool = Pool::start(1);
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
@@ -92,7 +94,8 @@ fn command(_: &tokio::runtime::Runtime) {
     );
 }
 
-/// 10,000 jobs on one worker with two slots, beside two loops that spawn as many.
+/// Measures 10,000 jobs on one worker with two slots. Baseline: two loops that spawn the same
+/// number of processes.
 fn many(runtime: &tokio::runtime::Runtime) {
     const JOBS: u32 = 10_000;
     let pool = Pool::start(1);
@@ -142,8 +145,9 @@ fn two_loops(jobs: u32) -> Duration {
     began.elapsed()
 }
 
-/// 1 GiB of log-like output end to end with equal checksums, beside a bare pipe into a bare WebSocket. It ends when the log
-/// is sealed in the store and whole at the reader; the digest follows at its own pace, and is told beside it.
+/// Measures 1 GiB of log-like output end to end with equal checksums. Baseline: a bare pipe into a
+/// bare WebSocket. The measurement ends when the log is sealed in the store and complete at the
+/// reader. The digest follows later and is reported separately.
 fn stream(runtime: &tokio::runtime::Runtime) {
     let place = Place::new();
     let file = place.file("gib.log");
@@ -244,7 +248,7 @@ async fn pipe_to_websocket(file: &std::path::Path) -> Duration {
     began.elapsed()
 }
 
-/// Memory of an idle worker connection.
+/// Measures the memory of an idle worker connection.
 fn idle(runtime: &tokio::runtime::Runtime) {
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).expect("a limit");
     let _raised =
@@ -291,7 +295,7 @@ async fn register(pool: &Pool, number: u32) -> impl Sized + use<> {
     socket
 }
 
-/// From nothing to the first answer of the local pool.
+/// Measures the first answer of the local pool, started from nothing.
 fn cold(_: &tokio::runtime::Runtime) {
     let mut took = Vec::new();
     for _ in 0..5 {
@@ -315,7 +319,7 @@ async fn run(client: &Client, command: &[&str]) -> JobResult {
     }
 }
 
-/// Build-like lines, deterministic.
+/// Writes deterministic lines that look like a build log.
 fn write_log(path: &std::path::Path, bytes: u64) {
     use std::io::Write;
     let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path).expect("a file"));
@@ -341,7 +345,7 @@ fn blake3_of(path: &std::path::Path) -> blake3::Hash {
     hasher.finalize()
 }
 
-/// Processor seconds of coordinator, worker and keepers so far, without the jobs themselves.
+/// Returns the processor seconds of coordinator, worker and keepers so far, without the jobs.
 fn processor_secs(pool: &Pool) -> f64 {
     let ticks: u64 = processes(pool)
         .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok())
@@ -353,7 +357,7 @@ fn processor_secs(pool: &Pool) -> f64 {
     ticks as f64 / 100.0
 }
 
-/// Peak memory of the coordinator, and of worker and keepers together, in MiB.
+/// Returns the peak memory in MiB: of the coordinator, and of worker and keepers together.
 fn resident(pool: &Pool) -> (f64, f64) {
     let coordinator = pool.coordinator_pid();
     let others = processes(pool).filter(|pid| *pid != coordinator).map(|pid| resident_of(pid, "VmHWM")).sum();
@@ -368,7 +372,7 @@ fn resident_of(pid: u32, field: &str) -> f64 {
     kib.unwrap_or_default() / 1024.0
 }
 
-/// The pool's own processes: those that run its binary under its coordinator or worker.
+/// Returns the pool's own processes: coordinator, worker and keepers.
 fn processes(pool: &Pool) -> impl Iterator<Item = u32> {
     let mut found = vec![pool.coordinator_pid()];
     let worker = (pool.data("w0").exists()).then(|| pool.worker_pid(0));
@@ -389,7 +393,7 @@ fn processes(pool: &Pool) -> impl Iterator<Item = u32> {
     found.into_iter()
 }
 
-/// The middle and the end of a series.
+/// Median and 99th percentile of a series.
 struct Spread {
     p50: Duration,
     p99: Duration,

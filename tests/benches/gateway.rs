@@ -1,8 +1,9 @@
-//! The gateway's figures: `cargo bench -p buildpool-tests --bench gateway [NAME…]`.
+//! Benchmarks of the gateway: `cargo bench -p buildpool-tests --bench gateway [NAME…]`.
 //!
-//! Names: `listing`, `calls`, `start`, `many`; and `sizes=DIR`, which measures answers over the logs of a directory (files
-//! `*.log`, below it at any depth, with a `manifest.jsonl` of `{file, exit_code}` where they have one). The yardstick of
-//! `calls` is a server of the same SDK with one tool that answers at once, by the same client in the same run.
+//! Names: `listing`, `calls`, `start`, `many`. `sizes=DIR` measures answers over the logs of a
+//! directory: files `*.log` at any depth. An optional `manifest.jsonl` has lines with the fields
+//! `file` and `exit_code`. The baseline of `calls` is a server of the same SDK with one tool that
+//! answers immediately. The same client calls it in the same run.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints its figures")]
 
@@ -20,17 +21,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// With it this program is the yardstick's server.
+/// Environment variable that makes this program the baseline server.
 const ECHO_VARIABLE: &str = "GATEWAY_BENCH_ECHO";
-/// Calls that are measured.
+/// Number of measured calls.
 const CALLS: usize = 5_000;
-/// Clients at once.
+/// Number of concurrent clients.
 const CLIENTS: usize = 64;
-/// Calls of each of them.
+/// Number of calls per client.
 const CALLS_EACH: usize = 50;
-/// Starts that are measured.
+/// Number of measured starts.
 const STARTS: usize = 20;
-/// Characters of a token, roughly: for an estimate.
+/// Approximate characters per token, for an estimate.
 const TOKEN_CHARACTERS: usize = 4;
 
 fn main() {
@@ -85,7 +86,7 @@ fn echo_command() -> Command {
 fn listing() {
     let place = Place::new();
     let mut gateway = Gateway::start(&mut place.command(["mcp"]));
-    // The revision that says the most beside the tools.
+    // The revision with the most metadata in addition to the tools.
     let bytes = gateway.ask("tools/list", json!({"_meta": meta("bench", &json!({}))})).to_string().len();
     println!("listing      {bytes} bytes, about {} tokens", bytes / TOKEN_CHARACTERS);
 }
@@ -96,7 +97,7 @@ fn timed(server: &mut Gateway, tool: &str, arguments: &Value) -> Duration {
     began.elapsed()
 }
 
-/// `get_job` of a finished job beside a call of the yardstick's only tool, call by call in turn.
+/// Measures `get_job` of a finished job, alternating with a call of the baseline's only tool.
 fn calls() {
     let place = Place::new();
     let mut gateway = Gateway::connect(&mut place.command(["mcp"]), "bench");
@@ -129,7 +130,8 @@ fn print_times(name: &str, times: &mut [Duration]) {
     );
 }
 
-/// From the start of the process to the answer of its first call, and to its end after its input is closed.
+/// Measures the time from process start to the first answer, and from the end of its input to its
+/// exit.
 fn start() {
     let place = Place::new();
     let mut down = Vec::new();
@@ -174,7 +176,7 @@ fn print_once(name: &str, times: &mut [Duration]) {
     );
 }
 
-/// Many gateways, each with a client of its own, ask one pool at once.
+/// Measures many gateways, each with its own client, that query one pool concurrently.
 fn many() {
     let place = Place::new();
     let mut first = Gateway::connect(&mut place.command(["mcp"]), "bench");
@@ -207,7 +209,7 @@ fn many() {
     );
 }
 
-/// The answers about jobs that wrote these logs.
+/// Measures the answers about jobs that wrote these logs.
 fn sizes(directory: &Path) {
     let logs = logs_below(directory);
     assert!(!logs.is_empty(), "no *.log below {}", directory.display());
@@ -253,7 +255,7 @@ fn sizes(directory: &Path) {
     }
 }
 
-/// Each log with the exit code that the manifest names, else 0.
+/// Returns each log with the exit code from the manifest, or 0.
 fn logs_below(directory: &Path) -> Vec<(PathBuf, i64)> {
     let codes: BTreeMap<PathBuf, i64> =
         manifest(directory).into_iter().map(|(file, code)| (directory.join(file), code)).collect();
@@ -273,7 +275,7 @@ fn logs_below(directory: &Path) -> Vec<(PathBuf, i64)> {
     logs.into_iter().collect()
 }
 
-/// What a directory says about its logs.
+/// Reads the manifest of a directory.
 fn manifest(directory: &Path) -> Vec<(String, i64)> {
     let text = std::fs::read_to_string(directory.join("manifest.jsonl")).unwrap_or_default();
     let read = |line: &str| {

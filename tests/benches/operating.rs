@@ -1,4 +1,5 @@
-//! Figures for whoever runs a pool: `cargo bench -p buildpool-tests --bench operating [fair] [revoke]`.
+//! Benchmarks for operators of a pool: `cargo bench -p buildpool-tests --bench operating [fair]
+//! [revoke]`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -14,7 +15,8 @@ fn main() {
     runner::run_wanted(&[("fair", fair), ("revoke", revoke)]);
 }
 
-/// What B waits for one job behind 10,000 of A's, beside how long a slot is taken by one of those.
+/// Measures the queue time of one job of B behind 10,000 jobs of A. Baseline: the run time of one
+/// of A's jobs.
 fn fair(runtime: &tokio::runtime::Runtime) {
     const JOBS: usize = 10_000;
     const EACH: Duration = Duration::from_millis(200);
@@ -49,7 +51,8 @@ fn fair(runtime: &tokio::runtime::Runtime) {
     });
 }
 
-/// From asking for a revocation to the moment when its bearer, who follows a job, knows.
+/// Measures the time from a revocation request until the client with that token, which follows a
+/// job, is disconnected.
 fn revoke(runtime: &tokio::runtime::Runtime) {
     let pool = Pool::start(1);
     runtime.block_on(async {
@@ -77,7 +80,7 @@ fn revoke(runtime: &tokio::runtime::Runtime) {
     });
 }
 
-/// A client with a token of its own.
+/// Returns a client with its own token.
 async fn bearer(pool: &Pool, admin: &Client, name: &str) -> Client {
     let created = admin.token_create(Role::Submit, name, None).await.expect("created");
     connect(pool, &created.token).await

@@ -1,8 +1,9 @@
-//! How fast a pool is itself again, and what it costs that nothing is lost:
-//! `cargo bench -p buildpool-tests --bench recovery [NAME…]`.
+//! Benchmarks of recovery time and of the cost of durability: `cargo bench -p buildpool-tests
+//! --bench recovery [NAME…]`.
 //!
-//! Names: `restart`, `herd`, `durability`. Real processes and sockets throughout. `durability` compares a pool whose data lies
-//! where temporary files do with one in `/dev/shm`, where a sync costs nothing; it says which file systems they are.
+//! Names: `restart`, `herd`, `durability`. All benchmarks use real processes and sockets.
+//! `durability` compares a pool in the directory of temporary files with one in `/dev/shm`, where a
+//! sync is free. It prints both file systems.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -39,8 +40,9 @@ fn main() {
     }
 }
 
-/// From SIGKILL of the coordinator, which is started again at once, to the first new job's end and to each running job's
-/// reader having what was written after the kill.
+/// Measures a coordinator that is killed with SIGKILL and restarted immediately. One time is until
+/// the end of the first new job. The other is until each reader of a running job has received
+/// output written after the kill.
 fn restart(runtime: &tokio::runtime::Runtime) {
     const ROUNDS: usize = 10;
     const READERS: usize = 4;
@@ -83,7 +85,7 @@ fn restart(runtime: &tokio::runtime::Runtime) {
     print("restart   all 4 jobs stream again", streams);
 }
 
-/// Reads on until something comes that was written after this moment, in nanoseconds since 1970.
+/// Reads until output arrives that was written after `moment`, in nanoseconds since 1970.
 async fn written_after(reader: &mut buildpool_gateway::client::JobEvents, moment: u128) {
     loop {
         match reader.next().await.expect("the job runs") {
@@ -105,7 +107,8 @@ fn now_ns() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos()
 }
 
-/// 500 worker connections break at once when the coordinator is killed, and each dials again every 50 ms.
+/// Measures 500 worker connections that break when the coordinator is killed. Each retries every 50
+/// ms.
 fn herd(runtime: &tokio::runtime::Runtime) {
     const WORKERS: u32 = 500;
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).expect("a limit");
@@ -124,7 +127,7 @@ fn herd(runtime: &tokio::runtime::Runtime) {
             loop {
                 if let Some(mut socket) = register(&url, &token, number, worker, boot).await {
                     let _over = says.send(Instant::now());
-                    // Held until it breaks.
+                    // Keeps the connection open until it breaks.
                     while let Some(Ok(_)) = socket.next().await {}
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -178,7 +181,7 @@ async fn register(
         labels: BTreeMap::new(),
         resources: BTreeMap::new(),
         held: Vec::new(),
-        // They take no jobs: what is measured is the coordinator.
+        // The workers accept no jobs: only the coordinator is measured.
         condition: Condition { draining: true, ..Condition::default() },
     };
     let text = frame::encode_control(&FromWorker::Register(Box::new(register)));
@@ -187,10 +190,10 @@ async fn register(
     Some(socket)
 }
 
-/// Says that this process is to measure one pool and print plain numbers.
+/// Argument that makes this process measure one pool and print plain numbers.
 const PART: &str = "durability-part";
 
-/// Dispatch and streaming with syncs that reach a disk, beside the same where they cost nothing.
+/// Measures dispatch and streaming with syncs to a disk. Baseline: the same where syncs are free.
 fn durability(_: &tokio::runtime::Runtime) {
     let disk = std::env::temp_dir();
     let memory = std::path::PathBuf::from("/dev/shm");
@@ -198,7 +201,7 @@ fn durability(_: &tokio::runtime::Runtime) {
         return println!("durability needs /dev/shm to compare with");
     }
     let mut best = [[f64::INFINITY, 0.0]; 2];
-    // In turn, so that a busy moment hits both.
+    // Alternate, so that background load affects both.
     for _ in 0..3 {
         for (place, best) in [&disk, &memory].into_iter().zip(&mut best) {
             let [each_us, mib] = part_in(place);

@@ -1,8 +1,9 @@
-//! What a working tree costs on its way to a worker, beside what git and rsync need for the same trees in the same run:
-//! `cargo bench -p buildpool-tests --bench snapshots [NAME…]`.
+//! Benchmarks of the transfer of a working tree to a worker. Baselines: git and rsync with the same
+//! trees in the same run. `cargo bench -p buildpool-tests --bench snapshots [NAME…]`.
 //!
-//! Names: `repository` (this one), `many` (50,000 files), `large` (one file of 100 MB), `cargo` (a warm build). Real processes;
-//! the client and the worker each reach the coordinator through a proxy that counts bytes.
+//! Names: `repository` (this one), `many` (50,000 files), `large` (one file of 100 MB), `cargo` (a
+//! warm build). They use real processes. The client and the worker each reach the coordinator
+//! through a proxy that counts bytes.
 //!
 //! | column | is |
 //! |---|---|
@@ -22,9 +23,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Files of the tree `many`, in directories of a hundred.
+/// Number of files of the tree `many`, in directories of a hundred.
 const FILES: usize = 50_000;
-/// Bytes of the file of the tree `large`.
+/// Size of the file of the tree `large`, in bytes.
 const LARGE_BYTES: usize = 100_000_000;
 
 fn main() {
@@ -43,7 +44,7 @@ fn main() {
     }
 }
 
-/// This repository, as it is committed.
+/// Measures the last commit of this repository.
 fn repository() {
     let bench = Bench::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -56,7 +57,7 @@ fn repository() {
     bench.measure("… one file changed");
 }
 
-/// Fifty thousand small files.
+/// Measures fifty thousand small files.
 fn many() {
     let bench = Bench::new();
     git(bench.top(), &["init", "-q", "-b", "main"]);
@@ -76,7 +77,7 @@ fn many() {
     bench.measure("… one file changed");
 }
 
-/// One file that no compression makes smaller.
+/// Measures one incompressible file.
 fn large() {
     let bench = Bench::new();
     git(bench.top(), &["init", "-q", "-b", "main"]);
@@ -95,7 +96,7 @@ fn large() {
     bench.measure("… nothing changed");
 }
 
-/// A build after a change of one line, in a workspace and by hand.
+/// Measures a build after a change of one line, in a workspace and by hand.
 fn cargo() {
     let bench = Bench::new();
     git(bench.top(), &["init", "-q", "-b", "main"]);
@@ -142,7 +143,7 @@ fn cargo() {
     );
 }
 
-/// Two crates: one that takes long, and one that uses it.
+/// Writes two crates: a slow one, and one that depends on it.
 fn crates(top: &Path) {
     let write = |path: &str, text: &str| {
         let path = top.join(path);
@@ -177,7 +178,7 @@ fn app(round: u32) -> String {
 struct Bench {
     pool: Pool,
     top: PathBuf,
-    /// Between client and coordinator, and between worker and coordinator.
+    /// Proxies between client and coordinator, and between worker and coordinator.
     client: Proxy,
     worker: Proxy,
 }
@@ -210,7 +211,7 @@ impl Bench {
         git(&self.top, &["commit", "-qm", "tree"]);
     }
 
-    /// What the peers have before the first call: nothing but an empty place, and the history that is common.
+    /// Prepares the baselines before the first call: empty directories and the common history.
     fn prepare_peers(&self) {
         fs::create_dir(self.beside("rsync")).expect("made");
         git(&self.beside("rsync"), &["init", "-q", "--bare", "../remote"]);
@@ -219,7 +220,7 @@ impl Bench {
         git(&self.top, &["status", "--porcelain"]);
     }
 
-    /// One call of ours and one of each peer on the tree as it is.
+    /// Measures one call of buildpool and one of each baseline on the current tree.
     fn measure(&self, name: &str) {
         let (sent, fetched) = (self.client.bytes(Direction::Up), self.worker.bytes(Direction::Down));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
@@ -244,7 +245,7 @@ impl Bench {
         );
     }
 
-    /// Time and bytes of `rsync`; none where there is none.
+    /// Returns time and bytes of `rsync`, or `None` if it is not installed.
     fn rsync(&self) -> Option<(Duration, u64)> {
         let mut command = Command::new("rsync");
         command.args(["-a", "--delete", "--stats", "--exclude=.git", "./"]).arg(self.beside("rsync"));
@@ -256,10 +257,11 @@ impl Bench {
         Some((took, line.replace([',', '.'], "").trim().parse().ok()?))
     }
 
-    /// Time to add, commit and push, time to bundle, and the bundle's bytes. The files get to the clone outside of the time.
+    /// Returns the time to add, commit and push, the time to bundle, and the size of the bundle.
+    /// Copying the files to the clone is not measured.
     fn push(&self) -> (Duration, Duration, u64) {
         let clone = self.beside("clone");
-        // Files that did not change keep their times, so that the clone's index stays warm.
+        // Unchanged files keep their modification times, so that the clone's index stays warm.
         let copy = if Command::new("rsync").arg("--version").output().is_ok() {
             format!("rsync -a --delete --exclude=.git ./ {}", clone.display())
         } else {

@@ -1,4 +1,4 @@
-//! What benchmarks of a pool have in common: which of them are run, a client, a job.
+//! Helpers of the benchmarks: selection, a client, a job.
 
 use buildpool_gateway::client::{Client, Endpoint, Target, new_job_id};
 use buildpool_protocol::client_link::SubmitMessage;
@@ -7,10 +7,10 @@ use buildpool_tests::Pool;
 use std::collections::BTreeMap;
 use tokio::runtime::Runtime;
 
-/// A benchmark that prints its figures.
+/// A benchmark that prints its results.
 pub(crate) type Bench = fn(&Runtime);
 
-/// Runs those that the command line names; without a name, all.
+/// Runs the benchmarks named on the command line, or all without a name.
 pub(crate) fn run_wanted(benches: &[(&str, Bench)]) {
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
@@ -22,14 +22,14 @@ pub(crate) fn run_wanted(benches: &[(&str, Bench)]) {
     }
 }
 
-/// A client that has this token.
+/// Returns a client with this token.
 pub(crate) async fn connect(pool: &Pool, token: &str) -> Client {
     let url = pool.url().parse().expect("a URL");
     let endpoint = Endpoint::new(url, Some(token.parse().expect("a token")));
     Client::connect(Target::Named(endpoint), "benchmark").await.expect("connected")
 }
 
-/// A job in an empty directory, for whose end the client waits.
+/// Returns the submit message of a job in an empty directory. The client waits for its end.
 pub(crate) fn message(command: &[&str]) -> SubmitMessage {
     let argv = command.iter().map(|argument| (*argument).to_owned()).collect();
     SubmitMessage {
