@@ -1,4 +1,5 @@
-//! Every byte string is a log: nothing panics, how it comes in pieces changes nothing, and no answer is beyond its budget.
+//! Fuzzes the digest with any bytes as a log. It must not panic, chunking must not change the
+//! answer, and no answer may exceed its budget.
 
 #![no_main]
 
@@ -8,7 +9,7 @@ use buildpool_protocol::report::JobResult;
 use buildpool_protocol::spec::Verbosity;
 use libfuzzer_sys::fuzz_target;
 
-/// Most characters of an answer, by SPEC's table.
+/// Character limits of an answer, from SPEC's table.
 const BUDGETS: [(Verbosity, usize); 3] =
     [(Verbosity::Minimal, 5_000), (Verbosity::Normal, 40_000), (Verbosity::Full, 200_000)];
 

@@ -1,4 +1,5 @@
-//! A template file of anybody, and a log that it is tried on: nothing panics, and what is wrong is named.
+//! Fuzzes template files, each applied to a log. It must not panic, and errors must contain the
+//! problem.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Bytes of a peer: what is decoded is encoded the same, and nothing panics.
+//! Fuzzes the decoders of the links. Decoded values must encode to the same bytes, and nothing may
+//! panic.
 
 #![no_main]
 
@@ -27,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A log only ever grows by what it accepts, by exactly that.
+/// Checks that a log grows only by the chunks it accepts.
 fn chunks(bytes: &[u8]) {
     let mut state = LogState::default();
     let mut rest = bytes;
