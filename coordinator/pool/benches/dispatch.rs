@@ -1,7 +1,8 @@
-//! What it takes to dispatch the next job while many wait: `cargo bench -p buildpool-pool`.
+//! Measures the dispatch of the next job with many jobs in the queue: `cargo bench -p
+//! buildpool-pool`.
 //!
-//! One cycle is the end of a job and the grant of the next one, effects included. Both queue lengths take turns, so that a busy
-//! moment of the machine hits both.
+//! One cycle is the end of a job and the grant of the next one, effects included. Both queue
+//! lengths alternate, so that background load affects both.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -30,7 +31,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// So many jobs wait behind eight busy workers of four slots.
+    /// Creates a pool with `queued` jobs behind eight busy workers of four slots.
     fn new(queued: usize) -> Self {
         let pool = Pool::new(Config::default(), 0);
         let mut scene = Self { pool, running: Vec::new(), jobs: 0, clock: Duration::ZERO };
@@ -92,7 +93,7 @@ impl Scene {
         }
     }
 
-    /// One job ends and the next begins; how long that took.
+    /// Ends one job, grants the next, and returns the time taken.
     fn cycle(&mut self) -> Duration {
         self.submit();
         let lease = self.running.remove(0);

@@ -1,4 +1,4 @@
-//! The named invariants, checkable at any moment: tests and the simulation do after each step.
+//! Checks of the named invariants. Tests and the simulation run them after each step.
 
 use crate::job::{Job, Phase};
 use crate::pool::Pool;
@@ -8,10 +8,10 @@ use buildpool_protocol::worker_link::HeldState;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Pool {
-    /// Checks what must always hold; says what does not.
+    /// Checks all invariants.
     ///
     /// # Errors
-    /// The first invariant that is broken, by its name in ARCHITECTURE.md.
+    /// The first violated invariant, by its name in ARCHITECTURE.md.
     pub fn audit(&self) -> Result<(), String> {
         self.audit_queue()?;
         self.audit_leases()?;
@@ -99,7 +99,7 @@ impl Pool {
     }
 
     fn audit_bounds(&self) -> Result<(), String> {
-        // Each job and worker has a timer of each kind at most a few times; more is a leak.
+        // Each job and worker has at most a few timers of each kind. More would be a leak.
         let timers_max = 64 + 16 * (self.jobs.len() + self.roster.iter().count());
         if self.timers.len() > timers_max {
             return Err(format!("bounded: {} jobs and {} timers", self.jobs.len(), self.timers.len()));

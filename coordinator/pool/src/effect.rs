@@ -1,4 +1,4 @@
-//! Everything that the pool wants done, in order.
+//! Effects: all actions that the pool requests, in order.
 
 use crate::input::{ClientRef, Session};
 use buildpool_protocol::error::LinkError;
@@ -12,275 +12,277 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Something to do. Effects come out in the order in which they must happen.
+/// An action for the owner. Effects must be carried out in their order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
-    /// On disk before any later effect.
+    /// Write this change to disk before any later effect.
     Persist(Change),
-    /// On disk soon, and before what is persisted after it. Nothing waits for it: if the coordinator dies first, it is told
-    /// again.
+    /// Write this change to disk soon, and before any later `Persist`. No effect waits for it. If
+    /// the coordinator dies first, the worker reports it again.
     Note(Change),
     /// The job is accepted.
     Accepted {
-        /// Whom to answer.
+        /// The client to answer.
         client: ClientRef,
         /// The job; an earlier one when reattached.
         job: JobId,
-        /// Whether it is an earlier job.
+        /// True if it is an earlier job.
         reattached: bool,
     },
-    /// The request is done: what was asked for is under way or already so.
+    /// The request succeeded, or its result already holds.
     Acknowledged {
-        /// Whom to answer.
+        /// The client to answer.
         client: ClientRef,
-        /// The job that it was about, if any.
+        /// The job of the request, if any.
         job: Option<JobId>,
     },
-    /// The request can't be served.
+    /// The request is refused.
     Refused {
-        /// Whom to answer.
+        /// The client to answer.
         client: ClientRef,
-        /// Why.
+        /// The reason.
         error: LinkError,
     },
-    /// The worker is registered; say so, with what should become of each attempt that it holds.
+    /// Answers a registration, with the desired state of each held attempt.
     Welcome {
-        /// The connection.
+        /// The worker's session.
         session: Session,
-        /// After how long without contact attempts may be granted again.
+        /// Time without contact after which attempts may be granted again.
         lost_after: Duration,
-        /// One for each attempt; for one that is to be cancelled, `Continue` and then `Cancel`, because its log goes on.
+        /// One per attempt. A cancelled attempt has `Continue` and then `Cancel`, because its log
+        /// continues.
         wishes: Vec<Wish>,
     },
-    /// Answer a report.
+    /// Answers a report.
     Desire {
-        /// The connection.
+        /// The worker's session.
         session: Session,
         /// As in [`Effect::Welcome`].
         wishes: Vec<Wish>,
     },
-    /// The worker behind this session may write to the log of this attempt from now on, and no other may.
+    /// Only this session may write to the log of this attempt from now on.
     OpenLog {
-        /// The connection.
+        /// The worker's session.
         session: Session,
-        /// Which attempt.
+        /// Lease of the attempt.
         lease: Lease,
     },
-    /// Run this.
+    /// Grants an attempt to a worker.
     Grant {
-        /// The connection.
+        /// The worker's session.
         session: Session,
-        /// What.
+        /// The grant.
         grant: Box<Grant>,
     },
-    /// Send this now.
+    /// Sends a message immediately.
     Send {
-        /// The connection.
+        /// The worker's session.
         session: Session,
-        /// What.
+        /// The message.
         message: Box<ToWorker>,
     },
-    /// End this connection.
+    /// Closes a connection.
     Close {
-        /// The connection.
+        /// The worker's session.
         session: Session,
-        /// Why.
+        /// The reason.
         error: LinkError,
     },
-    /// Something about a live job changed that its watchers want to know.
+    /// A live job changed. Its watchers should be notified.
     Changed {
-        /// Which.
+        /// The job.
         job: JobId,
     },
-    /// A job is over; its record is on disk.
+    /// A job is done, and its record is on disk.
     Done {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// What was recorded.
+        /// The record.
         record: Arc<DoneRecord>,
     },
-    /// An attempt will not be heard of again: its log ends where it is.
+    /// An attempt will not continue: its log ends at its current length.
     Abandon(LostAttempt),
 }
 
 /// An attempt that ended without a result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LostAttempt {
-    /// Which.
+    /// Lease of the attempt.
     pub lease: Lease,
-    /// Why, for a person.
+    /// The reason, for users.
     pub reason: String,
 }
 
-/// What should become of an attempt that a worker holds. The owner adds how much of its log there is.
+/// Desired state of an attempt that a worker holds. The owner adds the stored length of its log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// Go on.
+    /// Continue.
     Continue(Lease),
-    /// End it: somebody asked.
+    /// End it, because a user cancelled it.
     Cancel {
-        /// Which.
+        /// Lease of the attempt.
         lease: Lease,
-        /// Who asked.
+        /// Name of the user.
         by: String,
-        /// In their words.
+        /// Reason given by the user.
         reason: String,
     },
-    /// End it and keep what it wrote to yourself.
+    /// End it and do not send its output.
     Fenced(Lease),
-    /// It is recorded.
+    /// The result is recorded. The worker may delete the attempt.
     Forget(Lease),
 }
 
-/// A change of what is on disk.
+/// A change of the records on disk.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
     /// A new job.
     Submitted(Arc<JobRecord>),
-    /// A job was granted, or what is known of an attempt changed.
+    /// A job was granted, or the facts of an attempt changed.
     Attempt {
         /// The job.
         job: JobId,
-        /// The attempt's number is in it.
+        /// The attempt with its number.
         attempt: AttemptRecord,
     },
-    /// Somebody asked to end a job.
+    /// A user cancelled a job.
     CancelAsked {
         /// The job.
         job: JobId,
-        /// Who asked.
+        /// Name of the user.
         by: String,
-        /// In their words.
+        /// Reason given by the user.
         reason: String,
     },
-    /// A job is over.
+    /// A job is done.
     Done {
         /// The job.
         job: JobId,
-        /// How.
+        /// Its end.
         record: Arc<DoneRecord>,
     },
-    /// Whether an equal submit attaches to this job: from when it was accepted until its answer was delivered.
+    /// Sets if an identical submit attaches to this job. That is the case from its acceptance until
+    /// its result is delivered.
     Attachable {
         /// The job.
         job: JobId,
-        /// From now on, or no longer.
+        /// True if submits attach from now on.
         attachable: bool,
     },
-    /// A worker is known.
+    /// A new or changed worker.
     Worker(WorkerRecord),
-    /// A worker is not known any more.
+    /// A worker was removed.
     WorkerForgotten(WorkerId),
 }
 
-/// What was asked for, and by whom.
+/// A submitted job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// The job.
+    /// Id of the job.
     pub job: JobId,
-    /// What.
+    /// Its spec.
     pub spec: Arc<JobSpec>,
-    /// For whom.
+    /// Name of the submitter.
     pub submitter: String,
-    /// Milliseconds since 1970.
+    /// Time of submission, in milliseconds since 1970.
     pub created_at_ms: i64,
-    /// Its place in the queue.
+    /// Its position in the queue.
     pub order: u64,
-    /// The same text by the same submitter is this job.
+    /// Idempotency key: the same text from the same submitter refers to this job.
     #[serde(default)]
     pub client_request_id: Option<String>,
-    /// Shown with the result.
+    /// Notes about the snapshot, shown with the result.
     #[serde(default)]
     pub snapshot: Option<SnapshotInfo>,
-    /// How long this command usually runs, as history knows; for estimates only.
+    /// Usual run time of this command from history. Used only for estimates.
     #[serde(default)]
     pub usual: Option<Duration>,
 }
 
-/// An attempt, as far as is known.
+/// The known facts of an attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AttemptRecord {
-    /// From 1.
+    /// Number, from 1.
     pub number: u32,
-    /// The fence.
+    /// The fencing epoch.
     pub epoch: u64,
-    /// On which worker.
+    /// The worker.
     pub worker: WorkerId,
-    /// Its name at the time.
+    /// Name of the worker at the time of the grant.
     pub worker_name: String,
-    /// Milliseconds since 1970.
+    /// Time of the grant, in milliseconds since 1970.
     pub granted_at_ms: i64,
-    /// Milliseconds since 1970 by the worker's clock, once its process started.
+    /// Start of its process, in milliseconds since 1970 by the worker's clock.
     #[serde(default)]
     pub started_at_ms: Option<i64>,
-    /// Why it ended without a result, if it did.
+    /// Reason if it ended without a result.
     #[serde(default)]
     pub lost: Option<String>,
-    /// Whether that counts as a loss with its worker.
+    /// True if it counts as lost with its worker.
     #[serde(default)]
     pub counted: bool,
-    /// Whether it failed for infrastructure and was tried again, as the submitter allowed.
+    /// True if it was retried after an infrastructure failure, as the submitter allowed.
     #[serde(default)]
     pub retried: bool,
-    /// The longest absence that its worker was ever told it may outlive.
+    /// The longest `lost_after` ever sent to its worker for this attempt.
     #[serde(default)]
     pub lost_after: Duration,
-    /// The start of its worker's daemon that it was sent to.
+    /// Start of the worker's daemon that received the grant.
     #[serde(default)]
     pub boot: Option<BootId>,
 }
 
-/// How a job ended.
+/// End of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DoneRecord {
-    /// The attempt whose result this is; 0 when there was none.
+    /// The attempt of this result; 0 without one.
     pub attempt: u32,
     /// Milliseconds since 1970, by the coordinator's clock.
     pub finished_at_ms: i64,
-    /// What it means.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why.
+    /// The cause.
     #[serde(default)]
     pub cause: Option<Cause>,
-    /// The worker's facts; none when no attempt gave a result.
+    /// The worker's facts. `None` if no attempt gave a result.
     #[serde(default)]
     pub outcome: Option<Box<Outcome>>,
 }
 
-/// A worker that the pool has seen.
+/// A known worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WorkerRecord {
-    /// Its lasting identity.
+    /// Its permanent identity.
     pub worker: WorkerId,
-    /// Unique in the pool.
+    /// Name, unique in the pool.
     pub name: String,
-    /// Jobs at a time.
+    /// Number of concurrent jobs.
     pub slots: u32,
-    /// What it offers.
+    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// What it has.
+    /// Units of its resources.
     pub resources: BTreeMap<String, u32>,
-    /// Takes no more jobs, by an operator's word.
+    /// True if an operator drains it.
     pub draining: bool,
-    /// When what still runs is to end, in milliseconds since 1970.
+    /// Time when its running jobs are ended, in milliseconds since 1970.
     #[serde(default)]
     pub drain_until_ms: Option<i64>,
-    /// An operator let it take jobs again, and it has not come back as one that does.
+    /// True if an operator resumed it, and it has not yet reported that it accepts jobs.
     #[serde(default)]
     pub resumed: bool,
-    /// Milliseconds since 1970.
+    /// Last contact, in milliseconds since 1970.
     pub last_seen_ms: i64,
-    /// Of its software.
+    /// Version of its software.
     pub version: String,
-    /// An operator let it take jobs, or nobody has to.
+    /// True if an operator approved it, or no approval is required.
     #[serde(default = "yes")]
     pub approved: bool,
-    /// The name of the token that its identity belongs to.
+    /// Name of the token that owns its identity.
     #[serde(default)]
     pub token: Option<String>,
 }
 
-/// Workers that were known before approval was are approved.
+/// Workers recorded before the introduction of approval count as approved.
 const fn yes() -> bool {
     true
 }

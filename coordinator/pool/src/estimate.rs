@@ -1,7 +1,7 @@
-//! When a job that waits will roughly begin, from how long jobs like those before it usually ran.
+//! Estimates the start of a queued job from the usual run times of the jobs before it.
 //!
-//! A rough figure on purpose: the work that goes first, shared among the slots, and among the units of a resource, that fit.
-//! Nothing is decided by it.
+//! The estimate is intentionally rough: the work ahead, divided by the suitable slots or units of a
+//! resource. No decision depends on it.
 
 use crate::job::{Job, Phase};
 use crate::placement::Obstacle;
@@ -13,20 +13,21 @@ use buildpool_protocol::spec::JobSpec;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A job that has run for longer than usual is taken to need this part of its time once more.
+/// The assumed remaining time of a job that exceeds its usual run time, as this fraction of that
+/// time.
 const OVERDUE_PART: u32 = 4;
 
-/// Jobs with the same wishes that go before another one.
+/// Jobs of one class that are ahead of another job.
 #[derive(Debug)]
 pub(crate) struct Ahead<'a> {
     spec: &'a JobSpec,
     pub(crate) jobs: u64,
-    /// How many of them have a usual time, and the mean of these.
+    /// Number of them with a known run time, and the mean of these times.
     known: u64,
     mean: Duration,
 }
 
-/// What jobs share: slots, or units of a resource.
+/// A shared quantity: slots, or units of a resource.
 #[derive(Clone, Copy)]
 enum Counted<'a> {
     Slots,
@@ -50,7 +51,8 @@ impl Counted<'_> {
 }
 
 impl Pool {
-    /// How long a job will wait from now on; none where nothing is known, or where it waits for other than jobs.
+    /// Returns the estimated wait of a job from now. `None` if no run times are known, or if the
+    /// job waits for something other than jobs.
     pub(crate) fn estimate(
         &self,
         job: &Job,
@@ -81,7 +83,7 @@ impl Pool {
         Some(left.max(usual / OVERDUE_PART))
     }
 
-    /// One after the other.
+    /// Estimates the wait behind a concurrency group, with its jobs one after the other.
     fn behind_group(&self, job: &Job, ahead: &[Ahead<'_>], holder: JobId, now: Duration) -> Option<Duration> {
         let group = &job.record.spec.concurrency_group;
         let of_group = ahead.iter().filter(|part| part.spec.concurrency_group == *group);
@@ -93,7 +95,7 @@ impl Pool {
         Some(time)
     }
 
-    /// The longest of the waits for a slot and for units of each resource.
+    /// Returns the longest of the waits for a slot and for units of each resource.
     fn behind_others(&self, job: &Job, ahead: &[Ahead<'_>], now: Duration) -> Option<Duration> {
         let units = job.record.spec.resources.keys().map(|name| Counted::Units(name));
         let waits =
@@ -102,13 +104,13 @@ impl Pool {
         Duration::try_from_secs_f64(longest).ok()
     }
 
-    /// The work that goes first, in seconds, on each slot or unit of the workers that fit.
+    /// Returns the work ahead in seconds, per slot or unit of the suitable workers.
     fn part(&self, job: &Job, ahead: &[Ahead<'_>], counted: Counted<'_>, now: Duration) -> Option<f64> {
         let fits = |worker: &&Worker| worker.could_run(&job.record.spec);
         let in_service =
             || self.roster.iter().map(|(_, worker)| worker).filter(|worker| worker.is_in_service());
         let capacity: f64 = in_service().filter(fits).map(|worker| counted.of_worker(worker)).sum();
-        // Units and seconds of each lot of jobs, and of how many jobs the seconds are known.
+        // Pairs of units and seconds, for running and queued jobs.
         let running = in_service().filter(fits).flat_map(|worker| &worker.jobs).map(|(id, taken)| {
             (counted.taken(taken), self.remaining(*id, now).map(|left| left.as_secs_f64()))
         });
@@ -117,13 +119,13 @@ impl Pool {
             let all: f64 = in_service().filter(could).map(|worker| counted.of_worker(worker)).sum();
             let here: f64 =
                 in_service().filter(could).filter(fits).map(|worker| counted.of_worker(worker)).sum();
-            // Jobs that could run elsewhere too run here to that part only.
+            // Jobs that could also run on other workers count only in part.
             let part_here = if all > 0.0 { here / all } else { 1.0 };
             let mean = (part.known > 0).then_some(part.mean.as_secs_f64());
             (counted.taken(&part.spec.resources) * part.jobs as f64 * part_here, mean)
         });
         let lots: Vec<(f64, Option<f64>)> = queued.chain(running).collect();
-        // What is not known of one is taken from another.
+        // An unknown run time is replaced with the time of another job.
         let usual = job.record.usual.map(|usual| usual.as_secs_f64());
         let mean = lots.iter().find_map(|(_, secs)| *secs).or(usual);
         let mut work = 0.0;
@@ -133,8 +135,9 @@ impl Pool {
         (capacity > 0.0).then_some(work / capacity)
     }
 
-    /// What goes before this job among those that compete for the same workers: of its own submitter all that stand
-    /// before it, of others what fairness lets go first.
+    /// Returns the jobs ahead of this job that compete for the same workers. All earlier jobs of
+    /// the same submitter count. Of other submitters, the jobs count that fair sharing grants
+    /// first.
     pub(crate) fn ahead(&self, job: &Job) -> Vec<Ahead<'_>> {
         let record = &job.record;
         let Phase::Queued { .. } = job.phase else { return Vec::new() };
@@ -150,7 +153,7 @@ impl Pool {
             .collect();
         let own_lanes = competing.iter().filter_map(|(_, lanes)| lanes.get(&record.submitter));
         let own: u64 = own_lanes.map(|lane| lane.before(place)).sum();
-        // Of each submitter beside this one, how many jobs compete.
+        // Number of competing jobs of each other submitter.
         let mut rivals: BTreeMap<&str, u64> = BTreeMap::new();
         for (submitter, lane) in competing.iter().flat_map(|(_, lanes)| *lanes) {
             *rivals.entry(submitter.as_str()).or_default() += lane.len();
@@ -162,7 +165,7 @@ impl Pool {
                 let jobs = match rivals.get(submitter.as_str()) {
                     Some(rival) if *submitter != record.submitter => {
                         let first = self.goes_first(&record.submitter, own, submitter, *rival);
-                        // To each of its lanes its part, so that the parts make the whole.
+                        // Split the number over the lanes, so that the parts add up.
                         let before = counted.entry(submitter.as_str()).or_default();
                         let of_lane =
                             part_of(first, *before + lane.len(), *rival) - part_of(first, *before, *rival);
@@ -180,8 +183,9 @@ impl Pool {
         ahead
     }
 
-    /// Jobs of a rival that go before a job that has `own` of its submitter's before it. Who has fewer running catches up
-    /// first, a job for each one of the other's that ends; then they take turns.
+    /// Returns the number of a rival's jobs that are granted before a job. That job has `own`
+    /// earlier jobs of its own submitter. The submitter with fewer running jobs catches up first,
+    /// then they alternate.
     fn goes_first(&self, submitter: &str, own: u64, other: &str, rival: u64) -> u64 {
         let (mine, theirs) = (self.share(submitter), self.share(other));
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
@@ -191,14 +195,14 @@ impl Pool {
         u64::try_from(first).unwrap_or(0).min(rival)
     }
 
-    /// Whether some worker could run both.
+    /// Returns true if some worker could run both.
     fn compete(&self, one: &JobSpec, other: &JobSpec) -> bool {
         one.selectors == other.selectors
             || self.roster.iter().any(|(_, worker)| worker.could_run(one) && worker.could_run(other))
     }
 }
 
-/// So much of `whole` as `part` is of `all`.
+/// Returns `whole` multiplied by `part` / `all`.
 fn part_of(whole: u64, part: u64, all: u64) -> u64 {
     let product = u128::from(whole) * u128::from(part);
     u64::try_from(product.checked_div(u128::from(all)).unwrap_or(0)).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! A live job: from its submission until its end is recorded.
+//! A live job, from its submission until its end is recorded.
 
 use crate::effect::{AttemptRecord, JobRecord};
 use crate::input::Now;
@@ -9,59 +9,51 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Somebody asked to end the job.
+/// A cancellation by a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CancelAsked {
     pub(crate) by: String,
     pub(crate) reason: String,
 }
 
-/// An attempt that was declared lost and may still come back, because nothing newer was granted.
+/// A lost attempt that may still return, because no newer attempt was granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Adoptable {
     pub(crate) lease: Lease,
     pub(crate) worker: WorkerId,
 }
 
-/// The command waits at its pipe because its worker's disk refuses its output.
+/// Blocked output: the worker's disk refuses writes, so the command blocks on its pipe.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct OutputWaits {
-    /// Milliseconds since 1970, by the pool's clock.
+    /// Start in milliseconds since 1970, by the pool's clock.
     pub(crate) since_ms: i64,
-    /// In the words of the worker's system.
+    /// Error of the worker's system.
     pub(crate) reason: String,
 }
 
-/// A grant that holds.
+/// A valid grant.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Granted {
     pub(crate) lease: Lease,
     pub(crate) worker: WorkerId,
-    /// The worker has said that it holds the attempt.
+    /// True if the worker has reported that it holds the attempt.
     pub(crate) confirmed: bool,
     pub(crate) state: HeldState,
-    /// When the worker was last sent the grant.
+    /// Time when the grant was last sent to the worker.
     pub(crate) sent_at: Duration,
-    /// The daemon that said so.
+    /// The start of the daemon that confirmed it.
     pub(crate) boot: Option<BootId>,
-    /// Since when the worker has been asked to end it.
+    /// Time when the worker was ordered to end it.
     pub(crate) ending_since: Option<Duration>,
-    /// Its output waits for room on the worker's disk.
+    /// Set while its output is blocked because the worker's disk refuses writes.
     pub(crate) output_held: Option<OutputWaits>,
-    /// Since when its worker is back without it although it had begun: it may run where the pool can't see it.
+    /// Time since its worker is back without it although it had started. It may still run where the
+    /// pool cannot observe it.
     pub(crate) missing_since: Option<Duration>,
 }
 
-/// Where a live job stands:
-///
-/// ```text
-///            grant                      completed
-///  Queued ──────────▶ Granted ─────────────────────▶ (recorded, no longer live)
-///    ▲  ◀────────────    │                                  ▲
-///    │  lost, drained,   │ cancelled while queued, given up │
-///    │  declined         ▼                                  │
-///    └── adopted: the lost attempt came back ───────────────┘
-/// ```
+/// Phase of a live job:
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Phase {
     Queued { since: Now, adoptable: Option<Adoptable> },
@@ -96,7 +88,7 @@ impl Job {
         }
     }
 
-    /// Whether an attempt under this lease may still give the job its result.
+    /// Returns true if an attempt with this lease may still provide the job's result.
     pub(crate) fn accepts(&self, lease: Lease) -> bool {
         match &self.phase {
             Phase::Granted(granted) => granted.lease == lease,
@@ -104,28 +96,29 @@ impl Job {
         }
     }
 
-    /// Names of secrets whose values are not here (any more).
+    /// Returns the names of secrets without a value.
     pub(crate) fn missing_secrets(&self) -> impl Iterator<Item = &str> {
         self.record.spec.secrets.iter().filter(|name| !self.secrets.contains_key(*name)).map(String::as_str)
     }
 
-    /// Whether the process of the granted attempt is known to have begun.
+    /// Returns true if the process of the granted attempt is known to have started.
     pub(crate) fn has_begun(&self) -> bool {
         let started = self.attempts.last().is_some_and(|attempt| attempt.started_at_ms.is_some());
         started || self.granted().is_some_and(|granted| granted.state != HeldState::Preparing)
     }
 
-    /// Attempts that were lost with their worker.
+    /// Returns the attempts that were lost with their worker.
     pub(crate) fn losses(&self) -> impl Iterator<Item = &AttemptRecord> {
         self.attempts.iter().filter(|attempt| attempt.counted)
     }
 
-    /// Whether an attempt was lost with this worker, or failed there for infrastructure.
+    /// Returns true if an attempt was lost with this worker, or had an infrastructure failure on
+    /// it.
     pub(crate) fn has_failed_on(&self, worker: WorkerId) -> bool {
         self.attempts.iter().any(|attempt| attempt.worker == worker && (attempt.counted || attempt.retried))
     }
 
-    /// Whether an attempt failed on this worker for infrastructure, and the submitter wants another.
+    /// Returns true if an attempt had an infrastructure failure on this worker and was retried.
     pub(crate) fn was_retried_after(&self, worker: WorkerId) -> bool {
         self.attempts.iter().any(|attempt| attempt.worker == worker && attempt.retried)
     }

@@ -1,13 +1,14 @@
-//! Who runs what, until when, and why not yet: the pool as a pure state machine.
+//! The scheduler as a pure state machine: it grants jobs to workers, tracks leases, and explains
+//! waits.
 //!
-//! There is no I/O here, no clock and no randomness. The owner calls, in this order and for ever:
+//! This crate has no I/O, no clock and no randomness. The owner calls these functions in a loop:
 //!
-//! 1. [`Pool::handle`] with the present time and one input; it never blocks and never fails,
-//! 2. [`Pool::poll_effect`] until it gives none, carrying the effects out **in that order**: an [`Effect::Persist`] is on disk before any
-//!    later effect is carried out,
-//! 3. [`Pool::next_deadline`] for when to come back with [`Input::Tick`] at the latest.
+//! 1. [`Pool::handle`] with the current time and one input. It never blocks and never fails.
+//! 2. [`Pool::poll_effect`] until it returns `None`. The effects must be carried out **in that
+//!    order**: an [`Effect::Persist`] must be on disk before any later effect.
+//! 3. [`Pool::next_deadline`] for the latest time of the next [`Input::Tick`].
 //!
-//! What a peer says wrongly becomes an effect (a refusal), not an error of the machine.
+//! Invalid data from a peer becomes an effect (a refusal), not an error of the machine.
 
 mod audit;
 mod effect;

@@ -1,4 +1,4 @@
-//! From a grant to an end: granting, results, losses.
+//! The lifecycle of attempts: grants and results.
 
 use crate::effect::{AttemptRecord, Change, DoneRecord, Effect};
 use crate::input::{Completed, Now, Session};
@@ -14,14 +14,15 @@ use buildpool_protocol::worker_link::{Desired, Grant, HeldState, ToWorker};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Beyond the job's own grace, a worker has this long to say that an attempt is ended.
+/// Time limit for a worker to confirm the end of an attempt, in addition to the job's grace period.
 pub(crate) const KILL_CONFIRMED_WITHIN: Duration = Duration::from_secs(60);
-/// Attempts of a job that are kept; beyond that, the oldest that do not count as losses are dropped.
+/// Limit on the attempts kept per job. Beyond it, the oldest attempts that do not count as losses
+/// are dropped.
 const ATTEMPTS_KEPT: usize = 64;
-/// Most retries of a job, whatever it asks for.
+/// Limit on the retries of a job.
 const RETRIES_MAX: u32 = 100;
 
-/// How a job ended, before it is recorded.
+/// End of a job before it is recorded.
 pub(crate) struct Ended {
     attempt: u32,
     verdict: Verdict,
@@ -35,23 +36,23 @@ impl Ended {
     }
 }
 
-/// What an outcome means to the pool, before what it means to the submitter.
+/// Meaning of an outcome for scheduling.
 enum Meaning {
-    /// The command's own end.
+    /// The command's own result.
     Result,
-    /// Give it back to the queue, as if it had not been granted.
+    /// Return the job to the queue as if it had not been granted.
     Return(String),
     /// Lost with its worker.
     Loss(String),
-    /// Lost before it began.
+    /// Lost before it started.
     Unbegun(String),
-    /// The pool could not even start it.
+    /// The workspace could not be prepared.
     Unstartable(String),
 }
 
 fn meaning(outcome: &Outcome, on_lost: OnLost) -> Meaning {
     match (&outcome.acted, &outcome.ending) {
-        // A command that ran and may not run twice is lost, whoever ended it.
+        // A command that has run and must not run twice is lost, even if the pool ended it.
         (
             Some(Acted::Drained),
             Ending::Exited { .. } | Ending::Signaled { .. } | Ending::Unobserved { .. },
@@ -61,10 +62,11 @@ fn meaning(outcome: &Outcome, on_lost: OnLost) -> Meaning {
             Meaning::Loss("its worker was cut off for so long that it ended the attempt itself".to_owned())
         }
         (Some(Acted::Fenced), _) => Meaning::Loss("it was fenced".to_owned()),
-        // Ended on request before it began: that it did not begin is no failure.
+        // It was cancelled before it started, so the missing start is not a failure.
         (Some(Acted::Cancelled { .. }), Ending::NotStarted(_)) => Meaning::Result,
         (_, Ending::Unobserved { reason }) => Meaning::Loss(reason.clone()),
-        // The worker's lack or its own interruption: another one, or another time, may do better.
+        // The worker lacked resources or was interrupted. Another worker, or a later time, may
+        // succeed.
         (_, Ending::NotStarted(StartFailure::Resources { reason })) => Meaning::Unbegun(reason.clone()),
         (_, Ending::NotStarted(StartFailure::Workspace { reason })) => Meaning::Unstartable(reason.clone()),
         (
@@ -126,7 +128,7 @@ impl Pool {
         self.emit(Effect::Changed { job: id });
     }
 
-    /// Sends a grant again that the worker has not confirmed.
+    /// Resends a grant that the worker has not confirmed.
     pub(crate) fn repeat_grant(&mut self, now: Now, session: Session, id: JobId) {
         if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
             granted.sent_at = now.clock;
@@ -139,7 +141,7 @@ impl Pool {
         self.emit(Effect::Grant { session, grant: Box::new(grant) });
     }
 
-    /// Books the job on its worker. The one place where a lease begins to hold.
+    /// Assigns a job to a worker. It is the only place where a lease becomes valid.
     pub(crate) fn mark_granted(
         &mut self,
         id: JobId,
@@ -170,7 +172,7 @@ impl Pool {
         }
     }
 
-    /// Takes the job off its worker's books. The one place where a lease ends.
+    /// Removes a job from its worker. It is the only place where a lease ends.
     pub(crate) fn unmark_granted(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(granted) = job.granted() else { return };
@@ -194,7 +196,7 @@ impl Pool {
         let lease = completed.lease;
         let id = lease.attempt.job;
         let Some(job) = self.jobs.get(&id).filter(|job| job.accepts(lease)) else {
-            // Its worker is told by the answer to its next report.
+            // The answer to the worker's next report is `Forget` or `Fenced`.
             return;
         };
         let on_lost = job.record.spec.on_lost;
@@ -236,7 +238,7 @@ impl Pool {
         }
     }
 
-    /// A result came for an attempt that was declared lost, before anything newer was granted: it was not lost.
+    /// Restores a lost attempt when its result arrives before a newer grant.
     fn return_adoptable(&mut self, id: JobId, lease: Lease) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if let Phase::Queued { adoptable, .. } = &mut job.phase {
@@ -248,7 +250,7 @@ impl Pool {
         }
     }
 
-    /// Whether the submitter allows one attempt more after an infrastructure failure.
+    /// Returns true if the submitter allows another retry after an infrastructure failure.
     fn may_retry(&self, id: JobId) -> bool {
         self.jobs.get(&id).is_some_and(|job| {
             let tried = job.attempts.iter().filter(|attempt| attempt.retried).count();
@@ -275,7 +277,7 @@ impl Pool {
         );
     }
 
-    /// Records when the process of an attempt started, once it is known.
+    /// Records the start of an attempt's process.
     pub(crate) fn note_start(&mut self, id: JobId, number: u32, started_at_ms: Option<i64>) {
         let Some(attempt) = self.jobs.get_mut(&id).and_then(|job| job.last_attempt_mut(number)) else {
             return;
@@ -285,7 +287,7 @@ impl Pool {
         }
     }
 
-    /// Records the end of a job. The one place where a job stops being live.
+    /// Records the end of a job. It is the only place where a job stops being live.
     pub(crate) fn finish(&mut self, now: Now, id: JobId, ended: Ended) {
         match self.jobs.get(&id).map(|job| job.granted().is_some()) {
             Some(true) => self.unmark_granted(id),

@@ -14,33 +14,34 @@ use buildpool_protocol::spec::OnLost;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Counted losses after which a job is given up wherever they happened.
+/// Number of counted losses, on any workers, after which a job fails permanently.
 const LOSSES_ANYWHERE_MAX: usize = 2 * limits::LOSSES_MAX as usize;
 
-/// A grant that a worker has not taken or declined after this long is sent again, on a new connection.
+/// Time after which an unconfirmed grant is resent on a new connection.
 const GRANT_ARRIVES_WITHIN: Duration = limits::SILENCE_MAX.saturating_mul(2);
 
-/// How an attempt without a result counts.
+/// Accounting of an attempt without a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
-    /// Not at all: drained or declined.
+    /// Not counted: drained or declined.
     Free,
-    /// Towards the limit of losses.
+    /// Counts towards the limit of losses.
     Counted {
-        /// The attempt may still turn up with its worker.
+        /// True if the attempt may still return with its worker.
         may_return: bool,
     },
-    /// Towards the limit of losses, whatever was asked for with `--on-lost`: it never began.
+    /// It never started. It counts towards the limit of losses, and `--on-lost` does not apply.
     Unbegun,
-    /// Towards the retries that the submitter allowed.
+    /// Counts towards the retries of the job.
     Retried,
 }
 
 impl Pool {
-    /// An attempt is over without a result: the job goes back to its place in the queue, or ends.
+    /// Ends an attempt without a result. The job returns to its queue position, or ends.
     ///
-    /// One that may return is not written down as lost before the job ends or is granted again. So a coordinator that
-    /// restarts in between waits for it anew, and takes it back when it comes.
+    /// An attempt that may return is recorded as lost only when the job ends or is granted again. A
+    /// coordinator that restarts in between therefore waits for it again, and accepts it when it
+    /// returns.
     pub(crate) fn end_attempt(&mut self, now: Now, id: JobId, lease: Lease, reason: &str, loss: Loss) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let worker = job.granted().map(|granted| granted.worker);
@@ -67,7 +68,7 @@ impl Pool {
         self.emit(Effect::Changed { job: id });
     }
 
-    /// Nothing of this attempt counts any more.
+    /// Records that an attempt is void.
     fn abandon(&mut self, id: JobId, lease: Lease) {
         self.persist_attempt(id, lease.attempt.number);
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -76,7 +77,7 @@ impl Pool {
         self.emit(Effect::Abandon(LostAttempt { lease, reason }));
     }
 
-    /// The job goes on or ends without the attempt that might have come back.
+    /// Gives up an attempt that might have returned.
     pub(crate) fn abandon_adoptable(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if let Phase::Queued { adoptable, .. } = &mut job.phase
@@ -86,7 +87,7 @@ impl Pool {
         }
     }
 
-    /// The end of a job that lost an attempt; none when it is queued again.
+    /// Returns the end of a job after a loss, or `None` if it is queued again.
     fn end_after_loss(&self, id: JobId, loss: Loss, reason: &str) -> Option<Ended> {
         let job = self.jobs.get(&id)?;
         if let Some(asked) = &job.cancel {
@@ -108,7 +109,7 @@ impl Pool {
         let losses = job.losses().count();
         let workers: BTreeSet<_> = job.losses().map(|attempt| attempt.worker).collect();
         if self.is_poison(job, losses, workers.len()) {
-            // One that did not even begin has ended no worker.
+            // An attempt that never started cannot have crashed a worker.
             let hint =
                 if loss == Loss::Unbegun { "" } else { " The job itself may be what ends its workers." };
             return lost(format!(
@@ -119,14 +120,16 @@ impl Pool {
         None
     }
 
-    /// Three losses on two workers, or on the only one that fits, or twice as many anywhere.
+    /// Returns true after three losses on two workers, or on the only suitable worker, or after
+    /// twice as many on any workers.
     fn is_poison(&self, job: &Job, losses: usize, workers: usize) -> bool {
         let fitting = self.roster.iter().filter(|(_, worker)| worker.could_run(&job.record.spec)).count();
         losses >= LOSSES_ANYWHERE_MAX
             || losses >= limits::LOSSES_MAX as usize && (workers >= 2 || fitting < 2)
     }
 
-    /// Sets the timer for the loss of an absent worker; one at a time, however often it comes and goes.
+    /// Sets the timer for the loss of an absent worker. There is only one per worker, even if it
+    /// reconnects often.
     pub(crate) fn time_loss(&mut self, worker: WorkerId) {
         let lost_after = self.lost_after(worker);
         if let Some(known) = self.roster.get_mut(worker)
@@ -138,7 +141,7 @@ impl Pool {
         }
     }
 
-    /// A worker may have stayed away for `lost_after`.
+    /// Handles a worker that may have been absent for `lost_after`.
     pub(crate) fn worker_lost(&mut self, now: Now, worker: WorkerId) {
         if let Some(known) = self.roster.get_mut(worker) {
             known.is_loss_timed = false;
@@ -153,7 +156,7 @@ impl Pool {
             let Some(job) = self.jobs.get(&id) else { continue };
             let Some(granted) = job.granted() else { continue };
             let lease = granted.lease;
-            // A job that is being cancelled has nothing to wait for.
+            // A cancelled job does not need to wait.
             if job.record.spec.on_lost == OnLost::Wait && job.cancel.is_none() {
                 continue;
             }
@@ -162,7 +165,7 @@ impl Pool {
         self.roster.remove_if_nameless(worker);
     }
 
-    /// Whether a worker has stayed away for `lost_after`.
+    /// Returns true if a worker has been absent for `lost_after`.
     pub(crate) fn is_lost(&self, now: Now, worker: WorkerId) -> bool {
         self.roster.get(worker).is_some_and(|known| match known.contact {
             Contact::Connected { .. } => false,
@@ -170,8 +173,9 @@ impl Pool {
         })
     }
 
-    /// After how long an absence what a worker holds may be granted again: as it is configured, or as the worker was told
-    /// before for what it holds, if that was longer. Its keepers go by what they were told.
+    /// Returns the absence after which a worker's attempts may be granted again. It is the
+    /// configured value, or a longer value sent to the worker earlier, because its keepers use that
+    /// value.
     fn lost_after(&self, worker: WorkerId) -> Duration {
         let held = self.roster.get(worker).into_iter().flat_map(|known| known.jobs.keys());
         let attempts = held.filter_map(|id| self.jobs.get(id)?.attempts.last());
@@ -182,13 +186,17 @@ impl Pool {
         format!("worker {name} could not be reached for {} s", self.lost_after(worker).as_secs())
     }
 
-    /// A worker is here and does not hold what was granted to it.
+    /// Handles a worker that is connected but does not hold a granted attempt.
     ///
-    /// The start of the daemon that it was sent to knows: what it never received is granted again under the same lease, by
-    /// the answer to the registration, since what was sent before may still be on its way inside one connection, and never
-    /// outlives it; what had begun is lost. A later start on the same running machine can say that nothing began and was
-    /// written down, so that the job may run again, by a lease of its own: as a loss where the worker was at it. Any other start can't know: the attempt may run
-    /// on the machine that this one's disk was copied from, which ends it before `lost_after` has passed, so that is waited for.
+    /// Three cases, depending on the daemon start that received the grant:
+    ///
+    /// - The same start. A grant that it never received is granted again under the same lease, in
+    ///   the answer to the registration. Messages sent before do not outlive their connection. A
+    ///   started attempt is lost.
+    /// - A later start on the same running machine. It proves that no process started, so the job
+    ///   may run again under a new lease. It counts as a loss if the worker was preparing it.
+    /// - Any other start. The attempt may run on the machine that this disk was copied from. That
+    ///   machine ends it before `lost_after` has passed, so the pool waits for that time.
     pub(crate) fn not_held(&mut self, now: Now, id: JobId, is_new_connection: bool) -> NotHeld {
         let Some(job) = self.jobs.get(&id) else { return NotHeld::Settled };
         let Some(granted) = job.granted() else { return NotHeld::Settled };
@@ -207,11 +215,12 @@ impl Pool {
             }
             self.end_attempt(now, id, lease, "its worker never received it", Loss::Free);
         } else if is_same_daemon || is_spoken_for && !job.has_begun() {
-            // Had it begun, it would be written down: the machine runs on, so no disk has forgotten anything.
+            // A start would have been recorded on disk: the machine kept running, so the disk is
+            // complete.
             let (loss, reason) = if job.has_begun() {
                 (Loss::Counted { may_return: false }, "its worker came back without it")
             } else if granted.confirmed && !is_same_daemon {
-                // Laying it out may be what its daemon died of.
+                // The preparation may have crashed its daemon.
                 (Loss::Unbegun, "its worker was interrupted while its files were laid out")
             } else {
                 (Loss::Free, "its worker came back without it")
@@ -228,7 +237,7 @@ impl Pool {
         NotHeld::Settled
     }
 
-    /// A worker came back without an attempt, and has not found it for `lost_after`.
+    /// Handles a worker that came back without an attempt and has not found it for `lost_after`.
     pub(crate) fn missing_for_long(&mut self, now: Now, id: JobId) {
         let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { return };
         let (lease, lost_after) = (granted.lease, self.lost_after(granted.worker));
@@ -247,7 +256,8 @@ impl Pool {
         );
     }
 
-    /// A worker was asked to end an attempt and has not said that it did: nothing more is sent to it.
+    /// Handles a worker that was ordered to end an attempt and has not confirmed it. It gets no more
+    /// jobs.
     pub(crate) fn kill_unconfirmed(&mut self, now: Now, id: JobId) {
         let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { return };
         let Some(since) = granted.ending_since else { return };
@@ -259,18 +269,18 @@ impl Pool {
         if known.session().is_some() && !is_missing {
             known.distrusted.insert(id);
         } else if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
-            // It could not be asked; the time begins when it is back.
+            // The worker was not reachable. The time limit starts when it is back.
             granted.ending_since = None;
         }
     }
 }
 
-/// What to do about a grant that its worker does not hold.
+/// Action for a grant that its worker does not hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotHeld {
-    /// Nothing (more).
+    /// No (further) action.
     Settled,
-    /// Send it again, on a new connection.
+    /// Resend it on a new connection.
     GrantAgain,
 }
 

@@ -1,4 +1,4 @@
-//! Names of workers: whose they are, how they are freed, and an operator's word on who bears them.
+//! Names of workers: ownership, release, approval and removal.
 
 use crate::effect::{Change, Effect};
 use crate::input::{ClientRef, Now};
@@ -8,14 +8,15 @@ use buildpool_protocol::ids::WorkerId;
 use buildpool_protocol::worker_link::Register;
 use std::collections::BTreeMap;
 
-/// Names of workers that a refusal shows.
+/// Limit on the names shown in a refusal.
 const NAMES_SHOWN_MAX: usize = 20;
-/// The label that is a worker's name.
+/// The label with a worker's name.
 const NAME_LABEL: &str = "name";
 
 impl Pool {
-    /// Whether a worker may have the name that it comes with. A name belongs to the token of who has it, away or not: jobs that ask for
-    /// it, and an operator who approves it, mean that worker.
+    /// Checks if a worker may use its name. A name belongs to the token of its holder, even while
+    /// the holder is absent. Jobs that select the name, and approvals of the name, mean that
+    /// worker.
     pub(crate) fn admit_name(&self, now: Now, register: &Register, token: &str) -> Result<(), LinkError> {
         let holder = self.roster.by_name(&register.name).filter(|holder| *holder != register.worker);
         let Some(holder) = holder.and_then(|holder| self.roster.get(holder)) else { return Ok(()) };
@@ -37,21 +38,23 @@ impl Pool {
         Ok(())
     }
 
-    /// A name goes over to a new identity of the same token when its old holder is away and has nothing, or is lost.
+    /// Returns true if a holder still needs its name. A name passes to a new identity of the same
+    /// token if its holder is absent and idle, or lost.
     fn needs_name(&self, now: Now, holder: WorkerId) -> bool {
         self.roster.get(holder).is_some_and(|worker| {
             worker.session().is_some() || !(worker.jobs.is_empty() || self.is_lost(now, holder))
         })
     }
 
-    /// The holder of a name makes way for another (see [`Pool::needs_name`]).
+    /// Takes a name from its holder (see [`Pool::needs_name`]).
     pub(crate) fn take_name(&mut self, name: &str, by: WorkerId) {
         if let Some(holder) = self.roster.by_name(name).filter(|holder| *holder != by) {
             self.free_name(holder);
         }
     }
 
-    /// A worker whose jobs wait for it goes on under a name that no worker can have; any other is not known any more.
+    /// Renames a worker with waiting jobs to a name that no worker can have. A worker without jobs
+    /// is removed.
     fn free_name(&mut self, holder: WorkerId) {
         let Some(worker) = self.roster.get_mut(holder) else { return };
         if worker.jobs.is_empty() {
@@ -63,7 +66,7 @@ impl Pool {
         self.emit(Effect::Persist(Change::Worker(record)));
     }
 
-    /// The worker of this id, or of this name.
+    /// Returns the worker with this id or name.
     pub(crate) fn named(&self, text: &str) -> Option<WorkerId> {
         let by_id = text.parse().ok().filter(|id| self.roster.get(*id).is_some());
         by_id.or_else(|| self.roster.by_name(text))
@@ -79,7 +82,7 @@ impl Pool {
         self.emit(Effect::Refused { client, error });
     }
 
-    /// An operator's word: a worker that is new may take jobs.
+    /// Approves a new worker.
     pub(crate) fn approve(&mut self, client: ClientRef, name: &str) {
         let Some(worker) = self.named(name).and_then(|id| self.roster.get_mut(id)) else {
             return self.refuse_unknown_worker(client, name);
@@ -90,7 +93,7 @@ impl Pool {
         self.emit(Effect::Acknowledged { client, job: None });
     }
 
-    /// An operator's word: a worker that is away does not come back, and its name is free.
+    /// Removes an absent worker and frees its name.
     pub(crate) fn forget(&mut self, now: Now, client: ClientRef, name: &str) {
         let Some(id) = self.named(name) else { return self.refuse_unknown_worker(client, name) };
         if self.needs_name(now, id) {
@@ -108,7 +111,7 @@ impl Pool {
     }
 }
 
-/// What a worker offers, and under its own name only.
+/// Returns the labels of a worker. The label `name` always equals its own name.
 pub(crate) fn labels_of(register: &Register) -> BTreeMap<String, String> {
     let mut labels = register.labels.clone();
     if let Some(name) = labels.get_mut(NAME_LABEL) {
@@ -117,7 +120,7 @@ pub(crate) fn labels_of(register: &Register) -> BTreeMap<String, String> {
     labels
 }
 
-/// What stands for a worker that has lost its name: no worker can register as this.
+/// Returns the name of a worker that has lost its name. No worker can register with it.
 pub(crate) fn nameless(name: &str, worker: WorkerId) -> String {
     format!("{name} ({worker})")
 }

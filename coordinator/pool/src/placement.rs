@@ -1,4 +1,4 @@
-//! Which worker gets a job, and why none does.
+//! Placement: selects a worker for a job, or explains the obstacle.
 
 use crate::job::{Job, Phase};
 use crate::pool::Pool;
@@ -9,34 +9,35 @@ use buildpool_protocol::spec::{JobSpec, Source};
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// How long a job that is tried again waits for another worker than the one that failed it. Long enough for most of what keeps one
-/// busy, short beside what such a job has lost already.
+/// Time that a retried job waits for another worker than the one where it failed. It covers most
+/// reasons for a busy worker, and is short compared with the time such a job has already lost.
 const ELSEWHERE_WAIT: Duration = Duration::from_secs(60);
 
-/// What stands between a queued job and a worker.
+/// Obstacle between a queued job and a worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Obstacle {
-    /// Nothing: there is room.
+    /// No obstacle: this worker has room.
     None(WorkerId),
-    /// It waits a while for a worker with a warm workspace.
+    /// It waits for a worker with a warm workspace until this time.
     Warm { until: Duration },
-    /// It failed for the machine's sake where there is room, and waits a while for another worker.
+    /// It had an infrastructure failure on the workers with room, and waits for another worker
+    /// until this time.
     Elsewhere { until: Duration },
-    /// The pool takes no jobs.
+    /// The pool is draining.
     PoolDraining,
-    /// Another job of its group runs.
+    /// Another job of its concurrency group runs.
     Group(JobId),
-    /// Its submitter has as many jobs running as it may.
+    /// Its submitter has reached the quota of running jobs.
     Quota { submitter: String, running: usize },
-    /// Values of these secrets went with a restart.
+    /// Values of these secrets were lost in a restart.
     Secrets(Vec<String>),
-    /// No known worker could ever run it.
+    /// No known worker can run it.
     Unsatisfiable(String),
-    /// Workers that could run it exist; counts by what keeps each from it.
+    /// Suitable workers exist. Counts the reasons why they are not available.
     Workers(Keeping),
 }
 
-/// How many of the fitting workers are kept from a job, by what.
+/// Number of suitable workers that are not available, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Keeping {
     pub(crate) absent: usize,
@@ -83,7 +84,8 @@ impl Pool {
         }
     }
 
-    /// The best worker with room, and whether it is warm for the job's project (jobs without a project count as warm).
+    /// Returns the best worker with room, and true if it is warm for the job's project. Jobs
+    /// without a project count as warm.
     fn best_worker(&self, job: &Job, reserved: &Reserved) -> Option<(WorkerId, bool)> {
         let spec = &*job.record.spec;
         let is_warm = |worker: &Worker| match &spec.source {
@@ -104,7 +106,8 @@ impl Pool {
             .map(|(id, worker)| (*id, is_warm(worker)))
     }
 
-    /// Until when the job waits for a busy worker with a warm workspace, if there is one.
+    /// Returns the time until which the job waits for a busy worker with a warm workspace, if there
+    /// is one.
     fn warm_wait(&self, job: &Job, spec: &JobSpec, now: Duration) -> Option<Duration> {
         let Source::Snapshot { project, .. } = &spec.source else { return None };
         let Phase::Queued { since, .. } = &job.phase else { return None };
@@ -119,7 +122,8 @@ impl Pool {
         (exists && now < until).then_some(until)
     }
 
-    /// Until when the job waits for a worker on which it has not failed, if there is one that will have room.
+    /// Returns the time until which the job waits for a worker where it has not failed, if a
+    /// suitable one exists.
     fn wait_elsewhere(&self, job: &Job, now: Duration) -> Option<Duration> {
         let Phase::Queued { since, .. } = &job.phase else { return None };
         let until = since.clock + ELSEWHERE_WAIT;
@@ -155,7 +159,7 @@ impl Pool {
 }
 
 impl Obstacle {
-    /// One sentence for whoever waits.
+    /// Returns one sentence for the client that waits.
     pub(crate) fn sentence(&self) -> String {
         match self {
             Self::None(_) => "about to be granted".to_owned(),

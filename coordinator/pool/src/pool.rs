@@ -1,4 +1,4 @@
-//! The machine itself: its state, its verbs, and the dispatch of queued jobs.
+//! The machine: its state, its functions, and the dispatch of queued jobs.
 
 use crate::effect::{Change, Effect, JobRecord, WorkerRecord};
 use crate::input::{Input, Now};
@@ -22,20 +22,20 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an operator may choose.
+/// Configuration by the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Without contact for this long an attempt may be granted again.
+    /// Time without contact after which an attempt may be granted again.
     pub lost_after: Duration,
-    /// How long a job waits for a busy worker that has a warm workspace of its project.
+    /// Maximum time that a job waits for a busy worker with a warm workspace of its project.
     pub warm_wait: Duration,
-    /// Most jobs that wait or run at once.
+    /// Limit on queued and running jobs.
     pub live_jobs_max: usize,
-    /// Jobs may run in place: coordinator, worker and clients share a machine.
+    /// True if jobs may run in place, because coordinator, worker and clients share a machine.
     pub local: bool,
-    /// What each submitter may have.
+    /// Quotas of submitters.
     pub quotas: Quotas,
-    /// A worker that is new waits for an operator's word.
+    /// True if new workers need approval.
     pub approve_workers: bool,
 }
 
@@ -52,16 +52,16 @@ impl Default for Config {
     }
 }
 
-/// Something that becomes due. When it comes, the state decides whether it still means anything.
+/// A timer. When it fires, the current state decides if it still applies.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Timer {
     /// A worker has been absent for `lost_after`.
     WorkerLost(WorkerId),
-    /// A job has waited for a worker nobody has seen.
+    /// A job has waited for a worker that has never connected.
     GiveUp(JobId),
     /// A job has waited long enough for a warm workspace, or for a repeated grant.
     Dispatch,
-    /// A drain's deadline.
+    /// The deadline of a drain.
     DrainEnd(WorkerId),
     /// A worker should have ended an attempt by now.
     KillUnconfirmed(JobId),
@@ -69,28 +69,31 @@ pub(crate) enum Timer {
     Missing(JobId),
     /// The values of a job's secrets should be back by now.
     SecretsMissing(JobId),
-    /// Somebody asked to end a queued job just before a restart.
+    /// A queued job was cancelled just before a restart.
     CancelQueued(JobId),
 }
 
-/// The pool: see the crate's documentation for how it is driven.
+/// The pool. The crate documentation describes its use.
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) config: Config,
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) queue: Queue,
-    /// Queued jobs that lack values of their secrets: nothing can be done with them, and they hold up no others.
+    /// Queued jobs without values of their secrets. They cannot be granted and do not block other
+    /// jobs.
     pub(crate) parked: BTreeSet<JobId>,
     pub(crate) roster: Roster,
-    /// Concurrency groups in use, by the job that runs.
+    /// Concurrency groups in use, with their running job.
     pub(crate) groups: BTreeMap<String, JobId>,
     /// Live jobs by submitter and request id.
     pub(crate) request_ids: BTreeMap<(String, String), JobId>,
-    /// Equal submits whose answer was not delivered, by what makes them equal.
+    /// Jobs that an identical submit attaches to, because their result was not delivered. The key
+    /// is submitter and spec.
     pub(crate) undelivered: BTreeMap<(String, String), JobId>,
-    /// Running jobs by submitter, and when each was last granted something; also of some who have no job now.
+    /// Share of each submitter: running jobs and last grant. It also contains some submitters
+    /// without a live job.
     pub(crate) shares: BTreeMap<String, Share>,
-    /// What stays free for those that go first, as of the last dispatch.
+    /// Units reserved for jobs that are due first, as of the last dispatch.
     pub(crate) reserved: Reserved,
     pub(crate) timers: BTreeSet<(Duration, Timer)>,
     pub(crate) effects: VecDeque<Effect>,
@@ -101,7 +104,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty pool. Epochs begin above `epoch_base`, which must be higher than any epoch ever granted from this store.
+    /// Creates an empty pool. Epochs start above `epoch_base`, which must be higher than any epoch
+    /// ever granted from this store.
     pub fn new(config: Config, epoch_base: u64) -> Self {
         Self {
             config,
@@ -123,9 +127,9 @@ impl Pool {
         }
     }
 
-    /// A worker that the store knows; it counts as absent since now.
+    /// Restores a recorded worker. It counts as absent from now on.
     pub fn restore_worker(&mut self, now: Now, record: WorkerRecord) {
-        // A name that went over to another identity is the newer one's.
+        // A name that passed to another identity belongs to the newer one.
         if let Some(holder) = self.roster.by_name(&record.name) {
             let held_until = self.roster.get(holder).map(|worker| worker.record.last_seen_ms);
             if held_until.is_some_and(|seen| seen > record.last_seen_ms) {
@@ -145,8 +149,8 @@ impl Pool {
         self.time_loss(id);
     }
 
-    /// A worker that an attempt names and the store does not: it stands for that attempt, under no name that a worker
-    /// can have.
+    /// Restores a worker that an attempt names and the store does not contain. It gets a name that
+    /// no worker can have.
     fn restore_unknown_worker(&mut self, now: Now, attempt: &AttemptRecord) {
         if self.roster.get(attempt.worker).is_none() {
             self.restore_worker(
@@ -169,7 +173,8 @@ impl Pool {
         }
     }
 
-    /// A job that the store has no end for. All deadlines start anew. Workers are restored first.
+    /// Restores a recorded job without an end. All deadlines start again. Workers must be restored
+    /// first.
     pub fn restore_job(
         &mut self,
         now: Now,
@@ -213,12 +218,14 @@ impl Pool {
         }
     }
 
-    /// A job, live or over, that an equal submit attaches to because its answer was not delivered.
+    /// Restores a job, live or done, that an identical submit attaches to because its result was
+    /// not delivered.
     pub fn restore_attachable(&mut self, job: JobId, submitter: &str, spec: &JobSpec) {
         self.undelivered.insert((submitter.to_owned(), likeness(spec)), job);
     }
 
-    /// A group was granted anew while an attempt of it counted as lost and might have returned: the newer grant holds.
+    /// Resolves a group with two granted attempts: the newer grant stays valid. It was granted
+    /// while the older attempt counted as lost and might have returned.
     fn settle_group(&mut self, now: Now, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(group) = job.record.spec.concurrency_group.clone() else { return };
@@ -231,7 +238,8 @@ impl Pool {
         self.groups.insert(group, newer);
     }
 
-    /// Takes one input, after all that has become due before. Drain [`Pool::poll_effect`] before the next.
+    /// Handles one input, after all timers that are due. Drain [`Pool::poll_effect`] before the
+    /// next call.
     pub fn handle(&mut self, now: Now, input: Input) {
         self.tick(now);
         match input {
@@ -254,13 +262,13 @@ impl Pool {
         self.dispatch(now);
     }
 
-    /// The next thing to do; none when this input is dealt with.
+    /// Returns the next effect, or `None` when this input is handled.
     #[must_use = "an effect that is not carried out is a promise that is not kept"]
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// When to come back with [`Input::Tick`] at the latest.
+    /// Returns the latest time of the next [`Input::Tick`].
     pub fn next_deadline(&self) -> Option<Duration> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -275,7 +283,8 @@ impl Pool {
         }
     }
 
-    /// Has it recorded that an attempt started. Its worker says so with each report, so that nothing is lost with it.
+    /// Records the start of an attempt without waiting for the disk. Its worker repeats the fact
+    /// with each report, so it cannot be lost.
     pub(crate) fn note_started(&mut self, job: JobId, number: u32) {
         if let Some(change) = self.change_of(job, number) {
             self.emit(Effect::Note(change));
@@ -306,14 +315,16 @@ impl Pool {
         }
     }
 
-    /// Grants queued jobs until none fits.
+    /// Grants queued jobs until no more fit.
     fn dispatch(&mut self, now: Now) {
         while let Some((job, worker)) = self.next_grant(now) {
             self.grant(now, job, worker);
         }
     }
 
-    /// The next job to grant and its worker: of whoever's turn it is, by priority and submission. So a submitter with one job waits for one turnover at most, whatever another one has queued.
+    /// Returns the next job to grant and its worker. The submitter's turn decides first, then
+    /// priority and submission. A submitter with one job therefore waits for at most one slot to
+    /// become free, independent of other queues.
     fn next_grant(&mut self, now: Now) -> Option<(JobId, WorkerId)> {
         let mut heads = self.candidates();
         let mut wake: Option<Duration> = None;
@@ -329,7 +340,7 @@ impl Pool {
                 Obstacle::Warm { until } => wake = Some(wake.map_or(until, |wake| wake.min(until))),
                 Obstacle::Elsewhere { until } => {
                     wake = Some(wake.map_or(until, |wake| wake.min(until)));
-                    // What keeps this one keeps none of those behind it.
+                    // This obstacle does not apply to the jobs behind this one.
                     let behind = self.queue.after(&job.record);
                     let turn = self.share(&job.record.submitter).turn();
                     heads.extend(behind.map(|(place, id)| Reverse(((turn, place), id))));
@@ -349,7 +360,8 @@ impl Pool {
         next
     }
 
-    /// The heads of all lanes that a worker has room for or lacks only units of a resource for, the first of them on top.
+    /// Returns a heap of the lane heads that a worker has room for, or that lack only units of a
+    /// resource.
     fn candidates(&self) -> BinaryHeap<Reverse<((Turn, Place), JobId)>> {
         let is_closed = self.draining || !self.roster.iter().any(|(_, worker)| worker.is_open());
         if self.queue.len() == 0 || is_closed {
@@ -359,7 +371,8 @@ impl Pool {
         let mut candidates = Vec::new();
         for lanes in self.queue.heads() {
             let mut lanes = lanes.peekable();
-            // All jobs of a class have the same wishes: what keeps one of them keeps all.
+            // All jobs of a class have the same requirements, so an obstacle applies to all of
+            // them.
             let competes = lanes.peek().and_then(|head| self.jobs.get(&head.job)).is_some_and(|job| {
                 let spec = &job.record.spec;
                 let is_free =
@@ -382,7 +395,8 @@ impl Pool {
         BinaryHeap::from(candidates)
     }
 
-    /// Puts a job at its place in the queue; one that lacks values of its secrets is parked until they come.
+    /// Puts a job at its position in the queue. A job without values of its secrets is parked until
+    /// they arrive.
     pub(crate) fn enqueue(&mut self, now: Now, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         if job.missing_secrets().next().is_some() {

@@ -1,7 +1,8 @@
-//! Jobs that wait, in an order that is cheap to ask for whatever their number.
+//! The queue of jobs, with an order that is cheap to compute for any length.
 //!
-//! Jobs with the same wishes form a *class*; inside it each submitter has a lane, ordered by priority and then by
-//! submission. Only the heads of lanes can be next, so a dispatch looks at as many jobs as there are lanes.
+//! Jobs with the same requirements form a *class*. Inside a class each submitter has a lane,
+//! ordered by priority and then by submission. Only the heads of lanes can be next, so a dispatch
+//! checks one job per lane.
 
 use crate::effect::JobRecord;
 use buildpool_protocol::ids::JobId;
@@ -11,13 +12,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// What decides which workers fit: jobs of one class fit the same ones.
+/// Requirements that decide which workers are suitable. All jobs of one class have the same
+/// suitable workers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Class {
     selectors: Vec<Selector>,
     resources: BTreeMap<String, u32>,
     group: Option<String>,
-    /// Warm workspaces are a project's; one that waits for its own must not hold up another's.
+    /// Warm workspaces belong to a project. A job that waits for its own project must not block
+    /// other projects.
     project: Option<String>,
 }
 
@@ -34,7 +37,7 @@ impl Class {
     }
 }
 
-/// By priority, then by submission.
+/// Order in a lane: by priority, then by submission.
 pub(crate) type Place = (Reverse<i32>, u64);
 
 /// The head of a lane.
@@ -45,27 +48,28 @@ pub(crate) struct Head<'a> {
     pub(crate) place: Place,
 }
 
-/// Orders that share one counter of [`Lane::blocks`].
+/// Number of orders that share one counter of [`Lane::blocks`].
 const BLOCK: u64 = 512;
 
-/// Jobs of one submitter with the same wishes, in their order, and how long such jobs usually run.
+/// Jobs of one submitter and class in their order, and the sum of their usual run times.
 #[derive(Default, Debug)]
 pub(crate) struct Lane {
     jobs: BTreeMap<Place, JobId>,
-    /// So that a position is not counted job by job: whole blocks by their counters, and one block by hand.
+    /// Counters per block, so that a position is not counted job by job. Only one block is counted
+    /// individually.
     blocks: BTreeMap<(Reverse<i32>, u64), u64>,
-    /// Jobs whose usual time is known, and these times together.
+    /// Number of jobs with a usual run time, and the sum of these times.
     known: u64,
     time: Duration,
 }
 
 impl Lane {
-    /// Where a job stands.
+    /// Returns the position of a job.
     pub(crate) fn place(priority: i32, order: u64) -> Place {
         (Reverse(priority), order)
     }
 
-    /// Its first job and where that stands.
+    /// Returns the first job and its position.
     pub(crate) fn first(&self) -> Option<(Place, JobId)> {
         self.jobs.first_key_value().map(|(place, job)| (*place, *job))
     }
@@ -74,7 +78,7 @@ impl Lane {
         self.jobs.len() as u64
     }
 
-    /// Jobs that stand before this place.
+    /// Returns the number of jobs before this position.
     pub(crate) fn before(&self, place: Place) -> u64 {
         let block = block_of(place);
         let whole: u64 = self.blocks.range(..block).map(|(_, count)| count).sum();
@@ -82,13 +86,13 @@ impl Lane {
         whole + self.jobs.range(start..place).count() as u64
     }
 
-    /// How many of its jobs have a usual time, and the mean of these.
+    /// Returns the number of jobs with a usual run time, and the mean of these times.
     pub(crate) fn usual(&self) -> (u64, Duration) {
         let known = u32::try_from(self.known).unwrap_or(u32::MAX);
         (self.known, self.time.checked_div(known).unwrap_or_default())
     }
 
-    /// Whether it was not there before.
+    /// Returns true if the job was not in the lane before.
     fn insert(&mut self, place: Place, record: &JobRecord) -> bool {
         let is_new = self.jobs.insert(place, record.job).is_none();
         if is_new {
@@ -99,7 +103,7 @@ impl Lane {
         is_new
     }
 
-    /// Whether it was there.
+    /// Returns true if the job was in the lane.
     fn remove(&mut self, place: Place, record: &JobRecord) -> bool {
         let was_there = self.jobs.remove(&place).is_some();
         if was_there {
@@ -148,7 +152,7 @@ impl Queue {
         self.len
     }
 
-    /// Class by class, the first job of each lane.
+    /// Returns the first job of each lane, class by class.
     pub(crate) fn heads(&self) -> impl Iterator<Item = impl Iterator<Item = Head<'_>>> {
         self.classes.values().map(|lanes| {
             lanes.iter().filter_map(|(submitter, lane)| {
@@ -157,7 +161,7 @@ impl Queue {
         })
     }
 
-    /// The job that stands behind this one in its lane.
+    /// Returns the job behind this one in its lane.
     pub(crate) fn after(&self, record: &JobRecord) -> Option<(Place, JobId)> {
         let lane = self.classes.get(&Class::of(&record.spec))?.get(&record.submitter)?;
         let place = Lane::place(record.spec.priority, record.order);
@@ -165,7 +169,7 @@ impl Queue {
         behind.next().map(|(place, job)| (*place, *job))
     }
 
-    /// Class by class, the lanes by submitter.
+    /// Returns the lanes by submitter, class by class.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = &BTreeMap<String, Lane>> {
         self.classes.values()
     }

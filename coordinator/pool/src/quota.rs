@@ -1,4 +1,4 @@
-//! What one submitter may have of a pool.
+//! Quotas of submitters.
 
 use crate::input::Submit;
 use crate::pool::Pool;
@@ -8,23 +8,24 @@ use buildpool_protocol::spec::JobSpec;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Limits of one submitter; none where it may have what the pool has.
+/// Limits of one submitter. `None` means no limit other than the pool's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Quota {
-    /// Jobs that wait at once; a submit beyond that is refused.
+    /// Limit on queued jobs. Further submits are refused.
     pub queued_jobs: Option<usize>,
-    /// Jobs that run at once; others of the same submitter wait.
+    /// Limit on running jobs. Further jobs of the same submitter wait.
     pub running_jobs: Option<usize>,
-    /// Longest run of a job: its timeout where nobody chose one, refused where somebody chose a longer one.
+    /// Limit on the run time of a job. It is the timeout if the submitter chose no timeout, and a longer
+    /// chosen timeout is refused.
     pub job_time: Option<Duration>,
-    /// Longest log of an attempt, in bytes; beyond that head and tail are kept.
+    /// Limit on the log of an attempt, in bytes. Beyond it, head and tail are kept.
     pub log_bytes: Option<u64>,
-    /// Most bytes that one snapshot may bring to the pool.
+    /// Limit on the new bytes of one snapshot.
     pub snapshot_bytes: Option<u64>,
 }
 
 impl Quota {
-    /// This, with what it leaves open taken from another.
+    /// Returns this quota, with unset limits taken from another one.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -36,7 +37,7 @@ impl Quota {
         }
     }
 
-    /// The spec as a worker is to carry it out.
+    /// Returns the spec with this quota applied, for the worker.
     pub(crate) fn applied_to(&self, spec: &JobSpec) -> JobSpec {
         let mut spec = spec.clone();
         spec.timeout = smaller(spec.timeout, self.job_time);
@@ -55,21 +56,21 @@ fn smaller<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 /// The quotas of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Quotas {
-    /// For everybody.
+    /// Default quota.
     pub everybody: Quota,
-    /// For some, by name; what one leaves open is as for everybody.
+    /// Quotas of single submitters by name. Unset limits come from the default.
     pub submitters: BTreeMap<String, Quota>,
 }
 
 impl Quotas {
-    /// What holds for this submitter.
+    /// Returns the quota of this submitter.
     pub fn of(&self, submitter: &str) -> Quota {
         self.submitters.get(submitter).copied().unwrap_or_default().or(self.everybody)
     }
 }
 
 impl Pool {
-    /// Refuses a submit that is beyond its submitter's quota.
+    /// Refuses a submit that exceeds its submitter's quota.
     pub(crate) fn check_quota(&self, submit: &Submit) -> Result<(), LinkError> {
         let name = &submit.submitter.name;
         let quota = self.config.quotas.of(name);
@@ -93,7 +94,7 @@ impl Pool {
         Ok(())
     }
 
-    /// How many jobs of this submitter may run at once, when that many do.
+    /// Returns the quota of running jobs if this submitter has reached it.
     pub(crate) fn running_quota_reached(&self, submitter: &str, share: Share) -> Option<usize> {
         self.config.quotas.of(submitter).running_jobs.filter(|most| share.running >= *most)
     }

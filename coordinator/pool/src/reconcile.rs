@@ -1,4 +1,5 @@
-//! Workers come, report, and go: what they hold is compared with what was granted.
+//! Reconciliation of workers: registration, reports and disconnects. It compares the held attempts
+//! with the grants.
 
 use crate::effect::{Change, Effect, Wish, WorkerRecord};
 use crate::input::{ClientRef, Now, Session};
@@ -40,8 +41,8 @@ impl Pool {
         self.tell_drain(now, id, session);
     }
 
-    /// A worker is about to be told after how long an absence its attempts may be granted again. Its keepers let them live that
-    /// long, so that it is on the disk before.
+    /// Persists the `lost_after` value before it is sent to a worker. Its keepers let attempts live
+    /// that long.
     fn note_told(&mut self, worker: WorkerId) {
         let lost_after = self.config.lost_after;
         for id in self.booked(worker) {
@@ -56,7 +57,8 @@ impl Pool {
         }
     }
 
-    /// What an operator decided while the worker was away, or what did not reach it.
+    /// Sends a drain or resume that the operator requested while the worker was absent, or that did
+    /// not reach it.
     fn tell_drain(&mut self, now: Now, worker: WorkerId, session: Session) {
         let Some(worker) = self.roster.get_mut(worker) else { return };
         let draining = worker.record.draining;
@@ -68,7 +70,7 @@ impl Pool {
         self.emit(Effect::Send { session, message: Box::new(ToWorker::Drain { draining, deadline }) });
     }
 
-    /// Whether this worker may take its name and identity.
+    /// Checks if a worker may use its name and identity.
     fn admit(&mut self, now: Now, register: &Register, token: &str) -> Result<(), LinkError> {
         if let Err(error) = check_name("worker name", &register.name) {
             return Err(LinkError::new(ErrorCode::Invalid, error.to_string()));
@@ -119,7 +121,7 @@ impl Pool {
         self.admit_name(now, register, token)
     }
 
-    /// The newest connection of a worker wins.
+    /// Closes the older connection of a worker: the newest one wins.
     fn supersede(&mut self, worker: WorkerId) {
         if let Some(old) = self.roster.get(worker).and_then(Worker::session) {
             let error =
@@ -167,7 +169,8 @@ impl Pool {
         }
     }
 
-    /// Takes over what a worker says of itself and of what it holds, and says what should become of each attempt.
+    /// Stores a worker's condition and held attempts, and returns the desired state of each
+    /// attempt.
     fn note_held(
         &mut self,
         now: Now,
@@ -189,7 +192,8 @@ impl Pool {
         wishes
     }
 
-    /// Looks after what was granted to a worker that does not hold it; gives the grants to repeat on a new connection.
+    /// Handles grants that a worker does not hold. Returns the grants to resend on a new
+    /// connection.
     fn note_not_held(
         &mut self,
         now: Now,
@@ -257,7 +261,7 @@ impl Pool {
         std::iter::once(Wish::Continue(lease)).chain(cancel).collect()
     }
 
-    /// Whether this is the lease that holds, on this worker.
+    /// Returns true if this is the valid lease, on this worker.
     fn is_granted(&self, id: JobId, lease: Lease, worker: WorkerId) -> bool {
         let granted = self.jobs.get(&id).and_then(Job::granted);
         granted.is_some_and(|granted| granted.lease == lease && granted.worker == worker)
@@ -271,7 +275,7 @@ impl Pool {
         })
     }
 
-    /// An attempt that was declared lost may have come back before anything newer was granted.
+    /// Restores a lost attempt that came back before a newer grant.
     fn readopt(&mut self, worker: WorkerId, lease: Lease, state: HeldState) {
         let id = lease.attempt.job;
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -279,7 +283,7 @@ impl Pool {
         if lost.lease != lease || lost.worker != worker {
             return;
         }
-        // While another job of its group runs, only its result is still of use.
+        // While another job of its group runs, only its result is useful.
         let group = job.record.spec.concurrency_group.as_ref();
         if state != HeldState::Ended && group.is_some_and(|group| self.groups.contains_key(group)) {
             return;
@@ -300,7 +304,7 @@ impl Pool {
     pub(crate) fn declined(&mut self, now: Now, session: Session, lease: Lease, reason: &str) {
         let Some(worker) = self.roster.by_session(session) else { return };
         let id = lease.attempt.job;
-        // What it has said to hold, it can't decline any more.
+        // A worker cannot decline an attempt that it has confirmed.
         let is_open = self.jobs.get(&id).and_then(Job::granted).is_some_and(|granted| !granted.confirmed);
         if !is_open || !self.is_granted(id, lease, worker) {
             return;
@@ -340,7 +344,8 @@ impl Pool {
         });
         worker.drain_deadline = at.filter(|_| draining);
         if !draining {
-            // Whether it takes jobs again it says itself, at once: one that is about to end does not.
+            // The worker immediately reports if it accepts jobs again. A worker that is shutting
+            // down does not.
             worker.distrusted.clear();
         }
         let (record, session) = (worker.record.clone(), worker.session());
@@ -354,8 +359,9 @@ impl Pool {
         self.emit(Effect::Acknowledged { client, job: None });
     }
 
-    /// The worker ends what still runs by itself; it is reminded. What it never confirmed stays granted to it: it may
-    /// have begun, and is settled when it reports, comes back, or is lost.
+    /// Reminds a worker of a passed drain deadline. The worker ends its running attempts itself. An
+    /// unconfirmed grant stays assigned to it, because it may have started. It is resolved when the
+    /// worker reports, returns, or is lost.
     pub(crate) fn drain_ended(&mut self, now: Now, worker: WorkerId) {
         let Some(known) = self.roster.get(worker) else { return };
         let is_due = known.record.draining && known.drain_deadline.is_some_and(|at| at <= now.clock);
@@ -366,10 +372,11 @@ impl Pool {
     }
 }
 
-/// Earlier starts of a worker's daemon that are remembered, the newest first.
+/// Limit on the remembered earlier starts of a worker's daemon, newest first.
 const EARLIER_BOOTS_MAX: usize = limits::LIST_MAX;
 
-/// Since when, as it was first heard: what the worker says is as old as its report.
+/// Returns the blocked output with its start time. The start is computed once, because the reported
+/// duration is as old as the report.
 fn output_waits(now: Now, granted: &Granted, held: &OutputHeld) -> OutputWaits {
     let held_ms = i64::try_from(held.held_for.as_millis()).unwrap_or(i64::MAX);
     let known = granted.output_held.as_ref().map(|known| known.since_ms);

@@ -1,17 +1,18 @@
-//! Units of counted resources that stay free for the jobs that go first.
+//! Reservation of counted resources for jobs that are due first.
 //!
-//! A job that needs more units than are free would wait for ever beside jobs that need fewer: each unit that comes free would be
-//! theirs. So what is free is kept for it, on each worker that could run it until one has enough: which of them will be the first
-//! is not known, and a job that has its units for hours must not keep it waiting beside a worker whose units come free every
-//! second. A slot need not be kept: the last unit that comes free comes with the slot of the job that had it, and the job that
-//! goes first is the first to get it.
+//! A job that needs more units than are free could starve next to jobs that need fewer: they would
+//! take each unit that becomes free. Therefore free units are reserved for it, on each worker that
+//! could run it, until one worker has enough. The first such worker is not known in advance. A job
+//! that holds its units for hours must not delay it if units of another worker become free every
+//! second. A slot needs no reservation: the last unit becomes free together with the slot of its
+//! job, and the waiting job gets both first.
 
 use crate::pool::Pool;
 use buildpool_protocol::ids::WorkerId;
 use buildpool_protocol::spec::JobSpec;
 use std::collections::BTreeMap;
 
-/// Units by worker and resource.
+/// Reserved units by worker and resource.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Reserved(BTreeMap<WorkerId, BTreeMap<String, u32>>);
 
@@ -22,7 +23,7 @@ impl Reserved {
 }
 
 impl Pool {
-    /// Keeps what is free of a job's resources on all workers that could run it.
+    /// Reserves the free units of a job's resources on all workers that could run it.
     pub(crate) fn reserve(&self, spec: &JobSpec, reserved: &mut Reserved) {
         if spec.resources.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Workers that the pool knows, connected or not.
+//! The known workers of the pool, connected or not.
 
 use crate::effect::WorkerRecord;
 use crate::input::Session;
@@ -9,7 +9,7 @@ use buildpool_protocol::worker_link::Condition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Whether a worker can be reached.
+/// Connection state of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Contact {
     Connected { session: Session, boot: BootId },
@@ -21,18 +21,18 @@ pub(crate) struct Worker {
     pub(crate) record: WorkerRecord,
     pub(crate) contact: Contact,
     pub(crate) condition: Condition,
-    /// Jobs that it was asked to end and has not confirmed: the pool's own reason to send no more.
+    /// Cancelled jobs without confirmation. While there are any, the pool sends no more jobs.
     pub(crate) distrusted: BTreeSet<JobId>,
-    /// Attempts that it still runs or ends under older leases; each takes a slot.
+    /// Number of attempts that it still runs or ends under older leases. Each takes a slot.
     pub(crate) foreign: u32,
-    /// Starts of its daemon that are certain to be over, as the present one says.
+    /// Earlier starts of its daemon that have certainly ended, as reported by the current one.
     pub(crate) earlier: Vec<BootId>,
-    /// A timer for its loss is set.
+    /// True if a timer for its loss is set.
     pub(crate) is_loss_timed: bool,
-    /// It declined a grant and has not reported since.
+    /// True if it declined a grant and has not reported since.
     pub(crate) declined: bool,
     pub(crate) drain_deadline: Option<Duration>,
-    /// Jobs granted to it, with what they take.
+    /// Jobs granted to it, with the units that they take.
     pub(crate) jobs: BTreeMap<JobId, BTreeMap<String, u32>>,
 }
 
@@ -59,7 +59,8 @@ impl Worker {
         }
     }
 
-    /// Whether what it does not hold, this start of its daemon does not hold either.
+    /// Returns true if the worker can vouch for this start of its daemon: attempts that it does not
+    /// hold, that start does not hold either.
     pub(crate) fn speaks_for(&self, boot: BootId) -> bool {
         self.boot() == Some(boot) || self.session().is_some() && self.earlier.contains(&boot)
     }
@@ -68,7 +69,7 @@ impl Worker {
         !self.distrusted.is_empty() || self.condition.quarantined.is_some()
     }
 
-    /// Why it takes no jobs although it is connected.
+    /// Returns the reason why it accepts no jobs although it is connected.
     pub(crate) fn quarantine(&self) -> Option<String> {
         let unconfirmed = self
             .distrusted
@@ -84,7 +85,7 @@ impl Worker {
         unconfirmed.or_else(|| self.condition.quarantined.clone()).or(unapproved)
     }
 
-    /// An operator's word was on a worker of this name.
+    /// Returns true if an operator approved it under this name.
     pub(crate) fn is_approved_as(&self, name: &str) -> bool {
         self.record.approved && self.record.name == name
     }
@@ -109,7 +110,7 @@ impl Worker {
         self.jobs.values().filter_map(|taken| taken.get(resource)).sum()
     }
 
-    /// Whether it takes jobs at all now.
+    /// Returns true if it accepts jobs now.
     pub(crate) fn is_open(&self) -> bool {
         self.session().is_some()
             && !self.is_draining()
@@ -119,7 +120,7 @@ impl Worker {
             && self.free_slots() > 0
     }
 
-    /// Whether it could ever run the job, when idle.
+    /// Returns true if it could run the job when idle.
     pub(crate) fn could_run(&self, spec: &JobSpec) -> bool {
         self.record.slots > 0
             && spec.selectors.iter().all(|selector| selector.matches(&self.record.labels))
@@ -129,23 +130,23 @@ impl Worker {
                 .all(|(name, count)| self.record.resources.get(name).unwrap_or(&0) >= count)
     }
 
-    /// Whether it can run the job now, beside the units that are reserved for others.
+    /// Returns true if it can run the job now, without the units reserved for other jobs.
     pub(crate) fn has_room(&self, spec: &JobSpec, reserved: &Reserved) -> bool {
         self.is_open() && self.could_run(spec) && self.shortage(spec, reserved) == 0
     }
 
-    /// Whether jobs that end on it are followed by others.
+    /// Returns true if it gets new jobs after its running ones.
     pub(crate) fn is_in_service(&self) -> bool {
         self.session().is_some() && !self.is_draining() && !self.is_quarantined() && self.record.approved
     }
 
-    /// Units of a resource that neither jobs have nor others keep.
+    /// Returns the units of a resource that are neither in use nor reserved.
     pub(crate) fn free_units(&self, resource: &str, reserved: &Reserved) -> u32 {
         let have = self.record.resources.get(resource).copied().unwrap_or(0);
         have.saturating_sub(self.used(resource)).saturating_sub(reserved.units(self.record.worker, resource))
     }
 
-    /// Units that are missing for a job now.
+    /// Returns the number of units that a job lacks now.
     pub(crate) fn shortage(&self, spec: &JobSpec, reserved: &Reserved) -> u64 {
         let missing = |(name, count): (&String, &u32)| count.saturating_sub(self.free_units(name, reserved));
         spec.resources.iter().map(|wish| u64::from(missing(wish))).sum()
@@ -187,8 +188,8 @@ impl Roster {
         self.workers.insert(worker.record.worker, worker);
     }
 
-    /// Makes place for one more worker of a token, at the cost of the one that has been away and idle for longest, of the same token if
-    /// there is one.
+    /// Makes room for one more worker. If the limit is reached, the absent and idle worker with the
+    /// oldest contact is removed. Workers of the same token are removed first.
     pub(crate) fn has_place(&mut self, token: &str) -> bool {
         if self.workers.len() < WORKERS_MAX {
             return true;
@@ -204,7 +205,7 @@ impl Roster {
         oldest.is_some_and(|id| self.workers.remove(&id).is_some())
     }
 
-    /// A worker that stands only for what it was granted goes when nothing is left of that.
+    /// Removes a placeholder worker after its last attempt.
     pub(crate) fn remove_if_nameless(&mut self, worker: WorkerId) {
         let is_nameless = |worker: &Worker| {
             worker.record.slots == 0 && worker.session().is_none() && worker.jobs.is_empty()
@@ -228,7 +229,7 @@ impl Roster {
         }
     }
 
-    /// The worker behind a session is gone; none when the session was superseded.
+    /// Marks the worker of a session as absent. Returns `None` if the session was superseded.
     pub(crate) fn disconnect(&mut self, session: Session, now: Duration) -> Option<WorkerId> {
         let worker = self.sessions.remove(&session)?;
         if let Some(known) = self.workers.get_mut(&worker) {
@@ -241,7 +242,7 @@ impl Roster {
         self.workers.values().any(|worker| worker.could_run(spec))
     }
 
-    /// One sentence on why no known worker could ever run the job.
+    /// Returns one sentence about the requirement that no known worker meets.
     pub(crate) fn what_is_missing(&self, spec: &JobSpec) -> String {
         if self.workers.is_empty() {
             return "no worker has joined this pool yet".to_owned();
@@ -280,9 +281,9 @@ impl Roster {
     }
 }
 
-/// Workers that a pool remembers, connected or not.
+/// Limit on the workers that a pool remembers, connected or not.
 pub(crate) const WORKERS_MAX: usize = 20_000;
-/// Labels that a refusal names.
+/// Limit on the labels shown in a refusal.
 const LABELS_SHOWN_MAX: usize = 40;
 
 #[cfg(test)]

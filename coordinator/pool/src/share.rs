@@ -1,25 +1,27 @@
-//! What each submitter has of the pool, and whose turn it is.
+//! Fair sharing between submitters: their running jobs, and the order of their turns.
 
 use crate::pool::Pool;
 use std::cmp::Reverse;
 
-/// Submitters without a job of whom is remembered when they were served last. Who is forgotten counts as never served, which is
-/// worth one turn; each has a token of its own, and pools have far fewer of these.
+/// Limit on idle submitters with a remembered last grant. A forgotten submitter counts as never
+/// served, which gains one turn. Each submitter has its own token, and pools have far fewer of
+/// these.
 pub(crate) const IDLE_SHARES_MAX: usize = 1_000;
 
-/// What a submitter has of the pool.
+/// A submitter's share of the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Share {
     pub(crate) running: usize,
     pub(crate) live: usize,
-    /// The number of the last grant, which no other submitter has; 0 for none yet.
+    /// Number of the last grant, unique over all submitters; 0 before the first.
     last_grant: u64,
-    /// The order of the job with which it came.
+    /// The order of the job with which the submitter arrived.
     since: u64,
 }
 
-/// What decides between submitters: who has the fewest jobs running, then who was served longest ago, then who came first. The
-/// smallest goes first. Priorities are not in it: anybody may give any, so they count among the jobs of one submitter only.
+/// Order between submitters: fewest running jobs first, then the oldest last grant, then the
+/// earliest arrival. The smallest goes first. Priorities are not included. Every submitter can
+/// choose any priority, so they count only among the jobs of one submitter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Turn {
     running: usize,
@@ -38,14 +40,14 @@ impl Pool {
         self.shares.get(submitter).copied().unwrap_or_default()
     }
 
-    /// A submitter has one live job more.
+    /// Adds a live job to a submitter.
     pub(crate) fn enter_share(&mut self, submitter: &str, order: u64) {
         let share = self.shares.entry(submitter.to_owned()).or_default();
         share.since = if share.live == 0 { order } else { share.since.min(order) };
         share.live += 1;
     }
 
-    /// A job of a submitter's runs.
+    /// Records that a job of a submitter was granted.
     pub(crate) fn serve_share(&mut self, submitter: &str) {
         self.grants += 1;
         let share = self.shares.entry(submitter.to_owned()).or_default();
@@ -53,8 +55,8 @@ impl Pool {
         share.last_grant = self.grants;
     }
 
-    /// A submitter has one live job less. When it was served last outlives its jobs: otherwise who submits one job after another
-    /// would be new each time, and before all who wait.
+    /// Removes a live job from a submitter. The last grant is kept after its last job. Otherwise a
+    /// submitter with one job after another would be new each time, and ahead of all others.
     pub(crate) fn leave_share(&mut self, submitter: &str) {
         let Some(share) = self.shares.get_mut(submitter) else { return };
         share.live = share.live.saturating_sub(1);
@@ -66,7 +68,7 @@ impl Pool {
         }
         let idle = || self.shares.iter().filter(|(_, share)| share.live == 0);
         if self.shares.len() > IDLE_SHARES_MAX && idle().count() > IDLE_SHARES_MAX {
-            // The one that was served longest ago.
+            // The one with the oldest last grant.
             let oldest =
                 idle().max_by_key(|(_, share)| Reverse(share.last_grant)).map(|(name, _)| name.clone());
             oldest.map(|name| self.shares.remove(&name));

@@ -1,4 +1,4 @@
-//! Submitting and cancelling.
+//! Submission and cancellation of jobs.
 
 use crate::effect::{Change, Effect, JobRecord};
 use crate::input::{ClientRef, Now, Submit, Submitter};
@@ -16,7 +16,7 @@ use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
 use buildpool_protocol::worker_link::{Desired, ToWorker};
 use std::sync::Arc;
 
-/// Equal submits that are remembered until their answer is delivered.
+/// Limit on the attachable jobs remembered until their result is delivered.
 const UNDELIVERED_MAX: usize = 1_000;
 
 impl Pool {
@@ -45,7 +45,7 @@ impl Pool {
         }
     }
 
-    /// An earlier job that this submit means.
+    /// Returns the earlier job that this submit repeats.
     fn earlier(&self, submit: &Submit) -> Result<Option<JobId>, LinkError> {
         if let Some(job) = self.jobs.get(&submit.job) {
             if job.record.submitter != submit.submitter.name || job.record.spec != submit.spec {
@@ -73,7 +73,7 @@ impl Pool {
         Ok(by_request_id.or(by_equality).copied())
     }
 
-    /// The same job again: it may bring secrets that a restart has lost.
+    /// Attaches to an existing job. The submit may provide secrets that were lost in a restart.
     fn reattach(&mut self, now: Now, client: ClientRef, id: JobId, submit: Submit) {
         if let Some(job) = self.jobs.get_mut(&id) {
             let wanted = &job.record.spec.secrets;
@@ -158,10 +158,10 @@ impl Pool {
         );
     }
 
-    /// From here on an equal submit is this job, also after a restart.
+    /// Makes an identical submit attach to this job, also after a restart.
     fn make_attachable(&mut self, record: &JobRecord) {
         if self.undelivered.len() >= UNDELIVERED_MAX {
-            // Ids grow with time: this is the oldest.
+            // Ids grow with time, so the smallest is the oldest.
             let oldest = self.undelivered.values().min().copied();
             oldest.into_iter().for_each(|job| self.delivered(job));
         }
@@ -169,7 +169,8 @@ impl Pool {
         self.emit(Effect::Persist(Change::Attachable { job: record.job, attachable: true }));
     }
 
-    /// An answer has reached its submitter, or none is wanted any more: an equal submit is a job of its own.
+    /// Handles a delivered result, or one that is no longer needed. An identical submit then starts
+    /// a new job.
     pub(crate) fn delivered(&mut self, id: JobId) {
         let before = self.undelivered.len();
         self.undelivered.retain(|_, undelivered| *undelivered != id);
@@ -187,7 +188,7 @@ impl Pool {
         );
     }
 
-    /// The wait for a worker that nobody has seen is over.
+    /// Ends the wait for a worker that has never connected.
     pub(crate) fn give_up(&mut self, now: Now, id: JobId) {
         let Some(job) = self.jobs.get(&id).filter(|job| job.granted().is_none()) else { return };
         let spec = job.record.spec.clone();
@@ -197,7 +198,7 @@ impl Pool {
         }
     }
 
-    /// The wait for the values of its secrets may be over.
+    /// Ends the wait for the values of its secrets, if it is over.
     pub(crate) fn give_up_secrets(&mut self, now: Now, id: JobId) {
         let Some(job) = self.jobs.get(&id).filter(|_| self.parked.contains(&id)) else { return };
         let Phase::Queued { since, .. } = &job.phase else { return };
@@ -241,8 +242,8 @@ impl Pool {
             self.emit(Effect::Persist(Change::CancelAsked { job: id, by: by.name.clone(), reason }));
         }
         if is_own {
-            // Its submitter knows how it ends, and an equal submit is asked for anew. Whom an admin's word took it from has
-            // yet to hear that.
+            // The submitter cancelled it, so detach identical submits. If an admin cancelled it,
+            // keep it attachable until the submitter has seen the result.
             self.delivered(id);
         }
         self.emit(Effect::Acknowledged { client, job: Some(id) });
@@ -251,14 +252,15 @@ impl Pool {
         }
     }
 
-    /// A queued job whose end was asked for just before a restart ends now.
+    /// Ends a queued job that was cancelled just before a restart.
     pub(crate) fn cancel_queued(&mut self, now: Now, id: JobId) {
         if self.jobs.get(&id).is_some_and(|job| job.granted().is_none()) {
             self.carry_out_cancel(now, id);
         }
     }
 
-    /// A job that is queued ends here; one that is granted is ended by its worker.
+    /// Carries out a cancellation. A queued job ends immediately, a granted one is ended by its
+    /// worker.
     pub(crate) fn carry_out_cancel(&mut self, now: Now, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(asked) = job.cancel.clone() else { return };
@@ -269,7 +271,8 @@ impl Pool {
             Phase::Granted(granted) => {
                 let (lease, worker) = (granted.lease, granted.worker);
                 if self.is_lost(now, worker) {
-                    // The job waited for its worker and nothing else; the attempt is fenced when it comes back.
+                    // The job only waited for its worker. The attempt is fenced when the worker
+                    // comes back.
                     let name = self.roster.get(worker).map(|worker| worker.record.name.clone());
                     let reason = self.unreachable(worker, &name.unwrap_or_default());
                     return self.end_attempt(now, id, lease, &reason, Loss::Counted { may_return: false });
@@ -284,7 +287,7 @@ impl Pool {
         }
     }
 
-    /// The worker has been told to end an attempt: from now on it has so long to confirm that.
+    /// Starts the time limit for a worker to confirm the end of an attempt.
     pub(crate) fn expect_end(&mut self, now: Now, id: JobId) {
         if let Some(granted) = self.jobs.get_mut(&id).and_then(Job::granted_mut) {
             granted.ending_since = Some(now.clock);
@@ -299,8 +302,9 @@ pub(crate) fn cancelled_by(asked: &CancelAsked) -> Cause {
     Cause { text: format!("Cancelled by {}{because}.", asked.by), known_from: KnownFrom::Pool }
 }
 
-/// What makes two submits the same request: everything that decides what runs and what it leaves behind. How its answer is
-/// shown, which build and trace it is part of, and what is merely around its submitter make no difference.
+/// Returns the key that makes two submits identical. It contains all fields that affect the run and
+/// its effects. It ignores the presentation of the result, build, trace, and variables that only
+/// come from the submitter's environment.
 pub(crate) fn likeness(spec: &JobSpec) -> String {
     let mut same = JobSpec {
         build: None,

@@ -1,4 +1,4 @@
-//! What can be asked about the present.
+//! Views of the current state.
 
 use crate::effect::{AttemptRecord, JobRecord, WorkerRecord};
 use crate::input::Now;
@@ -10,67 +10,67 @@ use buildpool_protocol::worker_link::HeldState;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A live job, as it stands.
+/// A live job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LiveJob {
-    /// What was asked for.
+    /// The submitted job.
     pub record: Arc<JobRecord>,
     /// All attempts, oldest first.
     pub attempts: Vec<AttemptRecord>,
-    /// Where it stands.
+    /// Its state.
     pub state: JobState,
-    /// False while its worker can't be reached.
+    /// False while its worker cannot be reached.
     pub connected: bool,
-    /// While it waits.
+    /// Set while it waits.
     pub waiting: Option<Waits>,
-    /// Somebody asked to end it.
+    /// True if it was cancelled.
     pub cancelling: bool,
 }
 
-/// Why a job waits.
+/// Reason and position of a waiting job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waits {
     /// One sentence.
     pub reason: String,
-    /// Jobs that go first among those that could run on the same workers, plus one; where it was asked for.
+    /// Number of jobs ahead that could run on the same workers, plus one. Set only if requested.
     pub position: Option<u64>,
     /// Milliseconds since 1970.
     pub since_ms: i64,
-    /// How long it will roughly go on, where history knows enough.
+    /// Estimated remaining wait, if there is enough history.
     pub estimate: Option<Duration>,
 }
 
-/// A worker, as it stands.
+/// A worker.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkerView {
-    /// What it is.
+    /// Its record.
     pub record: WorkerRecord,
-    /// Whether it is connected.
+    /// True while it is connected.
     pub connected: bool,
-    /// Takes no more jobs.
+    /// True if it accepts no more jobs.
     pub draining: bool,
-    /// Why it takes none although it is connected.
+    /// Reason why it accepts no jobs although it is connected.
     pub quarantined: Option<String>,
     /// Jobs granted to it.
     pub jobs: Vec<JobId>,
 }
 
-/// Live jobs by state.
+/// Number of live jobs by state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
-    /// All of them.
+    /// All live jobs.
     pub live: usize,
-    /// They wait.
+    /// Queued jobs.
     pub queued: usize,
-    /// Their files are laid out.
+    /// Jobs with a workspace in preparation.
     pub preparing: usize,
-    /// Their commands run.
+    /// Jobs with a running command.
     pub running: usize,
-    /// Their logs are on the way.
+    /// Jobs with a log or result in transfer.
     pub sealing: usize,
 }
 
-/// The state of a job whose worker holds it like this.
+/// Returns the state of a job from the state of its attempt.
 fn state(held: HeldState) -> JobState {
     match held {
         HeldState::Preparing => JobState::Preparing,
@@ -80,29 +80,29 @@ fn state(held: HeldState) -> JobState {
 }
 
 impl Pool {
-    /// A live job; none when it is unknown or done.
+    /// Returns a live job, or `None` if it is unknown or done.
     pub fn live_job(&self, now: Now, id: JobId) -> Option<LiveJob> {
         self.jobs.get(&id).map(|job| self.view(now, job, true))
     }
 
-    /// Ids of all live jobs, oldest first.
+    /// Returns the ids of all live jobs, oldest first.
     pub fn live_ids(&self) -> impl Iterator<Item = JobId> + '_ {
         self.jobs.keys().copied()
     }
 
-    /// All live jobs, the newest first, without position and estimate.
+    /// Returns all live jobs, newest first, without position and estimate.
     pub fn live_jobs(&self, now: Now) -> Vec<LiveJob> {
         self.jobs.values().rev().map(|job| self.view(now, job, false)).collect()
     }
 
-    /// The newest so many live jobs that are wanted, the newest first.
+    /// Returns the newest `limit` live jobs that match, newest first.
     pub fn newest_jobs(&self, now: Now, limit: usize, wanted: impl Fn(&LiveJob) -> bool) -> Vec<LiveJob> {
         let newest_first = self.jobs.values().rev();
         let wanted = newest_first.filter(|job| wanted(&self.view(now, job, false)));
         wanted.take(limit).map(|job| self.view(now, job, true)).collect()
     }
 
-    /// All workers that the pool knows, by identity.
+    /// Returns all known workers, sorted by identity.
     pub fn workers(&self) -> Vec<WorkerView> {
         self.roster
             .iter()
@@ -116,7 +116,7 @@ impl Pool {
             .collect()
     }
 
-    /// How many live jobs are in each state.
+    /// Returns the number of live jobs in each state.
     pub fn load(&self) -> Load {
         let queued = self.queue.len() + self.parked.len();
         let mut load = Load { live: self.jobs.len(), queued, ..Load::default() };
@@ -126,7 +126,7 @@ impl Pool {
                 JobState::Preparing => load.preparing += 1,
                 JobState::Running => load.running += 1,
                 JobState::Sealing => load.sealing += 1,
-                // Neither is granted.
+                // Granted jobs have neither state.
                 JobState::Queued | JobState::Done => {}
             }
         }

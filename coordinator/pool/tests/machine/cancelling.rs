@@ -1,4 +1,4 @@
-//! Cancel, in each phase.
+//! Tests of cancellation in each phase.
 
 use crate::scene::{
     LOST_AFTER, SECOND, Scene, accepted, acts, granted, held, job, outcome, refused_as, register, spec,
@@ -152,7 +152,7 @@ fn a_worker_that_does_not_confirm_the_end_gets_no_more_jobs_until_it_does() {
     assert_eq!(granted(&scene.plain(2)), [0; 0]);
     assert_eq!(scene.reason(2), "the one worker that fits is quarantined");
 
-    // A new connection proves nothing.
+    // A new connection is not a confirmation.
     scene.gone(session);
     let (session, effects) =
         scene.join(Register { held: vec![held(lease, HeldState::Ending)], ..register(1, 2) });

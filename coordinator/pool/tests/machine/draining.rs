@@ -1,4 +1,4 @@
-//! Emptying a worker, and letting it take jobs again.
+//! Tests of draining and resuming a worker.
 
 use crate::scene::{Scene, drains, granted, held, refusal, refused_as, register, spec, submit, wishes};
 use buildpool_pool::{Input, Wish};
@@ -97,7 +97,7 @@ fn a_worker_that_is_away_hears_of_its_drain_when_it_is_back() {
     }
 }
 
-/// What a worker says that drains.
+/// Condition of a worker that drains.
 fn drained() -> Condition {
     Condition { draining: true, ..Condition::default() }
 }
@@ -112,7 +112,7 @@ fn a_resume_is_told_until_the_worker_takes_jobs_again_over_restarts_too() {
     scene.drain("mac-1", false, None);
     for _ in 0..2 {
         scene.restart();
-        // What it is told gets lost with its connection.
+        // The message is lost with its connection.
         let (session, effects) = scene.join(Register { condition: drained(), ..register(1, 1) });
         assert_eq!(drains(&effects), [(false, None)]);
         scene.gone(session);

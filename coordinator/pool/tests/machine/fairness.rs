@@ -1,4 +1,4 @@
-//! Between submitters.
+//! Tests of fair sharing between submitters, quotas and estimates.
 
 use crate::scene::{Scene, accepted, granted, job, refusal, spec, submit};
 use buildpool_pool::{Config, Effect, Quota, Quotas, Submit};
@@ -142,7 +142,7 @@ fn the_longest_run_and_log_of_a_quota_reach_the_worker_and_nobody_can_ask_for_mo
     assert_eq!(scene.disk.jobs[&job(1)].spec.timeout, None, "what was asked for stays as it was");
 }
 
-/// A job of which is known how many seconds it usually runs.
+/// A job with a known usual run time in seconds.
 fn usually(number: u64, name: &str, secs: u64) -> Submit {
     Submit { usual: Some(Duration::from_secs(secs)), ..submit(number, name, spec()) }
 }
@@ -199,7 +199,7 @@ fn position(scene: &Scene, number: u64) -> Option<u64> {
     scene.live(number)?.waiting?.position
 }
 
-/// With this many units of `sim`.
+/// A spec with this many units of `sim`.
 fn sims(count: u32) -> JobSpec {
     JobSpec { resources: [("sim".to_owned(), count)].into(), ..spec() }
 }
@@ -238,7 +238,7 @@ fn two_who_wait_for_units_are_served_one_after_the_other() {
     }
     scene.send(submit(50, "b", sims(2)));
     scene.send(submit(51, "c", sims(2)));
-    // What is free is kept for the first of them, wherever it comes free; then for the second.
+    // Free units are reserved for the first of them on any worker, then for the second.
     let leases = [1, 2, 3, 4].map(|number| scene.lease(number));
     let turns = leases.map(|lease| granted(&scene.pass_job(lease)));
     assert_eq!(turns.concat(), [50, 51], "{turns:?}");
@@ -265,7 +265,8 @@ fn units_are_kept_where_they_come_free_first_whatever_the_worker_s_name() {
             selectors: vec![format!("name=w{number}").parse().expect("a selector")],
             ..sims(count)
         };
-        // One job that does not end has one unit of one worker; many short ones have the three of the other.
+        // One job that does not end holds one unit of one worker. Many short jobs hold the three
+        // units of the other.
         scene.send(submit(1, "a", on(long, 1)));
         for number in 2..=60 {
             scene.send(submit(number, "a", on(short, 1)));
@@ -294,7 +295,7 @@ fn who_submits_one_job_after_another_does_not_shut_out_who_waits() {
         let submitter = scene.live(running).expect("it runs").record.submitter.clone();
         running = granted(&scene.pass_job(lease))[0];
         if submitter != "a" {
-            // Whoever loops has nothing in the pool for a moment.
+            // A submitter in a loop has no live job for a moment.
             next += 1;
             scene.send(submit(next, &submitter, spec()));
         }
@@ -310,7 +311,7 @@ fn of_submitters_who_went_only_so_many_are_remembered() {
     for number in 1..=1_200 {
         scene.send(submit(number, &format!("s{number}"), spec()));
         let lease = scene.lease(number);
-        // Each step looks at the bound.
+        // Each step checks the limit.
         scene.pass_job(lease);
     }
     scene.send(submit(2_000, "busy", spec()));
@@ -332,7 +333,7 @@ fn of_two_who_were_never_served_the_first_goes_first_whatever_the_priorities() {
     scene.send(submit(1, "busy", spec()));
     scene.send(submit(2, "dan", spec()));
     scene.send(submit(3, "ben", JobSpec { priority: 10, ..spec() }));
-    // Another class of wishes makes no difference.
+    // Another class of requirements makes no difference.
     let grouped = JobSpec { priority: 100, concurrency_group: Some("g".into()), ..spec() };
     scene.send(submit(4, "ben", grouped));
     assert_eq!([2, 4, 3].map(|number| position(&scene, number)), [Some(1), Some(2), Some(3)]);
@@ -373,7 +374,7 @@ fn positions_are_the_order_in_which_jobs_are_granted() {
         scene.send(submit(number, "b", spec()));
     }
     scene.send(submit(70, "c", spec()));
-    // Two run for a: b and c catch up first, then all take turns.
+    // Two jobs of a run: b and c catch up first, then all alternate.
     let near = |scene: &Scene, number, wanted: u64| {
         let shown = position(scene, number).expect("it waits");
         assert!(shown.abs_diff(wanted) <= 1, "{number} is shown at {shown}, and comes at {wanted}");
@@ -421,7 +422,7 @@ fn jobs_with_other_wishes_for_the_same_workers_count_as_well() {
     scene.send(four(13, on(&["name=w1", "name"])));
     assert_eq!((estimate(&scene, 12), estimate(&scene, 13)), (Some(22), Some(24)));
     assert_eq!((position(&scene, 12), position(&scene, 13)), (Some(10), Some(11)));
-    // Half of the jobs that could run on either run here.
+    // Half of the jobs that could run on either worker run here.
     for number in 21..=22 {
         scene.send(four(number, on(&["name=w2"])));
     }

@@ -1,4 +1,4 @@
-//! Who may be which worker, and which worker may take jobs.
+//! Tests of worker identities, names and approval.
 
 use crate::scene::{LOST_AFTER, SECOND, Scene, granted, refusal, refused_as, register, spec, submit, worker};
 use buildpool_pool::{Config, Input};
@@ -49,7 +49,7 @@ fn forget(scene: &mut Scene, worker: &str) -> Vec<buildpool_pool::Effect> {
     scene.step(Input::Forget { client, worker: worker.into() })
 }
 
-/// A new identity that comes with the name of the first.
+/// A new identity with the name of the first worker.
 fn namesake(number: u64) -> Register {
     Register { name: register(1, 1).name, ..register(number, 1) }
 }

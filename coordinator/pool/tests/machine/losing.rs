@@ -1,4 +1,4 @@
-//! Workers that stay away, come back, or come back without what they had.
+//! Tests of workers that are lost, return, or return without their attempts.
 
 use crate::scene::{
     LOST_AFTER, SECOND, Scene, abandoned, accepted, boot, granted, grants, held, place, register, spec,
@@ -15,7 +15,7 @@ fn back(number: u64, lease: buildpool_protocol::ids::Lease, state: HeldState) ->
     Register { held: vec![held(lease, state)], ..register(number, 1) }
 }
 
-/// A job that runs on worker 1, which is then cut off.
+/// A job that runs on worker 1, which then disconnects.
 fn cut_off(on_lost: OnLost) -> (Scene, buildpool_protocol::ids::Lease) {
     let mut scene = Scene::new();
     let session = scene.mac(1, 1);
@@ -329,7 +329,7 @@ fn a_grant_is_not_repeated_to_a_worker_that_is_about_to_decline_it() {
     let session = scene.mac(1, 1);
     scene.plain(1);
     let lease = scene.lease(1);
-    // The report left before the grant came; the decline left after.
+    // The report was sent before the grant arrived, the decline after it.
     assert_eq!(granted(&scene.report(session, Vec::new())), [0; 0]);
     scene.mac(2, 1);
     let effects = scene.step(Input::Declined { session, lease, reason: "no slot is free".into() });
@@ -422,7 +422,7 @@ fn a_grant_that_never_reached_its_worker_costs_the_job_nothing_however_often() {
     assert!(scene.live(1).is_some_and(|live| live.attempts.iter().all(|attempt| !attempt.counted)));
 }
 
-/// The daemon of a worker is started again, on the same machine.
+/// Registration of a worker's daemon that restarted on the same machine.
 fn started_again(number: u64) -> Register {
     Register { boot: boot(99), earlier: vec![boot(50), boot(number)], ..register(number, 1) }
 }
@@ -460,7 +460,7 @@ fn a_job_that_must_not_run_twice_is_granted_again_where_it_is_certain_that_it_ne
             } else {
                 scene.gone(Session(1));
             }
-            // The same directory on the same machine, which runs on: had it begun, it would be written down.
+            // The same directory on the same running machine: a start would be recorded.
             let (_, effects) = scene.join(started_again(1));
             assert_eq!(granted(&effects), [1], "{on_lost:?}");
             assert_eq!(scene.lease(1).attempt.number, first.attempt.number + 1, "the two are told apart");
@@ -475,7 +475,7 @@ fn a_job_that_must_not_run_twice_is_not_granted_again_when_its_worker_can_not_kn
         scene.mac(1, 1);
         scene.send(submit(1, "a", JobSpec { on_lost, ..spec() }));
         scene.gone(Session(1));
-        // Power went while it ran, or this is a copy: nothing of what the first start had is there.
+        // Power loss during the run, or a copy: the disk contains no data of the first start.
         let (_, effects) = scene.join(Register { boot: boot(99), ..register(1, 1) });
         assert_eq!((granted(&effects), scene.verdict(1)), (vec![], None), "{on_lost:?}");
         assert_eq!(granted(&scene.pass(LOST_AFTER)), [0; 0], "{on_lost:?}");
@@ -486,7 +486,7 @@ fn a_job_that_must_not_run_twice_is_not_granted_again_when_its_worker_can_not_kn
 #[test]
 fn a_worker_may_stay_away_for_as_long_as_it_was_ever_told_for_what_it_holds() {
     let (long, short) = (LOST_AFTER, Duration::from_secs(91));
-    // As it was granted, and as its worker was told later.
+    // With the value at the grant, and with a later value.
     for raised in [false, true] {
         let mut scene = Scene::new();
         if raised {

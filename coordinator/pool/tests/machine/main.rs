@@ -1,4 +1,4 @@
-//! The pool machine by what goes in and what comes out: inputs are sent, effects are read, nothing else is looked at.
+//! Tests of the pool machine through its interface: they send inputs and read effects only.
 
 mod cancelling;
 mod draining;

@@ -1,4 +1,4 @@
-//! Which job goes where, and why one waits.
+//! Tests of job placement and of the reasons for waits.
 
 use crate::scene::{SECOND, Scene, granted, grants, held, job, register, snapshot, spec, submit};
 use buildpool_pool::Input;

@@ -1,4 +1,4 @@
-//! The coordinator dies and comes back with what is on its disk.
+//! Tests of a coordinator that restarts with the records on its disk.
 
 use crate::scene::{
     LOST_AFTER, SECOND, Scene, accepted, boot, granted, grants, held, job, register, secret, snapshot, spec,
@@ -106,7 +106,7 @@ fn an_end_that_was_asked_for_just_before_is_carried_out() {
     assert!(matches!(&wishes(&effects)[..], [Wish::Continue(_), Wish::Cancel { .. }]));
     assert_eq!(granted(&effects), [0; 0], "a job that is to end is not granted");
     assert_eq!(scene.verdict(2), Some(Verdict::Cancelled));
-    // The time to confirm runs after a restart too.
+    // The time limit for the confirmation also applies after a restart.
     scene.pass(Duration::from_secs(71));
     assert!(scene.pool.workers()[0].quarantined.is_some());
 }

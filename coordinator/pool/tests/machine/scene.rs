@@ -1,4 +1,4 @@
-//! A pool with a clock, a disk and names, so that a test reads like its story.
+//! A test pool with a clock, a disk and short names, for readable tests.
 
 use buildpool_pool::{
     AttemptRecord, Change, ClientRef, Completed, Config, DoneRecord, Effect, Input, JobRecord, LiveJob, Now,
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(crate) const LOST_AFTER: Duration = Duration::from_secs(900);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// What would be in the store.
+/// The content of the store.
 #[derive(Default)]
 pub(crate) struct Disk {
     pub(crate) jobs: BTreeMap<JobId, Arc<JobRecord>>,
@@ -138,7 +138,8 @@ impl Scene {
         Now { clock: self.clock, wall_ms: i64::try_from(self.clock.as_millis()).expect("a short test") }
     }
 
-    /// One input: all its effects, the disk written, the invariants checked.
+    /// Handles one input, writes its changes to disk, checks the invariants, and returns its
+    /// effects.
     pub(crate) fn step(&mut self, input: Input) -> Vec<Effect> {
         self.pool.handle(self.now(), input);
         let effects: Vec<Effect> = std::iter::from_fn(|| self.pool.poll_effect()).collect();
@@ -178,7 +179,7 @@ impl Scene {
         }
     }
 
-    /// Lets time pass, coming back at each deadline.
+    /// Advances the time with a tick at each deadline.
     pub(crate) fn pass(&mut self, time: Duration) -> Vec<Effect> {
         let until = self.clock + time;
         let mut effects = Vec::new();
@@ -191,12 +192,12 @@ impl Scene {
         effects
     }
 
-    /// The coordinator dies and starts again with what is on the disk.
+    /// Restarts the coordinator with the records on disk.
     pub(crate) fn restart(&mut self) {
         self.restart_at(SECOND);
     }
 
-    /// The same at another time of day.
+    /// Restarts at another clock value.
     pub(crate) fn restart_at(&mut self, clock: Duration) {
         let newest =
             self.disk.attempts.values().flat_map(BTreeMap::values).map(|attempt| attempt.epoch).max();
@@ -229,7 +230,7 @@ impl Scene {
         self.step(Input::Submit { client, submit: Box::new(submit) })
     }
 
-    /// Submits a plain job of A.
+    /// Submits a plain job of submitter `a`.
     pub(crate) fn plain(&mut self, number: u64) -> Vec<Effect> {
         self.send(submit(number, "a", spec()))
     }
@@ -249,13 +250,13 @@ impl Scene {
         Input::Registered { session, register: Box::new(register), token: token.to_owned() }
     }
 
-    /// A worker joins with another token than the usual one.
+    /// Registers a worker with another token than the default one.
     pub(crate) fn join_with(&mut self, register: Register, token: &str) -> Vec<Effect> {
         self.sessions += 1;
         self.step(Self::registered(Session(self.sessions), register, token))
     }
 
-    /// A worker with so many slots joins.
+    /// Registers a worker with this number of slots.
     pub(crate) fn mac(&mut self, number: u64, slots: u32) -> Session {
         self.join(register(number, slots)).0
     }
@@ -275,7 +276,7 @@ impl Scene {
         self.step(Input::Completed(Box::new(completed)))
     }
 
-    /// The command failed for what is not its fault.
+    /// Completes an attempt with an infrastructure failure.
     pub(crate) fn fail_for_infrastructure(&mut self, lease: Lease) -> Vec<Effect> {
         let outcome = Box::new(outcome(Ending::Exited { code: 70 }, None));
         let cause = Some(Cause { text: "Exit code 70: no simulator".into(), known_from: KnownFrom::Marker });
@@ -296,7 +297,7 @@ impl Scene {
         self.pool.live_job(self.now(), job(number))
     }
 
-    /// Why a job waits.
+    /// Returns the reason why a job waits.
     pub(crate) fn reason(&self, number: u64) -> String {
         self.live(number).and_then(|live| live.waiting).map(|waits| waits.reason).unwrap_or_default()
     }
@@ -310,7 +311,7 @@ impl Scene {
         cause.map(|cause| cause.text).unwrap_or_default()
     }
 
-    /// The lease under which a job is granted now.
+    /// Returns the current lease of a job.
     pub(crate) fn lease(&self, number: u64) -> Lease {
         let id = job(number);
         let last = self.disk.attempts[&id].values().next_back().expect("granted before");
@@ -318,7 +319,7 @@ impl Scene {
     }
 }
 
-/// Grants among effects: job and session.
+/// Returns the grants among the effects: lease and session.
 pub(crate) fn grants(effects: &[Effect]) -> Vec<(Lease, Session)> {
     effects
         .iter()
@@ -329,13 +330,13 @@ pub(crate) fn grants(effects: &[Effect]) -> Vec<(Lease, Session)> {
         .collect()
 }
 
-/// Numbers of the jobs that are granted.
+/// Returns the numbers of the granted jobs.
 pub(crate) fn granted(effects: &[Effect]) -> Vec<u64> {
     let number = |lease: &Lease| (lease.attempt.job.as_uuid().as_u128() & 0xffff_ffff_ffff) as u64;
     grants(effects).iter().map(|(lease, _)| number(lease)).collect()
 }
 
-/// The wishes in the answer to a registration or report.
+/// Returns the wishes in the answer to a registration or report.
 pub(crate) fn wishes(effects: &[Effect]) -> Vec<Wish> {
     effects
         .iter()
@@ -360,7 +361,7 @@ pub(crate) fn refused_as(effects: &[Effect]) -> ErrorCode {
     refusal(effects).code
 }
 
-/// The job that answers a submit, and whether it is an earlier one.
+/// Returns the job in the answer to a submit, and true for an earlier one.
 pub(crate) fn accepted(effects: &[Effect]) -> Option<(JobId, bool)> {
     effects.iter().find_map(|effect| match effect {
         Effect::Accepted { job, reattached, .. } => Some((*job, *reattached)),
@@ -378,7 +379,7 @@ pub(crate) fn abandoned(effects: &[Effect]) -> Vec<Lease> {
         .collect()
 }
 
-/// Messages that are sent to a worker ahead of its next report.
+/// Returns the `Act` messages sent to a worker.
 pub(crate) fn acts(effects: &[Effect]) -> Vec<Desired> {
     effects
         .iter()
@@ -392,7 +393,7 @@ pub(crate) fn acts(effects: &[Effect]) -> Vec<Desired> {
         .collect()
 }
 
-/// Drain messages: whether, and after how long.
+/// Returns the drain messages: flag and deadline.
 pub(crate) fn drains(effects: &[Effect]) -> Vec<(bool, Option<Duration>)> {
     effects
         .iter()
@@ -406,7 +407,7 @@ pub(crate) fn drains(effects: &[Effect]) -> Vec<(bool, Option<Duration>)> {
         .collect()
 }
 
-/// Position of the first effect that fits.
+/// Returns the position of the first effect that matches.
 pub(crate) fn place(effects: &[Effect], fits: impl Fn(&Effect) -> bool) -> usize {
     effects.iter().position(fits).expect("such an effect")
 }

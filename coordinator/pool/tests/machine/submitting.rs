@@ -1,4 +1,4 @@
-//! Submit: what is accepted, refused, taken for an earlier job.
+//! Tests of submission: accepted, refused and attached jobs.
 
 use crate::scene::{
     Scene, accepted, granted, grants, job, place, refusal, refused_as, register, secret, snapshot, spec,

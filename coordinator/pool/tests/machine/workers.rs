@@ -1,4 +1,4 @@
-//! Names, identities and connections of workers.
+//! Tests of names, identities and connections of workers.
 
 use crate::scene::{
     LOST_AFTER, Scene, boot, granted, held, place, refusal, refused_as, register, spec, submit, wishes,
