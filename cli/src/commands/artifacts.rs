@@ -24,7 +24,8 @@ pub(crate) fn run(arguments: &ArtifactsArguments) -> Result<ExitCode, Failure> {
             if let Some(directory) = &arguments.output {
                 match artifacts::fetch(&client, &result.job_id, &entry, directory, executables).await {
                     Ok(_) => {}
-                    // One that can't be had or written keeps no other back; without a pool there is none.
+                    // An artifact that can't be fetched or written does not stop the others. A
+                    // failure of the pool stops all.
                     Err(FetchError::Client(error)) => return Err(error.into()),
                     Err(error) => {
                         let what = format!("artifact `{}`", terminal::name(&entry.path));

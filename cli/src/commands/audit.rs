@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// One line an entry, whatever was written into it.
+/// Formats one line for each entry; line breaks in entries are removed.
 fn table(entries: &[AuditEntry]) -> String {
     let mut table = Table::new(["WHEN", "WHO", "WHAT", "ON", "DETAIL"]);
     for entry in entries {

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Tokens that `restore` names.
+/// Limit on tokens that `restore` lists.
 const TOKENS_SHOWN_MAX: usize = 20;
 
 pub(crate) fn create(arguments: &BackupArguments) -> Result<ExitCode, Failure> {
@@ -26,7 +26,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure>
     show(&done, &data, arguments.form)
 }
 
-/// What was revoked after the backup counts again, and nobody else would say so.
+/// Warns that tokens which were revoked after the backup are valid again.
 fn warn_of_tokens(data: &Path) -> Result<(), Failure> {
     let tokens = token::open(data)?.list().map_err(|error| Failure::of(REFUSED, &error))?;
     let now = jiff::Timestamp::now();

@@ -41,7 +41,7 @@ pub(crate) fn run(action: &CertificateAction) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The configuration of a coordinator that makes its certificate itself.
+/// Returns the configuration of a coordinator with a self-signed certificate.
 fn own(place: &DataPlace) -> Result<Config, Failure> {
     let config = coordinator::configuration_of(place)?;
     if let Protection::Files { certificate, .. } = &config.protection {

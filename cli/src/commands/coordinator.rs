@@ -11,14 +11,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Name of the file in the data directory that says where the coordinator listens, or did last.
+/// Name of the file in the data directory with the coordinator's last listen URL.
 pub(crate) const URL_FILE: &str = "url";
-/// Name of the file in the data directory that names those of the certificate, where it is not of its own making.
+/// Name of the file in the data directory with the paths of the certificate files, if the
+/// certificate is not self-signed.
 const CERTIFICATE_FILE: &str = "certificate-files";
 
-/// The configuration that the machine's unit names.
+/// Configuration file of the machine's unit.
 const SYSTEM_FILE: &str = "/etc/buildpool/coordinator.toml";
-/// The data directory that systemd creates for the machine's unit.
+/// Data directory that systemd creates for the machine's unit.
 const SYSTEM_DATA: &str = "/var/lib/buildpool";
 
 pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> {
@@ -28,25 +29,26 @@ pub(crate) fn run(arguments: CoordinatorArguments) -> Result<ExitCode, Failure> 
     super::log_to_stderr(format);
     super::serve(async {
         let coordinator = Coordinator::start(config).await.map_err(|error| Failure::of(POOL, &error))?;
-        // Who makes a token here learns from it where workers find this coordinator; without it they are told to fill it in.
+        // `token create` reads the URL from this file. Without it, the join line contains a
+        // placeholder.
         let _ = tell(&data_dir, URL_FILE, &coordinator.url());
         let _ = tell_certificate(&data_dir, &protection);
         tracing::info!(url = %coordinator.url(), version = env!("CARGO_PKG_VERSION"), "the coordinator listens");
-        // Whoever started it with port 0 wants to know; nobody has to read it.
+        // A caller that uses port 0 needs the URL. An error means that stdout is closed.
         let _ = terminal::print(&format!("{}\n", coordinator.url()));
         coordinator.serve(super::asked_to_end()).await.map_err(|error| Failure::of(POOL, &error))?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-/// For the user who runs it only, as all that is in its data directory.
+/// Writes a file in the data directory with access for this user only.
 fn tell(data_dir: &Path, name: &str, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(data_dir.join(name))?;
     file.write_all(text.as_bytes())
 }
 
-/// Which files the certificate comes from, for who makes a token here without the configuration.
+/// Records the certificate files, for a `token create` that does not know the configuration.
 fn tell_certificate(data_dir: &Path, protection: &Protection) -> io::Result<()> {
     let Protection::Files { certificate, key } = protection else {
         return std::fs::remove_file(data_dir.join(CERTIFICATE_FILE));
@@ -55,7 +57,7 @@ fn tell_certificate(data_dir: &Path, protection: &Protection) -> io::Result<()> 
     tell(data_dir, CERTIFICATE_FILE, &format!("{}\n{}\n", absolute(certificate)?, absolute(key)?))
 }
 
-/// How the coordinator of this data directory proved itself when it was last started, where its certificate is one from files.
+/// Returns the certificate files of the last start, if the certificate was not self-signed.
 pub(crate) fn told_certificate(data_dir: &Path) -> Option<Protection> {
     let text = std::fs::read_to_string(data_dir.join(CERTIFICATE_FILE)).ok()?;
     let (certificate, key) = text.trim_end().split_once('\n')?;
@@ -77,10 +79,10 @@ fn config(arguments: CoordinatorArguments) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// What the file says, over the defaults; the data directory that is named goes before it.
+/// Reads the configuration file on top of the defaults. `data_dir` overrides the file.
 ///
 /// # Errors
-/// When the file is of no use, or nothing names a data directory.
+/// If the file is invalid, or no data directory is known.
 pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> Result<Config, Failure> {
     let of_unit = file.filter(|file| *file == Path::new(SYSTEM_FILE)).map(|_| PathBuf::from(SYSTEM_DATA));
     let of_user = || directories::data().map(|data| data.join("coordinator"));
@@ -98,18 +100,18 @@ pub(crate) fn configuration(file: Option<&Path>, data_dir: Option<PathBuf>) -> R
             "there is no home directory to keep records in; name one by --data-dir",
         ));
     }
-    // What it starts (git) runs in other directories.
+    // Child processes (git) run in other directories, so relative paths would not work.
     config.data_dir = std::path::absolute(&config.data_dir).unwrap_or(config.data_dir);
     Ok(config)
 }
 
-/// The configuration of the service that this machine runs, if there is one.
+/// Returns the configuration file of this machine's service, if it exists.
 pub(crate) fn system_file() -> Option<PathBuf> {
     Some(PathBuf::from(SYSTEM_FILE)).filter(|file| file.exists())
 }
 
-/// The directory that systemd made for this service (systemd.exec(5), StateDirectory=). That of another service, from which this
-/// one may have been started, is not taken.
+/// Returns the directory that systemd created for this service (systemd.exec(5),
+/// `StateDirectory=`). Ignores the directory of another service that started this process.
 pub(crate) fn state_directory() -> Option<PathBuf> {
     std::env::var_os("STATE_DIRECTORY").map(PathBuf::from).filter(|path| is_own(path))
 }
@@ -119,7 +121,8 @@ fn is_own(path: &Path) -> bool {
     path.is_absolute() && name.is_some_and(|name| name.starts_with("buildpool"))
 }
 
-/// The configuration of a coordinator of this machine, with the certificate that it used last.
+/// Returns the configuration of a coordinator on this machine, with the certificate that it used
+/// last.
 ///
 /// # Errors
 /// As [`configuration`].

@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// How much of the log is read at once.
+/// Bytes of the log that are read at a time.
 const READ_BYTES: usize = 256 << 10;
 
 pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &DigestArguments) -> Result<ExitCode, Failure> {
         arguments.template.as_deref().map(|name| super::template(name, Path::new("."))).transpose()?;
     let mut digester = Digester::new(Options {
         roots: roots.into_iter().collect(),
-        // The log has the output already: one that passed is one line.
+        // The log is the output already, so the text of a passed run is one line.
         purpose: Purpose::Build,
         template: template.clone(),
         ..Options::default()
@@ -80,7 +80,7 @@ fn died_of(signal: Signal) -> Ending {
     Ending::Signaled { signal: signal as i32, name: signal.as_str().to_owned(), core_dump: false }
 }
 
-/// The result as JSON, less what only a pool knows.
+/// Returns the result as JSON, without the fields that only a pool can fill.
 fn without_pool_fields(result: &JobResult) -> serde_json::Value {
     let mut value = result.to_json();
     if let Some(fields) = value.as_object_mut() {

@@ -1,4 +1,4 @@
-//! `buildpool doctor`: looks at what has to be right, changes nothing, starts nothing.
+//! `buildpool doctor`: checks the setup. It changes nothing and starts nothing.
 
 mod ends;
 mod mac;
@@ -20,28 +20,28 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// With less room than this, builds begin to fail.
+/// Free space below which builds begin to fail, in bytes.
 const ROOM_BYTES: u64 = 5_000_000_000;
 
-/// How something is.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Something will not work.
+    /// A part will not work.
     Warning,
     /// Nothing will work.
     Failed,
 }
 
-/// Something that was looked at.
+/// A check and its result.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
     state: State,
     text: String,
-    /// How to mend it; empty where there is nothing to mend.
+    /// How to correct the problem; empty if no action is needed.
     #[serde(skip_serializing_if = "String::is_empty")]
     remedy: String,
 }
@@ -56,7 +56,7 @@ impl Check {
     }
 }
 
-/// Exits 1 when something failed.
+/// Runs the checks. Exits 1 if one of them failed.
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let mut checks = vec![version()];
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The thing that a command checks, unless it is a worker.
+/// The subject of the checks, unless it is a worker.
 enum Subject {
     /// The files of a coordinator on this machine, with its configuration file if there is one.
     Coordinator(Option<PathBuf>),
@@ -100,12 +100,12 @@ fn subject(arguments: &DoctorArguments) -> Subject {
     if settings::is_named(&arguments.pool).unwrap_or(true) {
         return Subject::Pool;
     }
-    // Users who can't read the file check the pool that they use.
+    // A user without read access to the file checks the pool in use.
     let file = coordinator::system_file().filter(|file| std::fs::File::open(file).is_ok());
     file.map_or(Subject::Pool, |file| Subject::Coordinator(Some(file)))
 }
 
-/// Looks from where jobs are asked for.
+/// Checks the setup of a client.
 async fn client(arguments: &DoctorArguments) -> Vec<Check> {
     let mut checks = configuration();
     checks.extend([git(), project()]);
@@ -150,7 +150,7 @@ fn configuration() -> Vec<Check> {
     }
 }
 
-/// Snapshots are made by git, and not by every one.
+/// Checks for a git that is new enough for snapshots.
 fn git() -> Check {
     match Git::find() {
         Ok(git) => Check::new("git", State::Ok, format!("version {}", git.version())),
@@ -180,7 +180,7 @@ fn project() -> Check {
     }
 }
 
-/// A file that only its owner may read.
+/// Checks that only the owner may read a file.
 fn private(path: &Path) -> Check {
     let Ok(metadata) = std::fs::metadata(path) else {
         let text = format!("{} can't be looked at", path.display());
@@ -195,7 +195,7 @@ fn private(path: &Path) -> Check {
     Check::new("permissions", State::Warning, text).mended_by(format!("chmod {mode} '{}'", path.display()))
 }
 
-/// Room for logs and workspaces.
+/// Checks the free space for logs and workspaces.
 fn disk(directory: &Path) -> Check {
     let nearest = directory.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(Path::new("/"));
     let free = match buildpool_worker::platform::disk_room(nearest) {
@@ -213,7 +213,7 @@ fn disk(directory: &Path) -> Check {
         .mended_by("free some room, or move the data directory to a larger disk")
 }
 
-/// Says how the pool of this machine is, without starting it.
+/// Checks the local pool, without starting it.
 async fn local_pool(local: &LocalPool) -> Vec<Check> {
     let place = format!("in {}, its log in {}", local.directory().display(), local.log_file().display());
     let published = match local.published() {
@@ -231,7 +231,7 @@ async fn local_pool(local: &LocalPool) -> Vec<Check> {
     );
     match Client::connect(Target::Named(published.endpoint()), settings::CLIENT).await {
         Ok(client) => [place].into_iter().chain(of_client(client).await).collect(),
-        // Somebody else may listen where a pool did that died, and not know its token.
+        // Another process may listen on the port of a dead pool, and does not accept its token.
         Err(error) if local.is_running().unwrap_or(false) => {
             let text = format!("the local pool runs, and can't be used: {}", chain(&error));
             let remedy = format!(

@@ -1,4 +1,4 @@
-//! `buildpool install`: sets up what is around this program.
+//! `buildpool install`: sets up services and MCP clients.
 
 use super::join::{self, Present};
 use crate::arguments::{
@@ -28,13 +28,14 @@ pub(crate) fn run(what: InstallWhat) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints what the client's configuration has to say, or adds it there.
+/// Prints the entry for the client's configuration, or adds it there.
 fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure> {
     let here = std::env::current_dir()
         .map_err(|error| Failure::while_doing(USAGE, "the present directory can't be read", &error))?;
     let mut words = Vec::new();
     if let Some(coordinator) = &arguments.coordinator {
-        // It is written into a file that may be shared: what is no URL, or has a token behind it, is not.
+        // The URL is written into a file that may be shared, so it must not be invalid or contain a
+        // token.
         let wrong = |error: UrlError| Failure::new(USAGE, format!("--coordinator: {error}"));
         coordinator.parse::<PoolUrl>().map_err(wrong)?;
         words.extend(["--coordinator".to_owned(), coordinator.clone()]);
@@ -56,7 +57,7 @@ fn mcp_client(arguments: &InstallMcpClientArguments) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the unit or property list, or writes it with the configuration that it names.
+/// Prints the unit or property list, or writes it together with the configuration that it uses.
 fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, Failure> {
     let scope = if arguments.system { Scope::System } else { Scope::User };
     let mut service = describe(part, scope, &arguments)?;
@@ -71,7 +72,7 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
     {
         (service.data_dir, service.is_data_known) = (named, true);
     }
-    // A configuration that joining writes names it.
+    // A configuration that joining writes contains the data directory.
     service.is_data_known |= join.is_some() && present.is_none();
     let home = std::env::home_dir().unwrap_or_default();
     let launchd = match arguments.init {
@@ -100,7 +101,8 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
             present.as_ref().map(|present| present.trust(&service.config, &join.url)).unwrap_or_default();
         check_join(join, &arguments.trust, of_file)?;
     }
-    // Below another root this is for another machine, whose package makes the user and gives it the files.
+    // With another root, the files are for another machine. Its package creates the user and sets
+    // the owner.
     let owner = match scope {
         Scope::System if arguments.root.is_none() => {
             let user = service_user(&service, launchd)?;
@@ -112,7 +114,8 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
         Scope::System | Scope::User => None,
     };
     if launchd || scope == Scope::System {
-        // launchd opens the log before the daemon could make its directory, and systemd opens to the daemon what is there.
+        // launchd opens the log before the daemon can create the directory. systemd makes only
+        // existing directories writable for the daemon.
         make_data_directory(part, &below(&service.data_dir), owner.as_ref())?;
     }
     let secrecy = if scope == Scope::System { Secrecy::Service } else { Secrecy::Private };
@@ -150,13 +153,14 @@ fn service(part: Part, arguments: InstallServiceArguments) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a package has installed this very unit and nothing overrides it. Then the package keeps it up to date.
+/// Returns true if a package has installed the same unit and nothing overrides it. Then the package
+/// keeps it up to date.
 fn suffices(packaged: &Path, text: &str, own: &Path) -> bool {
     !own.exists() && std::fs::read_to_string(packaged).is_ok_and(|found| found == text)
 }
 
-/// A token by which no worker will ever be let in is refused before anything is written. A coordinator that can't be asked now
-/// is no obstacle: the worker asks again and again.
+/// Refuses a token that no worker can use, before anything is written. An unreachable coordinator
+/// is only a warning, because the worker retries.
 fn check_join(join: &Join, given: &TrustOptions, of_file: TrustOptions) -> Result<(), Failure> {
     let mut config = buildpool_worker::Config::new(join.url.clone(), PathBuf::new());
     config.token = Some(join.token.clone());
@@ -176,7 +180,8 @@ fn check_join(join: &Join, given: &TrustOptions, of_file: TrustOptions) -> Resul
     .map(|_| ())
 }
 
-/// The configuration that is there, unless it is the example that this command writes when nothing is known.
+/// Returns the existing configuration, unless it is the example that this command writes by
+/// default.
 fn present(part: Part, named: &Path, place: &Path) -> Result<Option<Present>, Failure> {
     match std::fs::read_to_string(place) {
         Ok(text) if text == example(part) => Ok(None),
@@ -206,7 +211,7 @@ fn describe(part: Part, scope: Scope, arguments: &InstallServiceArguments) -> Re
         }
     };
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-    // A session's daemon looks there by itself, unless this shell says otherwise.
+    // A session's daemon finds this directory by itself, unless this shell sets another one.
     let is_own_default = scope == Scope::User && std::env::var_os("XDG_DATA_HOME").is_none();
     Ok(Service {
         part,
@@ -219,7 +224,8 @@ fn describe(part: Part, scope: Scope, arguments: &InstallServiceArguments) -> Re
     })
 }
 
-/// As whom the machine starts it; refused where nobody is called so, because the daemon could not read its files.
+/// Returns the user that runs the system service. Fails if the user does not exist, because the
+/// daemon could not read its files.
 fn service_user(service: &Service, launchd: bool) -> Result<User, Failure> {
     let name = &service.user;
     let found = User::from_name(name)
@@ -228,7 +234,7 @@ fn service_user(service: &Service, launchd: bool) -> Result<User, Failure> {
         terminal::warn(&why);
     }
     found.ok_or_else(|| {
-        // A coordinator runs nothing that would need one.
+        // A coordinator runs no programs that need a home directory.
         let (home, made) = match service.part {
             Part::Coordinator => (service.data_dir.clone(), ""),
             Part::Worker => (service.home(), " --create-home"),
@@ -246,7 +252,8 @@ fn service_user(service: &Service, launchd: bool) -> Result<User, Failure> {
     })
 }
 
-/// Why the home directory of a worker's user is a bad one: its jobs have it as well.
+/// Returns a warning if the home directory of a worker's user is inside the data directory: jobs
+/// use it too.
 fn jobs_home(service: &Service, home: &Path) -> Option<String> {
     if service.part == Part::Coordinator || !home.starts_with(&service.data_dir) {
         return None;
@@ -258,7 +265,7 @@ fn jobs_home(service: &Service, home: &Path) -> Option<String> {
     ))
 }
 
-/// Why a service of the machine could not reach its own program or files, and what helps.
+/// Returns the reason why a system service could not access its program or files, with a remedy.
 fn unreachable(service: &Service, launchd: bool) -> Option<String> {
     if service.scope == Scope::User {
         return None;
@@ -279,8 +286,8 @@ fn unreachable(service: &Service, launchd: bool) -> Option<String> {
     Some(format!("--system: {} {why}; {mend}", path.display()))
 }
 
-/// Makes the directory for whoever runs the daemon. One that is there, as after `token create`, becomes that user's where it is
-/// this user's and holds nothing else.
+/// Creates the data directory for the daemon's user. An existing directory, such as one from
+/// `token create`, is given to that user if it belongs to this user and contains no other files.
 fn make_data_directory(part: Part, path: &Path, owner: Option<&User>) -> Result<(), Failure> {
     let failed =
         |error: &io::Error| Failure::while_doing(POOL, format!("{} can't be made", path.display()), error);
@@ -315,7 +322,7 @@ fn make_data_directory(part: Part, path: &Path, owner: Option<&User>) -> Result<
     Err(Failure::new(USAGE, text))
 }
 
-/// Makes a tree a user's: links themselves, not what they lead to.
+/// Changes the owner of a tree. Links are changed themselves, not their targets.
 fn give(path: &Path, user: &User) -> io::Result<()> {
     if path.symlink_metadata()?.is_dir() {
         for entry in path.read_dir()? {
@@ -325,7 +332,7 @@ fn give(path: &Path, user: &User) -> io::Result<()> {
     lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
 }
 
-/// Makes the directories that are missing, each with this mode whatever the mask is.
+/// Creates missing directories, each with this mode regardless of the umask.
 fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() || path.as_os_str().is_empty() {
         return Ok(());
@@ -347,18 +354,18 @@ const fn example(part: Part) -> &'static str {
     }
 }
 
-/// Who may read a file.
+/// Access to a written file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Secrecy {
-    /// Its owner, and its directory as well.
+    /// Only its owner may read it and its directory.
     Private,
-    /// Its owner, in a directory that is shared with other services.
+    /// Only its owner may read it; the directory is shared with other services.
     Service,
-    /// Everybody.
+    /// Everyone may read it.
     Open,
 }
 
-/// Writes a file beside its place and moves it there.
+/// Writes a file under a temporary name and renames it.
 fn write(path: &Path, text: &str, secrecy: Secrecy, owner: Option<&User>) -> Result<(), Failure> {
     let (file_mode, directory_mode) = match secrecy {
         Secrecy::Private => (0o600, 0o700),
@@ -394,7 +401,7 @@ mod tests {
 
     #[test]
     fn what_a_service_reads_is_its_user_s_and_nobody_else_s() {
-        // Only root can give files away; others give them to themselves.
+        // Only root can change owners, so other users give the files to themselves.
         let user = if Uid::effective().is_root() {
             User::from_name("nobody")
         } else {
@@ -423,7 +430,7 @@ mod tests {
         }
         let user = User::from_name("nobody").unwrap().unwrap();
         let place = tempfile::tempdir().unwrap();
-        // As `token create --data-dir` makes it.
+        // As `token create --data-dir` creates it.
         let data = place.path().join("data");
         std::fs::create_dir_all(data.join("tls")).unwrap();
         std::fs::write(data.join("auth.db"), "").unwrap();

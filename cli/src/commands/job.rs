@@ -16,7 +16,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// With `--wait` it exits as `run` would, so an error is the pool's and not the command's.
+/// Runs the command. With `--wait`, the exit codes are those of `run`, so an error gets the exit
+/// code of a failed pool.
 pub(crate) fn run(arguments: &JobArguments) -> Result<ExitCode, Failure> {
     let shown = show(arguments);
     if arguments.wait.is_some() { shown.map_err(Failure::of_run) } else { shown }
@@ -49,7 +50,7 @@ fn show(arguments: &JobArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The manifest of a build, or a finding of one of its jobs.
+/// Prints the manifest of a build, or a finding of one of its jobs.
 async fn of_build(client: &Client, build: BuildId, arguments: &JobArguments) -> Result<ExitCode, Failure> {
     if let Some(finding) = &arguments.finding {
         let finding = builds::finding(client, build, finding).await?;

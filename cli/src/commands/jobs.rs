@@ -60,7 +60,7 @@ fn state(job: &JobSummary) -> Cell {
     Cell::coloured(format!("{}{place}", job.state.name()), Colour::Yellow)
 }
 
-/// Nothing until it is done.
+/// Returns an empty cell until the job is done.
 fn verdict(job: &JobSummary) -> Cell {
     let Some(verdict) = job.verdict else { return "".into() };
     let code = match job.exit_code {
@@ -80,7 +80,7 @@ fn verdict(job: &JobSummary) -> Cell {
     Cell::coloured(format!("{verdict}{code}"), colour)
 }
 
-/// How long ago a moment was; the moment itself when it can't be read.
+/// Formats the time since a moment. Returns the text unchanged if it can't be parsed.
 pub(super) fn ago(moment: &str) -> String {
     let Ok(moment) = moment.parse::<jiff::Timestamp>() else { return moment.to_owned() };
     let since = jiff::Timestamp::now().duration_since(moment);

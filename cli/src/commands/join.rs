@@ -1,5 +1,5 @@
-//! What joining writes: the configuration of a worker and its token. A configuration that is there keeps all that is the
-//! machine's own, comments too.
+//! Files that joining writes: a worker's configuration and its token. An existing configuration
+//! keeps all other keys and comments.
 
 use crate::arguments::{Join, TrustOptions};
 use crate::failure::{Failure, USAGE};
@@ -7,20 +7,20 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use toml::{Spanned, Table, Value};
 
-/// The key that lets a token travel unencrypted.
+/// Key that allows sending a token unencrypted.
 const PLAIN: &str = "insecure_plain_text";
 
-/// What will be written.
+/// Content to write.
 pub(super) struct Joined {
     /// The whole configuration.
     pub(super) config: String,
-    /// Where the token goes, unless it is in the configuration.
+    /// Path of the token file, unless the token is in the configuration.
     pub(super) token_file: Option<PathBuf>,
-    /// The keys of a configuration that was there and now say something else.
+    /// Keys of an existing configuration that were changed.
     pub(super) changed: Vec<&'static str>,
 }
 
-/// The keys of a configuration that joining has to do with.
+/// Keys of a configuration that joining reads or changes.
 #[derive(Deserialize, Default)]
 struct Known {
     coordinator: Option<Spanned<Value>>,
@@ -32,17 +32,17 @@ struct Known {
     data_dir: Option<PathBuf>,
 }
 
-/// A worker's configuration that is there already.
+/// An existing worker configuration.
 pub(super) struct Present {
     text: String,
     known: Known,
 }
 
 impl Present {
-    /// Reads it.
+    /// Parses the configuration.
     ///
     /// # Errors
-    /// When it does not parse: then nobody knows what must stay.
+    /// If it does not parse: then it can't be changed safely.
     pub(super) fn new(text: String, path: &Path) -> Result<Self, Failure> {
         let known = toml::from_str(&text).map_err(|error| {
             let what = format!("{} is there and can't be read; mend or remove it", path.display());
@@ -51,22 +51,23 @@ impl Present {
         Ok(Self { text, known })
     }
 
-    /// The data directory that it names.
+    /// Returns the configured data directory.
     pub(super) fn data_dir(&self, path: &Path) -> Option<PathBuf> {
         self.known.data_dir.as_ref().map(|named| beside(path, named))
     }
 
-    /// Whether what it says of its coordinator is of this one.
+    /// Returns true if the configuration is for the coordinator with this URL.
     fn is_of(&self, url: &str) -> bool {
         self.known.coordinator.as_ref().and_then(|named| named.get_ref().as_str()) == Some(url)
     }
 
-    /// Whether it lets the token of its coordinator travel unencrypted.
+    /// Returns true if the configuration allows sending the token unencrypted.
     fn allows_plain(&self) -> bool {
         self.known.insecure_plain_text.as_ref().is_some_and(|said| *said.get_ref())
     }
 
-    /// By what the coordinator of this URL is known, where neither the token nor the command line says it, and whether it need not be.
+    /// Returns the configured trust settings for the coordinator with this URL. The token and the
+    /// command line take precedence.
     pub(super) fn trust(&self, path: &Path, url: &str) -> TrustOptions {
         let ca_file = self.known.ca_file.as_ref().map(|named| beside(path, named.get_ref()));
         TrustOptions {
@@ -77,12 +78,12 @@ impl Present {
     }
 }
 
-/// A path of a configuration, from the directory of that.
+/// Resolves a path relative to the configuration's directory.
 fn beside(config: &Path, named: &Path) -> PathBuf {
     config.parent().unwrap_or(Path::new("/")).join(named)
 }
 
-/// A configuration that says only how to join.
+/// Returns a new configuration that contains only the keys for joining.
 pub(super) fn new(join: &Join, trust: &TrustOptions, config: &Path, data_dir: &Path) -> Joined {
     let token_file = config.with_extension("token");
     let mut lines =
@@ -97,10 +98,10 @@ pub(super) fn new(join: &Join, trust: &TrustOptions, config: &Path, data_dir: &P
     }
 }
 
-/// The configuration that is there, with another coordinator and token.
+/// Returns the existing configuration with another coordinator and token.
 ///
 /// # Errors
-/// When something else of it would change.
+/// If other keys would change.
 pub(super) fn changed(
     present: &Present,
     join: &Join,
@@ -134,13 +135,13 @@ pub(super) fn changed(
         };
         set(key, span, value);
     }
-    // One of the two counts, so the other one must go.
+    // Only one of the two applies, so disable the other.
     if trust.ca_file.is_some()
         && let Some(old) = &known.fingerprint
     {
         edits.disable("fingerprint", &present.text, old.span());
     }
-    // That was said of another network.
+    // That setting was for another network.
     if let Some(old) = &known.insecure_plain_text
         && present.allows_plain()
         && !trust.insecure_plain_text
@@ -149,7 +150,7 @@ pub(super) fn changed(
         edits.disable(PLAIN, &present.text, old.span());
     }
     if !missing.is_empty() {
-        // Before all tables.
+        // Top-level keys must come before all tables.
         edits.front = missing.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         edits.changed.extend(missing.iter().map(|(key, _)| *key));
     }
@@ -165,11 +166,11 @@ pub(super) fn changed(
     Ok(Joined { config: text, token_file, changed: edits.changed })
 }
 
-/// Changes of a text, each by the bytes that it takes the place of.
+/// Edits of a text, each with the byte range that it replaces.
 #[derive(Default)]
 struct Edits {
     list: Vec<(std::ops::Range<usize>, String)>,
-    /// What goes before all that is there.
+    /// Text to insert at the beginning.
     front: String,
     changed: Vec<&'static str>,
 }
@@ -180,7 +181,7 @@ impl Edits {
         self.changed.push(key);
     }
 
-    /// Makes a comment of the line.
+    /// Comments a line out.
     fn disable(&mut self, key: &'static str, text: &str, span: std::ops::Range<usize>) {
         let start = text[..span.start].rfind('\n').map_or(0, |end| end + 1);
         self.list.push((start..start, "# ".to_owned()));
@@ -198,7 +199,7 @@ impl Edits {
     }
 }
 
-/// All that a configuration says but for these keys; none where it says nothing that parses.
+/// Returns all keys of a configuration except these. `None` if it does not parse.
 fn others(text: &str, keys: &[&str]) -> Option<Table> {
     let mut table: Table = toml::from_str(text).ok()?;
     table.retain(|key, _| !keys.contains(&key));
@@ -270,7 +271,7 @@ mod tests {
         let same =
             rejoin("coordinator = \"wss://new:1\"\ninsecure_plain_text = true\ntoken = \"bp_old\"\n", &none);
         assert!(same.config.contains("\ninsecure_plain_text = true\n"), "{}", same.config);
-        // A value of several lines can't be made a comment: then nothing is done.
+        // A multi-line value can't be commented out, so nothing is changed.
         let odd = Present::new("fingerprint = \"\"\"\nab\"\"\"\n".into(), Path::new(PATH)).unwrap();
         let join = Join { url: "wss://new:1".into(), token: "bp_new".into() };
         assert!(changed(&odd, &join, &trust, Path::new(PATH)).is_err());

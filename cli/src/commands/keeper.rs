@@ -7,7 +7,7 @@ pub(crate) fn run(arguments: KeeperArguments) -> ExitCode {
     ended(buildpool_worker::keeper_main(arguments.arguments))
 }
 
-/// Returns only when the command could not be started.
+/// Returns only if the command could not be started.
 pub(crate) fn as_user(arguments: KeeperArguments) -> ExitCode {
     ended(buildpool_worker::isolation::as_user::as_user_main(arguments.arguments))
 }

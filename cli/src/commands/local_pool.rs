@@ -1,4 +1,5 @@
-//! The hidden `buildpool local-pool`: a coordinator and one worker in one process, until nobody needs them any more.
+//! The hidden `buildpool local-pool`: a coordinator and one worker in one process. It ends when it
+//! is not needed any more.
 
 use crate::arguments::{LocalPoolArguments, LogFormat};
 use crate::failure::{Failure, POOL, USAGE};
@@ -14,17 +15,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How often it looks whether it is needed.
+/// Interval at which it checks whether it is needed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long it stays when its program was replaced: the next start is that of the new version.
+/// Idle time after its program was replaced. It is short, so that the next start uses the new
+/// version.
 const IDLE_AFTER_REPLACEMENT: Duration = Duration::from_secs(2);
-/// How often it looks for its worker at the start, and for how long.
+/// Interval and limit of the wait for its worker at the start.
 const JOIN_LOOK_EVERY: Duration = Duration::from_millis(1);
 const JOIN_WITHIN: Duration = Duration::from_secs(20);
-/// How long its worker may take to leave.
+/// Maximum time for its worker to end.
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Ends at once, and well, when another pool has the directory.
+/// Serves the pool. Returns success at once if another pool has the directory.
 pub(crate) fn run(arguments: &LocalPoolArguments) -> Result<ExitCode, Failure> {
     detach();
     let pool = LocalPool::at(arguments.directory.clone(), settings::program()?);
@@ -35,16 +37,16 @@ pub(crate) fn run(arguments: &LocalPoolArguments) -> Result<ExitCode, Failure> {
     super::serve(serve(pool, lock, idle_limit))
 }
 
-/// Leaves the session of whoever started this, and lets go of what that one had open: a pipe that stays open here would
-/// keep its reader waiting for ever.
+/// Leaves the starter's session and closes inherited descriptors. A pipe that stays open here would
+/// block its reader forever.
 fn detach() {
-    // Fails only for the leader of a group, which has no terminal to lose then.
+    // Fails only for a process group leader, which has no terminal to leave.
     let _ = nix::unistd::setsid();
     let Ok(open) = std::fs::read_dir("/dev/fd") else { return };
     let numbers = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     let inherited: Vec<i32> = numbers.filter(|number| *number > 2).collect();
     for number in inherited {
-        // The directory that was just read is among them, and closed already.
+        // An error is possible for the directory that was just read, which is closed already.
         let _ = nix::unistd::close(number);
     }
 }
@@ -84,7 +86,7 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
     tracing::info!(url = %watch.published.url, version = env!("CARGO_PKG_VERSION"), "the local pool listens");
     let (not_needed, ended) = tokio::sync::oneshot::channel::<()>();
     let serving = coordinator.serve(async {
-        // Gone means that watching ended, too.
+        // A closed channel means that watching has ended too.
         let _ = ended.await;
     });
     let watching = async {
@@ -115,18 +117,18 @@ fn worker_failure(ended: Result<Result<(), WorkerError>, tokio::task::JoinError>
     }
 }
 
-/// A token of this start; those of earlier ones end.
+/// Creates a token for this start, and revokes those of earlier starts.
 fn fresh_token(coordinator: &Coordinator, role: Role, name: &str) -> Result<String, Failure> {
     let fail = |error: &dyn std::error::Error| Failure::while_doing(POOL, "a token can't be made", error);
     let (tokens, fingerprint) = (coordinator.tokens(), coordinator.fingerprint());
-    // None yet is as good as all revoked.
+    // A failure means that there is no token to revoke.
     let _ = tokens.revoke(name, LOCAL);
     let created =
         tokens.create(role, name, None, fingerprint.as_deref(), LOCAL).map_err(|error| fail(&error))?;
     Ok(created.token)
 }
 
-/// Looks whether the pool is needed.
+/// Checks whether the pool is needed.
 struct Watch {
     lock: Lock,
     published: Published,
@@ -135,7 +137,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Publishes the pool and stays until it was idle for long enough or is asked to end; then nobody finds it any more.
+    /// Publishes the pool and waits until it is idle for long enough or receives a signal. Then the
+    /// pool is withdrawn.
     async fn until_not_needed(&self) -> Result<(), Failure> {
         let publish = || self.lock.publish(&self.published).map_err(|error| Failure::of(POOL, &error));
         self.worker_is_there().await?;
@@ -146,7 +149,7 @@ impl Watch {
         loop {
             tokio::select! {
                 () = &mut asked => break,
-                // Nobody tells of a pool that is idle for long: that is the absence of events.
+                // Idleness is an absence of events, so check periodically.
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             if self.is_busy().await {
@@ -158,7 +161,7 @@ impl Watch {
                 continue;
             }
             self.lock.withdraw();
-            // Somebody may have found it at the last moment.
+            // A client may have found the pool at the last moment.
             if !self.is_busy().await {
                 break;
             }
@@ -168,11 +171,12 @@ impl Watch {
         Ok(())
     }
 
-    /// A job that came before the worker would be refused: nobody could ever run it.
+    /// Waits for the worker. Before that, a job would be refused because no worker could run it.
     async fn worker_is_there(&self) -> Result<(), Failure> {
         let joined = async {
             while self.activity.workers() == 0 {
-                // Once in the life of a pool, for a few milliseconds: not worth a channel of its own.
+                // This happens once in the life of a pool, for a few milliseconds, so polling is
+                // sufficient.
                 tokio::time::sleep(JOIN_LOOK_EVERY).await;
             }
         };
@@ -187,7 +191,7 @@ impl Watch {
     }
 }
 
-/// The file that this process was started from, to notice when another one takes its place.
+/// The program file of this process, to detect a replacement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Program {
     path: Option<PathBuf>,

@@ -38,9 +38,9 @@ fn query(arguments: &LogsArguments) -> FollowQuery {
     }
 }
 
-/// For a program: what else is printed, as one answer. It is as long as the log, and so is what reads it.
+/// Returns the printed output as one answer, for `--json`. It is as long as the log.
 async fn whole(client: &Client, arguments: &LogsArguments) -> Result<LogAnswer, Failure> {
-    // Asked before the log is read: nothing is missing of a job that is done by then.
+    // Query the state before the log is read: if the job is done by then, the log is complete.
     let state = LogQuery {
         job: arguments.id.clone(),
         attempt: arguments.attempt,
@@ -80,7 +80,7 @@ async fn whole(client: &Client, arguments: &LogsArguments) -> Result<LogAnswer, 
     })
 }
 
-/// All that is there, and where that ends.
+/// Reads the whole available log. Returns the end cursor.
 async fn read(client: &Client, arguments: &LogsArguments, texts: &mut Texts) -> Result<Cursor, Failure> {
     let wants = |stream| arguments.stream.wants(stream);
     each_output(client, query(arguments), |output| {
@@ -94,7 +94,7 @@ async fn read(client: &Client, arguments: &LogsArguments, texts: &mut Texts) -> 
     .await
 }
 
-/// Calls with all output of a log that is asked for. Gives where it ended.
+/// Calls `take` with all requested output of a log. Returns the end cursor.
 async fn each_output(
     client: &Client,
     query: FollowQuery,
@@ -117,10 +117,10 @@ async fn each_output(
     Ok(end)
 }
 
-/// What each stream has.
+/// Text and missing bytes of each stream.
 #[derive(Default)]
 struct Texts {
-    /// Both are one text in true order, which is the first.
+    /// Whether both streams are one interleaved text, which is the first.
     is_one: bool,
     bytes: [Vec<u8>; 2],
     missing_bytes: [u64; 2],
@@ -136,7 +136,7 @@ impl Texts {
         if self.is_one { 0 } else { stream.index() }
     }
 
-    /// A hole, told where it is and counted.
+    /// Adds a gap: as a line in the text and to the count.
     fn miss(&mut self, stream: Stream, gap: &Gap) {
         let text = format!("[{} bytes are missing here: {}]\n", gap.missing_bytes, gap.reason);
         self.push(stream, text.as_bytes());
@@ -147,7 +147,7 @@ impl Texts {
     fn finish(self) -> ([String; 2], Vec<Omission>) {
         let names = if self.is_one { ["interleaved"; 2] } else { ["stdout", "stderr"] };
         let missing = names.into_iter().zip(self.missing_bytes).filter(|(_, bytes)| *bytes > 0);
-        // No call gets what nobody has.
+        // Missing bytes can't be retrieved by any call.
         let omission = |(what, bytes): (&str, u64)| Omission {
             what: what.to_owned(),
             lines: 0,
@@ -159,7 +159,7 @@ impl Texts {
     }
 }
 
-/// Bytes that are no text (UTF-8) are shown as such.
+/// Converts bytes to text. Invalid UTF-8 is replaced.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
@@ -189,7 +189,7 @@ async fn print(client: &Client, arguments: &LogsArguments, screen: &Screen) -> R
     copy(client, FollowQuery { cursor, ..whole }, screen).await
 }
 
-/// Prints as it comes. Who stops reading only ends this.
+/// Prints output as it arrives. A closed stdout ends only this command.
 async fn copy(client: &Client, query: FollowQuery, screen: &Screen) -> Result<(), Failure> {
     let mut events = client.follow(query).await?;
     while let Some(event) = events.next().await {
@@ -213,7 +213,7 @@ async fn copy(client: &Client, query: FollowQuery, screen: &Screen) -> Result<()
     Ok(())
 }
 
-/// A line for each hole in the output.
+/// Returns a note for each gap in the output.
 pub(super) fn gaps(output: &Output) -> Vec<String> {
     let holes = output.chunks.iter().filter_map(|chunk| Some((chunk.header, chunk.gap()?)));
     holes.map(|(header, gap)| note(header.stream, &gap)).collect()
@@ -223,8 +223,9 @@ fn note(stream: Stream, gap: &Gap) -> String {
     format!("buildpool: {} bytes of {stream} are missing here: {}", gap.missing_bytes, gap.reason)
 }
 
-/// The last lines, and where the log ended. The coordinator begins at least as many lines before the end. One of an older version
-/// counts those of the other stream too, and is asked to begin earlier until there are enough.
+/// Returns the last lines and the end cursor. The coordinator starts at least that many lines
+/// before the end. An older coordinator counts lines of both streams, so the request is repeated
+/// with more lines until there are enough.
 async fn last_lines(
     client: &Client,
     arguments: &LogsArguments,
@@ -243,7 +244,7 @@ async fn last_lines(
 
 struct Gathered {
     tail: Tail,
-    /// Nothing came before.
+    /// Whether the output starts at the beginning of the log.
     from_start: bool,
     end: Cursor,
 }
@@ -275,20 +276,20 @@ async fn gather(
     Ok(Gathered { tail, from_start, end })
 }
 
-/// The last lines of what comes, in its order. A last line without an end counts as one.
+/// Collects the last lines of the output, in order. A last line without a newline counts.
 #[derive(Debug)]
 struct Tail {
     lines: u64,
     pieces: VecDeque<(Stream, Bytes)>,
-    /// Line ends in the pieces.
+    /// Newlines in the pieces.
     ends: u64,
-    /// Pieces that are gone, and so the number of the first one.
+    /// Number of removed pieces, and so the index of the first remaining one.
     gone: usize,
-    /// Holes, each by the number of the piece before which it is.
+    /// Gaps, each with the index of the following piece.
     gaps: VecDeque<(usize, Stream, Gap)>,
 }
 
-/// What a tail has.
+/// A part of a tail.
 #[derive(PartialEq, Debug)]
 enum Piece {
     Bytes(Stream, Bytes),
@@ -303,7 +304,7 @@ impl Tail {
     fn push(&mut self, stream: Stream, bytes: Bytes) {
         self.ends += ends_in(&bytes);
         self.pieces.push_back((stream, bytes));
-        // One end more than lines: the last line may have its end.
+        // One newline more than lines: the last line may end with one.
         while let Some((_, first)) = self.pieces.front()
             && self.ends - ends_in(first) > self.lines
         {
@@ -320,7 +321,7 @@ impl Tail {
         self.gaps.push_back((self.gone + self.pieces.len(), stream, gap));
     }
 
-    /// Where the last lines begin: the piece and the place in it.
+    /// Returns the start of the last lines: the piece and the offset in it.
     fn start(&self) -> Option<(usize, usize)> {
         let last = self.pieces.len().checked_sub(1)?;
         if self.lines == 0 {
@@ -339,7 +340,7 @@ impl Tail {
         None
     }
 
-    /// Whether something came before the last lines.
+    /// Returns true if there is output before the last lines.
     fn is_full(&self) -> bool {
         self.gone > 0 || self.lines == 0 || self.start().is_some_and(|start| start != (0, 0))
     }
@@ -355,7 +356,7 @@ impl Tail {
             let _ = first.split_to(at);
         }
         let begin = self.gone + index;
-        // What is missing right before the first line of a tail is none of its lines.
+        // A gap right before the first line of a tail is not part of it.
         let is_among = |before: usize| before > begin || (before == begin && !is_cut);
         let lines = self.lines;
         let gaps = self.gaps.into_iter().filter(|(before, ..)| lines > 0 && is_among(*before));

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Serves until the client goes or somebody ends it. Jobs go on.
+/// Serves until the client disconnects or a signal arrives. Running jobs continue.
 pub(crate) fn run(arguments: McpArguments) -> Result<ExitCode, Failure> {
-    // A client shows what stands on stderr to a person, so it is kept to what matters.
+    // MCP clients show stderr to their users, so print only warnings.
     let level = if arguments.http.is_some() { LevelFilter::INFO } else { LevelFilter::WARN };
     super::log_to_stderr_from(level, LogFormat::Text);
     let mut config =
@@ -41,7 +41,7 @@ fn directory(arguments: &McpArguments) -> Result<PathBuf, Failure> {
     }
 }
 
-/// `NAME=DIR`, by name.
+/// Parses the projects, `NAME=DIR`, sorted by name.
 fn projects(texts: &[(String, String)]) -> Result<BTreeMap<String, PathBuf>, Failure> {
     let mut projects = BTreeMap::new();
     for (name, directory) in texts {

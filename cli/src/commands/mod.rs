@@ -1,4 +1,4 @@
-//! One file a subcommand.
+//! Subcommands, one per file.
 
 pub(crate) mod artifacts;
 pub(crate) mod audit;
@@ -34,27 +34,28 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long a daemon's thread waits for more of what blocks.
+/// Time after which an idle blocking thread of a daemon ends.
 const IDLE_THREAD_FOR: Duration = Duration::from_secs(60);
-/// How often one of them is given something to do: well before it would end.
+/// Interval at which a blocking thread is used, well below [`IDLE_THREAD_FOR`].
 const USE_THREAD_EVERY: Duration = Duration::from_secs(10);
 
-/// Runs what a client command does, on this one thread: it starts fast.
+/// Runs a client command on this thread, which gives a fast start.
 fn block_on(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| no_runtime(&error))?;
     let result = runtime.block_on(task);
-    // A thread that still writes to a terminal that takes nothing must not keep the process.
+    // A thread that still writes to a blocked terminal must not keep the process alive.
     runtime.shutdown_background();
     result
 }
 
-/// Runs a daemon that mostly waits, on this one thread: handing work from thread to thread would cost more than the work.
+/// Runs a daemon that mostly waits, on this thread: passing work between threads would cost more
+/// than the work itself.
 fn serve_on_one_thread(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     serve_on(tokio::runtime::Builder::new_current_thread(), task)
 }
 
-/// Runs a daemon, on all processors.
+/// Runs a daemon on all processors.
 fn serve(task: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     serve_on(tokio::runtime::Builder::new_multi_thread(), task)
 }
@@ -72,18 +73,18 @@ fn serve_on(
     })
 }
 
-/// Keeps a thread for what blocks, used or not. While the machine gives no other (a limit of processes was reached), such work waits
-/// for this one; without any the runtime would panic.
+/// Keeps one thread for blocking work alive. If the machine allows no more threads (a process limit
+/// was reached), such work waits for this one. Without any thread, the runtime would panic.
 async fn keep_a_thread() -> Infallible {
     loop {
-        // It does nothing that could fail.
+        // The empty task can't fail.
         let _ = tokio::task::spawn_blocking(|| {}).await;
-        // The runtime has no thread that stays; one that is used now and then does.
+        // The runtime has no permanent blocking thread, but one that is used regularly stays alive.
         tokio::time::sleep(USE_THREAD_EVERY).await;
     }
 }
 
-/// The template of this name, as the configuration nearest to the directory has it.
+/// Returns the template with this name from the configuration nearest to the directory.
 fn template(name: &str, directory: &Path) -> Result<TemplateSpec, Failure> {
     let templates = Templates::of(&Configuration::load(directory));
     if let Some(template) = templates.get(name) {
@@ -100,12 +101,13 @@ fn no_runtime(error: &std::io::Error) -> Failure {
     Failure::while_doing(POOL, "the system gives no resources to start with", error)
 }
 
-/// Logs of a daemon go to stderr; `BUILDPOOL_LOG` chooses which, as in `debug` or `buildpool_worker=trace`.
+/// Writes a daemon's log to stderr. `BUILDPOOL_LOG` sets the levels, as in `debug` or
+/// `buildpool_worker=trace`.
 fn log_to_stderr(format: LogFormat) {
     log_to_stderr_from(tracing_subscriber::filter::LevelFilter::INFO, format);
 }
 
-/// The same, where another level is the usual one.
+/// Writes the log to stderr with another default level.
 fn log_to_stderr_from(level: tracing_subscriber::filter::LevelFilter, format: LogFormat) {
     use std::io::IsTerminal;
     let filter = tracing_subscriber::EnvFilter::builder()
@@ -122,13 +124,13 @@ fn log_to_stderr_from(level: tracing_subscriber::filter::LevelFilter, format: Lo
     }
 }
 
-/// Ends when the system or a person at the terminal asks for an end.
+/// Returns when the process receives SIGTERM or SIGINT.
 async fn asked_to_end() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
-        // Without handlers the signals do what they always do.
+        // Without handlers, the signals end the process by default.
         return std::future::pending().await;
     };
     tokio::select! {

@@ -22,9 +22,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Who changed a token, for the audit, when it was one who has access to the files.
+/// Actor of audit lines for changes by a user with access to the files.
 const BY_FILES: &str = "data directory";
-/// What stands for an address that nobody has told.
+/// Placeholder for an unknown address.
 const UNKNOWN_HOST: &str = "HOST:7420";
 
 pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
@@ -46,17 +46,17 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// By what a worker can know the coordinator's certificate.
+/// How a worker can verify the coordinator's certificate.
 enum Certificate {
-    /// The token says it, or there is none.
+    /// By the token, or the connection is plain.
     Known,
-    /// One from files, with this fingerprint.
+    /// By this fingerprint of a certificate from files.
     Files(String),
-    /// The coordinator is elsewhere.
+    /// Unknown: the coordinator is on another machine.
     Unknown,
 }
 
-/// The line that makes a worker of the machine on which it is run.
+/// Prints the command that joins a machine as a worker.
 fn show_joining(token: &str, url: &str, certificate: &Certificate) {
     let hint =
         if url.contains(UNKNOWN_HOST) { ", with the coordinator's own in place of HOST:7420" } else { "" };
@@ -90,7 +90,8 @@ fn show_joining(token: &str, url: &str, certificate: &Certificate) {
     }
 }
 
-/// The coordinator of this machine that the command is about. None when the command is about a pool that it connects to.
+/// Returns the configuration of the coordinator on this machine that the command is for. `None` if
+/// the command connects to a pool.
 pub(super) fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
     if place.config.is_none() && place.data_dir.is_none() {
         let Some(file) = coordinator::system_file() else { return Ok(None) };
@@ -105,7 +106,8 @@ pub(super) fn files(place: &TokenPlace) -> Result<Option<Config>, Failure> {
     Ok(Some(config))
 }
 
-/// Lets root create files as the owner of the data directory. The coordinator, which runs as that user, can't open files of root.
+/// Lets root create files as the owner of the data directory. The coordinator runs as that user,
+/// and can't open files of root.
 pub(super) fn become_owner(directory: &Path) -> Result<(), Failure> {
     let Ok(metadata) = directory.metadata() else { return Ok(()) };
     if !Uid::effective().is_root() || metadata.uid() == 0 {
@@ -147,14 +149,15 @@ async fn create(
     Ok((created, url, certificate(&config)))
 }
 
-/// A token can be made before the certificate is there.
+/// A token can be created before the certificate exists.
 fn certificate(config: &Config) -> Certificate {
     let Protection::Files { certificate, key } = &config.protection else { return Certificate::Known };
     let source = TlsSource::Files { certificate: certificate.clone(), key: key.clone() };
     Tls::open(&source).map_or(Certificate::Unknown, |tls| Certificate::Files(tls.fingerprint()))
 }
 
-/// Where the coordinator of this data directory said that it listens, as it is reached from elsewhere.
+/// Returns the recorded listen URL of this data directory, in a form that is reachable from other
+/// machines.
 fn told_url(config: &Config) -> Option<String> {
     let text = fs::read_to_string(config.data_dir.join(URL_FILE)).ok()?;
     let (scheme, address) = text.trim().split_once("://")?;
@@ -171,7 +174,7 @@ fn own_host() -> String {
     host.unwrap_or_else(|| "HOST".to_owned())
 }
 
-/// Where a coordinator with this configuration is reached from elsewhere, as far as this machine knows.
+/// Derives the URL from the configuration, in a form that is reachable from other machines.
 fn url_of(config: &Config) -> String {
     let is_plain = match config.protection {
         Protection::Off => true,
@@ -220,7 +223,8 @@ async fn revoke(place: &TokenPlace, token: &str) -> Result<Vec<TokenSummary>, Fa
     tokens.list().map_err(|error| Failure::of(REFUSED, &error))
 }
 
-/// The tokens of a data directory that has some: only making the first one makes the files.
+/// Opens the tokens of a data directory that has some. Only creating the first token creates the
+/// files.
 pub(super) fn open(directory: &Path) -> Result<Tokens, Failure> {
     if !directory.join(TOKENS_FILE).exists() {
         let text = format!(
@@ -236,7 +240,7 @@ fn open_or_make(directory: &Path) -> Result<Tokens, Failure> {
     Tokens::open(directory).map_err(|error| Failure::of(REFUSED, &error))
 }
 
-/// What holders of the token know the coordinator by, unless it is configured to be known otherwise.
+/// Returns the fingerprint that tokens contain, unless the certificate is from files or TLS is off.
 fn fingerprint(config: &Config) -> Result<Option<String>, Failure> {
     match config.protection {
         Protection::Off | Protection::Files { .. } => Ok(None),
@@ -258,13 +262,13 @@ fn show_created(created: &TokenCreated, form: Form) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a token opens anything at this time.
+/// Returns true if a token is valid at this time.
 pub(super) fn is_in_force(token: &TokenSummary, now: jiff::Timestamp) -> bool {
     let has_expired = |at: &String| at.parse::<jiff::Timestamp>().is_ok_and(|at| at <= now);
     token.revoked_at.is_none() && !token.expires_at.as_ref().is_some_and(has_expired)
 }
 
-/// Whether a token opens anything at this time, in words. The pool refuses from the moment on at which it expires.
+/// Describes the validity of a token. The pool refuses it from the moment of its expiry.
 fn state(token: &TokenSummary, now: jiff::Timestamp) -> String {
     match (&token.revoked_at, &token.expires_at) {
         (Some(at), _) => format!("revoked {}", ago(at)),

@@ -16,37 +16,38 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Longest wait of one request. A wait without a limit is a sequence of such requests.
+/// Maximum wait of one request. A wait without a limit is a sequence of such requests.
 const REQUEST_WAIT: Duration = Duration::from_secs(3600);
-/// Delay before the next request while the coordinator can't be reached. The client's own attempts come before it.
+/// Delay before the next request while the coordinator is unreachable. The client's own retries
+/// come before it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Until when a command waits for a job.
+/// Time limit of a wait.
 pub(crate) struct Limit {
     begun: Instant,
     within: Option<Duration>,
 }
 
 impl Limit {
-    /// Begins now; without a duration the wait has no limit.
+    /// Starts the limit now. Without a duration, the wait has no limit.
     pub(crate) fn of(within: Option<Duration>) -> Self {
         Self { begun: Instant::now(), within }
     }
 
-    /// Returns how long the next request may wait: zero when the limit is reached.
+    /// Returns the maximum wait of the next request; zero if the limit is reached.
     fn left(&self) -> Duration {
         let left = self.within.map(|within| within.saturating_sub(self.begun.elapsed()));
         left.map_or(REQUEST_WAIT, |left| left.min(REQUEST_WAIT))
     }
 }
 
-/// What an id on the command line names, with the jobs that have to end.
+/// A resolved id, with the jobs to wait for.
 enum Named {
     Job(String),
     Build(BuildId, Vec<String>),
 }
 
-/// Every error is the pool's and not a command's, as in `run`.
+/// Waits. As in `run`, every error gets the exit code of a failed pool.
 pub(crate) fn run(arguments: &WaitArguments) -> Result<ExitCode, Failure> {
     super::block_on(wait(arguments)).map_err(Failure::of_run)
 }
@@ -75,7 +76,7 @@ async fn wait(arguments: &WaitArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(code))
 }
 
-/// Looks up all ids before the first wait, so that a wrong one is reported at once.
+/// Resolves all ids before the first wait, so that a wrong id is reported at once.
 async fn resolve(client: &Client, ids: &[String]) -> Result<Vec<Named>, Failure> {
     let mut named = Vec::new();
     for id in ids {
@@ -116,11 +117,11 @@ async fn end_of(
     }
 }
 
-/// Waits for the end of a job, or until the limit, and returns its result then. Prints on stderr why the job waits and
-/// whether the coordinator is away: neither ends the wait.
+/// Waits for the end of a job or for the limit, and returns the job's result at that time. Prints
+/// on stderr why the job waits, and if the coordinator is unreachable. Neither ends the wait.
 ///
 /// # Errors
-/// When the pool refuses the request, or the link fails in a way that no retry can mend.
+/// If the pool refuses the request, or the link fails with an error that a retry can't fix.
 pub(crate) async fn for_end(
     client: &Client,
     job: &str,
@@ -152,7 +153,7 @@ pub(crate) async fn for_end(
     }
 }
 
-/// One request; prints why the job waits, each reason once.
+/// Sends one request. Prints each reason why the job waits once.
 async fn watched(
     client: &Client,
     job: &str,

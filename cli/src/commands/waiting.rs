@@ -1,24 +1,26 @@
-//! What somebody without a progress line hears while a job waits: in the queue, or for room on its worker's disk.
+//! Messages for a caller without a progress line while a job waits: in the queue, or for space on
+//! its worker's disk.
 
 use crate::terminal;
 use buildpool_protocol::client_link::Progress;
 use std::time::{Duration, Instant};
 
-/// A job that waits no longer than this is not spoken of: most are granted at once.
+/// Minimum wait before a message. Most jobs are granted sooner.
 const SAY_AFTER: Duration = Duration::from_secs(5);
-/// Another reason is said this long after the one before at the earliest.
+/// Minimum time between messages with different reasons.
 const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
-/// The reasons that were said.
+/// State of the messages.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     since: Option<Instant>,
-    /// The reason that was said last, and when; empty when the job did not wait since.
+    /// The last printed reason and its time; the reason is empty if the job has not waited since.
     said: Option<(String, Instant)>,
 }
 
 impl Waiting {
-    /// Takes what the coordinator said; gives what is to be said of it: each reason once, while it stays the same.
+    /// Handles a progress message. Returns the text to print, if any: each reason once while it is
+    /// unchanged.
     pub(super) fn note(&mut self, progress: &Progress, now: Instant) -> Option<String> {
         let Some(waiting) = &progress.waiting else {
             self.since = None;

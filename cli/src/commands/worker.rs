@@ -28,7 +28,8 @@ pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// What a person must correct first is told apart from what may pass, so that nothing starts the worker again and again.
+/// Converts an error of the worker. Errors that a user must correct get another exit code than
+/// temporary ones, so that a service manager does not restart the worker in a loop.
 fn of_worker(error: &WorkerError) -> Failure {
     let code = match error {
         WorkerError::Token(_) | WorkerError::Config(_) | WorkerError::Dialler(_) => USAGE,
@@ -37,7 +38,8 @@ fn of_worker(error: &WorkerError) -> Failure {
     Failure::of(code, error)
 }
 
-/// The first signal empties the worker, the second hurries it. Never ends.
+/// Passes signals on: the first one drains the worker, the second one shortens the drain. Never
+/// returns.
 async fn pass_signals_on(handle: &ShutdownHandle) {
     loop {
         super::asked_to_end().await;
@@ -46,8 +48,10 @@ async fn pass_signals_on(handle: &ShutdownHandle) {
     }
 }
 
-/// Where jobs run as the worker's user, what is kept from them by its path is open to who runs commands outside: this user's local
-/// pool does, for whoever reads its directory. It is made, so that none that is started later shows itself.
+/// Hides the local pool from jobs. If jobs run as the worker's user, a program outside the
+/// isolation could run commands for them. The local pool does that for every process that can read
+/// its directory. The directory is created here, so that a pool that is started later is hidden
+/// too.
 fn hide_local_pool(config: &mut Config) {
     if !config.isolation.hides_paths() {
         return;
@@ -61,19 +65,20 @@ fn hide_local_pool(config: &mut Config) {
         Some(Ok(directory)) => {
             let found = directory.canonicalize().ok();
             config.hidden.extend(found.clone());
-            // Its user may remove it, and the next command makes another one.
+            // The user may remove it, and the next command creates it again.
             config.renewed.extend(found);
         }
-        // Who has no place for one has none.
+        // Without a directory, the user has no local pool.
         Some(Err(error)) => terminal::warn(&format!("no local pool is hidden from jobs: {error}")),
         None => {}
     }
 }
 
-/// A coordinator that the file does not name is named by a variable. Where it was named.
+/// Sets the coordinator from the variable if the file does not contain it. Returns the source of
+/// the setting.
 ///
 /// # Errors
-/// When the variable is no text.
+/// If the variable is not UTF-8.
 pub(super) fn fill_coordinator(config: &mut Config, file: Option<&Path>) -> Result<String, Failure> {
     if config.coordinator.is_empty()
         && let Some(url) = settings::variable(URL_VARIABLE)?
@@ -84,7 +89,7 @@ pub(super) fn fill_coordinator(config: &mut Config, file: Option<&Path>) -> Resu
     Ok(settings::key_of("coordinator", file))
 }
 
-/// A data directory that nobody named is the service's, or else this user's.
+/// Sets the default data directory: the service's if there is one, else this user's.
 pub(super) fn fill_data_directory(config: &mut Config) {
     if config.data_dir.as_os_str().is_empty()
         && let Some(data) =
@@ -121,7 +126,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         (None, None) => (fill_coordinator(&mut config, daemon.config.as_deref())?, given.or(in_file)),
     };
     let given = if given.is_some() { given } else { Given::of_variable()? };
-    // Said of the network to the coordinator that the file names, not to another one.
+    // The setting applies only to the coordinator in the file.
     config.insecure_plain_text &= coordinator_in_file == config.coordinator;
     arguments.trust.apply(&mut config);
     if let Some(name) = arguments.name {
@@ -139,7 +144,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
     if !arguments.job_users.is_empty() {
         config.job_users = arguments.job_users;
     }
-    // What is on a command line, every user of the machine can see.
+    // Every user of the machine can read a command line.
     if config.isolation == Isolation::User && is_token_visible {
         let text = "with isolation `user`, jobs can read a token on the worker's command line; give it by `token_file` in the configuration or by BUILDPOOL_TOKEN";
         return Err(Failure::new(USAGE, text));

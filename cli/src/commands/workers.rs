@@ -11,9 +11,10 @@ use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// A worker that hears of it takes jobs again at once; a link that is cut is found out only later.
+/// Maximum wait for a resumed worker. A worker that receives the request resumes at once; a broken
+/// link is detected only later.
 const RESUMED_WITHIN: Duration = Duration::from_secs(5);
-/// How often it is looked whether it does.
+/// Interval at which its state is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(arguments: &WorkersArguments) -> Result<ExitCode, Failure> {
@@ -53,7 +54,8 @@ fn set(
         if !draining {
             let until = Instant::now() + RESUMED_WITHIN;
             while is_emptied(&workers, worker) && Instant::now() < until {
-                // Only the coordinator hears that it takes jobs again, and of one that is about to end never.
+                // Only the coordinator receives the worker's new state. A worker that is about to
+                // end never resumes.
                 tokio::time::sleep(LOOK_EVERY).await;
                 workers = client.workers().await?;
             }
@@ -67,7 +69,7 @@ fn set(
     })
 }
 
-/// Whether the worker of this name, or of this id, is connected and takes no more jobs.
+/// Returns true if the worker with this name or id is connected and draining.
 fn is_emptied(workers: &[WorkerSummary], named: &str) -> bool {
     let by_id = workers.iter().find(|worker| worker.worker_id == named);
     let worker = by_id.or_else(|| workers.iter().find(|worker| worker.name == named));

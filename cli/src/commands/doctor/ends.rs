@@ -1,4 +1,4 @@
-//! The two ends of a pool: the machine that coordinates and one that works.
+//! Checks of a coordinator's machine and of a worker's machine.
 
 use super::{Check, State, disk, mac, private, reach};
 use crate::commands::coordinator::{self, URL_FILE};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Looks through a coordinator's data directory and at what it says of itself, also while it runs.
+/// Checks a coordinator's data directory and its reported state, also while it runs.
 pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>, depth: Depth) -> Vec<Check> {
     let config = match coordinator::configuration(file, data_dir.map(Path::to_owned)) {
         Ok(config) => config,
@@ -50,7 +50,7 @@ pub(super) async fn coordinator(file: Option<&Path>, data_dir: Option<&Path>, de
     checks
 }
 
-/// Looks at the certificate that is served; how it can be known when it is dialled from here.
+/// Checks the coordinator's certificate. Returns how to verify it in a connection from here.
 fn own_certificate(config: &Config, checks: &mut Vec<Check>) -> Option<Trust> {
     let source = match &config.protection {
         Protection::Off => return None,
@@ -69,7 +69,7 @@ fn own_certificate(config: &Config, checks: &mut Vec<Check>) -> Option<Trust> {
     own_trust(Tls::open(&source), checks)
 }
 
-/// A certificate without the coordinator's names, which curl and browsers refuse.
+/// Returns a warning if the certificate lacks the coordinator's names: curl and browsers refuse it.
 fn names(tls: &Tls, config: &Config) -> Option<Check> {
     let missing = tls.missing_names(&config.certificate_names());
     let text = format!("not for {}, so curl and browsers refuse it", missing.join(", "));
@@ -89,16 +89,16 @@ fn own_trust(tls: Result<Tls, TlsError>, checks: &mut Vec<Check>) -> Option<Trus
     }
 }
 
-/// Whether the coordinator that runs here answers where it says that it listens.
+/// Checks whether the coordinator answers at its recorded URL.
 async fn answers(directory: &Path, known: Option<Trust>) -> Vec<Check> {
     let url = std::fs::read_to_string(directory.join(URL_FILE)).unwrap_or_default();
-    // What listens everywhere listens here.
+    // A coordinator that listens on all addresses also listens on loopback.
     let url = url.trim().replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
     let Ok(url) = url.parse::<PoolUrl>() else { return Vec::new() };
     reach::checks(&url, &known.unwrap_or_else(Trust::of_system)).await.0
 }
 
-/// Whether this machine's clock is set by the network, where systemd says so.
+/// Checks whether this machine's clock is synchronized, if systemd reports it.
 fn network_time() -> Option<Check> {
     let said = Command::new("timedatectl").args(["show", "--property=NTPSynchronized", "--value"]).output();
     let said = said.ok().filter(|output| output.status.success())?;
@@ -111,7 +111,7 @@ fn network_time() -> Option<Check> {
     })
 }
 
-/// Looks at what a worker with this configuration needs.
+/// Checks the requirements of a worker with this configuration.
 pub(super) async fn of_worker(file: &Path) -> Vec<Check> {
     let mut checks = Vec::new();
     let mut config = match buildpool_worker::Config::from_file(file) {
@@ -122,7 +122,7 @@ pub(super) async fn of_worker(file: &Path) -> Vec<Check> {
             return checks;
         }
     };
-    // The one that holds the token comes first; the other is anybody's to read.
+    // The file with the token comes first; the other file may be readable for everyone.
     let with_token = config.secret_files.iter().take(usize::from(config.token.is_some()));
     let with_token: Vec<PathBuf> = with_token.cloned().collect();
     let filled = fill(&mut config, file);
@@ -133,7 +133,7 @@ pub(super) async fn of_worker(file: &Path) -> Vec<Check> {
     });
     checks.extend(with_token.iter().chain(&config.hidden).map(|path| private(path)));
     checks.push(disk(&config.data_dir));
-    // The worker may be started from elsewhere than this shell.
+    // The worker may be started from another environment than this shell.
     let tools = buildpool_worker::tools::find(&environment::of_service(&config.env));
     checks.push(found(&tools, &buildpool_worker::tools::find(&environment::of_worker(&config.env))));
     if let Err(error) = Git::find() {
@@ -151,7 +151,7 @@ pub(super) async fn of_worker(file: &Path) -> Vec<Check> {
     checks
 }
 
-/// What the file leaves out comes from where the worker itself takes it.
+/// Fills missing settings from the sources that the worker itself uses.
 fn fill(config: &mut buildpool_worker::Config, file: &Path) -> Result<(), Failure> {
     worker::fill_data_directory(config);
     worker::fill_coordinator(config, Some(file))?;
@@ -161,7 +161,7 @@ fn fill(config: &mut buildpool_worker::Config, file: &Path) -> Result<(), Failur
     Ok(())
 }
 
-/// What a worker offers that the machine starts, and what only one would that is started from this shell.
+/// Lists the tools of a worker that the machine starts, and those that only this shell finds.
 fn found(tools: &BTreeMap<String, String>, here: &BTreeMap<String, String>) -> Check {
     let listed = |tools: &mut dyn Iterator<Item = (&String, &String)>| {
         tools.map(|(name, version)| format!("{name}={version}")).collect::<Vec<_>>().join(" ")
@@ -175,7 +175,7 @@ fn found(tools: &BTreeMap<String, String>, here: &BTreeMap<String, String>) -> C
     Check { text: format!("{}; from this shell only: {only_here}", check.text), ..check }.mended_by(remedy)
 }
 
-/// Whether the coordinator can be reached, and takes the worker's token.
+/// Checks whether the coordinator is reachable and accepts the worker's token.
 async fn link(config: &buildpool_worker::Config) -> Vec<Check> {
     let url = match config.coordinator.parse::<PoolUrl>() {
         Ok(url) => url,
@@ -207,7 +207,7 @@ async fn link(config: &buildpool_worker::Config) -> Vec<Check> {
     checks
 }
 
-/// Dials as the worker does, and hangs up before it says who it is.
+/// Dials as the worker does, and disconnects before the registration.
 async fn token(config: &buildpool_worker::Config) -> Check {
     let dialled = match Dialler::new(config) {
         Ok(dialler) => dialler.connect().await.map(|_| ()),

@@ -1,4 +1,4 @@
-//! What a Mac needs beside: Xcode, simulators, and not to fall asleep.
+//! Additional checks on macOS: Xcode, simulators and sleep settings.
 
 use super::{Check, State};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(super) fn checks(tools: &BTreeMap<String, String>) -> Vec<Check> {
     vec![xcode, simulators, sleep]
 }
 
-/// From `xcrun simctl list devices available`.
+/// Parses the output of `xcrun simctl list devices available`.
 fn of_simulators(text: &str) -> Check {
     let is_device = |line: &&str| line.starts_with(' ') && line.contains('(');
     match text.lines().filter(is_device).count() {
@@ -36,7 +36,7 @@ fn of_simulators(text: &str) -> Check {
     }
 }
 
-/// From `pmset -g`: the lines `sleep` and `disksleep` with minutes, 0 for never.
+/// Parses the output of `pmset -g`: the lines `sleep` and `disksleep` with minutes, 0 for never.
 fn of_sleep(text: &str) -> Check {
     let minutes = |key: &str| {
         let mut lines = text.lines().map(str::split_whitespace);

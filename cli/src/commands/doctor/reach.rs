@@ -1,4 +1,5 @@
-//! Whether a coordinator answers from here, whether it is the right one, and whether its clock and this one agree.
+//! Checks whether a coordinator is reachable, whether it is the right one, and whether the clocks
+//! agree.
 
 use super::{Check, State};
 use buildpool_gateway::client::PoolUrl;
@@ -15,16 +16,17 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{CertificateError, Error as TlsError};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Longest time for one look.
+/// Maximum time for one request.
 const WITHIN: Duration = Duration::from_secs(15);
-/// Longest answer that is read, in bytes.
+/// Maximum size of the response, in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
-/// Clocks that differ by more make times in results and logs hard to compare, and soon tokens and certificates fail.
+/// Maximum difference between the clocks. With more, times in results and logs are hard to compare,
+/// and tokens and certificates may fail.
 const SKEW_MAX: SignedDuration = SignedDuration::from_secs(10);
-/// A certificate that ends within this time should be renewed now.
+/// Remaining validity below which a certificate should be renewed.
 const EXPIRES_SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
 
-/// What came back, and when.
+/// Result of a request, with its times.
 struct Look {
     /// The coordinator's own certificate, DER.
     certificate: Option<Vec<u8>>,
@@ -34,7 +36,8 @@ struct Look {
     took: Duration,
 }
 
-/// Looks once. The last word is whether the coordinator can be talked to.
+/// Sends one request and returns the checks. The second value is true if the coordinator can be
+/// used.
 pub(super) async fn checks(url: &PoolUrl, trust: &Trust) -> (Vec<Check>, bool) {
     let late = || Err(io::ErrorKind::TimedOut.into());
     let look = match tokio::time::timeout(WITHIN, look(url, trust)).await.unwrap_or_else(|_| late()) {
@@ -93,13 +96,13 @@ async fn ask(
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
     let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await;
-    // Who hangs up without TLS's own goodbye has said all the same.
+    // A server may close the connection without a TLS `close_notify`; the answer is still valid.
     read.map(|_| ()).or_else(|error| if answer.is_empty() { Err(error) } else { Ok(()) })?;
     let answer = String::from_utf8_lossy(&answer).into_owned();
     Ok(Look { certificate, answer, sent, received: Timestamp::now(), took: began.elapsed() })
 }
 
-/// What the failure means, and what to do about it.
+/// Explains the error and returns a remedy.
 fn unreachable(url: &PoolUrl, error: &io::Error) -> Check {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     let (text, remedy) = match (tls, error.kind()) {
@@ -128,7 +131,8 @@ fn unreachable(url: &PoolUrl, error: &io::Error) -> Check {
     Check::new("reach", State::Failed, format!("{url} can't be reached: {text}")).mended_by(remedy)
 }
 
-/// How the verifier's library calls an authority's certificate in the place of a server's, as `openssl req -x509` makes it.
+/// Name of rustls' error for a CA certificate in place of a server certificate, as
+/// `openssl req -x509` creates it.
 const CA_AS_END: &str = "CaUsedAsEndEntity";
 
 fn of_tls(error: &TlsError) -> (String, String) {
@@ -165,7 +169,7 @@ fn of_tls(error: &TlsError) -> (String, String) {
     (text.to_owned(), remedy.to_owned())
 }
 
-/// How long a certificate is still good.
+/// Checks the remaining validity of a certificate.
 pub(super) fn certificate(der: &[u8], now: Timestamp) -> Check {
     let Ok((_, parsed)) = X509Certificate::from_der(der) else {
         return Check::new("certificate", State::Warning, "its dates can't be read");
@@ -185,7 +189,7 @@ pub(super) fn certificate(der: &[u8], now: Timestamp) -> Check {
     Check::new("certificate", State::Ok, text)
 }
 
-/// The header of this name, as HTTP writes times (RFC 9110, section 5.6.7).
+/// Returns the `Date` header (RFC 9110, section 5.6.7).
 fn date(answer: &str) -> Option<Timestamp> {
     let (head, _) = answer.split_once("\r\n\r\n")?;
     let mut headers = head.lines().filter_map(|line| line.split_once(':'));
@@ -193,7 +197,8 @@ fn date(answer: &str) -> Option<Timestamp> {
     DateTimeParser::new().parse_timestamp(value.trim()).ok()
 }
 
-/// Compares two clocks by an answer: its time is one of whole seconds, between sending and receiving.
+/// Compares two clocks by a response. Its time has whole seconds, and lies between sending and
+/// receiving.
 fn clock(theirs: Timestamp, sent: Timestamp, received: Timestamp) -> Check {
     let ahead = theirs.duration_since(received);
     let behind = sent.duration_since(theirs) - SignedDuration::from_secs(1);

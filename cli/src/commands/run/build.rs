@@ -1,4 +1,5 @@
-//! Several jobs of one call: the same command on several labels, several commands, or both. One tree, one answer.
+//! Several jobs of one call: one command on several label sets, several commands, or both. All use
+//! one tree and give one answer.
 
 use super::watch::terminated;
 use crate::arguments::{LabelSet, OutputForm, RunArguments};
@@ -19,10 +20,10 @@ use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// Stands between commands.
+/// Separator between commands.
 const SEPARATOR: &str = ":::";
 
-/// The jobs of a build that was submitted.
+/// The jobs of a submitted build.
 pub(super) struct Build {
     client: Client,
     id: BuildId,
@@ -30,10 +31,10 @@ pub(super) struct Build {
 }
 
 impl Build {
-    /// Submits all jobs. When one of them is refused, those before it are cancelled.
+    /// Submits all jobs. If one of them is refused, the earlier ones are cancelled.
     ///
     /// # Errors
-    /// When the commands or labels make no sense, or the pool refuses a job.
+    /// If the commands or labels are invalid, or the pool refuses a job.
     pub(super) async fn submit(
         client: Client,
         arguments: &RunArguments,
@@ -43,7 +44,7 @@ impl Build {
     ) -> Result<Self, Failure> {
         let mut build = Self { client, id: builds::new_id(), jobs: Vec::new() };
         for spec in specs(arguments, &spec, build.id)? {
-            // Why the first of them waits is said for all.
+            // The waiting reason of the first job is printed for all jobs.
             let progress = build.jobs.is_empty() && !arguments.detach && arguments.output != OutputForm::Json;
             let submit = SubmitMessage {
                 job: new_job_id(),
@@ -67,11 +68,11 @@ impl Build {
         Ok(build)
     }
 
-    /// Waits for the end of all jobs, prints the manifest, and gives the exit code of a job that was rejected, else of the first
-    /// bad one.
+    /// Waits for the end of all jobs and prints the manifest. Returns the exit code of a rejected
+    /// job, else of the first job without success.
     ///
     /// # Errors
-    /// When the pool can't be reached any more.
+    /// If the pool is not reachable any more.
     pub(super) async fn finish(mut self, arguments: &RunArguments) -> Result<ExitCode, Failure> {
         if arguments.detach {
             terminal::print(&format!("{}\n", builds::name(self.id)))?;
@@ -118,7 +119,8 @@ impl Build {
                 done = waits.join_next() => match done {
                     Some(Ok((index, result))) => {
                         let result = result.map_err(|error| Failure::from(error).and(&self.goes_on()))?;
-                        // A build of which one job can never run is over.
+                        // A build can't succeed if one of its jobs can never run, so cancel the
+                        // others.
                         if result.verdict == Some(Verdict::Rejected) && !is_cancelled {
                             is_cancelled = true;
                             self.refused(&result).await;
@@ -132,7 +134,7 @@ impl Build {
         }
     }
 
-    /// What becomes of its jobs when this client can't go on, and how they are found.
+    /// Returns the message that the jobs continue without this client, with commands to find them.
     fn goes_on(&self) -> String {
         let name = builds::name(self.id);
         format!(
@@ -140,7 +142,7 @@ impl Build {
         )
     }
 
-    /// Says why the build can't be, and takes its other jobs along.
+    /// Prints why the job was rejected, and cancels the other jobs.
     async fn refused(&self, result: &JobResult) {
         for text in exit::warnings(result) {
             terminal::warn(&text);
@@ -148,7 +150,7 @@ impl Build {
         self.cancel("another job of its build was rejected").await;
     }
 
-    /// Asks for the end of all its jobs; one that is done already stays as it is.
+    /// Cancels all jobs of the build. A finished job does not change.
     async fn cancel(&self, reason: &str) {
         let limit = BUILD_JOBS_MAX as u32;
         let Ok(jobs) = self.client.jobs(None, Some(self.id), limit).await else { return };
@@ -158,7 +160,7 @@ impl Build {
     }
 }
 
-/// Each command on each set of labels.
+/// Returns one spec for each command on each label set.
 fn specs(arguments: &RunArguments, spec: &JobSpec, build: BuildId) -> Result<Vec<JobSpec>, Failure> {
     let commands: Vec<&[String]> = if arguments.several {
         arguments.command.split(|word| word == SEPARATOR).collect()
@@ -190,7 +192,7 @@ fn specs(arguments: &RunArguments, spec: &JobSpec, build: BuildId) -> Result<Vec
     Ok(specs)
 }
 
-/// The accepted job's id, and what is heard of it from now on.
+/// Waits until the job is accepted. Returns its id and its later events.
 async fn accepted(client: &Client, submit: SubmitMessage) -> Result<(String, JobEvents), ClientError> {
     let mut events = client.submit(submit).await?;
     loop {
