@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command line arguments.
 
 mod clients;
 mod daemons;
@@ -30,7 +30,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// A build pool for coding agents and people: runs a command on the right machine, with the working tree as it is.
+/// Build pool for coding agents and people: runs a command on a matching machine, with the current
+/// working tree
 #[derive(Parser, Debug)]
 #[command(name = "buildpool", version, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -44,53 +45,53 @@ pub(crate) enum Subcommand {
     Coordinator(CoordinatorArguments),
     /// Run jobs of a pool on this machine
     Worker(WorkerArguments),
-    /// Run a command as a job and show what it writes
+    /// Run a command as a job and print its output
     Run(Box<RunArguments>),
     /// Digest a log from standard input
     Digest(DigestArguments),
-    /// List jobs, the newest first
+    /// List jobs, newest first
     Jobs(JobsArguments),
-    /// Show how a job is, or how it ended
+    /// Show the state or the result of a job
     Job(JobArguments),
     /// Wait for the end of jobs and exit as `run` would, with the highest exit code of several
     Wait(WaitArguments),
-    /// Print what a job wrote, byte for byte
+    /// Print the output of a job, byte for byte
     Logs(LogsArguments),
-    /// List or fetch the files that a job kept
+    /// List or fetch the artifacts of a job
     Artifacts(ArtifactsArguments),
-    /// End a job
+    /// Cancel a job
     Cancel(CancelArguments),
     /// Run a job again: a new job with the same spec and snapshot
     Retry(RetryArguments),
     /// List workers
     Workers(WorkersArguments),
-    /// Give a worker no more jobs
+    /// Drain a worker: it gets no more jobs
     Drain(DrainArguments),
-    /// Let a drained worker take jobs again
+    /// Resume a drained worker
     Resume(ResumeArguments),
-    /// Make, list and revoke tokens
+    /// Create, list and revoke tokens
     Token(TokenArguments),
-    /// Show who did what
+    /// Show the audit log
     Audit(AuditArguments),
     /// Copy a coordinator's data directory, also while it runs
     Backup(BackupArguments),
-    /// Make a data directory of a backup, where it is empty or not there
+    /// Create a data directory from a backup; the directory must be empty or missing
     Restore(RestoreArguments),
-    /// Show or rotate the certificate that a coordinator of this machine made
+    /// Show or rotate the self-signed certificate of a coordinator on this machine
     Certificate {
         #[command(subcommand)]
         action: CertificateAction,
     },
     /// Serve coding agents over MCP, on standard input and output or over HTTP
     Mcp(Box<McpArguments>),
-    /// Look whether everything is as it should be
+    /// Check the setup and suggest remedies
     Doctor(DoctorArguments),
-    /// Set up what is around this program
+    /// Set up services and MCP clients
     Install(InstallArguments),
     /// Serve this machine's local pool
     #[command(hide = true)]
     LocalPool(LocalPoolArguments),
-    /// Keep the processes of one job
+    /// Supervise the processes of one job
     #[command(hide = true, disable_help_flag = true)]
     Keeper(KeeperArguments),
     /// Run a job's command as its user
@@ -98,24 +99,25 @@ pub(crate) enum Subcommand {
     AsUser(KeeperArguments),
 }
 
-/// Which pool is asked.
+/// Options that select a pool.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct PoolOptions {
-    /// The coordinator, ws://HOST:PORT or wss://HOST:PORT; `local` for this machine's own pool [env: BUILDPOOL_URL]
+    /// The coordinator, ws://HOST:PORT or wss://HOST:PORT; `local` for this machine's own pool
+    /// [env: BUILDPOOL_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) coordinator: Option<String>,
-    /// What opens it [env: BUILDPOOL_TOKEN]
+    /// Token for the pool [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
-    /// Certificates (PEM) of whoever vouches for it
+    /// Certificates (PEM) of the authorities that may sign the coordinator's certificate
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// Send the token to a ws:// coordinator beyond this machine although it travels unencrypted
+    /// Send the token unencrypted to a ws:// coordinator beyond this machine
     #[arg(long)]
     pub(crate) insecure_plain_text: bool,
 }
 
-/// How the answer is printed.
+/// Format of the answer.
 #[derive(Args, Debug, Clone, Copy, Default)]
 pub(crate) struct Form {
     /// Print JSON
@@ -123,17 +125,17 @@ pub(crate) struct Form {
     pub(crate) json: bool,
 }
 
-/// Prints the help that was requested, else the error. In `run` and `wait`, whose exit codes are those of a job, the exit code of an
-/// error is that of a failed pool.
+/// Prints the requested help, or the error. In `run` and `wait`, an error gets the exit code of a
+/// failed pool, because their other exit codes are those of jobs.
 pub(crate) fn complain(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // With stdout closed there is nobody left to tell.
+        // An error means that stdout is closed.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    // With stderr closed neither.
+    // An error means that stderr is closed.
     let _ = write!(std::io::stderr(), "buildpool: {text}");
     let exits_as_a_job =
         std::env::args_os().nth(1).is_some_and(|subcommand| subcommand == "run" || subcommand == "wait");

@@ -1,4 +1,4 @@
-//! What runs and looks after daemons.
+//! Arguments of the daemons and of their maintenance.
 
 use super::values::{JoinText, address, resource};
 use super::{Form, PoolOptions};
@@ -9,19 +9,19 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What both daemons are told in the same way.
+/// Options of both daemons.
 #[derive(Args, Debug)]
 pub(crate) struct DaemonOptions {
-    /// Configuration file (TOML); flags go before it
+    /// Configuration file (TOML); flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where all that it keeps lies
+    /// Directory for all of its data
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// How it logs to stderr: lines for people, or one JSON object a line
+    /// Log format on stderr: text lines, or one JSON object per line
     #[arg(long, value_name = "text|json", default_value = "text", hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
-    /// Speak these protocol versions: for tests of mixed versions
+    /// Use these protocol versions: for tests of mixed versions
     #[arg(long, value_name = "MIN..MAX", hide = true)]
     pub(crate) protocol: Option<VersionRange>,
 }
@@ -30,40 +30,40 @@ pub(crate) struct DaemonOptions {
 pub(crate) struct CoordinatorArguments {
     #[command(flatten)]
     pub(crate) daemon: DaemonOptions,
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 }
 
-/// How a daemon logs.
+/// Log format of a daemon.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LogFormat {
     Text,
     Json,
 }
 
-/// By what a worker knows its coordinator, where the token does not say it.
+/// How a worker verifies its coordinator, if the token contains no fingerprint.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TrustOptions {
-    /// Certificates of the authority that signed the coordinator's (PEM)
+    /// Certificates of the authority that signed the coordinator's certificate (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// BLAKE3 of the coordinator's own certificate, as `token create` says it
+    /// BLAKE3 of the coordinator's own certificate, as printed by `token create`
     #[arg(long, value_name = "HEX", conflicts_with = "ca_file")]
     pub(crate) fingerprint: Option<String>,
-    /// Send the token to a ws:// coordinator beyond this machine although it travels unencrypted
+    /// Send the token unencrypted to a ws:// coordinator beyond this machine
     #[arg(long)]
     pub(crate) insecure_plain_text: bool,
 }
 
 impl TrustOptions {
-    /// Puts what is given in the place of what a configuration says.
+    /// Overrides the configuration with the given options.
     pub(crate) fn apply(&self, config: &mut buildpool_worker::Config) {
         if self.ca_file.is_some() || self.fingerprint.is_some() {
             (config.ca_file, config.fingerprint) = (self.ca_file.clone(), self.fingerprint.clone());
@@ -79,48 +79,50 @@ pub(crate) struct WorkerArguments {
     /// The coordinator, ws://HOST:PORT or wss://HOST:PORT [env: BUILDPOOL_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) coordinator: Option<String>,
-    /// This worker's name; the machine's by default
+    /// Name of this worker; the machine's name by default
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Jobs at a time
+    /// Number of jobs at a time
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) slots: Option<u32>,
-    /// Where to go and with what, as `token create` says it: the coordinator's URL, `#` and the token; - for standard input
+    /// Coordinator and token, as printed by `token create`: the URL, `#` and the token; - for
+    /// standard input
     #[arg(long, value_name = "URL#TOKEN", conflicts_with_all = ["coordinator", "token"])]
     pub(crate) join: Option<JoinText>,
-    /// A label that jobs can ask for
+    /// Label that jobs can select
     #[arg(long = "label", value_name = "KEY[=VALUE]")]
     pub(crate) labels: Vec<String>,
-    /// Offer no labels for the tools that are found, as `rust=1.91.0`
+    /// Offer no labels for found tools, such as `rust=1.91.0`
     #[arg(long)]
     pub(crate) no_tools: bool,
-    /// Something countable that jobs can take
+    /// Counted resource that jobs can take
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
-    /// Remove warm workspaces, the least recently used first, while less than this is free on their disk; a tenth of it by default, at
-    /// most 10 GiB
+    /// Remove warm workspaces, least recently used first, while less than this is free on their
+    /// disk; default: a tenth of it, at most 10 GiB
     #[arg(long, value_name = "BYTES")]
     pub(crate) keep_free_bytes: Option<u64>,
-    /// What keeps jobs from the worker's files and each other's: none, bubblewrap or user (Linux), sandbox-exec (macOS)
+    /// Isolation of jobs from the worker's files and from each other: none, bubblewrap or user
+    /// (Linux), sandbox-exec (macOS)
     #[arg(long, value_name = "MODE")]
     pub(crate) isolation: Option<Isolation>,
-    /// With --isolation user, a user that jobs run as; repeat it, one a slot
+    /// With --isolation user, a user that jobs run as; repeat it once per slot
     #[arg(long = "job-user", value_name = "NAME")]
     pub(crate) job_users: Vec<String>,
     #[command(flatten)]
     pub(crate) trust: TrustOptions,
-    /// A worker's token [env: BUILDPOOL_TOKEN]
+    /// Token of a worker [env: BUILDPOOL_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 }
 
-/// Which data directory of a coordinator on this machine.
+/// Selects the data directory of a coordinator on this machine.
 #[derive(Args, Debug)]
 pub(crate) struct DataPlace {
     /// The coordinator's data directory. Default: the one of its configuration, else this user's
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The coordinator's configuration file. Default: /etc/buildpool/coordinator.toml, if it is there
+    /// The coordinator's configuration file. Default: /etc/buildpool/coordinator.toml, if it exists
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -129,7 +131,7 @@ pub(crate) struct DataPlace {
 pub(crate) struct BackupArguments {
     #[command(flatten)]
     pub(crate) place: DataPlace,
-    /// Where the copy goes; empty, or not there
+    /// Target directory; empty or missing
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
     #[command(flatten)]
@@ -140,7 +142,7 @@ pub(crate) struct BackupArguments {
 pub(crate) struct RestoreArguments {
     #[command(flatten)]
     pub(crate) place: DataPlace,
-    /// The backup
+    /// Directory of the backup
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
     #[command(flatten)]
@@ -149,7 +151,7 @@ pub(crate) struct RestoreArguments {
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum CertificateAction {
-    /// Print the certificate (PEM) that others trust to trust the coordinator, as for `curl --cacert`
+    /// Print the certificate (PEM) that clients must trust, as for `curl --cacert`
     Show {
         #[command(flatten)]
         place: DataPlace,
@@ -165,16 +167,17 @@ pub(crate) enum CertificateAction {
 
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArguments {
-    /// Look at this data directory of a coordinator
+    /// Check this data directory of a coordinator
     #[arg(long, value_name = "DIR", conflicts_with = "worker")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Read all logs and records in it, too, and compare them with their checksums: takes as long as reading them does
+    /// Also read all logs and records in it, and verify their checksums; this takes as long as
+    /// reading them
     #[arg(long, conflicts_with = "worker")]
     pub(crate) full: bool,
-    /// Look at a coordinator by its configuration
+    /// Check a coordinator, by its configuration file
     #[arg(long, value_name = "FILE", conflicts_with = "worker")]
     pub(crate) config: Option<PathBuf>,
-    /// Look at this machine as a worker, by its configuration
+    /// Check this machine as a worker, by its configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) worker: Option<PathBuf>,
     #[command(flatten)]
@@ -185,7 +188,7 @@ pub(crate) struct DoctorArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct LocalPoolArguments {
-    /// Where everything of it lies
+    /// Directory of all its files
     pub(crate) directory: PathBuf,
 }
 

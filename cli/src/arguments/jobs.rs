@@ -1,4 +1,4 @@
-//! What asks for jobs, their logs and files, and for workers.
+//! Arguments for jobs, logs, artifacts and workers.
 
 use super::values::{count, state, stream};
 use super::{Form, PoolOptions};
@@ -14,10 +14,10 @@ use std::time::Duration;
 pub(crate) struct JobsArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// Only those in this state: queued, preparing, running, sealing, done
+    /// List only jobs in this state: queued, preparing, running, sealing, done
     #[arg(long, value_parser = state)]
     pub(crate) state: Option<JobState>,
-    /// At most this many
+    /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -28,18 +28,18 @@ pub(crate) struct JobsArguments {
 pub(crate) struct JobArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// Its id, or the beginning of it, or a build's
+    /// Id of the job, a unique prefix of it, or the id of a build
     pub(crate) id: String,
-    /// Wait this long for its end, and exit as `run` would; 125 when the job is not done by then
+    /// Wait this long for its end, and exit as `run` would; 125 if the job is not done by then
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) wait: Option<Duration>,
-    /// How much to show: minimal, normal or full; what the job asked for by default
+    /// Amount of detail: minimal, normal or full; the default is that of the job
     #[arg(long, value_name = "VERBOSITY")]
     pub(crate) verbosity: Option<Verbosity>,
-    /// Show what this template lets through; `raw` shows all that fits
+    /// Show the output that this template selects; `raw` shows all that fits
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
-    /// Say why: the rule, the line and the evidence behind the verdict, each finding and each cut
+    /// Explain the verdict, each finding and each cut: rule, line and evidence
     #[arg(long, conflicts_with_all = ["json", "finding"])]
     pub(crate) explain: bool,
     /// Show this finding, whole and uncompressed
@@ -53,12 +53,12 @@ pub(crate) struct JobArguments {
 pub(crate) struct WaitArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// Stop waiting after this long; the jobs go on and the exit code is 125
+    /// Stop waiting after this time; the jobs continue and the exit code is 125
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) form: Form,
-    /// Ids of jobs, or the beginnings of them, or ids of builds
+    /// Ids of jobs, unique prefixes of them, or ids of builds
     #[arg(value_name = "ID", required = true)]
     pub(crate) ids: Vec<String>,
 }
@@ -67,18 +67,18 @@ pub(crate) struct WaitArguments {
 pub(crate) struct LogsArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// The job's id, or the beginning of it
+    /// Id of the job, or a unique prefix of it
     pub(crate) id: String,
     /// stdout, stderr, both (each to its own), or interleaved (both to stdout, in true order)
     #[arg(long, value_name = "STREAM", value_parser = stream, default_value = "both")]
     pub(crate) stream: StreamChoice,
-    /// Only this many of the last lines
+    /// Print only this many last lines
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = count)]
     pub(crate) tail: Option<u64>,
-    /// Go on while the log grows
+    /// Continue while the log grows
     #[arg(long, short, conflicts_with = "json")]
     pub(crate) follow: bool,
-    /// Of this attempt; the newest by default
+    /// Number of the attempt; the newest by default
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) attempt: Option<u32>,
     #[command(flatten)]
@@ -91,13 +91,13 @@ pub(crate) struct ArtifactsArguments {
     pub(crate) pool: PoolOptions,
     #[command(flatten)]
     pub(crate) form: Form,
-    /// Fetch them into this directory
+    /// Fetch the artifacts into this directory
     #[arg(long, short, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Let fetched files be executable if they were so in the job
+    /// Keep the executable bit of fetched files
     #[arg(long, requires = "output")]
     pub(crate) keep_executable: bool,
-    /// The job, or the beginning of its id
+    /// Id of the job, or a unique prefix of it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }
@@ -106,9 +106,9 @@ pub(crate) struct ArtifactsArguments {
 pub(crate) struct CancelArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// The job's id, or the beginning of it, or a build's
+    /// Id of the job, a unique prefix of it, or the id of a build
     pub(crate) id: String,
-    /// Why, for whoever looks at the job later
+    /// Reason, shown with the job later
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) reason: String,
     #[command(flatten)]
@@ -119,7 +119,7 @@ pub(crate) struct CancelArguments {
 pub(crate) struct RetryArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// The job's id, or the beginning of it
+    /// Id of the job, or a unique prefix of it
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) form: Form,
@@ -127,19 +127,19 @@ pub(crate) struct RetryArguments {
 
 #[derive(Args, Debug)]
 pub(crate) struct DigestArguments {
-    /// The process's exit code; `-N` is a death by signal N, as Python tells it
+    /// Exit code of the process; `-N` means death by signal N, as in Python
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-64..=255))]
     pub(crate) exit_code: Option<i32>,
-    /// The signal that the process died of: SIGSEGV
+    /// Name of the signal that killed the process: SIGSEGV
     #[arg(long, value_name = "NAME", conflicts_with = "exit_code")]
     pub(crate) signal: Option<String>,
-    /// How much to show: minimal, normal or full
+    /// Amount of detail: minimal, normal or full
     #[arg(long, value_name = "VERBOSITY", default_value = "minimal")]
     pub(crate) verbosity: Verbosity,
-    /// Show what this template lets through; `raw` shows all that fits
+    /// Show the output that this template selects; `raw` shows all that fits
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
-    /// Say why: the rule, the line and the evidence behind the verdict, each finding and each cut
+    /// Explain the verdict, each finding and each cut: rule, line and evidence
     #[arg(long, conflicts_with = "json")]
     pub(crate) explain: bool,
     /// A test report or result bundle
@@ -162,9 +162,9 @@ pub(crate) struct WorkersArguments {
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum WorkersAction {
-    /// Let a worker take jobs that waits for an operator's word
+    /// Approve a worker that waits for an operator's approval
     Approve(ResumeArguments),
-    /// Free the name of a worker that is gone for good
+    /// Free the name of a worker that will not return
     Forget(ResumeArguments),
 }
 
@@ -172,9 +172,9 @@ pub(crate) enum WorkersAction {
 pub(crate) struct DrainArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// Its name
+    /// Name of the worker
     pub(crate) worker: String,
-    /// End what still runs after this long
+    /// Cancel jobs that still run after this time
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse)]
     pub(crate) deadline: Option<Duration>,
     #[command(flatten)]
@@ -185,7 +185,7 @@ pub(crate) struct DrainArguments {
 pub(crate) struct ResumeArguments {
     #[command(flatten)]
     pub(crate) pool: PoolOptions,
-    /// Its name
+    /// Name of the worker
     pub(crate) worker: String,
     #[command(flatten)]
     pub(crate) form: Form,

@@ -61,7 +61,7 @@ fn bad_values_are_refused_with_what_is_valid() {
         (&["mcp", "--http", "127.0.0.1:0", "--project", "x"], "`x` says no directory; valid is NAME=DIR"),
         (&["mcp", "--http", "x"], "'--http <ADDRESS>': valid are an IP address and a port"),
         (&["coordinator", "--listen", "localhost:7420"], "'--listen <ADDRESS>': valid are an IP address"),
-        // Behind a space, a value that begins with a hyphen is a value all the same.
+        // After a space, a value that begins with a hyphen is still a value.
         (
             &["run", "--timeout", "-1s", "--", "true"],
             "'--timeout <DURATION>': `-1s` is no duration; valid are",

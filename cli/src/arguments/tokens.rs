@@ -1,4 +1,4 @@
-//! Tokens and the audit log.
+//! Arguments for tokens and the audit log.
 
 use super::values::role;
 use super::{Form, PoolOptions};
@@ -16,17 +16,18 @@ pub(crate) struct TokenArguments {
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum TokenAction {
-    /// Make a token; it is printed once
+    /// Create a token and print it once
     Create {
         #[command(flatten)]
         place: TokenPlace,
-        /// worker, submit, read (lists, results, logs, metrics and the page; no jobs, no changes) or admin
+        /// worker, submit, read (lists, results, logs, metrics and the page; no jobs, no changes)
+        /// or admin
         #[arg(long, value_parser = role)]
         role: Role,
-        /// For whom
+        /// Name of the token
         #[arg(long)]
         name: String,
-        /// For how long it is valid; for ever by default
+        /// Lifetime of the token; unlimited by default
         #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse_lasting)]
         expires: Option<Duration>,
         #[command(flatten)]
@@ -39,27 +40,27 @@ pub(crate) enum TokenAction {
         #[command(flatten)]
         form: Form,
     },
-    /// Replace a token by a new one of the same name and role, which is printed once
+    /// Replace a token by a new one with the same name and role, and print it once
     Rotate {
         #[command(flatten)]
         place: TokenPlace,
-        /// Its id or its name
+        /// Id or name of the token
         #[arg(value_name = "ID|NAME")]
         which: String,
-        /// How long the old one still counts
+        /// Time that the old token stays valid
         #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse, default_value = "1h")]
         grace: Duration,
-        /// For how long the new one is valid; by default as long as the old one was to last
+        /// Lifetime of the new token; by default that of the old one
         #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = durations::parse_lasting)]
         expires: Option<Duration>,
         #[command(flatten)]
         form: Form,
     },
-    /// End a token, and the connections that were opened with it
+    /// Revoke a token and close its connections
     Revoke {
         #[command(flatten)]
         place: TokenPlace,
-        /// Its id or its name
+        /// Id or name of the token
         #[arg(value_name = "ID|NAME")]
         which: String,
         #[command(flatten)]
@@ -67,7 +68,7 @@ pub(crate) enum TokenAction {
     },
 }
 
-/// Where tokens are kept: a data directory on this machine, or a pool that is asked with an admin's token.
+/// Selects the tokens of a data directory on this machine, or of a pool by an admin's token.
 #[derive(Args, Debug)]
 pub(crate) struct TokenPlace {
     #[command(flatten)]
@@ -75,7 +76,8 @@ pub(crate) struct TokenPlace {
     /// The coordinator's data directory on this machine
     #[arg(long, value_name = "DIR", conflicts_with_all = ["coordinator", "token", "ca_file"])]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The coordinator's configuration file on this machine. Default, unless a pool is named: /etc/buildpool/coordinator.toml, if it is there
+    /// The coordinator's configuration file on this machine. Default, unless a pool is selected:
+    /// /etc/buildpool/coordinator.toml, if it exists
     #[arg(long, value_name = "FILE", conflicts_with_all = ["coordinator", "token", "ca_file"])]
     pub(crate) config: Option<PathBuf>,
 }
@@ -84,7 +86,7 @@ pub(crate) struct TokenPlace {
 pub(crate) struct AuditArguments {
     #[command(flatten)]
     pub(crate) place: TokenPlace,
-    /// At most this many, the newest first
+    /// Maximum number of lines, newest first
     #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Values that are more than a word or a number.
+//! Parsers of structured values.
 
 use crate::failure::{Failure, USAGE};
 use buildpool_coordinator::config::VALID_ADDRESSES;
@@ -12,17 +12,18 @@ use std::io::{self, BufRead, Read};
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Longest line of standard input that is taken for a URL and a token, in bytes.
+/// Maximum length of the line of standard input with a URL and a token, in bytes.
 const JOIN_BYTES_MAX: u64 = 1 << 16;
 
-/// A coordinator and the token that opens it.
+/// A coordinator and a token for it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Join {
     pub(crate) url: String,
     pub(crate) token: String,
 }
 
-/// The two as one text. What is wrong with it is said later than of other values: the parser would repeat the token.
+/// URL and token as one text. It is checked later than other values, because the argument parser
+/// would print the token in its error.
 #[derive(Clone)]
 pub(crate) struct JoinText(String);
 
@@ -41,15 +42,16 @@ impl fmt::Debug for JoinText {
 }
 
 impl JoinText {
-    /// Whether it stands on the command line, which every user of the machine can see.
+    /// Returns true if the text is on the command line, where every user of the machine can read
+    /// it.
     pub(crate) fn is_visible(&self) -> bool {
         self.0 != "-"
     }
 
-    /// Takes it apart; `-` is the first line of standard input.
+    /// Parses the text; `-` means the first line of standard input.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub(crate) fn read(&self) -> Result<Join, Failure> {
         let fail = |reason: String| Failure::new(USAGE, format!("--join: {reason}"));
         let mut text = self.0.clone();
@@ -115,7 +117,7 @@ pub(super) fn priority(text: &str) -> Result<i32, String> {
     text.parse().map_err(|_| format!("valid are whole numbers from {} to {}", i32::MIN, i32::MAX))
 }
 
-/// One of several words, by the name that it has everywhere.
+/// Parses one of several words.
 fn one_of<T: Copy, const N: usize>(text: &str, known: [(&str, T); N]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     found.ok_or_else(|| format!("valid are {}", known.map(|(name, _)| name).join(", ")))
