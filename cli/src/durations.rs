@@ -1,15 +1,15 @@
-//! Durations as people write them: `90s`, `5m`, `1h30m`, `2d`, `250ms`; a bare number is seconds.
+//! Durations as users write them: `90s`, `5m`, `1h30m`, `2d`, `250ms`; a bare number is in seconds.
 
 use buildpool_protocol::limits::TOKEN_LASTS_MAX;
 use std::time::Duration;
 
-/// Units, the longer names first where one begins with another.
+/// Units. If one is a prefix of another, the longer one comes first.
 const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// Reads a duration.
+/// Parses a duration.
 ///
 /// # Errors
-/// What is wrong and what is valid, for the message of the argument parser.
+/// A message for the argument parser with the invalid text and valid examples.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no duration; valid are 90s, 5m, 1h30m, 2d, 250ms");
     if let Ok(seconds) = text.parse::<u64>() {
@@ -29,7 +29,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(Duration::from_millis(total)) }
 }
 
-/// Reads a duration that is not nothing.
+/// Parses a duration that is greater than zero.
 ///
 /// # Errors
 /// As [`parse`].
@@ -40,10 +40,10 @@ pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads for how long a token is to be valid.
+/// Parses the lifetime of a token.
 ///
 /// # Errors
-/// As [`parse_some`], and beyond what any token lasts.
+/// As [`parse_some`], and if the lifetime exceeds the maximum.
 pub(crate) fn parse_lasting(text: &str) -> Result<Duration, String> {
     let lasting = parse_some(text)?;
     if lasting > TOKEN_LASTS_MAX {
@@ -53,7 +53,7 @@ pub(crate) fn parse_lasting(text: &str) -> Result<Duration, String> {
     Ok(lasting)
 }
 
-/// Writes a duration for a person: `0.4s`, `42s`, `5m02s`, `1h03m`, `2d04h`.
+/// Formats a duration for users: `0.4s`, `42s`, `5m02s`, `1h03m`, `2d04h`.
 pub(crate) fn show(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

@@ -1,15 +1,15 @@
-//! From a result to the exit code of `run`: the command's own, where it has one and the verdict agrees.
+//! Exit code of `run`: that of the command, if it has one and the verdict agrees.
 
 use crate::failure::{INTERRUPTED, POOL};
 use crate::terminal;
 use buildpool_protocol::report::{JobResult, Verdict};
 
-/// The command exited 0 and the verdict is not `passed`.
+/// The command exited 0, but the verdict is not `passed`.
 const NOT_PASSED: u8 = 1;
-/// The job ran longer than it was allowed to.
+/// The job exceeded its timeout.
 const TIMED_OUT: u8 = 124;
 
-/// The exit code for a job that is done.
+/// Returns the exit code for a finished job.
 pub(crate) fn code(result: &JobResult) -> u8 {
     match result.verdict {
         Some(Verdict::Passed) => 0,
@@ -26,13 +26,13 @@ fn of_process(result: &JobResult) -> u8 {
     }
     match result.exit_code {
         Some(0) => NOT_PASSED,
-        // Codes of processes are 0 to 255.
+        // Exit codes of processes are 0 to 255.
         Some(code) => u8::try_from(code).unwrap_or(u8::MAX),
         None => POOL,
     }
 }
 
-/// What should be known beside the command's own output by those who are not shown the digest.
+/// Returns the warnings for a user who does not see the digest.
 pub(crate) fn warnings(result: &JobResult) -> Vec<String> {
     let mut warnings: Vec<String> = warning(result).into_iter().collect();
     if !result.survivors.is_empty() {
@@ -56,7 +56,7 @@ fn warning(result: &JobResult) -> Option<String> {
         Verdict::Failed | Verdict::Crashed | Verdict::Inconclusive => match result.exit_code {
             Some(0) => Some(format!("the command exited 0, the verdict is {verdict}: {cause}")),
             Some(_) if result.process_state.exited => None,
-            // It was not started (126, 127), or died of a signal.
+            // The command was not started (126, 127), or a signal ended it.
             Some(_) | None => Some(format!("{verdict}: {cause}")),
         },
         Verdict::TimedOut => Some(format!("timed out: {cause}")),
@@ -112,7 +112,7 @@ mod tests {
         ] {
             let result = result(verdict, exit, signal);
             assert_eq!(code(&result), expected, "{verdict} {exit:?} {signal:?}");
-            // Whoever sees a code that is not the process's own is told why.
+            // An exit code that is not from the process needs a warning.
             let is_own = exit == Some(i32::from(expected)) && result.process_state.exited;
             let is_told = !warnings(&result).is_empty();
             assert_eq!(is_told, !is_own, "{verdict} {exit:?} {signal:?}");

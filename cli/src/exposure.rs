@@ -1,4 +1,4 @@
-//! A token on the command line is readable by every user of the machine.
+//! Warning about a token on the command line, which every user of the machine can read.
 
 use crate::{settings, terminal};
 use buildpool_protocol::token;

@@ -1,4 +1,4 @@
-//! What ends a command early: one sentence for stderr and an exit code.
+//! Early end of a command: a message for stderr and an exit code.
 
 use buildpool_gateway::client::{ClientError, chain};
 use std::error::Error;
@@ -6,54 +6,54 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The pool said no.
+/// The pool refused the request.
 pub(crate) const REFUSED: u8 = 1;
-/// The arguments make no sense.
+/// The arguments are invalid.
 pub(crate) const USAGE: u8 = 2;
 /// The pool, not a command, failed.
 pub(crate) const POOL: u8 = 125;
 /// Cancelled by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
-/// Ended by SIGTERM: what a shell reports for a death by it.
+/// Ended by SIGTERM; the exit code that shells use for it.
 pub(crate) const TERMINATED: u8 = 143;
-/// Nobody reads: what a shell reports for a death by SIGPIPE.
+/// Stdout is closed; the exit code that shells use for SIGPIPE.
 pub(crate) const BROKEN_PIPE: u8 = 141;
 
-/// Why a command could not do as it was asked.
+/// Reason why a command failed, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Said on stderr behind `buildpool: `; nothing is said when it is empty.
+    /// Message for stderr after `buildpool: `. Nothing is printed if it is empty.
     message: String,
     code: u8,
 }
 
 impl Failure {
-    /// With a message of its own.
+    /// Returns a failure with this message.
     pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
         Self { message: message.into(), code }
     }
 
-    /// Of an error, with everything that caused it.
+    /// Returns a failure with an error and all of its sources.
     pub(crate) fn of(code: u8, error: &dyn Error) -> Self {
         Self::new(code, chain(error))
     }
 
-    /// What was being done, and why it did not come about.
+    /// Returns a failure with the attempted operation and its error.
     pub(crate) fn while_doing(code: u8, what: impl Display, error: &dyn Error) -> Self {
         Self::new(code, format!("{what}: {}", chain(error)))
     }
 
-    /// The same, with more to be said behind it.
+    /// Appends another clause to the message.
     pub(crate) fn and(self, more: &str) -> Self {
         Self { message: format!("{}; {more}", self.message()), ..self }
     }
 
-    /// What is said.
+    /// Returns the message.
     pub(crate) fn message(&self) -> &str {
         self.message.trim_end()
     }
 
-    /// In `run`, whatever is not the command's is the pool's.
+    /// Converts the exit code for `run`: a failure that is not from the command is one of the pool.
     pub(crate) fn of_run(self) -> Self {
         match self.code {
             REFUSED | USAGE => Self { code: POOL, ..self },
@@ -61,10 +61,10 @@ impl Failure {
         }
     }
 
-    /// Says it and gives the exit code.
+    /// Prints the message and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            // With stderr closed there is nobody left to tell.
+            // An error means that stderr is closed.
             let _ = writeln!(io::stderr(), "buildpool: {}", self.message());
         }
         ExitCode::from(self.code)
@@ -94,7 +94,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// What a failed write to stdout means.
+/// Converts an error of writing to stdout into a failure.
 pub(crate) fn of_stdout(error: &io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::new(BROKEN_PIPE, ""),

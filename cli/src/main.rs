@@ -1,7 +1,9 @@
-//! The one binary. Arguments in, a library called, exit code out; nothing is decided here.
+//! The `buildpool` binary. It parses arguments, calls the libraries and returns an exit code; it
+//! makes no decisions about jobs.
 //!
-//! Exit codes: `run` gives the command's own (see [`exit`]); everything else 0 when it did what it was asked, 1 when the
-//! pool said no, 2 for arguments that make no sense, 125 when the pool could not be asked, 141 when nobody reads.
+//! Exit codes: `run`, `wait` and `job --wait` return the exit code of the command (see [`exit`]).
+//! All other subcommands return 0 on success, 1 if the pool refused the request, 2 for invalid
+//! arguments, 125 if the pool could not be used, and 141 if stdout is closed.
 
 mod arguments;
 mod commands;

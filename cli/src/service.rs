@@ -1,16 +1,17 @@
-//! Units of systemd and property lists of launchd for the two daemons. Text only: nothing is read or written here.
+//! systemd units and launchd property lists of the two daemons. This module only formats text; it
+//! does no I/O.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Which daemon.
+/// The daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Coordinator,
     Worker,
 }
 
-/// Who starts it: the machine, or a user's session.
+/// Whether the machine or a user's session starts the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
     System,
@@ -22,13 +23,13 @@ pub(crate) enum Scope {
 pub(crate) struct Service {
     pub(crate) part: Part,
     pub(crate) scope: Scope,
-    /// The `buildpool` that is started.
+    /// Path of the `buildpool` program.
     pub(crate) program: PathBuf,
     pub(crate) config: PathBuf,
     pub(crate) data_dir: PathBuf,
-    /// The daemon finds the data directory by its configuration or by itself.
+    /// Whether the daemon finds the data directory by its configuration or by its default.
     pub(crate) is_data_known: bool,
-    /// As whom, where the machine starts it.
+    /// User that runs the daemon, if the machine starts it.
     pub(crate) user: String,
 }
 
@@ -41,12 +42,12 @@ impl Part {
     }
 }
 
-/// The unit as it is packaged: for the machine, shut as far as its work allows.
+/// The packaged unit, for the machine: as restricted as the daemon's work allows.
 const COORDINATOR_UNIT: &str = include_str!("../../deploy/systemd/buildpool-coordinator.service");
 const WORKER_UNIT: &str = include_str!("../../deploy/systemd/buildpool-worker.service");
 
 impl Service {
-    /// Where systemd looks for it.
+    /// Returns the path of the systemd unit.
     pub(crate) fn unit_path(&self, home: &Path) -> PathBuf {
         let name = format!("buildpool-{}.service", self.part.name());
         match self.scope {
@@ -55,14 +56,14 @@ impl Service {
         }
     }
 
-    /// Where a package of the distribution puts the machine's unit.
+    /// Returns the path of the unit from a distribution package.
     pub(crate) fn packaged_unit_path(&self) -> Option<PathBuf> {
         let directory = Path::new("/usr/lib/systemd/system");
         let name = format!("buildpool-{}.service", self.part.name());
         (self.scope == Scope::System).then(|| directory.join(name))
     }
 
-    /// Where launchd looks for it.
+    /// Returns the path of the launchd property list.
     pub(crate) fn plist_path(&self, home: &Path) -> PathBuf {
         let name = format!("{}.plist", self.label());
         match self.scope {
@@ -71,7 +72,8 @@ impl Service {
         }
     }
 
-    /// Of the user whom the machine starts a worker as: what jobs have for their home is not where the worker has its own files.
+    /// Returns the home directory for the user of a system worker. It is separate from the worker's
+    /// data directory, because jobs use it as their home.
     pub(crate) fn home(&self) -> PathBuf {
         Path::new("/var/lib").join(format!("{}-home", self.user))
     }
@@ -80,7 +82,8 @@ impl Service {
         format!("dev.buildpool.{}", self.part.name())
     }
 
-    /// What the configuration says of the data directory counts as long as nothing here says otherwise.
+    /// Returns the daemon's arguments. They contain `--data-dir` only if the daemon can't find the
+    /// directory otherwise, because the flag would override the configuration.
     fn arguments(&self, is_data_known: bool) -> Vec<String> {
         let mut words = vec![
             self.program.display().to_string(),
@@ -94,9 +97,9 @@ impl Service {
         words
     }
 
-    /// The systemd unit.
+    /// Returns the systemd unit.
     pub(crate) fn unit(&self) -> String {
-        // systemd tells the daemon of the directory that it makes (`STATE_DIRECTORY`).
+        // systemd passes the directory that it creates to the daemon (`STATE_DIRECTORY`).
         let is_made = self.scope == Scope::System && self.is_data_packaged();
         let words = self.arguments(self.is_data_known || is_made);
         let start = words.iter().map(|word| systemd_word(word)).collect::<Vec<_>>().join(" ");
@@ -119,7 +122,7 @@ impl Service {
         out
     }
 
-    /// Whether the data directory is the one that systemd makes for the packaged unit.
+    /// Returns true if systemd creates the data directory for the packaged unit.
     fn is_data_packaged(&self) -> bool {
         let value = |key: &str| self.packaged().lines().find_map(|line| line.strip_prefix(key));
         let name = value("StateDirectory=").unwrap_or_default();
@@ -133,13 +136,13 @@ impl Service {
         }
     }
 
-    /// What the machine's unit hides from the daemon that the daemon needs: it, and the directory that is hidden.
+    /// Returns a path that the daemon needs but the system unit hides, with the hidden directory.
     pub(crate) fn hidden_by_unit(&self) -> Option<(&Path, &'static str)> {
         if self.scope == Scope::User {
             return None;
         }
         let is_set = |line: &str| self.packaged().lines().any(|other| other == line);
-        // systemd.exec(5), ProtectHome= and PrivateTmp=.
+        // systemd.exec(5), `ProtectHome=` and `PrivateTmp=`.
         let hidden = [
             ("ProtectHome=yes", &["/home", "/root", "/run/user"][..]),
             ("PrivateTmp=yes", &["/tmp", "/var/tmp"][..]),
@@ -150,7 +153,7 @@ impl Service {
         pairs.find(|(path, top)| path.starts_with(top))
     }
 
-    /// The property list.
+    /// Returns the property list.
     pub(crate) fn plist(&self) -> String {
         let log = self.data_dir.join("log.txt");
         let mut list = List::default();
@@ -180,7 +183,8 @@ impl Service {
         list.done()
     }
 
-    /// What starts it now and at every start of the machine or session.
+    /// Returns the commands that start the service now and at every start of the machine or
+    /// session.
     pub(crate) fn start_commands(&self, launchd: bool, home: &Path, uid: u32) -> Vec<String> {
         let unit = format!("buildpool-{}", self.part.name());
         match (launchd, self.scope) {
@@ -197,7 +201,8 @@ impl Service {
                     Scope::System => "system".to_owned(),
                     Scope::User => format!("gui/{uid}"),
                 };
-                // One that is loaded is not loaded again; one that is not can't be unloaded, which is no fault.
+                // `bootstrap` does not reload a loaded service, so unload it first. An error of
+                // `bootout` means only that it was not loaded.
                 vec![
                     format!("launchctl bootout {domain}/{} 2>/dev/null", self.label()),
                     format!("launchctl bootstrap {domain} '{}'", self.plist_path(home).display()),
@@ -207,7 +212,8 @@ impl Service {
     }
 }
 
-/// Keys of the packaged units that also count in a user's session; the others need rights that it does not have.
+/// Keys of the packaged units that also work in a user's session. The others need privileges that a
+/// session lacks.
 const IN_A_SESSION: &[&str] = &[
     "",
     "Description",
@@ -226,24 +232,26 @@ const IN_A_SESSION: &[&str] = &[
     "NoNewPrivileges",
 ];
 
-/// A word of `ExecStart` (systemd.service(5), COMMAND LINES): quoted where it has blanks, `%` and `$` doubled.
+/// Quotes a word of `ExecStart` (systemd.service(5), COMMAND LINES): in quotes if it contains
+/// blanks, with `%` and `$` doubled.
 fn systemd_word(word: &str) -> String {
     let escaped = word.replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
     if escaped.contains(char::is_whitespace) { format!("\"{escaped}\"") } else { escaped }
 }
 
-/// A path in a list of paths (systemd.exec(5), ReadWritePaths=): as a word, without variables.
+/// Quotes a path in a list of paths (systemd.exec(5), `ReadWritePaths=`): as a word, but without
+/// variables.
 fn systemd_path(path: &Path) -> String {
     systemd_word(&path.display().to_string()).replace("$$", "$")
 }
 
-/// A property list in the making.
+/// Builder of a property list.
 #[derive(Default)]
 struct List(String);
 
 impl List {
     fn key(&mut self, key: &str) {
-        // Writing to a String can't fail.
+        // Writing to a `String` can't fail.
         let _ = writeln!(self.0, "    <key>{key}</key>");
     }
 
@@ -318,7 +326,7 @@ mod tests {
         list.into_dictionary().unwrap()
     }
 
-    /// What launchd must be told, and where that is written.
+    /// Keys that launchd requires, with the documents that describe them.
     #[test]
     fn the_property_lists_say_what_launchd_needs_to_know() {
         use Part::{Coordinator, Worker};
@@ -405,7 +413,7 @@ mod tests {
         assert!(elsewhere.contains("\nReadWritePaths=\"/srv/the 1%% pool\"\n"), "{elsewhere}");
         assert!(!elsewhere.contains("StateDirectory"), "{elsewhere}");
         assert!(elsewhere.contains("ProtectSystem=strict"));
-        // A flag would go before what the configuration says, now or later.
+        // A flag would override the configuration, now or later.
         assert!(elsewhere.contains(" --data-dir \"/srv/the 1%% pool\"\n"), "{elsewhere}");
         assert!(!packaged.unit().contains("--data-dir"), "{}", packaged.unit());
         let named = Service { data_dir: "/srv/pool".into(), is_data_known: true, ..packaged };

@@ -1,4 +1,4 @@
-//! Which pool a command asks: named by a flag, a variable or the user's `config.toml`, else the local one.
+//! Selection of the pool: by a flag, a variable or the user's `config.toml`, else the local pool.
 
 use crate::arguments::PoolOptions;
 use crate::failure::{Failure, POOL, USAGE};
@@ -12,16 +12,16 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-/// The value of `--coordinator` that means this machine's own pool, whatever is configured.
+/// Value of `--coordinator` that selects the local pool, whatever is configured.
 const LOCAL: &str = "local";
-/// The flag that names a coordinator.
+/// Flag with the URL of a coordinator.
 const URL_FLAG: &str = "--coordinator";
-/// The variable that names a coordinator.
+/// Variable with the URL of a coordinator.
 pub(crate) const URL_VARIABLE: &str = "BUILDPOOL_URL";
-/// The variable that gives a token.
+/// Variable with a token.
 const TOKEN_VARIABLE: &str = "BUILDPOOL_TOKEN";
 
-/// How this program names itself to a pool.
+/// Client name that this program sends to a pool.
 pub(crate) const CLIENT: &str = concat!("buildpool ", env!("CARGO_PKG_VERSION"));
 
 /// `config.toml` in the user's configuration directory.
@@ -34,18 +34,20 @@ pub(crate) struct Settings {
     insecure_plain_text: bool,
 }
 
-/// Connects to the pool that the options, the environment and the configuration name, else to the local pool, which it starts
-/// if needed. Prints on stderr which pool it uses, unless the command line names it.
+/// Connects to the pool that the options, the environment and the configuration select. The default
+/// is the local pool, which is started if necessary. Prints on stderr which pool it uses, unless it
+/// was selected on the command line.
 ///
 /// # Errors
-/// An invalid setting, or the reason why there is no connection.
+/// An invalid setting, or the reason why the connection failed.
 pub(crate) async fn connect(options: &PoolOptions) -> Result<Client, Failure> {
     let chosen = choose(options)?;
     chosen.announce();
     Ok(Client::connect(chosen.target, CLIENT).await?)
 }
 
-/// As [`connect`], for a command that prints a job's bytes on stderr: announces the pool on a terminal only.
+/// Connects as [`connect`] does, for a command that prints a job's bytes on stderr. It announces
+/// the pool only on a terminal.
 ///
 /// # Errors
 /// As [`connect`].
@@ -53,10 +55,11 @@ pub(crate) async fn connect_for_output(options: &PoolOptions) -> Result<Client, 
     Ok(Client::connect(target(options)?, CLIENT).await?)
 }
 
-/// As [`connect`], for a command that makes no sense on a pool that was just started: never starts the local pool.
+/// Connects as [`connect`] does, but never starts the local pool. For commands that are useless on
+/// a new pool.
 ///
 /// # Errors
-/// As [`connect`]; also when no coordinator is named and the local pool does not run.
+/// As [`connect`]; also if no coordinator is selected and the local pool is not running.
 pub(crate) async fn connect_to_running(options: &PoolOptions) -> Result<Client, Failure> {
     let chosen = choose(options)?;
     chosen.announce();
@@ -67,7 +70,7 @@ pub(crate) async fn connect_to_running(options: &PoolOptions) -> Result<Client, 
     Ok(Client::connect(target, CLIENT).await?)
 }
 
-/// The address of the local pool, which runs already.
+/// Returns the endpoint of the running local pool.
 fn running(local: &LocalPool) -> Result<Endpoint, Failure> {
     let is_running = local.is_running().map_err(|error| Failure::of(POOL, &error))?;
     let published = local.published().map_err(|error| Failure::of(POOL, &error))?;
@@ -82,8 +85,9 @@ fn running(local: &LocalPool) -> Result<Endpoint, Failure> {
     })
 }
 
-/// The pool that the options, the environment and the configuration name. A coordinator is named with a token.
-/// On a terminal, prints which one, unless the command line names it.
+/// Returns the pool that the options, the environment and the configuration select. A coordinator
+/// requires a token. On a terminal, prints which pool it is, unless it was selected on the command
+/// line.
 ///
 /// # Errors
 /// An invalid setting.
@@ -95,15 +99,15 @@ pub(crate) fn target(options: &PoolOptions) -> Result<Target, Failure> {
     Ok(chosen.target)
 }
 
-/// A pool, and the place that named it.
+/// A pool and the source of its selection.
 pub(crate) struct Chosen {
     pub(crate) target: Target,
-    /// None when no place named a pool.
+    /// `None` if no source selected a pool.
     place: Option<String>,
 }
 
 impl Chosen {
-    /// Prints which pool a command uses, unless its command line names it.
+    /// Prints the pool that a command uses, unless it was selected on the command line.
     fn announce(&self) {
         let place = self.place.as_deref();
         if place == Some(URL_FLAG) {
@@ -117,7 +121,7 @@ impl Chosen {
     }
 }
 
-/// Whether the options, the environment or the configuration name a pool.
+/// Returns true if the options, the environment or the configuration select a pool.
 ///
 /// # Errors
 /// An invalid setting.
@@ -125,7 +129,7 @@ pub(crate) fn is_named(options: &PoolOptions) -> Result<bool, Failure> {
     Ok(named_url(options, &Settings::read()?)?.is_some())
 }
 
-/// The pool that the options, the environment and the configuration name, else the local one. A coordinator needs a token.
+/// Returns the selected pool, else the local one. A coordinator requires a token.
 ///
 /// # Errors
 /// An invalid setting.
@@ -140,10 +144,11 @@ pub(crate) fn choose(options: &PoolOptions) -> Result<Chosen, Failure> {
     Ok(Chosen { target, place })
 }
 
-/// As [`target`], for a gateway: whoever asks it may bring a token of their own, and it says itself what is wrong.
+/// Returns the pool as [`target`] does, for a gateway. No token is required, because its callers
+/// may bring their own.
 ///
 /// # Errors
-/// What is wrong with them.
+/// An invalid setting.
 pub(crate) fn target_of_gateway(options: &PoolOptions) -> Result<Target, Failure> {
     let Some(Named { url, ca_file, token, allow_plain }) = named(options)? else {
         return local().map(Target::Local);
@@ -153,7 +158,7 @@ pub(crate) fn target_of_gateway(options: &PoolOptions) -> Result<Target, Failure
     Ok(Target::Named(Endpoint { url, token, ca_file, certificate: None, allow_plain }))
 }
 
-/// A coordinator that was named.
+/// A selected coordinator.
 struct Named {
     url: PoolUrl,
     ca_file: Option<PathBuf>,
@@ -161,7 +166,7 @@ struct Named {
     allow_plain: bool,
 }
 
-/// The URL of a pool, or [`LOCAL`], with the place that named it.
+/// Returns the URL of a pool, or [`LOCAL`], with the source of the setting.
 fn named_url(options: &PoolOptions, settings: &Settings) -> Result<Option<(String, String)>, Failure> {
     if let Some(url) = &options.coordinator {
         return Ok(Some((url.clone(), URL_FLAG.to_owned())));
@@ -176,7 +181,7 @@ fn named_url(options: &PoolOptions, settings: &Settings) -> Result<Option<(Strin
 fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
     let settings = Settings::read()?;
     let named = named_url(options, &settings)?;
-    // The token in the file belongs to the coordinator in the file, not to another one.
+    // A token in the file is only for the coordinator in the file.
     let is_own = named.as_ref().is_none_or(|(url, _)| Some(url) == settings.coordinator.as_ref());
     let own_token = settings.token.filter(|_| is_own);
     let Some((url, place)) = named.filter(|(url, _)| url != LOCAL) else { return Ok(None) };
@@ -192,10 +197,10 @@ fn named(options: &PoolOptions) -> Result<Option<Named>, Failure> {
     }))
 }
 
-/// The value of a variable that is set to something.
+/// Returns the value of a variable, or `None` if it is unset or empty.
 ///
 /// # Errors
-/// When it is no text: taking it for one that is not set would ask another pool than was meant.
+/// If the value is not UTF-8: treating it as unset would select another pool than intended.
 pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
     match env::var(name) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
@@ -207,33 +212,33 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// A key of a configuration, as a place where something was given.
+/// Describes a key of a configuration file as the source of a setting.
 pub(crate) fn key_of(key: &str, file: Option<&Path>) -> String {
     let file = file.map_or_else(|| "the configuration".to_owned(), |path| path.display().to_string());
     format!("`{key}` in {file}")
 }
 
-/// A token, and where it was given.
+/// A token and its source.
 pub(crate) struct Given {
     pub(crate) token: String,
     place: String,
 }
 
 impl Given {
-    /// Given in this place.
+    /// Returns a token with its source.
     pub(crate) fn new(token: impl Into<String>, place: impl Into<String>) -> Self {
         Self { token: token.into(), place: place.into() }
     }
 
-    /// That of the environment.
+    /// Returns the token of the environment.
     ///
     /// # Errors
-    /// When its variable is no text.
+    /// If the variable is not UTF-8.
     pub(crate) fn of_variable() -> Result<Option<Self>, Failure> {
         Ok(variable(TOKEN_VARIABLE)?.map(|token| Self::new(token, TOKEN_VARIABLE)))
     }
 
-    /// That of a configuration file.
+    /// Returns a token from a configuration file.
     pub(crate) fn of_file(token: String, path: Option<&Path>) -> Self {
         Self::new(
             token,
@@ -241,10 +246,10 @@ impl Given {
         )
     }
 
-    /// The token, if it has the form of one.
+    /// Returns the token if its form is valid.
     ///
     /// # Errors
-    /// Where it was given and what is wrong with it; never the text itself.
+    /// The source of the token and the reason, never the token itself.
     pub(crate) fn check(self) -> Result<String, Failure> {
         let token = self.token.trim();
         match token::parse(token) {
@@ -256,7 +261,7 @@ impl Given {
     }
 }
 
-/// What to say where a token is needed and none was given.
+/// Returns the failure for a missing token.
 pub(crate) fn no_token(what_for: &str, file: Option<&Path>) -> Failure {
     let file = file.map_or_else(|| "the configuration".to_owned(), |path| path.display().to_string());
     let text = format!(
@@ -265,38 +270,38 @@ pub(crate) fn no_token(what_for: &str, file: Option<&Path>) -> Failure {
     Failure::new(POOL, text)
 }
 
-/// This user's local pool, which this program can start.
+/// Returns this user's local pool, which this program can start.
 ///
 /// # Errors
-/// When there is no place for it, or the program can't be named.
+/// If there is no directory for it, or this program's path is unknown.
 pub(crate) fn local() -> Result<LocalPool, Failure> {
     LocalPool::of_this_user(program()?).map_err(|error| Failure::of(POOL, &error))
 }
 
-/// This program's file.
+/// Returns the path of this program.
 ///
 /// # Errors
-/// When the system does not say.
+/// If the system does not report it.
 pub(crate) fn program() -> Result<PathBuf, Failure> {
     env::current_exe()
         .map_err(|error| Failure::while_doing(POOL, "this program's file can't be found", &error))
 }
 
-/// Where the user's configuration is, whether it is there or not.
+/// Returns the path of the user's configuration file, whether it exists or not.
 pub(crate) fn file() -> Option<PathBuf> {
     Some(directories::configuration()?.join("config.toml"))
 }
 
 impl Settings {
-    /// Whether it holds what nobody else may read.
+    /// Returns true if the configuration contains a token, so that only its owner may read it.
     pub(crate) fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Reads the user's configuration; without a file everything is left to other places.
+    /// Reads the user's configuration. A missing file gives the defaults.
     ///
     /// # Errors
-    /// When the file can't be read, or what is wrong in it.
+    /// If the file can't be read or is invalid.
     pub(crate) fn read() -> Result<Self, Failure> {
         let Some(path) = file() else { return Ok(Self::default()) };
         let fail = |reason: String| Failure::new(USAGE, format!("{}: {reason}", path.display()));

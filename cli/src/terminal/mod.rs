@@ -1,4 +1,4 @@
-//! Everything that is printed, and what depends on whether a person looks.
+//! Output on stdout and stderr, and behaviour that depends on a terminal.
 
 pub(crate) mod progress;
 pub(crate) mod screen;
@@ -14,20 +14,20 @@ use std::os::fd::AsFd;
 /// Prints a result on stdout.
 ///
 /// # Errors
-/// When stdout can't be written; quietly when only nobody reads.
+/// If stdout can't be written. If its reader has closed it, the failure has no message.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let printed = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     printed.map_err(|error| failure::of_stdout(&error))
 }
 
-/// Says on stderr what the caller should know and nothing depends on.
+/// Prints a warning on stderr.
 pub(crate) fn warn(text: &str) {
-    // With stderr closed there is nobody left to tell.
+    // An error means that stderr is closed.
     let _ = writeln!(io::stderr(), "buildpool: {text}");
 }
 
-/// Whether standard input is a file or a pipe with something to read in it at this moment.
+/// Returns true if standard input is a file or pipe that has data now.
 pub(crate) fn is_given_input() -> bool {
     let stdin = io::stdin();
     let Ok(stat) = fstat(&stdin) else { return false };
@@ -36,13 +36,13 @@ pub(crate) fn is_given_input() -> bool {
     if is(SFlag::S_IFREG) {
         return stat.st_size > 0;
     }
-    // At the end of a pipe that others have closed there is nothing to read.
+    // A pipe that its writers have closed has no data.
     let can_read =
         |asked: &[PollFd<'_>; 1]| asked[0].revents().is_some_and(|events| events.contains(PollFlags::POLLIN));
     is(SFlag::S_IFIFO) && poll(&mut asked, PollTimeout::ZERO).is_ok() && can_read(&asked)
 }
 
-/// Prints a result on stdout as JSON: one line for programs, indented for people.
+/// Prints a result on stdout as JSON: on one line for programs, indented on a terminal.
 ///
 /// # Errors
 /// As [`print()`].
@@ -56,7 +56,7 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// Colours of a terminal.
+/// Terminal colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Colour {
     Plain,
@@ -67,7 +67,7 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
-    /// The text in this colour.
+    /// Returns the text in this colour.
     pub(crate) fn paint(self, text: &str) -> String {
         let code = match self {
             Self::Plain => return text.to_owned(),
@@ -80,18 +80,19 @@ impl Colour {
     }
 }
 
-/// Whether stdout takes colours: it is a terminal and the user has not said otherwise (<https://no-color.org>).
+/// Returns true if stdout supports colours: it is a terminal and `NO_COLOR` is unset or empty
+/// (<https://no-color.org>).
 pub(crate) fn is_colourful() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// A name that somebody else gave, as it may go to a terminal: what would move its cursor is escaped.
+/// Escapes control characters in a name from another user, so that it can't control the terminal.
 pub(crate) fn name(text: &str) -> String {
     let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(escaped).collect()
 }
 
-/// A text on one line, without anything that would move a terminal's cursor.
+/// Returns a text on one line, with control characters replaced by spaces.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned()
 }

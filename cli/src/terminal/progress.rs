@@ -1,11 +1,11 @@
-//! The line that says how a job goes.
+//! The progress line of a job.
 
 use crate::durations;
 use buildpool_protocol::client_link::Progress;
 use buildpool_protocol::report::JobState;
 use std::time::{Duration, Instant};
 
-/// What is known for the line.
+/// State of the progress line.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
     submitted: Instant,
@@ -18,7 +18,7 @@ impl ProgressLine {
         Self { submitted: now, started: None, last: None }
     }
 
-    /// Takes what the coordinator said.
+    /// Stores a progress message of the coordinator.
     pub(crate) fn update(&mut self, progress: Progress, now: Instant) {
         if progress.state >= JobState::Running && self.started.is_none() {
             self.started = Some(now);
@@ -26,7 +26,7 @@ impl ProgressLine {
         self.last = Some(progress);
     }
 
-    /// The line at this moment.
+    /// Returns the current line.
     pub(crate) fn text(&self, now: Instant) -> String {
         match &self.last {
             None => "buildpool: submitted".to_owned(),

@@ -1,5 +1,5 @@
-//! What a job writes, on stdout and stderr, and a line that says how it goes. A thread of its own writes, so that whoever
-//! stops reading stops only that.
+//! Writes a job's output to stdout and stderr, and the progress line. A separate thread writes, so
+//! that a blocked reader blocks only that thread.
 
 use buildpool_gateway::client::Output;
 use buildpool_protocol::client_link::StreamChoice;
@@ -12,28 +12,28 @@ use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 use tokio::sync::mpsc;
 
-/// What waits to be written. Frames of output are at most 1 MiB each.
+/// Capacity of the queue. A frame of output has at most 1 MiB.
 const WAITING: usize = 4;
-/// Columns of the progress line: it must not wrap.
+/// Width of the progress line, in columns. A longer line would wrap.
 const COLUMNS: usize = 79;
 
-/// Something to be written.
+/// An item to write.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// What a job wrote.
+    /// Output of a job.
     Output(Output),
-    /// Bytes for one of the two, as they are.
+    /// Bytes for stdout or stderr, unchanged.
     Bytes(Stream, Bytes),
-    /// The line at the bottom of the terminal.
+    /// The progress line at the bottom of the terminal.
     Progress(String),
-    /// A line, or several, on stderr.
+    /// One or more lines on stderr.
     Note(String),
 }
 
-/// The right to have one item written.
+/// Permit to queue one item.
 pub(crate) type Room = mpsc::OwnedPermit<Item>;
 
-/// The writing thread.
+/// Handle of the writing thread.
 #[derive(Debug)]
 pub(crate) struct Screen {
     sender: mpsc::Sender<Item>,
@@ -41,10 +41,11 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Begins to write. Of a job's output it writes what the choice says: interleaved, both streams go to stdout.
+    /// Starts the thread. `choice` selects the streams of a job's output; if interleaved, both go
+    /// to stdout.
     ///
     /// # Errors
-    /// When stdout or stderr is no open file.
+    /// If stdout or stderr is not an open file.
     pub(crate) fn start(choice: StreamChoice) -> io::Result<Self> {
         let mut writer = Writer {
             stdout: Outlet::new(io::stdout().as_fd().try_clone_to_owned()?.into()),
@@ -63,21 +64,21 @@ impl Screen {
         Ok(Self { sender, thread })
     }
 
-    /// Takes an item as soon as there is room; false when nobody reads stdout any more. Dropping the future loses only
-    /// what it was to write.
+    /// Queues an item, and waits for room. Returns false if stdout is closed. Dropping the future
+    /// loses only this item.
     pub(crate) async fn write(&self, item: Item) -> bool {
         self.sender.send(item).await.is_ok()
     }
 
-    /// Room for one item; fails when nobody reads stdout any more.
+    /// Reserves room for one item. Fails if stdout is closed.
     pub(crate) fn room(&self) -> impl Future<Output = Result<Room, mpsc::error::SendError<()>>> + use<> {
         self.sender.clone().reserve_owned()
     }
 
-    /// Writes what is still waiting.
+    /// Writes the queued items and ends the thread.
     ///
     /// # Errors
-    /// Why stdout could not be written.
+    /// The error of writing to stdout.
     pub(crate) async fn finish(self) -> io::Result<()> {
         drop(self.sender);
         let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
@@ -92,9 +93,9 @@ struct Writer {
     stdout: Outlet,
     stderr: Outlet,
     choice: StreamChoice,
-    /// The progress line that stands on the terminal; empty when there is none.
+    /// The progress line on the terminal; empty if there is no such line.
     progress: String,
-    /// The terminal's last line has no end yet.
+    /// Whether the terminal's last line is incomplete.
     in_line: bool,
 }
 
@@ -146,7 +147,7 @@ impl Writer {
         match stream {
             Stream::Stdout => write_all(&mut self.stdout.file, bytes),
             Stream::Stderr => {
-                // Without stderr, stdout is still worth writing.
+                // If stderr is closed, stdout is still written.
                 let _ = write_all(&mut self.stderr.file, bytes);
                 Ok(())
             }
@@ -170,7 +171,7 @@ impl Writer {
     }
 }
 
-/// Writes all, also to a file that somebody has made non-blocking.
+/// Writes all bytes, also to a non-blocking file.
 fn write_all(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {

@@ -1,8 +1,8 @@
-//! Columns.
+//! Text tables.
 
 use super::{Colour, is_colourful, one_line};
 
-/// A table with a heading; the last column is as wide as it is.
+/// A table with a heading. The last column is not padded.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
     heading: [&'static str; N],
@@ -37,7 +37,7 @@ impl<const N: usize> Table<N> {
         self.rows.push(row);
     }
 
-    /// The lines of it, coloured if stdout takes colours.
+    /// Returns the lines of the table, coloured if stdout supports colours.
     pub(crate) fn text(&self) -> String {
         self.lines(is_colourful())
     }
