@@ -1,5 +1,5 @@
-//! The configuration with which an MCP client starts this gateway: where each client keeps it, and how it is added to what
-//! is there already.
+//! Configuration of MCP clients, so that they start this gateway: the location of each client's
+//! file, and the changes to an existing file.
 
 mod codex;
 mod file;
@@ -10,9 +10,9 @@ use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Under this name a client lists the gateway.
+/// Name of the gateway in a client's list of servers.
 const NAME: &str = "buildpool";
-/// A client that can be set up.
+/// A supported client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum McpClient {
     /// Claude Code: `.mcp.json` of the project.
@@ -28,11 +28,11 @@ pub enum McpClient {
 }
 
 impl McpClient {
-    /// All of them.
+    /// All clients.
     pub const ALL: [Self; 5] =
         [Self::ClaudeCode, Self::ClaudeDesktop, Self::Codex, Self::Cursor, Self::VsCode];
 
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -43,7 +43,7 @@ impl McpClient {
         }
     }
 
-    /// Whether its file lies in the project and not in the user's home.
+    /// Returns true if the file is in the project, not in the user's home directory.
     const fn is_of_project(self) -> bool {
         match self {
             Self::ClaudeCode | Self::Cursor | Self::VsCode => true,
@@ -51,7 +51,7 @@ impl McpClient {
         }
     }
 
-    /// The file's place in the project or in the home directory.
+    /// Returns the path of the file in the project or in the home directory.
     fn file(self) -> PathBuf {
         PathBuf::from(match self {
             Self::ClaudeCode => ".mcp.json",
@@ -65,7 +65,7 @@ impl McpClient {
         })
     }
 
-    /// Whether an entry says by which transport the server is reached.
+    /// Returns true if an entry contains the transport of the server.
     const fn names_the_transport(self) -> bool {
         match self {
             Self::ClaudeCode | Self::VsCode | Self::Cursor => true,
@@ -73,7 +73,7 @@ impl McpClient {
         }
     }
 
-    /// The key under which a JSON file lists servers.
+    /// Returns the key of the server list in a JSON file.
     const fn key(self) -> &'static str {
         match self {
             Self::VsCode => "servers",
@@ -93,35 +93,35 @@ impl FromStr for McpClient {
     }
 }
 
-/// What a client is to start.
+/// The program that a client starts, with its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Installation {
-    /// This program.
+    /// Path of this program.
     pub program: PathBuf,
-    /// Of `buildpool mcp`, without the word itself. No secret: the file may be shared.
+    /// Arguments after `buildpool mcp`. They contain no secret, because the file may be shared.
     pub arguments: Vec<String>,
-    /// The project that a client of the user, and not of a project, works in.
+    /// The project directory, for a client with one configuration for all projects.
     pub project: PathBuf,
 }
 
-/// Why a configuration can't be written.
+/// Reason why a configuration can't be written.
 #[derive(Debug)]
 pub enum InstallError {
     /// The file can't be read or written.
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// What is there can't be added to.
+    /// The existing content can't be changed.
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// There is no home directory.
+    /// The user has no home directory.
     NoHome,
 }
 
@@ -147,19 +147,21 @@ impl std::error::Error for InstallError {
 }
 
 impl Installation {
-    /// What the client's file has to say, as a file of its own.
+    /// Returns the entry as a file of its own.
     pub fn text(&self, client: McpClient) -> String {
-        // Where nothing is, nothing is in the way.
+        // Adding to an empty file can't fail.
         self.added_to("", client).unwrap_or_default()
     }
 
     fn words(&self, client: McpClient) -> Vec<String> {
         let mut words = vec!["mcp".to_owned()];
         words.extend(self.arguments.iter().cloned());
-        // Claude Code starts the gateway in the project; the others say where that is.
+        // Claude Code starts the gateway in the project. The other clients need the directory as an
+        // argument.
         let place = match client {
             McpClient::ClaudeDesktop | McpClient::Codex => self.project.display().to_string(),
-            // Cursor starts it in the home directory; VS Code, which starts it in the project, knows the word as well.
+            // Cursor starts it in the home directory. VS Code starts it in the project, and expands
+            // the variable too.
             McpClient::Cursor | McpClient::VsCode => "${workspaceFolder}".to_owned(),
             McpClient::ClaudeCode => return words,
         };
@@ -167,10 +169,10 @@ impl Installation {
         words
     }
 
-    /// The client's file.
+    /// Returns the path of the client's file.
     ///
     /// # Errors
-    /// Without a home directory, for those that lie there.
+    /// If there is no home directory, for files in it.
     pub fn path(&self, client: McpClient) -> Result<PathBuf, InstallError> {
         if client.is_of_project() {
             return Ok(self.project.join(client.file()));
@@ -184,10 +186,11 @@ impl Installation {
         Ok(home.ok_or(InstallError::NoHome)?.join(client.file()))
     }
 
-    /// Adds the gateway to the client's file, in place of an older entry; everything else in it stays. Gives the file.
+    /// Adds the gateway to the client's file, or replaces its entry. Everything else in the file is
+    /// kept. Returns the path of the file.
     ///
     /// # Errors
-    /// When the file can't be read, understood or written. It is then as it was.
+    /// If the file can't be read, parsed or written. It is then unchanged.
     pub fn write(&self, client: McpClient) -> Result<PathBuf, InstallError> {
         let path = self.path(client)?;
         let old = file::read(&path)?;

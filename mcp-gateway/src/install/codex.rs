@@ -1,33 +1,35 @@
-//! The gateway's table in Codex' file, added to what is there: order, spaces and comments stay.
+//! The gateway's table in the configuration of Codex. The order, spaces and comments of an existing
+//! file are kept.
 
 use super::{Installation, McpClient, NAME};
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value, value};
 
-/// Seconds that Codex is told to wait for a call, where nobody said otherwise.
+/// Default of Codex' timeout for a call, in seconds.
 const CALL_SECS: i64 = 300;
-/// And for the start.
+/// Default of Codex' timeout for the start, in seconds.
 const STARTUP_SECS: i64 = 10;
-/// What tells Codex to reach a server over HTTP.
+/// Keys that make Codex use a server over HTTP.
 const HTTP_KEYS: [&str; 6] =
     ["url", "bearer_token", "bearer_token_env_var", "http_headers", "env_http_headers", "oauth_resource"];
-/// What Codex is told to hand on: of the variables around it a server gets only those that are named, and without these
-/// neither a token in the environment nor a configuration in another place would be found.
+/// Variables that Codex passes to the gateway. Codex passes only listed variables; without these,
+/// the gateway would not find a token in the environment or a configuration in another directory.
 const VARIABLES: [&str; 5] =
     ["BUILDPOOL_TOKEN", "BUILDPOOL_URL", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
 
-/// What some editors begin a file with.
+/// The byte order mark that some editors write at the start of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The file with the gateway's table in it. What somebody else put into that table stays, but for another way to reach us.
+/// Returns the file with the gateway's table. Other keys of an existing table are kept, except
+/// those for HTTP.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The reason why the file can't be changed.
 pub(super) fn with_table(old: &str, installation: &Installation) -> Result<String, String> {
     let text = old.strip_prefix(BYTE_ORDER_MARK).unwrap_or(old);
     let mut all: DocumentMut = text
         .parse()
         .map_err(|error: toml_edit::TomlError| format!("it is no valid TOML ({})", error.message()))?;
-    // Comments of a file that has nothing else stay above.
+    // In a file with only comments, the comments stay above the table.
     let above = if all.is_empty() { text.to_owned() } else { String::new() };
     if !above.is_empty() {
         all.set_trailing("");
@@ -52,18 +54,18 @@ pub(super) fn with_table(old: &str, installation: &Installation) -> Result<Strin
     ours.entry("tool_timeout_sec").or_insert(value(CALL_SECS));
     let gap = if above.is_empty() { "" } else { "\n" };
     let new = format!("{above}{gap}{all}");
-    // The library writes ends of lines in one way.
+    // The library writes only one kind of line end.
     let new = if old.contains("\r\n") { new.replace("\r\n", "\n").replace('\n', "\r\n") } else { new };
     Ok(if old.len() == text.len() { new } else { format!("{BYTE_ORDER_MARK}{new}") })
 }
 
-/// A table by its name, made if it is not there.
+/// Returns the table with this name, and creates it if it is missing.
 fn table<'a>(of: &'a mut dyn TableLike, name: &str, new: Table) -> Result<&'a mut dyn TableLike, String> {
     let item = of.entry(name).or_insert(Item::Table(new));
     item.as_table_like_mut().ok_or_else(|| format!("`{name}` is no table"))
 }
 
-/// Sets a value. What stands beside an older one stays.
+/// Sets a value. Spaces and comments around an older value are kept.
 fn set(table: &mut dyn TableLike, key: &str, mut new: Value) {
     match table.get_mut(key).and_then(Item::as_value_mut) {
         Some(old) => {

@@ -1,4 +1,4 @@
-//! Reading and replacing a file that belongs to a user.
+//! Reads and replaces a user's configuration file.
 
 use super::InstallError;
 use std::fs;
@@ -6,15 +6,15 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// How a file is called that is being written, before what nobody can foresee.
+/// Prefix of a temporary file name; a random part follows.
 pub(super) const BESIDE: &str = ".buildpool-";
-/// Largest configuration file that is changed.
+/// Maximum size of a configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// What is in the file, if it is there.
+/// Returns the content of the file, or `None` if it is missing.
 ///
 /// # Errors
-/// When it can't be read, or is larger than any such file.
+/// If it can't be read, or is too large.
 pub(super) fn read(path: &Path) -> Result<Option<String>, InstallError> {
     let file = |source| InstallError::File { path: path.to_owned(), source };
     match fs::metadata(path) {
@@ -29,16 +29,17 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, InstallError> {
     fs::read_to_string(path).map(Some).map_err(file)
 }
 
-/// Writes beside the file and renames: a reader sees the old file or the new one.
+/// Replaces the file by a rename: a reader sees the old file or the new one.
 ///
 /// # Errors
-/// When the system refuses; the file is then as it was.
+/// If the system refuses; the file is then unchanged.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // A link stays one: what it points at is what the user keeps.
+    // Keep a link and replace its target, which is the user's own file.
     let path = fs::canonicalize(path).unwrap_or_else(|_| pointed_at(path));
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(directory)?;
-    // Of a name that nobody can foresee, and nobody's but ours before anything is in it.
+    // The name is random, so that it can't be prepared by another user. Until it has content, only
+    // this user can access it.
     let mut beside = tempfile::Builder::new().prefix(BESIDE).tempfile_in(directory)?;
     let rights = match fs::metadata(&path) {
         Ok(metadata) => metadata.permissions(),
@@ -50,7 +51,7 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     beside.persist(&path).map(drop).map_err(|error| error.error)
 }
 
-/// What a link points at where nothing is yet; anything else itself.
+/// Returns the target of a dangling link. Returns any other path unchanged.
 fn pointed_at(path: &Path) -> PathBuf {
     match (path.parent(), fs::read_link(path)) {
         (Some(directory), Ok(to)) => directory.join(to),
@@ -58,7 +59,7 @@ fn pointed_at(path: &Path) -> PathBuf {
     }
 }
 
-/// Those that a new file has here.
+/// Returns the default permissions of a new file in this directory.
 fn usual_rights(directory: &Path) -> io::Result<fs::Permissions> {
     let asked = fs::Permissions::from_mode(0o666);
     let file = tempfile::Builder::new().prefix(BESIDE).permissions(asked).tempfile_in(directory)?;

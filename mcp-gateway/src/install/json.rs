@@ -1,18 +1,20 @@
-//! The entry of a client that keeps its servers in JSON, added to what is there: order, spaces, comments and how a number is
-//! written stay.
+//! The gateway's entry in a client's JSON configuration. The order, spaces, comments and number
+//! formats of an existing file are kept.
 
 use super::{Installation, McpClient, NAME};
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
 use serde::de::IgnoredAny;
 
-/// What tells a client to reach a server over HTTP: beside a command it would make an entry that no client can use.
+/// Keys that make a client use a server over HTTP. Together with a command, they would make the
+/// entry invalid.
 const HTTP_KEYS: [&str; 5] = ["url", "headers", "headersHelper", "oauth", "auth"];
 
-/// The file with the gateway's entry in it. What somebody else put into that entry stays, but for another way to reach us.
+/// Returns the file with the gateway's entry. Other keys of an existing entry are kept, except
+/// those for HTTP.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The reason why the file can't be changed.
 pub(super) fn with_entry(
     old: &str,
     client: McpClient,
@@ -54,13 +56,14 @@ pub(super) fn with_entry(
     Ok(root.to_string())
 }
 
-/// VS Code allows comments and trailing commas in its own files (code.visualstudio.com/docs/languages/json), of the others
-/// nothing but JSON is known.
+/// VS Code allows comments and trailing commas in its own files
+/// (code.visualstudio.com/docs/languages/json). For the other clients, only plain JSON is
+/// documented.
 const fn allows_comments(client: McpClient) -> bool {
     matches!(client, McpClient::VsCode)
 }
 
-/// JSON with comments and trailing commas, and nothing else of what its dialects have.
+/// JSON with comments and trailing commas, but no other extensions.
 const WITH_COMMENTS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -74,7 +77,8 @@ const WITH_COMMENTS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// A member by its name, which readers take the first or the last of where there are two.
+/// Returns the member with this name. Fails on a duplicate, because parsers differ in which one
+/// they use.
 fn member(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>, String> {
     let mut found =
         object.properties().into_iter().filter(|member| member.decoded_name().as_deref() == Some(name));

@@ -22,7 +22,7 @@ fn a_file_is_written_for_nobody_else_to_read_or_lead_elsewhere() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     fs::write(at("usual"), "").unwrap();
     fs::write(at("victim"), "whole").unwrap();
-    // Whoever foresees a name leads what is written elsewhere.
+    // A predictable name would let another user redirect the write through a link.
     let foreseen = format!("private.{}.new", std::process::id());
     std::os::unix::fs::symlink(at("victim"), at(&foreseen)).unwrap();
     fs::write(at("private"), "old").unwrap();
@@ -33,7 +33,7 @@ fn a_file_is_written_for_nobody_else_to_read_or_lead_elsewhere() {
     assert_eq!(fs::read_to_string(at("victim")).unwrap(), "whole");
     replace(&at("made"), "text").unwrap();
     assert_eq!(mode(&at("made")), mode(&at("usual")));
-    // A link stays one, also where nothing is yet that it points at.
+    // A link stays a link, even if its target does not exist yet.
     std::os::unix::fs::symlink("dotfiles/mcp.json", at("link")).unwrap();
     replace(&at("link"), "linked").unwrap();
     assert_eq!(fs::read_to_string(at("dotfiles/mcp.json")).unwrap(), "linked");

@@ -1,4 +1,4 @@
-//! Reading a tool's arguments: strictly, and with errors that a caller can act on.
+//! Strict parser of a tool's arguments. Its errors contain the valid values.
 
 use buildpool_protocol::spec::check_given_variable;
 use serde_json::{Map, Value};
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Characters of a wrong value that an error repeats.
+/// Limit on the characters of a wrong value that an error repeats.
 const SHOWN_CHARS: usize = 60;
-/// Up to here a number with a point is as exact as one without: 2 to the 53rd.
+/// Up to 2 to the 53rd, a floating-point number represents each integer exactly.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// The arguments of one call. Each is taken by the tool; what is left over was a mistake.
+/// The arguments of one call. The tool takes each known one; the remaining ones are errors.
 #[derive(Debug)]
 pub(crate) struct Arguments {
     given: Map<String, Value>,
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     example: &'static str,
 }
 
-/// An argument that can't be used.
+/// An invalid argument.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ArgumentError {
     field: String,
@@ -36,17 +36,17 @@ impl fmt::Display for ArgumentError {
 impl std::error::Error for ArgumentError {}
 
 impl Arguments {
-    /// `example` is a valid set of arguments as JSON.
+    /// Creates the parser. `example` contains valid arguments as JSON.
     pub(crate) fn new(given: Option<Map<String, Value>>, example: &'static str) -> Self {
         Self { given: given.unwrap_or_default(), known: Vec::new(), example }
     }
 
-    /// An error about a field, for what only the tool can judge.
+    /// Returns an error about a field, for checks of the tool itself.
     pub(crate) fn wrong(&self, field: impl Into<String>, reason: impl Into<String>) -> ArgumentError {
         ArgumentError { field: field.into(), reason: reason.into(), example: self.example }
     }
 
-    /// An explicit null is as good as absence: some clients send all that they know.
+    /// Removes a field. An explicit null counts as missing, because some clients send all fields.
     fn take(&mut self, field: &'static str) -> Option<Value> {
         self.known.push(field);
         self.given.remove(field).filter(|value| !value.is_null())
@@ -80,7 +80,7 @@ impl Arguments {
         }
     }
 
-    /// A whole number between the bounds, both included.
+    /// Takes an integer between the bounds, which are valid values too.
     pub(crate) fn number(
         &mut self,
         field: &'static str,
@@ -94,7 +94,7 @@ impl Arguments {
         }
     }
 
-    /// A word of a closed set, read by its type, whose error names the valid ones.
+    /// Takes a value of a closed set. The error lists the valid values.
     pub(crate) fn word<T>(&mut self, field: &'static str) -> Result<Option<T>, ArgumentError>
     where
         T: FromStr,
@@ -142,7 +142,7 @@ impl Arguments {
         Ok(variables)
     }
 
-    /// Nothing may be left over.
+    /// Fails if arguments remain.
     pub(crate) fn finish(self) -> Result<(), ArgumentError> {
         match self.given.keys().next() {
             None => Ok(()),
@@ -154,7 +154,7 @@ impl Arguments {
     }
 }
 
-/// A number without a fraction, however it is written: `5.0` is a whole number to JSON Schema.
+/// Returns a number without a fraction. `5.0` is an integer in JSON Schema too.
 pub(crate) fn whole_number(value: &Value) -> Option<u64> {
     let written = |number: &f64| number.fract() == 0.0 && (0.0..=EXACT_MAX).contains(number);
     value.as_u64().or_else(|| value.as_f64().filter(written).map(|number| number as u64))

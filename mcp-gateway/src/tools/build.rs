@@ -1,4 +1,4 @@
-//! `build`: the project's build, by the command that the project shows or its configuration names.
+//! `build`: builds the project with a detected or configured command.
 
 use super::arguments::Arguments;
 use super::schema::{self, Choices, Detail, Effect};

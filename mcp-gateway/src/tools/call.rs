@@ -1,4 +1,4 @@
-//! What a call comes with, and what it can answer.
+//! The context of a call, and its reply.
 
 use super::ToolError;
 use crate::client::{Client, ClientError};
@@ -16,35 +16,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After the wait for a job is over, the answer may take so long: the pool is asked how the job is. With what it takes to
-/// say it, five seconds.
+/// Time for the answer after the wait for a job is over, including a query of the job's state. The
+/// whole answer then takes at most five seconds.
 const ANSWER_WITHIN: Duration = Duration::from_millis(4_500);
-/// A call that waits for no job may take so long: its pool may be starting, its files may be many. With what it takes to
-/// say it, fifteen seconds.
+/// Time for a call that does not wait for a job, including the start of the pool and the read of
+/// many files. The whole answer then takes at most fifteen seconds.
 const ANSWER_WITHIN_AT_LEAST: Duration = Duration::from_millis(14_500);
 
-/// Everything that a call has beside its arguments.
+/// The context of a call.
 pub(crate) struct Call {
     pub(crate) project: Arc<Project>,
     pub(crate) pool: Arc<Pool>,
-    /// As the client calls itself; empty when it did not say.
+    /// Name that the client reports; empty if it reports no name.
     pub(crate) client_name: String,
-    /// The longest that it may block.
+    /// Maximum blocking time of the call.
     pub(crate) wait: Duration,
-    /// How long until a task is given instead, where the client takes one.
+    /// Time after which the call returns a task, if the client supports tasks.
     pub(crate) task_after: Option<Duration>,
-    /// Until then it may wait for a job.
+    /// End of the wait for a job.
     pub(crate) deadline: Instant,
-    /// Until then it is answered, whatever the pool does.
+    /// Deadline of the answer, even if the pool does not respond.
     pub(crate) answer_by: Instant,
     pub(crate) progress: Arc<Reporter>,
-    /// The trace that it is part of, where its client says so.
+    /// Trace id from the client, if any.
     pub(crate) trace: Option<String>,
-    /// What it has submitted so far.
+    /// Jobs that the call has submitted so far.
     pub(crate) submitted: Arc<Submitted>,
 }
 
-/// The jobs of a call, for who has to say that they go on.
+/// The jobs of a call, for messages that they continue.
 #[derive(Debug, Default)]
 pub(crate) struct Submitted(Mutex<Vec<String>>);
 
@@ -58,12 +58,13 @@ impl Submitted {
     }
 }
 
-/// What a call answers.
+/// Reply of a call.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// It is answered.
+    /// An answer.
     Answer(Answer),
-    /// It goes on as this job or build, with what only this call knows of it; for who takes tasks.
+    /// The id of the job or build that the call becomes a task of, with the notes of the call. Only
+    /// for clients that support tasks.
     Task(String, Box<Extras>),
 }
 
@@ -76,7 +77,7 @@ impl Call {
         Budget::of(verbosity, &self.client_name)
     }
 
-    /// For answers that no verbosity governs.
+    /// Returns the budget of answers without a verbosity.
     pub(crate) fn list_budget(&self) -> Budget {
         Budget::of_lists(&self.client_name)
     }
@@ -86,7 +87,8 @@ impl Call {
         Extras { details, wait_secs: self.wait.as_secs(), ..Extras::default() }
     }
 
-    /// A job as its submitter asked to see it, where nothing else is asked for: `result` is as by default.
+    /// Returns a job with the verbosity of its submitter, unless `asked` overrides it. `result` has
+    /// the default verbosity.
     pub(crate) async fn as_asked(
         &self,
         client: &Client,
@@ -102,7 +104,7 @@ impl Call {
         Ok((wanted, client.job(&result.job_id, view, Duration::ZERO).await?))
     }
 
-    /// The same for the jobs of a build: as the first of them asked.
+    /// Returns the jobs of a build, with the verbosity of the first one.
     pub(crate) async fn all_as_asked(
         &self,
         client: &Client,
@@ -116,7 +118,7 @@ impl Call {
         Ok((verbosity, each.into_iter().map(|(_, result)| result).collect()))
     }
 
-    /// From now on it may wait this long for a job, and then has to be answered soon.
+    /// Sets the maximum wait for a job, and the deadline of the answer after it.
     pub(crate) fn may_wait(&mut self, wait: Duration) {
         let now = Instant::now();
         self.deadline = now + wait;
@@ -124,18 +126,18 @@ impl Call {
     }
 }
 
-/// How long a call takes at most that waits so long for a job.
+/// Returns the maximum duration of a call with this wait for a job.
 pub(crate) fn answered_within(wait: Duration) -> Duration {
     (wait + ANSWER_WITHIN).max(ANSWER_WITHIN_AT_LEAST)
 }
 
-/// What to ask the pool for, so that the answer fits.
+/// Returns the view to request from the pool, so that the answer fits.
 pub(crate) fn view(verbosity: Option<Verbosity>, template: Option<TemplateSpec>, budget: &Budget) -> View {
     View { verbosity, template, characters_max: Some(budget.digest_characters()) }
 }
 
-/// The jobs of a build, in the order in which they were submitted. Of none nothing could be said: neither that it passed nor that
-/// it goes on.
+/// Returns the jobs of a build, in the order of their submission. Fails if there are none: an empty
+/// list could mean success or no result yet.
 pub(crate) async fn jobs_of(client: &Client, build: BuildId) -> Result<Vec<String>, ClientError> {
     let limit = buildpool_protocol::limits::BUILD_JOBS_MAX as u32;
     let jobs = client.jobs(None, Some(build), limit).await?;
@@ -144,12 +146,12 @@ pub(crate) async fn jobs_of(client: &Client, build: BuildId) -> Result<Vec<Strin
         return Err(ClientError::Refused(LinkError::new(ErrorCode::UnknownJob, text)));
     }
     let mut jobs: Vec<String> = jobs.into_iter().map(|job| job.job_id).collect();
-    // Ids are by time, so this is the order of the request.
+    // Ids sort by time, so this is the order of the request.
     jobs.sort();
     Ok(jobs)
 }
 
-/// The jobs of a build as one answer.
+/// Returns the jobs of a build as one answer.
 pub(crate) async fn manifest_of(
     client: &Client,
     build: BuildId,
@@ -160,7 +162,8 @@ pub(crate) async fn manifest_of(
     Ok(build_answer(client, Some(build), results.into_iter().collect::<Result<_, _>>()?))
 }
 
-/// What `client` knows of these jobs. `build` is the one that has these and no others, if there is one.
+/// Returns the answer about these jobs. `build` is the build with exactly these jobs, if there is
+/// one.
 pub(crate) fn build_answer(client: &Client, build: Option<BuildId>, jobs: Vec<JobResult>) -> BuildAnswer {
     BuildAnswer {
         url: build.map(|build| client.pool().url.page_of(build)),
@@ -170,7 +173,7 @@ pub(crate) fn build_answer(client: &Client, build: Option<BuildId>, jobs: Vec<Jo
     }
 }
 
-/// Waits for several at once, in their order.
+/// Waits for several futures concurrently. Returns their results in order.
 pub(crate) async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
     futures_util::future::join_all(futures).await
 }

@@ -1,4 +1,4 @@
-//! `cancel_job`: the only way in which this gateway ends a job.
+//! `cancel_job`: the only tool that ends a job.
 
 use super::arguments::Arguments;
 use super::call::{all, build_answer, jobs_of, view};
@@ -14,9 +14,9 @@ use rmcp::model::Tool;
 use serde_json::json;
 use std::time::Duration;
 
-/// How long the answer waits for the processes to be gone.
+/// Maximum wait for the end of the processes.
 const WAIT: Duration = Duration::from_secs(5);
-/// What is said of a job that takes longer.
+/// Note for a job that takes longer.
 const UNDER_WAY: &str = "a cancel is under way: the processes were told to end, and are killed when they do not; get_job with \
                          wait_secs says when they are gone";
 
@@ -62,7 +62,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     Ok(Reply::Answer(answer))
 }
 
-/// Asks each job of a build to end, before any is waited for: how they are then.
+/// Cancels all jobs of a build, without waiting for their end. Returns their states.
 pub(crate) async fn cancel_build(
     client: &Client,
     build: BuildId,
@@ -72,7 +72,7 @@ pub(crate) async fn cancel_build(
     all(jobs.iter().map(|job| client.cancel(job, reason))).await.into_iter().collect()
 }
 
-/// What is not over by now is about to be.
+/// Returns the extras, with a note if a job has not ended yet.
 fn extras(call: &Call, results: &[JobResult]) -> Extras {
     let mut extras = call.extras(Verbosity::Minimal);
     if results.iter().any(|result| result.state != JobState::Done) {

@@ -1,4 +1,4 @@
-//! Why a tool could not do its work, in words that tell the caller what to do.
+//! Errors of tools. The messages contain the next step for the caller.
 
 use super::arguments::ArgumentError;
 use crate::client::{ClientError, chain};
@@ -8,31 +8,31 @@ use buildpool_protocol::spec::SpecError;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Bytes of an error's text; clients cut longer ones.
+/// Limit on the text of an error, in bytes. Clients cut longer texts.
 const TEXT_BYTES_MAX: usize = 8_000;
 
-/// A failed call. A failed build is none.
+/// A failed call. A failed build is not a failed call.
 #[derive(Debug)]
 pub(crate) enum ToolError {
-    /// The arguments.
+    /// Invalid arguments.
     Argument(ArgumentError),
-    /// No command for `run_tests` or `build`.
+    /// No command for `run_tests` or `build` was found.
     Choose(ChooseError),
-    /// A directory that can't be used.
+    /// The directory can't be used.
     Directory { path: PathBuf, reason: String },
-    /// A field of the job that is over a limit.
+    /// A field of the job spec exceeds a limit.
     Spec(SpecError),
-    /// The files could not be taken.
+    /// The snapshot could not be taken.
     Snapshot(String),
-    /// The pool. With a job, the job goes on.
+    /// The pool failed. If there is a job, it continues.
     Pool { error: ClientError, job: Option<String> },
-    /// Too many calls at once.
+    /// Too many concurrent calls.
     Busy,
     /// The pool did not answer in time.
     Late { job: Option<String> },
-    /// There is no job yet when the time is over.
+    /// There is no job yet at the end of the wait.
     Starting,
-    /// The caller asked for it to stop.
+    /// The caller cancelled the call.
     Cancelled { job: Option<String> },
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for ToolError {
 impl std::error::Error for ToolError {}
 
 impl ToolError {
-    /// The text for the caller, short enough for every client.
+    /// Returns the text for the caller, short enough for every client.
     pub(crate) fn text(&self) -> String {
         let mut text = crate::render::printable(&self.to_string());
         if text.len() > TEXT_BYTES_MAX {
@@ -118,7 +118,7 @@ impl ToolError {
     }
 }
 
-/// What to do about it.
+/// Returns the next step for the caller.
 fn advice(error: &ClientError) -> &'static str {
     match error.code() {
         Some(ErrorCode::UnknownJob) => "list_jobs names the jobs that are known",

@@ -1,4 +1,4 @@
-//! `get_finding_details`: one finding, whole.
+//! `get_finding_details`: returns one complete finding.
 
 use super::arguments::Arguments;
 use super::call::manifest_of;
@@ -47,8 +47,8 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     Ok(Reply::Answer(render::finding(finding, &call.list_budget())))
 }
 
-/// As the build's manifest has it: of the job that is named there, counted over all jobs. What the manifest does not list
-/// is of the first job that has it.
+/// Returns a finding of a build: from the job that the manifest lists, with the counts over all
+/// jobs. A finding that is not in the manifest is taken from the first job that has it.
 pub(crate) async fn of_build(client: &Client, build: BuildId, finding: &str) -> Result<Finding, ClientError> {
     let manifest = manifest_of(client, build, &View::default()).await?;
     if let Some(listed) = render::listed(&manifest, finding) {

@@ -1,4 +1,4 @@
-//! `get_job`: how a job or a build is, now or when it is done.
+//! `get_job`: returns the state of a job or build, now or when it is done.
 
 use super::arguments::Arguments;
 use super::call::{all, build_answer, jobs_of, view};
@@ -40,7 +40,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let verbosity: Option<Verbosity> = arguments.word("verbosity")?;
     let template = arguments.text("template")?;
     let template = run::named_template(&arguments, &call.project.templates(), template)?;
-    // The call's deadline is made of it.
+    // Checked only; the call's deadline is already derived from it.
     arguments.number("wait_secs", 0, limits::TIMEOUT_MAX.as_secs())?;
     arguments.finish()?;
     let first = verbosity.unwrap_or_default();
@@ -62,7 +62,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     Ok(Reply::Answer(answer))
 }
 
-/// The job when it is done or the time is over; progress while it waits.
+/// Returns the job when it is done or the wait is over. Reports progress meanwhile.
 async fn job_when_done(
     call: &Call,
     client: &Client,

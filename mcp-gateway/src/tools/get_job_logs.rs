@@ -1,4 +1,4 @@
-//! `get_job_logs`: a part of what a job wrote, also while it runs.
+//! `get_job_logs`: returns a part of a job's output, also while it runs.
 
 use super::arguments::Arguments;
 use super::schema::{self, Effect};
@@ -9,11 +9,11 @@ use rmcp::model::Tool;
 use serde_json::{Map, Value, json};
 use std::str::FromStr;
 
-/// Most lines that one call asks for.
+/// Limit on the lines that one call requests.
 const LINES_MAX: u64 = 100_000;
-/// Log text that an answer has room for at least, in characters.
+/// Minimum space for log text in an answer, in characters.
 const TEXT_CHARS_MIN: usize = 2_000;
-/// Most lines around a match.
+/// Limit on context lines around a match.
 const CONTEXT_MAX: u64 = 100;
 
 pub(super) fn listing() -> Tool {
@@ -39,7 +39,7 @@ pub(super) fn listing() -> Tool {
     )
 }
 
-/// A word for [`StreamChoice`] that says what is valid.
+/// A [`StreamChoice`] with an error that lists the valid values.
 struct Stream(StreamChoice);
 
 impl FromStr for Stream {
@@ -90,7 +90,8 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     if room < TEXT_CHARS_MIN {
         return Err(too_long.into());
     }
-    // Two streams share what the client takes; a pool that does not know that one can have what the other leaves gives halves.
+    // Both streams share the client's limit. A pool that does not support a shared limit uses half
+    // of it for each stream.
     query.characters_together = Some(room);
     query.characters_max = Some(if stream == StreamChoice::Both { room / 2 } else { room });
     let client = call.client().await?;
@@ -98,7 +99,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     Ok(Reply::Answer(render::logs(answer, &asked, &budget)))
 }
 
-/// The arguments that the next call repeats.
+/// Returns the arguments that the next call repeats.
 fn again(query: &LogQuery) -> Map<String, Value> {
     let mut arguments = Map::from_iter([("job_id".to_owned(), json!(query.job))]);
     let mut repeat = |name: &str, value: Value| arguments.insert(name.to_owned(), value);

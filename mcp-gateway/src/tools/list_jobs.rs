@@ -1,4 +1,4 @@
-//! `list_jobs`: the newest jobs.
+//! `list_jobs`: returns the newest jobs.
 
 use super::arguments::Arguments;
 use super::schema::{self, Effect};
@@ -9,7 +9,7 @@ use rmcp::model::Tool;
 use serde_json::json;
 use std::str::FromStr;
 
-/// Without a choice by the caller.
+/// Default number of jobs.
 const LIMIT: u64 = 20;
 const STATES: [JobState; 5] =
     [JobState::Queued, JobState::Preparing, JobState::Running, JobState::Sealing, JobState::Done];
@@ -31,7 +31,7 @@ pub(super) fn listing() -> Tool {
     )
 }
 
-/// A word for [`JobState`] that says what is valid.
+/// A [`JobState`] with an error that lists the valid values.
 struct State(JobState);
 
 impl FromStr for State {
@@ -50,7 +50,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let limit = arguments.number("limit", 1, limits::JOBS_PAGE_MAX as u64)?.unwrap_or(LIMIT);
     arguments.finish()?;
     let client = call.client().await?;
-    // One more, to be able to say that there are more.
+    // Request one more job, to find out whether there are more.
     let asked = (limit + 1).min(limits::JOBS_PAGE_MAX as u64);
     let mut jobs = client.jobs(state, None, u32::try_from(asked).unwrap_or(u32::MAX)).await?;
     let has_more = jobs.len() as u64 > limit;

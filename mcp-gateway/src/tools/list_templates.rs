@@ -1,4 +1,4 @@
-//! `list_templates`: output filters, built in and of the project.
+//! `list_templates`: returns the output filters, built-in ones and those of the project.
 
 use super::arguments::Arguments;
 use super::schema::{self, Effect};

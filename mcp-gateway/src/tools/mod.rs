@@ -1,4 +1,4 @@
-//! The ten tools, one a file: what the listing says of it, and what a call does.
+//! The ten tools, one per file: their listing and their calls.
 
 mod arguments;
 mod build;
@@ -30,12 +30,13 @@ use arguments::Arguments;
 use rmcp::model::{JsonObject, Tool};
 use schema::Detail;
 
-/// Bytes of the listing of all tools, as it goes over the wire: every client's model reads it before anything else.
+/// Limit on the encoded list of all tools, in bytes. Each client puts the list into its model's
+/// context.
 const LISTING_BYTES_MAX: usize = 6 * 1024;
-/// What stands around the tools in the revision that says the most beside them.
+/// The text around the tools, in the protocol revision with the longest one.
 const FRAME: &str = r#"{"resultType":"complete","tools":,"ttlMs":0,"cacheScope":"private"}"#;
 
-/// What the listing says about all tools, with as many of the choices as fit.
+/// Returns the list of all tools, with as many of the choices as fit.
 pub(crate) fn listing(choices: &Choices) -> Vec<Tool> {
     let with = |detail| Name::ALL.map(|name| name.listing(choices, detail)).to_vec();
     let fits = |tools: &Vec<Tool>| {
@@ -44,7 +45,7 @@ pub(crate) fn listing(choices: &Choices) -> Vec<Tool> {
     Detail::ALL.into_iter().map(with).find(fits).unwrap_or_else(|| with(Detail::Least))
 }
 
-/// A tool by its name.
+/// A tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Name {
     RunCommand,
@@ -60,7 +61,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// In the order of the listing.
+    /// In the order of the list.
     pub(crate) const ALL: [Self; 10] = [
         Self::RunCommand,
         Self::RunTests,
@@ -93,7 +94,7 @@ impl Name {
         Self::ALL.into_iter().find(|name| name.text() == text)
     }
 
-    /// Whether it changes anything.
+    /// Returns true if the tool changes nothing.
     pub(crate) const fn is_read_only(self) -> bool {
         match self {
             Self::RunCommand | Self::RunTests | Self::Build | Self::CancelJob => false,
@@ -106,12 +107,12 @@ impl Name {
         }
     }
 
-    /// Whether it runs something and waits for its end.
+    /// Returns true if the tool runs a job and waits for its end.
     pub(crate) const fn runs(self) -> bool {
         matches!(self, Self::RunCommand | Self::RunTests | Self::Build)
     }
 
-    /// What the listing says.
+    /// Returns the list entry of the tool.
     fn listing(self, choices: &Choices, detail: Detail) -> Tool {
         match self {
             Self::RunCommand => run_command::listing(choices, detail),
@@ -127,7 +128,7 @@ impl Name {
         }
     }
 
-    /// A valid set of arguments.
+    /// Returns an example of valid arguments.
     const fn example(self) -> &'static str {
         match self {
             Self::RunCommand => r#"{"command":"cargo clippy","verbosity":"normal"}"#,
@@ -142,7 +143,7 @@ impl Name {
         }
     }
 
-    /// Does it.
+    /// Runs the tool.
     pub(crate) async fn call(self, given: Option<JsonObject>, call: &Call) -> Result<Reply, ToolError> {
         let arguments = Arguments::new(given, self.example());
         match self {

@@ -1,4 +1,4 @@
-//! `run_tests`: the project's tests, by the command that the project shows or its configuration names.
+//! `run_tests`: tests the project with a detected or configured command.
 
 use super::arguments::Arguments;
 use super::schema::{self, Choices, Detail, Effect};

@@ -1,56 +1,56 @@
-//! Input and output schemas, and the parameters that several tools share. The listing is read into every context, so
-//! each byte of it is weighed: what a name says needs no description.
+//! Input and output schemas, and parameters of several tools. The tool list is part of every
+//! context, so it is kept short: a parameter with a clear name has no description.
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What may be chosen at the moment: from the project's configuration and from the pool.
+/// Current choices from the project's configuration and from the pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Choices {
-    /// Names of templates, `raw` among them.
+    /// Names of templates, including `raw`.
     pub(crate) templates: Vec<String>,
     /// Labels of the workers, `KEY` or `KEY=VALUE`.
     pub(crate) labels: Vec<String>,
 }
 
-/// How much of the choices the listing says. A project may have any number of templates and a pool any number of labels,
-/// and the listing has a limit: it takes the first of [`Detail::ALL`] that fits. What it does not say is checked all the
-/// same, and `list_templates` and `worker_status` have it.
+/// Amount of choices in the tool list. A project may have any number of templates and a pool any
+/// number of labels, but the list has a size limit. It uses the first entry of [`Detail::ALL`] that
+/// fits. Choices that it omits are still valid; `list_templates` and `worker_status` return them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Detail {
-    /// The templates wherever one can be named, and examples of labels.
+    /// Templates in each tool that accepts one, and examples of labels.
     Everywhere,
-    /// The templates with the tool that says the most, and examples of labels.
+    /// Templates in the tool with the most details, and examples of labels.
     Once,
-    /// Examples of labels.
+    /// Examples of labels only.
     Labels,
-    /// Neither.
+    /// No choices.
     Least,
 }
 
 impl Detail {
-    /// From the most to the least.
+    /// From the most to the least detail.
     pub(crate) const ALL: [Self; 4] = [Self::Everywhere, Self::Once, Self::Labels, Self::Least];
 }
 
-/// Labels that the listing shows; more are in `worker_status`.
+/// Limit on labels in the list; `worker_status` returns all.
 const LABELS_MAX: usize = 4;
-/// Characters of all labels that the listing shows.
+/// Limit on the characters of all labels in the list.
 const LABELS_CHARS_MAX: usize = 60;
 
-/// What a tool does to the world.
+/// Effect of a tool.
 #[derive(Clone, Copy)]
 pub(crate) enum Effect {
-    /// Nothing.
+    /// It changes nothing.
     Reads,
-    /// Runs what it is told to.
+    /// It runs a command.
     Runs,
-    /// Ends something, once.
+    /// It ends a job; a repeat has no further effect.
     Ends,
 }
 
-/// A tool's listing.
+/// Returns the list entry of a tool.
 pub(crate) fn tool(
     name: &'static str,
     title: &'static str,
@@ -83,7 +83,7 @@ fn object(value: Value) -> Arc<JsonObject> {
     }
 }
 
-/// A strict object.
+/// Returns the schema of an object without other properties.
 pub(crate) fn input(properties: Value, required: &[&str]) -> Value {
     let mut schema = json!({"type": "object", "additionalProperties": false});
     if properties.as_object().is_some_and(|properties| !properties.is_empty()) {
@@ -95,7 +95,8 @@ pub(crate) fn input(properties: Value, required: &[&str]) -> Value {
     schema
 }
 
-/// The answer about a job: open, and says only what is always there. The whole schema is in the documentation.
+/// Returns the schema of an answer about a job. It lists only fields that are always present; the
+/// documentation contains the whole schema.
 pub(crate) fn job_output() -> Option<Value> {
     Some(json!({"type": "object", "required": ["job_id", "state", "verdict"]}))
 }
@@ -127,8 +128,8 @@ pub(crate) fn template(choices: &Choices, detail: Detail) -> Value {
     }
 }
 
-/// The parameters of all tools that run something, `more` first. Only one of them, the described one, says about the
-/// shared ones what their names do not.
+/// Returns the parameters of a tool that runs something, with `more` first. Only the tool with
+/// `is_described` describes the shared parameters.
 pub(crate) fn run_input(
     choices: &Choices,
     detail: Detail,

@@ -1,4 +1,4 @@
-//! The listing: small, strict, the same each time, and as the golden file has it.
+//! Tests of the tool list: it is small, strict and deterministic, and matches the golden file.
 
 use super::{Choices, FRAME, LISTING_BYTES_MAX, Name};
 use serde_json::{Value, json};
@@ -55,7 +55,8 @@ fn whatever_there_is_to_choose_the_listing_stays_small() {
             let listing = listing(&choices);
             let size = listing.to_string().len() + FRAME.len();
             assert!(size <= LISTING_BYTES_MAX, "{size} bytes with {templates} templates and {labels} labels");
-            // A choice is said whole or not at all: a part of it would forbid the rest.
+            // The list contains all values of a choice or none: a partial list would forbid the
+            // others.
             let said = [0, 1, 2, 3].map(|tool| template(&listing, tool).get("enum").is_some());
             levels.push(said);
             for said in [0, 1, 2, 3].map(|tool| template(&listing, tool)) {

@@ -1,5 +1,5 @@
-//! Whether the files of a project are still as they were when a job in place was submitted: only then its answer is an
-//! answer about them.
+//! Compares a project's files with those at the submission of a job in place. An equal call may use
+//! that job's answer only if they are unchanged.
 
 use super::source::project_of;
 use buildpool_objects::{Git, Place};
@@ -14,34 +14,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use walkdir::{DirEntry, WalkDir};
 
-/// Files that are looked at to see whether something changed; a larger project counts as changed.
+/// Limit on compared files. A larger project counts as changed.
 const FILES_MAX: usize = 100_000;
-/// Directories that hold what tools make.
+/// Directories with output of tools.
 const MADE: [&str; 9] =
     [".git", "target", "node_modules", "build", ".build", "dist", "DerivedData", "__pycache__", ".gradle"];
-/// Jobs whose files are remembered as they were: each costs up to a few megabytes.
+/// Limit on jobs with a stored listing. Each listing takes up to a few megabytes.
 const LISTINGS_MAX: usize = 16;
-/// New files that git is asked about; more count as a change.
+/// Limit on new files that are checked with git. More count as a change.
 const COME_MAX: usize = 10_000;
-/// New files that are named.
+/// Limit on new files that a note lists.
 const NAMED_MAX: usize = 3;
 
-/// How the files are beside those that a job was submitted with.
+/// Difference between the current files and those at the submission of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Since {
-    /// As they were; what came is ignored by git, so it is no part of what a job is about.
+    /// No difference. New files that git ignores do not count.
     Same,
-    /// All that were there are as they were, and these came: the job's own, or somebody's. The first of them.
+    /// No file changed, but these are new: output of the job or other files. Contains the first of
+    /// them.
     Come(Vec<String>),
-    /// Others.
+    /// Files have changed.
     Changed,
 }
 
-/// What was there at a moment, by path.
+/// The files at a moment, by path.
 #[derive(Debug)]
 pub(crate) struct Listing(HashMap<u64, u64>);
 
-/// What is there.
+/// The current files.
 #[derive(Debug)]
 pub(super) struct Tree {
     root: PathBuf,
@@ -49,7 +50,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Looks at the project around a directory; none where it is too large or can't be read.
+    /// Reads the project of a directory. Returns `None` if it is too large or can't be read.
     pub(super) async fn around(directory: &Path) -> Option<Arc<Self>> {
         let directory = directory.to_owned();
         tokio::task::spawn_blocking(move || Self::look(project_of(&directory), &directory))
@@ -75,7 +76,7 @@ impl Tree {
         Listing(self.entries.iter().map(|(path, stamp)| (number(path), *stamp)).collect())
     }
 
-    /// How these files are beside those.
+    /// Compares the files with an earlier listing.
     pub(super) fn since(&self, earlier: &Listing) -> Since {
         let mut come = Vec::new();
         for (path, stamp) in &self.entries {
@@ -91,26 +92,27 @@ impl Tree {
         }
         let ignored = if come.is_empty() { HashSet::new() } else { self.ignored(&come) };
         come.retain(|path| !ignored.contains(path.as_os_str().as_bytes()));
-        // Of a new directory its name is enough.
+        // For a new directory, its own name suffices.
         come.dedup_by(|path, before| path.starts_with(before));
         let names: Vec<String> = come.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
         if names.is_empty() { Since::Same } else { Since::Come(names) }
     }
 
-    /// Those of the paths that the project's own word keeps out of its repository.
+    /// Returns the paths that git ignores in this project.
     fn ignored(&self, paths: &[&Path]) -> HashSet<Vec<u8>> {
         let asked = paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
         let place = Place { work_tree: Some(self.root.clone()), ..Place::default() };
         let answer = Git::find().and_then(|git| {
             git.run_as_user(&place).args(["check-ignore", "-z", "--stdin"]).input(asked).output_or_none()
         });
-        // Without a repository nothing is ignored.
+        // Without a repository, no path is ignored.
         let answer = answer.ok().flatten().unwrap_or_default();
         answer.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect()
     }
 }
 
-/// What tells one state of a file from another; of a directory it is only told that it is there.
+/// Returns a hash of a file's metadata, which changes with the file. For a directory, the hash
+/// depends only on its mode.
 fn stamp(metadata: &Metadata) -> u64 {
     let mut hasher = DefaultHasher::new();
     metadata.mode().hash(&mut hasher);
@@ -127,7 +129,7 @@ fn number(path: &Path) -> u64 {
     hasher.finish()
 }
 
-/// The files with which jobs in place were submitted, for as many as are remembered.
+/// Listings at the submission of jobs in place, up to a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Listings(Mutex<VecDeque<(String, Arc<Listing>)>>);
 
@@ -145,8 +147,8 @@ impl Listings {
         all.iter().find(|(known, _)| known == job).map(|(_, listing)| listing.clone())
     }
 
-    /// How the files are beside those that a job was submitted with at a moment (RFC 3339). What another gateway submitted is
-    /// told by times.
+    /// Compares the files with those at the submission of a job at `moment` (RFC 3339). For a job
+    /// of another gateway, it compares file times.
     pub(super) async fn since(
         &self,
         job: &str,
@@ -162,15 +164,16 @@ impl Listings {
     }
 }
 
-/// Whether a file of the project has changed since a moment (RFC 3339). When that can't be told it counts as changed: a
-/// second run costs time, an answer about older files costs trust.
+/// Returns true if a file of the project has changed since a moment (RFC 3339), or if that is
+/// unknown. A second run only costs time, but an answer about older files would be wrong.
 async fn changed_since(directory: &Path, moment: Option<&str>) -> bool {
     let Some(moment) = moment.and_then(|text| text.parse::<jiff::Timestamp>().ok()) else { return true };
     let (root, directory) = (project_of(directory), directory.to_owned());
     tokio::task::spawn_blocking(move || has_newer(&root, &directory, moment.into())).await.unwrap_or(true)
 }
 
-/// A directory's own times tell what went from it and what came into it, whatever times that has itself.
+/// Returns true if an entry is newer than the moment. A directory's own times cover files that were
+/// removed from it or moved into it.
 fn has_newer(root: &Path, directory: &Path, moment: SystemTime) -> bool {
     let entries = WalkDir::new(root).follow_links(false).into_iter();
     for (index, entry) in entries.filter_entry(|entry| !is_made(entry, directory)).enumerate() {
@@ -185,7 +188,8 @@ fn has_newer(root: &Path, directory: &Path, moment: SystemTime) -> bool {
     false
 }
 
-/// Whether it is a directory of what tools make: by its name, unless the command runs in it.
+/// Returns true if the entry is a directory with output of tools, by its name, and the command does
+/// not run in it.
 fn is_made(entry: &DirEntry, directory: &Path) -> bool {
     entry.depth() > 0
         && entry.file_type().is_dir()
@@ -193,7 +197,8 @@ fn is_made(entry: &DirEntry, directory: &Path) -> bool {
         && !directory.starts_with(entry.path())
 }
 
-/// When content, name or rights changed last: a file that was moved here keeps the time of its content.
+/// Returns the time of the last change of content, name or permissions. A moved file keeps the time
+/// of its content.
 fn changed_at(metadata: &Metadata) -> Option<SystemTime> {
     let secs = Duration::from_secs(u64::try_from(metadata.ctime()).ok()?);
     let nanos = Duration::from_nanos(u64::try_from(metadata.ctime_nsec()).ok()?);
@@ -209,7 +214,7 @@ mod tests {
     use std::process::Command;
     use std::time::SystemTime;
 
-    /// A moment after all that was done so far and before all that comes.
+    /// Returns a moment after all earlier changes and before all later ones.
     fn now(directory: &Path) -> SystemTime {
         let probe = directory.join("target");
         let touched = || {
@@ -218,7 +223,7 @@ mod tests {
             changed_at(&fs::metadata(probe.join("probe")).unwrap()).unwrap()
         };
         let before = touched();
-        // The times of files come in steps.
+        // File times have a limited resolution.
         loop {
             let moment = touched();
             if moment > before {
@@ -227,7 +232,7 @@ mod tests {
         }
     }
 
-    /// Whether a change of the project that was made with `before` is seen when `change` is made.
+    /// Returns true if `change` is detected in a project with the files `before`.
     fn is_seen(before: &[&str], at: &str, change: impl Fn(&Path)) -> bool {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("build");

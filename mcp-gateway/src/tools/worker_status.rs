@@ -1,4 +1,4 @@
-//! `worker_status`: which workers there are, what they can, how busy they are.
+//! `worker_status`: returns the workers with their labels, slots and jobs.
 
 use super::arguments::Arguments;
 use super::schema::{self, Effect};
