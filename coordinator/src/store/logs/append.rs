@@ -359,7 +359,7 @@ impl LogWriter {
         Ok(Sealed { attempt: self.shared.attempt, state, inline })
     }
 
-    /// Closes an incomplete log whose worker is lost. Blocks briefly.
+    /// Closes the incomplete log of a lost attempt. Blocks briefly.
     ///
     /// # Errors
     /// [`LogError::File`] if the bytes in memory can't be written.
