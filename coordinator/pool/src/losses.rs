@@ -256,8 +256,7 @@ impl Pool {
         );
     }
 
-    /// Handles a worker that was ordered to end an attempt and has not confirmed it. It gets no more
-    /// jobs.
+    /// Handles a worker that has not confirmed the ordered end of an attempt. It gets no more jobs.
     pub(crate) fn kill_unconfirmed(&mut self, now: Now, id: JobId) {
         let Some(granted) = self.jobs.get(&id).and_then(Job::granted) else { return };
         let Some(since) = granted.ending_since else { return };
