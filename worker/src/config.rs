@@ -1,4 +1,4 @@
-//! What a worker is told: by a file, by flags over it.
+//! Configuration of a worker, from a file and from flags. Flags have priority.
 
 use crate::isolation::Isolation;
 use crate::isolation::hidden::directory_of;
@@ -21,58 +21,59 @@ mod error;
 
 pub use error::ConfigError;
 
-/// Everything that a worker is told.
+/// Configuration of a worker.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
-    /// `ws://host:port` or `wss://host:port`.
+    /// URL of the coordinator: `ws://host:port` or `wss://host:port`.
     pub coordinator: String,
-    /// For people; unique in the pool.
+    /// Name for users, unique in the pool.
     pub name: String,
-    /// Jobs at a time.
+    /// Number of concurrent jobs.
     pub slots: u32,
-    /// Labels beside `os`, `arch` and `name`.
+    /// Labels in addition to `os`, `arch` and `name`.
     pub labels: BTreeMap<String, String>,
-    /// Labels of tools that were found on the machine; configured ones go before them.
+    /// Labels of tools detected on the machine. Configured labels have priority.
     pub found: BTreeMap<String, String>,
-    /// Counted resources.
+    /// Units of counted resources.
     pub resources: BTreeMap<String, u32>,
-    /// Identity, attempts and workspaces live here.
+    /// Directory for identity, attempts and workspaces.
     pub data_dir: PathBuf,
-    /// As the coordinator gave it; may carry the fingerprint of its certificate.
+    /// Token from the coordinator. May contain the fingerprint of its certificate.
     pub token: Option<String>,
     /// The file that `token` was read from. It is read again before each connection attempt.
     pub token_file: Option<PathBuf>,
-    /// Certificates that the coordinator's may be signed by, in PEM.
+    /// PEM file with the authorities that may have signed the coordinator's certificate.
     pub ca_file: Option<PathBuf>,
-    /// BLAKE3 of the coordinator's own certificate in hexadecimal, where the token does not carry it.
+    /// BLAKE3 of the coordinator's own certificate in hexadecimal, if the token does not contain
+    /// it.
     pub fingerprint: Option<String>,
-    /// Whether the token may travel unencrypted beyond this machine: said in as many words.
+    /// True if the user explicitly permits sending the token unencrypted beyond this machine.
     pub insecure_plain_text: bool,
-    /// Variables of every job that does not run in place.
+    /// Variables for every job that does not run in place.
     pub env: BTreeMap<String, String>,
-    /// Where crash files are looked for, besides the system's own places.
+    /// Directories of crash files, in addition to the system's own.
     pub crash_directories: Vec<PathBuf>,
-    /// Largest core file of a job, in bytes; the system's own setting if absent.
+    /// Limit on the core file of a job, in bytes. The system's own limit if absent.
     pub core_bytes_max: Option<u64>,
-    /// How much space workspaces may take.
+    /// Disk space limits of workspaces.
     pub space: SpaceLimits,
-    /// After how long a drain on SIGTERM ends what still runs; never if absent.
+    /// Time after which a drain on SIGTERM ends running jobs. Never if absent.
     pub drain_deadline: Option<Duration>,
-    /// What keeps jobs from the worker's files and each other's.
+    /// Isolation of jobs from the worker's files and from each other.
     pub isolation: Isolation,
-    /// With [`Isolation::User`], the users that jobs run as: one a slot.
+    /// With [`Isolation::User`], the users that jobs run as: one per slot.
     pub job_users: Vec<String>,
-    /// Files that may hold the token, the one that does first: the token's own and the configuration. Isolated jobs don't see
-    /// their directories.
+    /// Files that may contain the token: first the token's own file, then the configuration. Their
+    /// directories are hidden from isolated jobs.
     pub secret_files: Vec<PathBuf>,
-    /// Other files and directories beside the data directory that isolated jobs don't see.
+    /// Files and directories hidden from isolated jobs, in addition to the data directory.
     pub hidden: Vec<PathBuf>,
-    /// Those of them that someone else may make anew while the worker runs: directories of the worker's user, made again where they
-    /// are gone.
+    /// The hidden directories of the worker's user that another process may recreate while the
+    /// worker runs. The worker creates missing ones.
     pub renewed: Vec<PathBuf>,
-    /// What starts a keeper: a program and its first arguments.
+    /// Command that starts a keeper: a program and its first arguments.
     pub keeper_command: Vec<OsString>,
-    /// The protocol versions that it speaks: this build's. Another range is for tests of mixed versions.
+    /// Supported protocol versions. Another range than this build's is for tests of mixed versions.
     pub protocol: VersionRange,
 }
 
@@ -90,7 +91,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// The file, as it is written.
+/// The content of the configuration file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
@@ -144,7 +145,7 @@ impl Default for File {
 }
 
 impl Config {
-    /// A worker of one slot with nothing special about it, named after its machine.
+    /// Creates the configuration of a worker with one slot and defaults, named after its machine.
     pub fn new(coordinator: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
         Self {
             coordinator: coordinator.into(),
@@ -174,11 +175,13 @@ impl Config {
         }
     }
 
-    /// Reads a configuration file. What it leaves out has the defaults of [`Config::new`]; `coordinator` and `data_dir`
-    /// may be left out where flags give them. Paths in it are relative to the directory of the file.
+    /// Reads a configuration file. Missing fields have the defaults of [`Config::new`].
+    /// `coordinator` and `data_dir` may be missing if flags provide them. Paths are relative to the
+    /// directory of the file.
     ///
     /// # Errors
-    /// When it can't be read, does not parse, names a token file that can't be read or hides what is not there.
+    /// Fails if the file cannot be read or parsed, the token file cannot be read, or a hidden path
+    /// does not exist.
     pub fn from_file(path: &Path) -> Result<Self, ConfigError> {
         let unreadable = |source| ConfigError::Unreadable { path: path.to_owned(), source };
         let length = fs::metadata(path).map_err(unreadable)?.len();
@@ -186,7 +189,7 @@ impl Config {
             return Err(ConfigError::TooLarge { path: path.to_owned(), length });
         }
         let text = fs::read_to_string(path).map_err(unreadable)?;
-        // Isolation hides the files themselves, whatever links lead there.
+        // Isolation hides the files themselves, so resolve symbolic links.
         let place = path.canonicalize().map_err(unreadable)?;
         let directory = place.parent().unwrap_or(Path::new("/"));
         let mut config = Self::from_toml(&text, directory).map_err(|error| match error {
@@ -199,10 +202,11 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads a configuration whose paths are relative to this directory.
+    /// Parses a configuration with paths relative to this directory.
     ///
     /// # Errors
-    /// When it does not parse, names a token file that can't be read or hides what is not there.
+    /// Fails if the text does not parse, the token file cannot be read, or a hidden path does not
+    /// exist.
     pub fn from_toml(text: &str, directory: &Path) -> Result<Self, ConfigError> {
         let file: File = toml::from_str(text)
             .map_err(|error| ConfigError::Malformed { path: None, reason: error.to_string() })?;
@@ -257,10 +261,10 @@ impl Config {
         })
     }
 
-    /// Checks what a type cannot.
+    /// Checks the values of the fields.
     ///
     /// # Errors
-    /// The first field that is wrong, and what would be valid.
+    /// The first invalid field, with its valid values.
     pub fn check(&self) -> Result<(), ConfigError> {
         let invalid = |field, reason: String| Err(ConfigError::Invalid { field, reason });
         if self.coordinator.is_empty() {
@@ -291,7 +295,7 @@ impl Config {
         Ok(())
     }
 
-    /// Where jobs run as other users: whether that is possible and keeps from them what it should.
+    /// Checks if jobs can run as the configured users, and if the isolation is effective.
     fn check_isolation(&self) -> Result<(), ConfigError> {
         let invalid = |field, reason: String| Err(ConfigError::Invalid { field, reason });
         self.covered()?;
@@ -324,7 +328,7 @@ impl Config {
             return invalid("hidden", reason);
         }
         let users = self.users()?;
-        // Whoever could put another program in its place would be root at the next start.
+        // A job that could replace the program would be root at the next start.
         let program = std::env::current_exe().ok();
         let kept = self.secret_files.iter().chain(&self.hidden).chain([&self.data_dir]).chain(&program);
         if let Some((place, name)) = kept.into_iter().find_map(|path| users::changeable(path, &users)) {
@@ -337,10 +341,10 @@ impl Config {
         Ok(())
     }
 
-    /// What isolated jobs don't see beside the data directory.
+    /// Returns the paths hidden from isolated jobs, in addition to the data directory.
     ///
     /// # Errors
-    /// When a file that may hold the token lies in a directory that jobs need.
+    /// Fails if a file that may contain the token is in a directory that jobs need.
     pub fn covered(&self) -> Result<Vec<PathBuf>, ConfigError> {
         if !self.isolation.hides_paths() {
             return Ok(Vec::new());
@@ -359,10 +363,10 @@ impl Config {
         Ok(covered)
     }
 
-    /// The users that jobs run as; none where they run as the worker's.
+    /// Returns the users that jobs run as. Empty if they run as the worker's user.
     ///
     /// # Errors
-    /// When one of them is of no use for it.
+    /// Fails if a user is not suitable.
     pub fn users(&self) -> Result<Vec<JobUser>, ConfigError> {
         if self.isolation != Isolation::User {
             return Ok(Vec::new());
@@ -371,7 +375,7 @@ impl Config {
         users::find(&self.job_users, self.slots).map_err(invalid)
     }
 
-    /// All labels: those that a worker finds by itself, and the configured ones over them.
+    /// Returns all labels: detected ones, overridden by configured ones.
     pub fn all_labels(&self) -> BTreeMap<String, String> {
         let mut labels = BTreeMap::from([
             ("os".to_owned(), crate::platform::os().to_owned()),
@@ -384,12 +388,12 @@ impl Config {
     }
 }
 
-/// The file or directory itself, behind all links: what can't be found can't be kept from a job.
+/// Returns the path without symbolic links. A path that does not exist cannot be hidden.
 fn resolved(path: &Path) -> Result<PathBuf, ConfigError> {
     path.canonicalize().map_err(|source| ConfigError::Unresolvable { path: path.to_owned(), source })
 }
 
-/// The machine's name up to its first dot, as far as it is a valid name.
+/// Returns the machine's name up to its first dot, with invalid characters replaced.
 fn host_name() -> String {
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     let name: String = name

@@ -1,7 +1,8 @@
-//! The environment that a job gets.
+//! The environment of a job.
 //!
-//! In place: the submitter's own, less what is the pool's. Elsewhere: what a login of the worker's user would have, what
-//! the worker's configuration gives over it, and what the job asks for over that. Always the two ids of the attempt.
+//! In place: the submitter's own environment without the pool's variables. Otherwise: the login
+//! environment of the worker's user, overridden by the worker's configuration, overridden by the
+//! job's variables. The two ids of the attempt are always set.
 
 use crate::isolation::users::barrier;
 use crate::keeper::tree::{ATTEMPT_VARIABLE, JOB_VARIABLE};
@@ -12,10 +13,10 @@ use nix::unistd::{Uid, User};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Variables of the daemon that say how its user writes and where, not what it is.
+/// Locale and directory variables that jobs inherit from the daemon.
 const PASSED_ON: &[&str] = &["LANG", "TZ", "TMPDIR"];
 
-/// The environment of an attempt; `base` is that of the worker.
+/// Returns the environment of an attempt. `base` is the worker's environment for jobs.
 pub fn of_attempt(
     spec: &JobSpec,
     attempt: AttemptId,
@@ -36,19 +37,21 @@ pub fn of_attempt(
     environment
 }
 
-/// What a worker's jobs have without asking: a login's variables, and the configured ones over them.
+/// Returns the default environment of a worker's jobs: login variables, overridden by configured
+/// ones.
 pub fn of_worker(configured: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     with_path(configured, std::env::var("PATH").ok().as_deref())
 }
 
-/// The same of a worker that the machine starts: what the `PATH` of this process has besides is not in it.
+/// Returns the same environment for a worker that runs as a service. It does not include the `PATH`
+/// of this process.
 pub fn of_service(configured: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     with_path(configured, None)
 }
 
 fn with_path(configured: &BTreeMap<String, String>, own: Option<&str>) -> BTreeMap<String, String> {
     let mut environment = login(User::from_uid(Uid::effective()).ok().flatten().as_ref());
-    // What is no text can't be passed on, and is no reason to have no worker.
+    // A value that is not UTF-8 cannot be passed on, but must not prevent the start of the worker.
     let texts = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     for (name, value) in texts {
@@ -62,18 +65,19 @@ fn with_path(configured: &BTreeMap<String, String>, own: Option<&str>) -> BTreeM
     environment
 }
 
-/// What jobs have that run as another user than the worker: that user's login in place of the worker's.
+/// Returns the environment of jobs that run as another user. That user's login variables replace
+/// the worker's.
 pub fn of_user(
     worker: &BTreeMap<String, String>,
     configured: &BTreeMap<String, String>,
     user: &User,
 ) -> BTreeMap<String, String> {
     let mut environment = worker.clone();
-    // The worker's own need not be open to others.
+    // Other users may have no access to the worker's directory.
     environment.remove("TMPDIR");
     environment.extend(login(Some(user)));
     if let Some(path) = environment.get_mut("PATH") {
-        // What is looked for where this user may not look counts as there and not executable.
+        // A directory without search permission would count as existing and not executable.
         let open =
             path.split(':').filter(|directory| barrier(&Path::new(directory).join("program")).is_none());
         *path = open.collect::<Vec<_>>().join(":");
@@ -94,7 +98,8 @@ fn login(user: Option<&User>) -> BTreeMap<String, String> {
     environment
 }
 
-/// The daemon's own path, for whoever started it knows where the tools are, and a login's directories after it.
+/// Returns the daemon's own `PATH`, which usually contains the tools, followed by the login
+/// directories.
 fn path(own: Option<&str>) -> String {
     let mut directories: Vec<&str> =
         own.unwrap_or_default().split(':').filter(|directory| directory.starts_with('/')).collect();

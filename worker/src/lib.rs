@@ -1,8 +1,9 @@
-//! The worker: runs processes, spools and streams their output, explains how they ended.
+//! The worker: runs processes, spools and streams their output, and explains their end.
 //!
-//! Two processes share the work. The *daemon* ([`daemon`]) keeps the link to the coordinator, and may die, be
-//! upgraded or be cut off. A *keeper* ([`keeper`]) is a small process beside it that owns one attempt at a time: its
-//! pipes, its spool, its deadlines and the ending of its tree. They meet at a socket and in the attempt's directory.
+//! Two kinds of processes share the work. The *daemon* ([`daemon`]) maintains the link to the
+//! coordinator. It may die, be upgraded or lose its connection. A *keeper* ([`keeper`]) is a small
+//! separate process that owns one attempt at a time: its pipes, its spool, its deadlines and the
+//! end of its process tree. They communicate through a socket and the attempt's directory.
 
 pub mod config;
 pub mod daemon;

@@ -1,95 +1,103 @@
-//! Bounds of the worker that no peer sees. Those that a peer can run into are in [`buildpool_protocol::limits`].
+//! Internal limits of the worker. Limits that a peer can reach are in
+//! [`buildpool_protocol::limits`].
 
 use std::time::Duration;
 
-/// Between the end of the command and of its pipes, whichever came last, and the judgement that a process that is left was
-/// leaked: what is just about to exit is none, however slow the machine.
+/// Delay after the end of the command and its pipes before a remaining process counts as leaked. A
+/// process that is just exiting is not leaked, even on a slow machine.
 pub const SETTLE: Duration = Duration::from_millis(250);
-/// From SIGTERM to SIGKILL for processes that outlived their command.
+/// Time from SIGTERM to SIGKILL for processes that outlived their command.
 pub const LEAK_GRACE: Duration = Duration::from_secs(2);
-/// Longest grace when the worker is cut off: the tree must be gone within the margin.
+/// Limit on the grace period of a disconnected worker: the process tree must end within the margin.
 pub const CUT_OFF_GRACE_MAX: Duration = Duration::from_secs(20);
-/// First pause between two rounds of ending a tree; doubles up to [`ROUND_PAUSE_MAX`].
+/// First pause between two rounds of ending a process tree. It doubles up to [`ROUND_PAUSE_MAX`].
 pub const ROUND_PAUSE_MIN: Duration = Duration::from_millis(5);
-/// Longest pause between two rounds of ending a tree.
+/// Longest pause between two rounds of ending a process tree.
 pub const ROUND_PAUSE_MAX: Duration = Duration::from_millis(200);
-/// How long a tree is killed again and again before its rest is reported as survivors.
+/// Time limit for killing a process tree before the rest is reported as survivors.
 pub const KILL_FOR: Duration = Duration::from_secs(10);
-/// How long one round of stopping a tree follows processes that fork faster than the process table can be read.
+/// Time limit for one round of stopping a process tree that forks faster than the process table can
+/// be read.
 pub const CHASE_FOR: Duration = Duration::from_millis(100);
-/// Longest look at the process table: under a job that forks without end it would have none, and a keeper has deadlines to hold.
+/// Time limit for reading the process table. A job that forks without end could make it endless,
+/// and a keeper has deadlines.
 pub const LOOK_FOR: Duration = Duration::from_secs(1);
-/// Longest round of stopping a tree.
+/// Time limit for one round of stopping a process tree.
 pub const STOP_FOR: Duration = Duration::from_secs(1);
-/// Statuses that are taken in a row: under such a job there is always one more.
+/// Limit on the statuses reaped in a row: such a job always has one more.
 pub const REAP_MAX: usize = 4096;
-/// Passes over the process table in one round of stopping a tree that forks.
+/// Limit on the passes over the process table in one round of stopping a tree that forks.
 pub const STOP_PASSES_MAX: usize = 64;
-/// Output on disk that the coordinator does not have yet, at which a job waits at its pipe or loses its middle.
+/// Limit on the output on disk that the coordinator has not received. Beyond it, the job blocks on
+/// its pipe or loses its middle.
 pub const SPOOL_WINDOW_BYTES: u64 = 1 << 30;
-/// Last output that is kept in memory while the middle is being lost.
+/// Size of the last output kept in memory while the middle is dropped.
 pub const TAIL_KEEP_BYTES: usize = 1 << 20;
-/// Room that stays for gap and tail below the largest log.
+/// Space reserved for gap and tail below the log limit.
 pub const LOG_RESERVE_BYTES: u64 = 4 << 20;
-/// How long a full disk may hold a job's output before the job is ended.
+/// Time limit for output blocked by a full disk, after which the job is ended.
 pub const DISK_FULL_MAX: Duration = Duration::from_secs(10 * 60);
-/// How often a write to a full disk is tried again.
+/// Retry interval for a write to a full disk.
 pub const DISK_FULL_RETRY: Duration = Duration::from_millis(500);
-/// How often a worker that could not lay out a job looks whether there is room again.
+/// Check interval of a worker that could not prepare a job.
 pub const ROOM_LOOK_EVERY: Duration = Duration::from_secs(2);
-/// A disk with less free space is short of it, whatever the configuration, in bytes.
+/// Free space below which a disk counts as full, with any configuration, in bytes.
 pub const SHORT_BYTES: u64 = 16 << 20;
-/// What must fit on the disk of such a worker before it takes jobs again, in bytes.
+/// Size of the test file for a worker to accept jobs again, in bytes.
 pub const ROOM_BYTES_MIN: usize = 1 << 20;
-/// Space that each keeper holds back so that a result can be written to a full disk, in bytes.
+/// Space reserved by each keeper, so that a result can be written to a full disk, in bytes.
 pub const RESERVE_BYTES: usize = 64 << 10;
-/// Buffer that is asked for each pipe, in bytes.
+/// Requested buffer size of each pipe, in bytes.
 pub const PIPE_BYTES: i32 = 256 << 10;
-/// Largest message between worker and keeper, in bytes.
+/// Limit on a message between worker and keeper, in bytes.
 pub const KEEPER_MESSAGE_BYTES_MAX: usize = 8 << 20;
-/// What a keeper holds for a worker that does not read, in bytes; progress is left out beyond it.
+/// Limit on the messages that a keeper buffers for a worker that does not read, in bytes. Beyond
+/// it, progress messages are dropped.
 pub const KEEPER_BACKLOG_BYTES: usize = 64 << 10;
-/// Shortest time between two reports of progress by a keeper.
+/// Minimum interval between two progress messages of a keeper.
 pub const PROGRESS_EVERY: Duration = Duration::from_millis(5);
-/// For how long the directory of an attempt must be gone until its keeper takes it to be removed and not on its way elsewhere.
+/// Time for which the directory of an attempt must be missing until its keeper treats it as
+/// removed. Before that it may be in the middle of a rename.
 pub const ATTEMPT_GONE_FOR: Duration = Duration::from_secs(10);
-/// How often a keeper looks who is in its tree.
+/// Interval at which a keeper lists the processes of its tree.
 pub const OBSERVE_EVERY: Duration = Duration::from_secs(2);
-/// Processes of a tree that are remembered.
+/// Limit on the remembered processes of a tree.
 pub const SEEN_MAX: usize = 4096;
-/// Longest sleep of a keeper that holds a lease, because a poll does not count the time that a machine sleeps.
+/// Limit on one poll of a keeper with a lease, because a poll does not count the time that the
+/// machine sleeps.
 pub const POLL_MAX: Duration = Duration::from_secs(5);
-/// Longest time for a keeper to say hello.
+/// Time limit for a keeper's hello message.
 pub const KEEPER_HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// How often a keeper that is alive but does not answer is tried again.
+/// Retry interval for a running keeper that does not answer.
 pub const KEEPER_RETRY: Duration = Duration::from_secs(1);
 /// Log bytes in one frame on the link, chunk headers included.
 pub const FRAME_LOG_BYTES: usize = 256 << 10;
-/// First pause before a reconnect; doubles, with jitter, up to [`BACKOFF_MAX`].
+/// First pause before a reconnect. It doubles, with jitter, up to [`BACKOFF_MAX`].
 pub const BACKOFF_MIN: Duration = Duration::from_millis(200);
 /// Longest pause before a reconnect.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// Longest time to open a connection, TLS and the WebSocket handshake included.
+/// Time limit for a connection, TLS and the WebSocket handshake included.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 /// Read buffer of a connection, in bytes.
 pub const READ_BUFFER_BYTES: usize = 8 << 10;
-/// Control messages that wait for the link.
+/// Size of the queue of control messages for the link.
 pub const CONTROL_QUEUE: usize = 256;
-/// Events that wait for the daemon.
+/// Size of the event queue of the daemon.
 pub const EVENT_QUEUE: usize = 1024;
-/// A change is reported after this pause, so that several make one report.
+/// Delay of a report after a change, which combines several changes.
 pub const REPORT_SETTLE: Duration = Duration::from_millis(5);
-/// How much of the end of a log is searched for words that suggest a crash, in bytes.
+/// Size of the end of a log that is searched for signs of a crash, in bytes.
 pub const SUSPECT_TAIL_BYTES: u64 = 16 << 20;
-/// Between two looks for crash files, which the system writes late.
+/// Interval between two checks for crash files, which the system writes late.
 pub const EVIDENCE_POLL: Duration = Duration::from_millis(100);
-/// How long a daemon that ends waits for its last results to be recorded; they stay on the disk otherwise.
+/// Time that an exiting daemon waits until its last results are recorded. Otherwise they stay on
+/// disk.
 pub const LAST_WORDS: Duration = Duration::from_secs(5);
-/// A result that was not recorded for this long is told again on the same connection.
+/// Time after which an unrecorded result is sent again on the same connection.
 pub const REPEAT_AFTER: Duration = Duration::from_secs(5);
-/// Nothing acknowledged for this long while output is on the way: it is sent again.
+/// Time without an acknowledgement after which output is sent again.
 pub const STALLED_AFTER: Duration = Duration::from_secs(30);
-/// Longest configuration file, in bytes.
+/// Limit on a configuration file, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 const _: () = assert!(
@@ -104,5 +112,5 @@ const _: () = assert!(
     FRAME_LOG_BYTES
         > buildpool_protocol::limits::CHUNK_BYTES_MAX + buildpool_protocol::output::CHUNK_HEADER_BYTES
 );
-/// How often the space of workspaces is looked after, at the end of an attempt.
+/// Minimum interval between cleanups of workspaces, which run at the end of an attempt.
 pub const TIDY_EVERY: Duration = Duration::from_secs(10 * 60);

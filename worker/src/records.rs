@@ -1,11 +1,12 @@
-//! What an attempt has on disk, and how it is written so that a crash at any moment leaves either the old or the new.
+//! The records of an attempt on disk. Writes are atomic: a crash at any time leaves either the old
+//! or the new record.
 //!
-//! | file | by | when |
+//! | file | written by | when |
 //! |---|---|---|
-//! | `attempt.json` | worker | before a keeper is asked to run it |
+//! | `attempt.json` | worker | before a keeper gets the attempt |
 //! | `state.json` | keeper | when the process exists, and when the pool decided to end it |
 //! | `log` | keeper | while it runs |
-//! | `outcome.json` | keeper | when the tree is gone; durable before anything is said |
+//! | `outcome.json` | keeper | when the process tree has ended; durable before any message is sent |
 //! | `result.json` | worker | when evidence and artifacts were added to the outcome |
 
 use buildpool_evidence::memory::cgroup::MemoryCounters;
@@ -20,54 +21,55 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tracing::warn;
 
-/// Name of the record that the worker makes.
+/// Name of the worker's record of an attempt.
 pub const ATTEMPT: &str = "attempt.json";
 /// Name of the record of a running process.
 pub const STATE: &str = "state.json";
 /// Name of the log.
 pub const LOG: &str = "log";
-/// Name of the keeper's account of the end.
+/// Name of the keeper's outcome.
 pub const OUTCOME: &str = "outcome.json";
-/// Name of the worker's account of the end.
+/// Name of the worker's complete outcome.
 pub const RESULT: &str = "result.json";
 
-/// What the worker must find again after a restart.
+/// Facts about an attempt that the worker needs after a restart.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct AttemptRecord {
-    /// By which grant.
+    /// Lease of the grant.
     pub lease: Lease,
-    /// What was asked for, without its environment, which may hold what should not lie on a disk.
+    /// The spec without its environment, which may contain values that must not be stored.
     pub spec: JobSpec,
-    /// Where the command runs.
+    /// Working directory of the command.
     pub directory: PathBuf,
-    /// The top of the files, in a workspace.
+    /// Root of the files in a workspace.
     #[serde(default)]
     pub root: Option<PathBuf>,
     /// A result bundle that the worker added to the command.
     #[serde(default)]
     pub result_bundle: Option<PathBuf>,
-    /// Where an `xcodebuild` of this attempt builds, in a workspace.
+    /// Build directory of an `xcodebuild` of this attempt, in a workspace.
     #[serde(default)]
     pub derived_data: Option<PathBuf>,
-    /// The control group that the attempt shares with its worker, where there is one.
+    /// Control group that the attempt shares with its worker, if there is one.
     #[serde(default)]
     pub memory: Option<MemoryGroup>,
     /// Seconds from boot to the grant, by the continuous clock.
     #[serde(default)]
     pub since_boot_secs: f64,
-    /// The name of the user that it runs as, where that is not the worker's.
+    /// Name of the user that it runs as, if that is not the worker's.
     #[serde(default)]
     pub user: Option<String>,
     /// Directories that this user can pass while it runs.
     #[serde(default)]
     pub gates: Vec<PathBuf>,
-    /// The worker's data directory, as it was called then; unknown to older versions.
+    /// Path of the worker's data directory when the record was written. Older versions did not
+    /// record it.
     #[serde(default)]
     pub data_dir: Option<PathBuf>,
 }
 
 impl AttemptRecord {
-    /// The same with the data directory called `data_dir` now: what lay in it lies there.
+    /// Returns the record with its paths moved to the current path of the data directory.
     #[must_use]
     pub fn found_in(mut self, data_dir: &Path) -> Self {
         let before = self.data_dir.replace(data_dir.to_owned());
@@ -86,40 +88,40 @@ impl AttemptRecord {
 /// A control group and its counters before an attempt ran.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MemoryGroup {
-    /// Below `/sys/fs/cgroup`.
+    /// Path below `/sys/fs/cgroup`.
     pub path: PathBuf,
     /// Counters before the attempt.
     pub before: MemoryCounters,
-    /// Nothing but the worker and this attempt is in it.
+    /// True if the group contains only the worker and this attempt.
     pub is_exclusive: bool,
 }
 
-/// A process that was started, and what was decided about it.
+/// The process of an attempt, and the decision to end it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StateRecord {
-    /// The command's own process; also its session and group.
+    /// Id of the command's own process, which is also its session and process group.
     pub pid: i32,
-    /// Tells it from a later process with the same id.
+    /// Start time of the process. It distinguishes a later process with the same id.
     pub process_started: u64,
-    /// Milliseconds since 1970.
+    /// Start in milliseconds since 1970.
     pub started_at_ms: i64,
-    /// Why the pool ends it.
+    /// Set if the pool ends it.
     #[serde(default)]
     pub acted: Option<Acted>,
-    /// Processes that were seen in its tree; bounded.
+    /// Process ids observed in its tree. Limited.
     #[serde(default)]
     pub pids: Vec<i32>,
 }
 
-/// The directory of an attempt below the directory of all.
+/// Returns the directory of an attempt below the directory of all attempts.
 pub fn attempt_directory(attempts: &Path, attempt: AttemptId) -> PathBuf {
     attempts.join(format!("{}.{}", attempt.job, attempt.number))
 }
 
-/// Reads a record; none if there is none.
+/// Reads a record. Returns `None` if it does not exist.
 ///
 /// # Errors
-/// When it is there and can't be read or does not parse.
+/// Fails if it exists and cannot be read or parsed.
 pub fn read<R: DeserializeOwned>(directory: &Path, name: &str) -> io::Result<Option<R>> {
     match fs::read(directory.join(name)) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(io::Error::from),
@@ -128,10 +130,10 @@ pub fn read<R: DeserializeOwned>(directory: &Path, name: &str) -> io::Result<Opt
     }
 }
 
-/// Reads a record; none if there is none, or only what a loss of power left of one.
+/// Reads a record. Returns `None` if it does not exist, or was truncated by a power loss.
 ///
 /// # Errors
-/// When it is there and can't be read.
+/// Fails if it exists and cannot be read.
 pub fn read_if_whole<R: DeserializeOwned>(directory: &Path, name: &str) -> io::Result<Option<R>> {
     match read(directory, name) {
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
@@ -142,20 +144,20 @@ pub fn read_if_whole<R: DeserializeOwned>(directory: &Path, name: &str) -> io::R
     }
 }
 
-/// Whether a record must survive the loss of power, or only that of a process.
+/// Durability of a record: survives a power loss, or only a process crash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// Visible whole to every process from now on.
+    /// Every process sees the complete record from now on.
     Process,
-    /// On the disk when this returns.
+    /// The record is on disk when the function returns.
     Power,
 }
 
-/// Writes a record beside its place and moves it there. One sync makes it last: it comes after the move, so that the journal
-/// that it forces out has both, and what a loss of power before it leaves cut short counts as missing.
+/// Writes a record to a temporary file and renames it. One sync after the rename makes it durable:
+/// the journal commit contains both. A record truncated by an earlier power loss counts as missing.
 ///
 /// # Errors
-/// When the disk refuses; the record is then the old one, or the new one that may not last.
+/// Fails if the disk fails. The record is then the old one, or a new one that may not be durable.
 pub fn write<R: Serialize>(
     directory: &Path,
     name: &str,

@@ -1,4 +1,5 @@
-//! Which tools a machine has, and of which version: found by asking each, and offered as labels.
+//! Detects the tools of a machine and their versions. Each tool is run to print its version, and
+//! the result becomes a label.
 
 use crate::platform;
 use nix::sys::signal::{Signal, killpg};
@@ -11,23 +12,24 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A tool that has not said its version after this long has none.
+/// Time limit for a tool to print its version.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How often it is looked whether a tool has ended.
+/// Interval between checks for the end of a tool.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// A tool that has ended, and whose answer has no end after this long, has left a process behind that holds it.
+/// Time limit for the output of a tool that has exited. Beyond it, a remaining child process holds
+/// the pipe open.
 const REST_WITHIN: Duration = Duration::from_millis(200);
-/// Bytes of an answer that are read.
+/// Limit on the output of a tool, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4 << 10;
-/// Longest version that becomes a label.
+/// Limit on the length of a version label.
 const VERSION_CHARS_MAX: usize = 32;
 
-/// A tool, how to ask it, and what stands before the version in its answer.
+/// A tool, its version command, and the text before the version in its output.
 struct Tool {
     label: &'static str,
     command: &'static [&'static str],
     before: &'static [&'static str],
-    /// On a Mac without the command line tools these ask a person to install them, in a window.
+    /// True for tools that open an installation dialog on a Mac without the command line tools.
     needs_xcode: bool,
 }
 
@@ -60,8 +62,8 @@ const TOOLS: &[Tool] = &[
     tool("docker", &["docker", "--version"], &["Docker version "]),
 ];
 
-/// A label for each tool that answers: its name and its version. They are looked for where a job with this environment finds them.
-/// Takes as long as the slowest answer.
+/// Returns a label with the version for each tool that answers. Tools are searched in the `PATH` of
+/// a job with this environment. Takes as long as the slowest tool.
 pub fn find(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let has_xcode =
         !platform::TOOLS_ASK_TO_BE_INSTALLED || ask(&["xcode-select", "-p"], environment).is_some();
@@ -79,20 +81,21 @@ pub fn find(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> 
     })
 }
 
-/// What a command writes to stdout; none when it is not there, fails or takes too long.
+/// Returns the stdout of a command, or `None` if it does not exist, fails or exceeds its time
+/// limit.
 fn ask(command: &[&str], environment: &BTreeMap<String, String>) -> Option<String> {
     let (program, arguments) = command.split_first()?;
     let mut child = Command::new(program)
         .args(arguments)
-        // The program is looked for by this `PATH`.
+        // The program is searched in this `PATH`.
         .env_clear()
         .envs(environment)
-        // Some tools look around for what a project wants of them.
+        // Some tools read project files of the current directory.
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // A wrapper and what it starts are killed together.
+        // Kill a wrapper and its children together.
         .process_group(0)
         .spawn()
         .ok()?;
@@ -102,7 +105,7 @@ fn ask(command: &[&str], environment: &BTreeMap<String, String>) -> Option<Strin
     thread::spawn(move || {
         let mut text = String::new();
         let read = stdout.take(ANSWER_BYTES_MAX).read_to_string(&mut text);
-        // What was read before an error is of no use; nobody may wait for it any more.
+        // Output before an error is useless, and the receiver may be gone.
         let _ = send.send(read.ok().map(|_| text));
     });
     if !wait(&mut child, until) {
@@ -112,21 +115,21 @@ fn ask(command: &[&str], environment: &BTreeMap<String, String>) -> Option<Strin
         .recv_timeout(REST_WITHIN)
         .or_else(|_| {
             kill_group(&child);
-            // One that has left the group as well may hold it for ever.
+            // A process that has left the group may hold the pipe forever.
             answer.recv_timeout(REST_WITHIN)
         })
         .ok()?
 }
 
-/// Kills the tool and what it has started.
+/// Kills the tool and its children.
 fn kill_group(child: &Child) {
     if let Ok(group) = i32::try_from(child.id()) {
-        // It may have ended meanwhile.
+        // It may have ended already.
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
 }
 
-/// Whether it ends well in time; one that does not is killed.
+/// Returns true if the process exits successfully within the time limit. Otherwise it is killed.
 fn wait(child: &mut Child, until: Instant) -> bool {
     loop {
         match child.try_wait() {
@@ -141,7 +144,8 @@ fn wait(child: &mut Child, until: Instant) -> bool {
     }
 }
 
-/// The version behind the first of these beginnings that a line has, up to what can't belong to a version.
+/// Returns the version after the first matching prefix, up to the first character that cannot
+/// belong to a version.
 fn version(answer: &str, before: &[&str]) -> Option<String> {
     let behind = before.iter().find_map(|before| {
         answer.lines().find_map(|line| {
@@ -164,7 +168,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::time::{Duration, Instant};
 
-    /// What these tests run with.
+    /// The environment of the tests.
     fn own() -> BTreeMap<String, String> {
         std::env::vars().collect()
     }
@@ -220,7 +224,7 @@ mod tests {
     #[test]
     fn what_is_on_this_machine_is_found() {
         let found = find(&own());
-        // These tests were built by it.
+        // rustc built these tests, so it is installed.
         assert!(found.get("rust").is_some_and(|version| version.contains('.')), "{found:?}");
     }
 

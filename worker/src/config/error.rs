@@ -1,4 +1,4 @@
-//! Why a configuration is of no use.
+//! Errors of the configuration.
 
 use crate::limits::CONFIG_BYTES_MAX;
 use buildpool_protocol::spec::SpecError;
@@ -6,42 +6,42 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a configuration is of no use.
+/// Error of the configuration.
 #[derive(Debug)]
 pub enum ConfigError {
-    /// A file can't be read.
+    /// A file cannot be read.
     Unreadable {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system error.
         source: io::Error,
     },
-    /// What isolated jobs must not see can't be found.
+    /// A path to hide from isolated jobs cannot be resolved.
     Unresolvable {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The system error.
         source: io::Error,
     },
-    /// A file is far larger than any configuration.
+    /// A file exceeds the size limit.
     TooLarge {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Its size in bytes.
         length: u64,
     },
-    /// It does not parse.
+    /// The text does not parse.
     Malformed {
-        /// Which file.
+        /// Path of the file, if it is a file.
         path: Option<PathBuf>,
-        /// What and where.
+        /// The problem and its position.
         reason: String,
     },
-    /// A field has a value that cannot be.
+    /// A field has an invalid value.
     Invalid {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// What is wrong and what is valid.
+        /// The problem and the valid values.
         reason: String,
     },
 }

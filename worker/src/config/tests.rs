@@ -1,4 +1,4 @@
-//! What a file may say, and what is said of one that is wrong.
+//! Tests of valid and invalid configuration files.
 
 use super::Config;
 use std::path::Path;

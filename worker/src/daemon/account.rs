@@ -1,4 +1,5 @@
-//! How an attempt ended, in every case in which no keeper tells: it was never started, or its keeper died. Blocking.
+//! Builds the outcome of an attempt without a keeper's account: it was never started, or its keeper
+//! died. Blocking.
 
 use super::home::Home;
 use crate::keeper::spool::{self, Sealed};
@@ -15,23 +16,24 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 use tracing::warn;
 
-/// The outcome that is on the disk, or one of what is known, which is then there if it takes it. Whatever is left of the tree
-/// is ended first. That nothing began is said only where it is certain: such an attempt is tried again even where the command
-/// must not run twice.
+/// Returns the outcome on disk. Without one, ends the remaining processes, builds an outcome
+/// from the known facts, and stores it if the disk permits. "Not started" is reported only if it is
+/// certain. Such an attempt is retried even if the command must not run twice.
 ///
 /// # Errors
-/// When the disk does not give it.
+/// Fails if the disk cannot be read.
 pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId, has_lost_power: bool) -> io::Result<Outcome> {
     let directory = home.attempt(attempt);
     if let Some(outcome) = records::read_if_whole(&directory, records::OUTCOME)? {
         return Ok(outcome);
     }
-    // Without it the tree is found by its ids.
+    // Without it, the process tree is found by its ids.
     let state: Option<StateRecord> = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
     let leader = state.as_ref().map(|state| (state.pid, state.process_started));
     let (had_processes, survivors) = end_tree(attempt, leader);
     let log = directory.join(records::LOG);
-    // The log is made before the process. Who was in between is taken to have gone on.
+    // The log is created before the process. A keeper that died in between is assumed to have
+    // started the process.
     let may_have_begun = log.try_exists().unwrap_or(true);
     let ending = if !directory.try_exists().unwrap_or(true) {
         Ending::Unobserved { reason: "its directory on the worker was removed while it ran".to_owned() }
@@ -50,7 +52,8 @@ pub(super) fn of_dead_keeper(home: &Home, attempt: AttemptId, has_lost_power: bo
     Ok(outcome)
 }
 
-/// The outcome of an attempt whose command was never started. It needs nothing of the disk, which may be why.
+/// Returns the outcome of an attempt that was never started. It does not depend on the disk, which
+/// may be the cause.
 pub(super) fn of_unstarted(
     home: &Home,
     attempt: AttemptId,
@@ -62,13 +65,13 @@ pub(super) fn of_unstarted(
     outcome
 }
 
-/// Writes an account of an end where the disk takes it, so that the next daemon need not put it together again. That it does
-/// not must hold up no end: what such an account is made of is there, and the next daemon tells the same. False when it is
-/// not there.
+/// Stores an outcome if the disk permits, so that the next daemon does not need to rebuild it. A
+/// failure must not block the end of the attempt. The source data still exists, and the next daemon
+/// builds the same outcome. Returns false if it is not stored.
 pub(super) fn write_down(directory: &Path, name: &str, outcome: &Outcome) -> bool {
     match records::write(directory, name, outcome, Durability::Power) {
         Ok(()) => true,
-        // It was not even laid out.
+        // The attempt has no directory yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
         Err(error) => {
             warn!("{} can't be written and is told all the same: {error}", directory.join(name).display());
@@ -99,13 +102,14 @@ fn known(sealed: Sealed, ending: Ending, state: Option<StateRecord>) -> Outcome 
     }
 }
 
-/// Kills what is left of a tree; whether there was anything, and what could not be ended.
+/// Kills the remaining processes of a tree. Returns true if there were any, and the processes that
+/// could not be ended.
 fn end_tree(attempt: AttemptId, leader: Option<(i32, u64)>) -> (bool, Vec<Survivor>) {
     let mut tree = Tree::of_dead_keeper(attempt, leader);
     let until = Now::read().running + KILL_FOR;
     let mut had_processes = false;
     loop {
-        // A table that can't be read proves nothing.
+        // An unreadable process table is not proof that the tree is gone.
         let is_gone = tree.find().is_ok_and(|found| found.is_empty());
         if is_gone {
             return (had_processes, Vec::new());

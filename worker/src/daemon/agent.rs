@@ -1,4 +1,4 @@
-//! The one place where the daemon's state is, and the events that change it.
+//! The agent: the only place with the daemon's state, and the events that change it.
 
 use super::aside;
 use super::attempt::Attempt;
@@ -36,21 +36,21 @@ pub(super) struct Agent {
     pub(super) keepers: Keepers,
     pub(super) attempts: BTreeMap<AttemptId, Attempt>,
     pub(super) boot: BootId,
-    /// Starts of the daemon that are certain to be over.
+    /// Starts of the daemon that have certainly ended.
     pub(super) earlier: Vec<BootId>,
     pub(super) environment: BTreeMap<String, String>,
     /// The program that isolates jobs.
     pub(super) sandbox: PathBuf,
-    /// What jobs don't see, which must be where it was.
+    /// Paths hidden from jobs. They must stay at their place.
     pub(super) hidden: Hidden,
-    /// Whom jobs run as, each one at a time; nobody where they run as the worker's user.
+    /// Users that jobs run as, each for one job at a time. Empty if jobs run as the worker's user.
     pub(super) users: Arc<[JobUser]>,
     pub(super) work: JoinSet<Event>,
     pub(super) link: Option<Link>,
-    /// When the message was sent that the coordinator answered last, by the continuous clock.
+    /// Time of the last message that the coordinator answered, by the continuous clock.
     pub(super) contact_at: Option<Duration>,
     pub(super) report_every: Duration,
-    /// As the coordinator has said it; none while this daemon has only been heard.
+    /// Value from the coordinator. `None` while this daemon is not registered.
     pub(super) lost_after: Option<Duration>,
     pub(super) is_tidying: bool,
     pub(super) tidied_at: Option<Instant>,
@@ -58,11 +58,11 @@ pub(super) struct Agent {
     pub(super) drain_at: Option<Instant>,
     /// Processes that could not be ended.
     pub(super) survivors: Survivors,
-    /// What kept an attempt from being laid out, and when it is looked at whether that is still so.
+    /// Reason why an attempt could not be prepared, and the time of the next check.
     pub(super) lack: Option<(String, Instant)>,
-    /// When it is looked at whether the disk has too little space.
+    /// Time of the next check for low disk space.
     pub(super) room_look_at: Instant,
-    /// It ends with its last attempt.
+    /// True if the daemon exits after its last attempt.
     pub(super) is_leaving: bool,
     pub(super) last_end_at: Instant,
     pub(super) must_leave: bool,
@@ -72,19 +72,20 @@ pub(super) struct Agent {
 pub(super) struct Link {
     pub(super) control: mpsc::Sender<FromWorker>,
     pub(super) is_registered: bool,
-    /// The coordinator can't register it just now, and answers that it hears: that is contact, and it is told how things stand.
+    /// True if the coordinator cannot register the worker now but answers its reports. This counts
+    /// as contact, and the worker sends reports.
     pub(super) is_heard: bool,
-    /// When messages were sent that await an answer, by the continuous clock.
+    /// Times of the messages without an answer, by the continuous clock.
     pub(super) asked_at: VecDeque<Duration>,
     pub(super) report_at: Instant,
-    /// Something has changed: report earlier.
+    /// Time of an early report after a change.
     pub(super) settle_at: Option<Instant>,
     pub(super) reported: Told,
-    /// What each log was at when it last moved.
+    /// Position of each log, and the time when it last advanced.
     pub(super) moved: BTreeMap<AttemptId, (u64, Instant)>,
 }
 
-/// What a change is measured by.
+/// The reported facts. A difference triggers a report.
 #[derive(PartialEq, Eq, Default)]
 pub(super) struct Told {
     states: Vec<(Lease, HeldState, Option<i64>)>,
@@ -105,7 +106,8 @@ impl Agent {
         let keepers = Keepers::new(config.keeper_command.clone(), events);
         Self {
             environment: environment::of_worker(&config.env),
-            // Whether it is there was checked with the configuration; an empty path would start nothing.
+            // The configuration check has verified that it exists. An empty path would start
+            // nothing.
             sandbox: config.isolation.program(std::env::var_os("PATH").as_deref()).unwrap_or_default(),
             users: users.into(),
             survivors: Survivors::open(home.directory()),
@@ -135,7 +137,7 @@ impl Agent {
         }
     }
 
-    /// Serves until it is asked to end and nothing is left to wait for.
+    /// Runs until shutdown is requested and all work is done.
     pub(super) async fn run(mut self, mut events: mpsc::Receiver<Event>, mut shutdown: Shutdown) {
         while !self.is_over() {
             let wake_at = self.wake_at();
@@ -182,7 +184,7 @@ impl Agent {
         }
     }
 
-    /// Why it takes no jobs, if it takes none.
+    /// Returns the reason why the worker accepts no jobs, if there is one.
     pub(super) fn quarantine(&self) -> Option<String> {
         let lack = self.lack.as_ref().map(|(reason, _)| format!("it could not lay out a job: {reason}"));
         self.survivors.reason().or(lack).or_else(|| self.hidden.check().err())
@@ -229,7 +231,7 @@ impl Agent {
         }
     }
 
-    /// Looks after the space of workspaces, now and then, beside the work.
+    /// Cleans up workspaces periodically, in the background.
     pub(super) fn tidy(&mut self) {
         let is_recent = self.tidied_at.is_some_and(|at| at.elapsed() < TIDY_EVERY);
         if self.is_tidying || is_recent {
@@ -244,7 +246,7 @@ impl Agent {
         });
     }
 
-    /// Attempts whose end is said by `complete` are left out: they need no report.
+    /// Returns the facts to compare. Ended attempts are left out, because `complete` reports them.
     fn worth_telling(&self) -> Told {
         let told = self.attempts.iter().filter(|(id, _)| !self.outbox.is_complete(**id));
         Told {
@@ -259,7 +261,7 @@ impl Agent {
     fn report(&mut self) {
         let Some(link) = &mut self.link else { return };
         if !link.is_registered && !link.is_heard {
-            // There is nothing to be said yet.
+            // There is nothing to report yet.
             link.report_at = Instant::now() + self.report_every;
             link.settle_at = None;
             return;

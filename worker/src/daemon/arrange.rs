@@ -1,4 +1,4 @@
-//! Lays out an attempt on the disk before it runs. Blocking.
+//! Prepares an attempt on disk before it runs. Blocking.
 
 use super::aside;
 use super::home::Home;
@@ -19,26 +19,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tracing::warn;
 
-/// What is executed, and where.
+/// The prepared command: arguments and directories.
 pub(super) struct Arranged {
     pub(super) argv: Vec<String>,
     pub(super) directory: PathBuf,
-    /// What of the worker's directories is the job's.
+    /// Directories of the worker that belong to the job.
     pub(super) own: Vec<PathBuf>,
-    /// What of them it may read.
+    /// Directories of the worker that the job may read.
     pub(super) readable: Vec<PathBuf>,
     /// Directories that are open for the job's user until it ends.
     pub(super) gates: Vec<PathBuf>,
 }
 
-/// As whom an attempt runs, and who else jobs run as.
+/// The user of an attempt, and all users of jobs.
 pub(super) type Users = Option<(JobUser, Arc<[JobUser]>)>;
 
-/// Makes the attempt's directory with its record, and the files that the command sees. A warm workspace
-/// that can't be handed over to the job's user is set aside, and the files are laid out anew.
+/// Creates the attempt's directory with its record, and the files of the command. A warm workspace
+/// that cannot be given to the job's user is set aside, and a new one is created.
 ///
 /// # Errors
-/// When the disk refuses, or the files can't be laid out.
+/// Fails if the disk fails, or the files cannot be prepared.
 pub(super) fn arrange(
     home: &Home,
     config: &Config,
@@ -55,10 +55,10 @@ pub(super) fn arrange(
     arrange_once(home, config, workspaces, grant, users).map_err(Failed::into)
 }
 
-/// Why an attempt is not arranged.
+/// Reason of a failed preparation.
 enum Failed {
     Start(StartFailure),
-    /// The files are there and can't become the job's.
+    /// The files exist but cannot be given to the job's user.
     HandOver(io::Error),
 }
 
@@ -86,10 +86,10 @@ fn arrange_once(
 ) -> Result<Arranged, Failed> {
     let failed = |error: io::Error| StartFailure::Workspace { reason: error.to_string() };
     let attempt_directory = home.attempt(grant.lease.attempt);
-    // Nobody else's, whoever else can pass the directories above.
+    // No other user may enter it, even one that can pass the directories above.
     let create = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
     match create(&attempt_directory) {
-        // Left by a daemon that died here, before anyone was asked to run it.
+        // A daemon died here before it gave the attempt to a keeper.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             aside::discard(home.directory(), &attempt_directory)
                 .and_then(|()| create(&attempt_directory))
@@ -102,7 +102,7 @@ fn arrange_once(
         .prepare(attempt, &spec.source, spec.clean, &attempt_directory)
         .map_err(StartFailure::from)?;
     let argv = prepared.argv(grant.spec.command.argv());
-    // xcodebuild refuses a bundle that is there, so each attempt has its own.
+    // xcodebuild refuses an existing bundle, so each attempt has its own.
     let bundle = attempt_directory.join("result.xcresult");
     let with_bundle = buildpool_evidence::with_result_bundle(&argv, &bundle);
     let mut own = vec![prepared.directory.clone(), prepared.root.clone()];
@@ -117,7 +117,7 @@ fn arrange_once(
         lease: grant.lease,
         spec,
         directory: prepared.directory.clone(),
-        // In place the coordinator knows it.
+        // For a job in place, the coordinator already has the path.
         root: prepared.derived_data.is_some().then_some(prepared.root),
         result_bundle: with_bundle.is_some().then_some(bundle),
         derived_data: prepared.derived_data,
@@ -129,7 +129,7 @@ fn arrange_once(
     };
     records::write(&attempt_directory, records::ATTEMPT, &record, Durability::Process).map_err(failed)?;
     if let Some((user, all)) = users {
-        // A directory in place is its submitter's and stays so.
+        // A directory in place belongs to its submitter and is not changed.
         let own = if gates.is_empty() { &[] } else { std::slice::from_ref(&files) };
         doors::hand_over(&gates, own, user, all).map_err(Failed::HandOver)?;
     }
@@ -137,13 +137,14 @@ fn arrange_once(
     Ok(Arranged { argv, directory: prepared.directory, own, readable, gates: record.gates })
 }
 
-/// The directories that lead to the files of an attempt and to nothing else; none for those that are not the worker's.
+/// Returns the directories that lead only to the files of an attempt. Empty for directories that do
+/// not belong to the worker.
 fn gates(source: &Source, attempt_directory: &Path, root: &Path) -> Vec<PathBuf> {
     match source {
         Source::InPlace { .. } => Vec::new(),
         Source::Empty => vec![attempt_directory.to_owned()],
         Source::Snapshot { .. } => {
-            // Its checkout's.
+            // The directory of its checkout.
             [attempt_directory].into_iter().chain(root.parent()).map(Path::to_owned).collect()
         }
     }

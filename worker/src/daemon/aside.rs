@@ -1,5 +1,5 @@
-//! Directories that can't be removed are set aside, so that one of them never blocks a start, an
-//! attempt or another directory. Each start and each look for space tries again to remove them.
+//! Sets aside directories that cannot be removed, so that they never block a start, an attempt or
+//! another directory. Each start and each cleanup tries again to remove them.
 
 use buildpool_objects::removal;
 use std::fs::{self, DirBuilder};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tracing::{info, warn};
 
-/// The name of the directory, in the data directory, that holds what was set aside.
+/// Name of the directory, in the data directory, with the directories set aside.
 const ASIDE: &str = "aside";
 
 /// Removes a directory below the data directory, or moves it away and logs the reason.
 ///
 /// # Errors
-/// When it can be neither removed nor moved: the path is still in use.
+/// Fails if it can be neither removed nor moved: the path is still in use.
 pub(super) fn discard(data_directory: &Path, path: &Path) -> io::Result<()> {
     let Err(error) = removal::remove(path) else { return Ok(()) };
     let target = target(data_directory, path)?;
@@ -24,7 +24,7 @@ pub(super) fn discard(data_directory: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Tries again to remove what was set aside. Blocks.
+/// Tries again to remove the directories set aside. Blocks.
 pub(super) fn clear(data_directory: &Path) {
     for entry in fs::read_dir(data_directory.join(ASIDE)).into_iter().flatten().flatten() {
         let path = entry.path();

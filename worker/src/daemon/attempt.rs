@@ -1,4 +1,4 @@
-//! An attempt as the daemon sees it.
+//! An attempt in the daemon's state.
 
 use super::conclude::About;
 use super::keepers::KeeperLink;
@@ -15,44 +15,44 @@ use std::path::PathBuf;
 use std::time::Instant;
 use tokio::sync::watch;
 
-/// How far it is.
+/// Stage of an attempt.
 pub(super) enum Stage {
-    /// Files are laid out. The values of its secrets wait here, and nowhere else.
+    /// The workspace is being prepared. Only this stage contains the values of its secrets.
     Preparing {
         secrets: BTreeMap<String, Secret>,
-        /// Said when it is not to be started any more.
+        /// Set to true if it must not be started any more.
         stop: watch::Sender<bool>,
     },
-    /// Ready, and no keeper is.
+    /// Prepared, but no keeper is idle.
     Waiting { run: Box<Run> },
-    /// With a keeper; none where the keeper that has it does not answer.
+    /// A keeper runs it. `None` if its keeper does not answer.
     Kept { keeper: Option<KeeperLink>, is_ending: bool },
-    /// Its tree is gone; what is known of it is put together.
+    /// Its process tree has ended, and its outcome is being built.
     Concluding,
-    /// All is known and on the disk.
+    /// The outcome is complete and on disk.
     Ended,
 }
 
 pub(super) struct Attempt {
     pub(super) lease: Lease,
-    /// Without its environment from the moment that it runs.
+    /// The spec. Its environment is removed when the attempt runs.
     pub(super) spec: JobSpec,
     pub(super) stage: Stage,
     pub(super) started_at_ms: Option<i64>,
     pub(super) log_length: u64,
-    /// Since when the disk refuses its output, and the system's word.
+    /// Time since the disk refuses its output, and the system error.
     pub(super) output_held: Option<(Instant, String)>,
-    /// Why it is to be ended; told to its keeper, or the reason why it is not started.
+    /// Reason to end it. It is sent to its keeper, or prevents the start.
     pub(super) act: Option<Acted>,
-    /// A newer grant exists, or the job is over: nothing of it is sent.
+    /// True if a newer grant exists or the job is done. No output of it is sent.
     pub(super) is_fenced: bool,
-    /// As whom it runs, where that is not the worker's user.
+    /// The user that it runs as, if that is not the worker's user.
     pub(super) user: Option<JobUser>,
-    /// What that user can pass until it ends.
+    /// Directories that this user can pass until it ends.
     pub(super) gates: Vec<PathBuf>,
-    /// The machine was switched off since it was begun: not all that was written of it may be there.
+    /// True if the machine lost power since its start, so that written data may be missing.
     pub(super) has_lost_power: bool,
-    /// What is kept out of what files say of it.
+    /// Masking of secrets in its evidence.
     pub(super) masking: Masking,
 }
 
@@ -97,7 +97,7 @@ impl Attempt {
         }
     }
 
-    /// Takes what its keeper says of output that the disk refuses; whether that is new.
+    /// Records blocked output as reported by its keeper. Returns true if its state changed.
     pub(super) fn note_held(&mut self, held: Option<OutputHeld>) -> bool {
         let is_new = held.is_some() != self.output_held.is_some();
         self.output_held = held.map(|held| {
@@ -116,7 +116,7 @@ impl Attempt {
         }
     }
 
-    /// Whether it takes a slot.
+    /// Returns true if it takes a slot.
     pub(super) fn is_live(&self) -> bool {
         self.state() != HeldState::Ended
     }

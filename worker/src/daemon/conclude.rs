@@ -1,4 +1,4 @@
-//! Puts together what is known of an attempt's end: the keeper's account and the evidence that files give. Blocking.
+//! Builds the final outcome of an attempt from the keeper's account and evidence files. Blocking.
 
 use super::account::{self, wall_clock_ms};
 use super::home::Home;
@@ -20,27 +20,27 @@ use std::path::Path;
 use std::thread;
 use tracing::warn;
 
-/// Where the content of artifacts waits in an attempt's directory.
+/// Directory in an attempt's directory for the content of artifacts.
 pub(super) const ARTIFACTS: &str = "artifacts";
 
-/// What the daemon knows of an attempt that is to be concluded.
+/// The daemon's facts about an attempt that is being concluded.
 pub(super) struct About {
     pub(super) is_fenced: bool,
     pub(super) has_lost_power: bool,
     pub(super) masking: Masking,
 }
 
-/// An outcome with all that is known, and whether it will be the same whenever it is put together again.
+/// A complete outcome. `is_settled` is true if every later build gives the same outcome.
 pub(super) struct Concluded {
     pub(super) outcome: Outcome,
     pub(super) is_settled: bool,
 }
 
-/// The outcome of an attempt whose keeper is done with it or dead, on the disk where it takes it. No evidence is looked for
-/// where nobody will read it.
+/// Returns the outcome of an attempt with a finished or dead keeper, and stores it if the disk
+/// permits. A fenced attempt gets no evidence, because its outcome is not sent.
 ///
 /// # Errors
-/// When the disk does not give what it is made of.
+/// Fails if the source data cannot be read.
 pub(super) fn conclude(
     home: &Home,
     config: &Config,
@@ -57,7 +57,7 @@ pub(super) fn conclude(
     let record = record.map(|record| record.found_in(home.directory()));
     let mut own_bundle = None;
     if let Some(record) = record.filter(|_| !about.is_fenced && outcome.started_at_ms.is_some()) {
-        // One that can't be read costs evidence, not the outcome.
+        // An unreadable record costs only evidence, not the outcome.
         let state = records::read_if_whole(&directory, records::STATE).unwrap_or(None);
         outcome.evidence = about.masking.evidence(|| evidence(config, &directory, &record, state, &outcome));
         outcome.root = record.root.as_ref().map(|root| root.to_string_lossy().into_owned());
@@ -73,14 +73,15 @@ pub(super) fn conclude(
     Ok(Concluded { outcome, is_settled })
 }
 
-/// Removes the result bundle that the command was told to write: it can be large, and nobody asked for it.
+/// Removes the result bundle that the worker added to the command. It can be large, and the user
+/// did not request it.
 fn remove_bundle(bundle: &Path) {
     if let Err(error) = removal::remove(bundle) {
         warn!("{} stays until the result is recorded: {error}", bundle.display());
     }
 }
 
-/// Copies aside what the job made and names it in the outcome; what did not come is a note there.
+/// Copies the artifacts aside and lists them in the outcome. Missing ones become notes.
 fn collect_artifacts(
     workspaces: &Workspaces,
     record: &AttemptRecord,
@@ -105,7 +106,8 @@ fn collect_artifacts(
     }
 }
 
-/// The user that the attempt ran as, where that is another one; nobody's number for one that is gone.
+/// Returns the user id of the attempt, if it ran as another user. Returns an unused id for a user
+/// that no longer exists.
 fn owner_of(record: &AttemptRecord) -> Option<u32> {
     let name = record.user.as_ref()?;
     let user = nix::unistd::User::from_name(name).ok().flatten();
@@ -149,7 +151,7 @@ fn evidence(
     collection.finish()
 }
 
-/// Whether the end of either stream speaks of a crash. A log that can't be read suggests nothing.
+/// Returns true if the end of a stream contains a sign of a crash. An unreadable log returns false.
 fn is_crash_suspected(attempt_directory: &Path, record: &AttemptRecord) -> bool {
     let log = attempt_directory.join(records::LOG);
     tail(&log, record.lease.attempt, SUSPECT_TAIL_BYTES)

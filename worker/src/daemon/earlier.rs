@@ -1,6 +1,7 @@
-//! Which starts of the daemon are certain to be over: those that had this very directory on this very machine since it was
-//! last switched on, because the lock of the directory is held now. On a copy of the disk there are none: the original may be
-//! running where this one can't see it. What is written in a copy of attempts is the original's, too.
+//! Determines which earlier starts of the daemon have certainly ended. These are the starts that
+//! used this directory on this machine since its last boot, because this daemon holds the lock of
+//! the directory now. A copy of the disk has no such starts: the original may run where this daemon
+//! cannot observe it. Attempts in a copy belong to the original.
 
 use super::home::Home;
 use crate::platform;
@@ -14,46 +15,47 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tracing::warn;
 
-/// Where they are written down.
+/// File with the recorded starts.
 const RECORD: &str = "starts.json";
 
 #[derive(Serialize, Deserialize)]
 struct Starts {
     place: Place,
-    /// The newest first.
+    /// Newest first.
     boots: Vec<BootId>,
 }
 
-/// What a copy does not have in common with its original.
+/// Values that differ between a copy and its original.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Place {
-    /// Of the machine, anew each time that it is switched on.
+    /// Id of the machine's current boot.
     machine: String,
     device: u64,
     inode: u64,
-    /// Of the machine, for ever, where it has such a name.
+    /// Permanent id of the machine, if it has one.
     #[serde(default)]
     id: Option<String>,
 }
 
-/// Whose the attempts are that lie in the directory.
+/// Owner of the attempts in the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Left {
-    /// This worker's: what runs of them runs here.
+    /// This worker. Running processes are on this machine.
     Here,
-    /// This worker's, before the machine was switched off: nothing of them runs, and what was not synced may be missing.
+    /// This worker, before the machine was switched off. No process runs, and unsynced data may be
+    /// missing.
     BeforePower,
-    /// Those of a worker on this machine, whose files they name: this directory is a copy.
+    /// A worker on this machine, because the attempts name its files. This directory is a copy.
     Copied,
-    /// Perhaps those of a worker on another machine: only what has ended is certain to be over.
+    /// Possibly a worker on another machine. Only ended attempts are certain to be over.
     Unsure,
 }
 
-/// What was written down by the starts before this one.
+/// Records of the starts before this one.
 pub(super) struct Earlier {
-    /// Those that are certain to be over.
+    /// Starts that have certainly ended.
     pub(super) boots: Vec<BootId>,
-    /// What the attempts are that they left.
+    /// Owner of the attempts that they left.
     pub(super) left: Left,
 }
 
@@ -64,18 +66,18 @@ impl Place {
         Ok(platform::machine_boot().map(|machine| Self { machine, device, inode, id }))
     }
 
-    /// Whether a daemon that had this place had that one, too, without a pause of the machine.
+    /// Returns true if both places are the same directory on the same machine, within one boot.
     fn is(&self, other: &Self) -> bool {
         (&self.machine, self.device, self.inode) == (&other.machine, other.device, other.inode)
     }
 
-    /// Whose the attempts here are when they were left by a daemon there.
+    /// Returns the owner of the attempts here, if a daemon at `there` left them.
     fn left(&self, there: &Self) -> Left {
         let is_one_machine = self.id.is_some() && self.id == there.id;
         if self.is(there) {
             Left::Here
         } else if self.machine == there.machine {
-            // The number of a device may change while the machine runs: a disk that was mounted anew.
+            // The device number may change within one boot, if the disk was mounted again.
             if self.inode == there.inode { Left::Unsure } else { Left::Copied }
         } else if is_one_machine && self.inode == there.inode {
             Left::BeforePower
@@ -85,7 +87,7 @@ impl Place {
     }
 }
 
-/// What the starts before this one wrote down. What can't be read is nobody's for certain.
+/// Reads the records of earlier starts. If they cannot be read, the owner is unsure.
 pub(super) fn look(home: &Home) -> Earlier {
     look_in(home.directory()).unwrap_or_else(|error| {
         warn!("the earlier starts of this worker can't be read: {error}");
@@ -93,8 +95,8 @@ pub(super) fn look(home: &Home) -> Earlier {
     })
 }
 
-/// Writes this start down, after what was left elsewhere is gone: from here on all that lies here is this worker's. Who can't
-/// write it down costs the next start certainty and nothing else.
+/// Records this start, after the removal of attempts that belong to another worker. From now on all
+/// attempts here belong to this worker. A failure only makes the next start unsure.
 pub(super) fn note(home: &Home, boot: BootId, earlier: &Earlier) {
     if let Err(error) = note_in(home.directory(), boot, earlier) {
         warn!("the starts of this worker can't be written down: {error}");

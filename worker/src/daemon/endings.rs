@@ -1,4 +1,4 @@
-//! The end of an attempt: asked for, put together, told, deleted.
+//! The end of an attempt: requested, concluded, reported, deleted.
 
 use super::account;
 use super::agent::Agent;
@@ -23,7 +23,7 @@ impl Agent {
         let acted = attempt.act.get_or_insert(acted).clone();
         match &attempt.stage {
             Stage::Kept { keeper: Some(keeper), .. } => {
-                // Repeated with the coordinator's next answer.
+                // An error is ignored: the next answer of the coordinator repeats the order.
                 let _ = self.keepers.say(*keeper, &ToKeeper::Act { attempt: id, acted });
             }
             Stage::Waiting { .. } => {
@@ -32,9 +32,9 @@ impl Agent {
                     StartFailure::Workspace { reason: "it was ended before it started".into() },
                 );
             }
-            // Noticed as soon as it can be.
+            // The preparation checks this flag as soon as possible.
             Stage::Preparing { stop, .. } => drop(stop.send_replace(true)),
-            // Noticed when the keeper says hello, or too late.
+            // Checked when the keeper connects, or too late.
             Stage::Kept { keeper: None, .. } | Stage::Concluding | Stage::Ended => {}
         }
     }
@@ -66,7 +66,8 @@ impl Agent {
         });
     }
 
-    /// Nothing of an attempt runs any more: whom it ran as is free for the next one, and must not find the way to its files.
+    /// Marks an attempt as ended. Its user is free for the next one, so close the directories to
+    /// its files.
     fn has_ended(&mut self, id: AttemptId) -> Option<&mut Attempt> {
         self.last_end_at = Instant::now();
         let attempt = self.attempts.get_mut(&id)?;
@@ -90,7 +91,7 @@ impl Agent {
         self.changed();
     }
 
-    /// Puts together what is known of the end.
+    /// Starts to build the outcome of an attempt.
     pub(super) fn conclude(&mut self, id: AttemptId) {
         let Some(attempt) = self.has_ended(id) else { return };
         let about = attempt.about();

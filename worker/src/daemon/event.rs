@@ -1,4 +1,4 @@
-//! What the daemon hears.
+//! Events of the daemon.
 
 use super::arrange::Arranged;
 use super::keepers::KeeperLink;
@@ -10,22 +10,22 @@ use std::io;
 use tokio::sync::mpsc;
 
 pub(super) enum Event {
-    /// A connection is open; this is where its control messages go.
+    /// A connection is open. Control messages go to this sender.
     Connected(mpsc::Sender<FromWorker>),
-    /// From the coordinator.
+    /// A message from the coordinator.
     Incoming(ToWorker),
-    /// The connection is gone.
+    /// The connection has ended.
     Disconnected,
-    /// From a keeper.
+    /// A message from a keeper.
     Keeper { link: KeeperLink, message: FromKeeper },
-    /// A connection to a keeper is gone, and perhaps the keeper.
+    /// A connection to a keeper has ended. The keeper may have ended as well.
     KeeperGone { link: KeeperLink },
-    /// The files of an attempt are laid out, or not.
+    /// The preparation of an attempt has succeeded or failed.
     Prepared { attempt: AttemptId, result: Result<Arranged, StartFailure> },
-    /// An attempt is over, with everything that is known of it.
+    /// The outcome of an attempt is complete.
     Concluded { attempt: AttemptId, outcome: io::Result<Box<Outcome>> },
-    /// Its directory is gone.
+    /// The directory of an attempt is deleted.
     Deleted,
-    /// Space was looked after.
+    /// A cleanup of workspaces has finished.
     Tidied,
 }

@@ -1,4 +1,4 @@
-//! Files in before an attempt runs, and out after it: what needs both the disk and the link.
+//! File transfer before and after an attempt: work that needs both the disk and the link.
 
 use super::account;
 use super::arrange::{Arranged, Users, arrange};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tracing::warn;
 
-/// Workspaces and the way to and from them.
+/// Workspaces, and transfers to and from them.
 #[derive(Clone)]
 pub(super) struct Files {
     pub(super) workspaces: Workspaces,
@@ -28,14 +28,14 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// At the start of a daemon: frees the workspaces of attempts that nobody holds any more.
+    /// Frees the workspaces of attempts that are no longer held. Called at the start of a daemon.
     pub(super) fn begin(&self, held: &[AttemptId]) {
         if let Err(error) = self.workspaces.keep_only(held) {
             warn!("workspaces of earlier attempts stay taken: {error}");
         }
     }
 
-    /// Fetches what is missing of a snapshot and lays the attempt out, unless it is stopped before.
+    /// Fetches missing objects of a snapshot and prepares the attempt, unless it is stopped.
     pub(super) async fn lay_out(
         self,
         home: Arc<Home>,
@@ -53,7 +53,7 @@ impl Files {
             }
         }));
         let arranged = files.lay_out_with(home, config, grant, users, &mut stopped).await;
-        // The task above may not have had its turn. A fetch that was given up leaves work on the disk.
+        // The task above may not have run yet. A cancelled fetch may leave work on the disk.
         if *stopped.borrow() {
             stop.stop();
         }
@@ -71,7 +71,7 @@ impl Files {
         self.fetch_unless_stopped(&grant, stopped).await?;
         let work = (home, config, grant, users);
         let arranged = self.arrange(work.clone()).await;
-        // Once: objects that turned out to be damaged are gone now, and come anew.
+        // Retry once: damaged objects have been removed and are fetched again.
         if arranged.is_err() && matches!(self.lacking(&work.2).await, Ok(Some(_))) {
             self.fetch_unless_stopped(&work.2, stopped).await?;
             return self.arrange(work).await.map_err(judged);
@@ -115,8 +115,8 @@ impl Files {
         })
     }
 
-    /// Puts together what is known of an end, lets the workspace go, and sends artifacts ahead of the outcome that names
-    /// them.
+    /// Builds the outcome, releases the workspace, and sends artifacts before the outcome that
+    /// lists them.
     pub(super) async fn conclude(
         self,
         home: Arc<Home>,
@@ -129,7 +129,7 @@ impl Files {
         let concluded = tokio::task::spawn_blocking(move || {
             let Concluded { outcome, is_settled } =
                 conclude(&home, &config, &files.workspaces, attempt, &about)?;
-            // What the next daemon may have to look into again is not given to another job meanwhile.
+            // Keep the workspace if the next daemon may need it to build the outcome again.
             if is_settled {
                 files.release(attempt);
             }
@@ -161,21 +161,21 @@ impl Files {
         Ok(Box::new(outcome))
     }
 
-    /// The workspace of an attempt may go to the next one. Blocking.
+    /// Releases the workspace of an attempt. Blocking.
     pub(super) fn release(&self, attempt: AttemptId) {
         if let Err(error) = self.workspaces.release(attempt) {
             warn!(job = %attempt.job, attempt = attempt.number, %error, "a workspace stays taken until the worker restarts");
         }
     }
 
-    /// Removes idle workspaces at once while space is short. Blocking.
+    /// Removes idle workspaces immediately while disk space is low. Blocking.
     pub(super) fn make_room(&self) {
         if let Err(error) = self.workspaces.make_room(&self.space) {
             warn!("no space can be made: {error}");
         }
     }
 
-    /// Keeps the disk from filling up with workspaces. Blocking, and may take long.
+    /// Cleans up workspaces, so that they do not fill the disk. Blocking, and may take long.
     pub(super) fn collect_space(&self) {
         if let Err(error) = self.workspaces.collect_space(&self.space) {
             warn!("the space of workspaces can't be looked after: {error}");
@@ -183,7 +183,7 @@ impl Files {
     }
 }
 
-/// A task that ends with this value.
+/// A task that is aborted on drop.
 struct AbortOnDrop(tokio::task::JoinHandle<()>);
 
 impl Drop for AbortOnDrop {

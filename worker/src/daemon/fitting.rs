@@ -1,5 +1,6 @@
-//! An outcome is one message. What goes with it is bounded where it is made; here is seen to it that all of it together goes
-//! over the link, whatever it is: a message that is too long would end each connection, and the job never.
+//! Makes an outcome fit into one message. Its parts have limits of their own, and this module
+//! limits the total. A message over the limit would close each connection, and the job would never
+//! end.
 
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::frame::encoded_length;
@@ -9,19 +10,19 @@ use buildpool_protocol::limits::CONTROL_MESSAGE_BYTES_MAX;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::worker_link::FromWorker;
 
-/// Notes that stay when there are far too many.
+/// Number of notes kept if an outcome is too long.
 const NOTES_KEPT: usize = 20;
-/// How much of each of them stays, in bytes.
+/// Limit on each of these notes, in bytes.
 const NOTE_BYTES_KEPT: usize = 1 << 10;
 
-/// Reports whose counts stay.
+/// Number of reports with kept counts.
 const REPORTS_KEPT: usize = 100;
 
-/// Says how an attempt ended, in a message that its reader takes. What does not fit is left out, the least first, and a note
-/// says so: notes, names of artifacts, evidence.
+/// Returns a `complete` message within the size limit. If the outcome is too long, notes, artifacts
+/// and evidence are dropped in this order, and a note reports it.
 pub(super) fn complete(lease: Lease, mut outcome: Box<Outcome>) -> FromWorker {
     for leave_out in [notes, artifacts, evidence] {
-        // Room for the message around it.
+        // Reserve space for the rest of the message.
         if encoded_length(&outcome) + 1024 <= CONTROL_MESSAGE_BYTES_MAX {
             break;
         }
@@ -35,7 +36,7 @@ pub(super) fn complete(lease: Lease, mut outcome: Box<Outcome>) -> FromWorker {
 /// Shortens texts and lists to the limits that the coordinator checks.
 pub(super) fn shorten(message: &mut FromWorker) {
     if let Err(error) = limiter::shorten(message) {
-        // A name can't be shortened. The coordinator refuses this worker with the same reason.
+        // A name cannot be shortened. The coordinator refuses this worker with the same reason.
         tracing::warn!(%error, "the coordinator will refuse a message of this worker");
     }
 }
@@ -60,7 +61,7 @@ fn artifacts(outcome: &mut Outcome) {
 
 fn evidence(outcome: &mut Outcome) {
     let Evidence { mut test_reports, memory, mut notes, .. } = std::mem::take(&mut outcome.evidence);
-    // The counts decide about the verdict.
+    // The verdict depends on the counts.
     for report in &mut test_reports {
         report.cases_omitted += std::mem::take(&mut report.cases).len() as u64;
         report.unfinished.clear();
@@ -101,7 +102,7 @@ mod tests {
         }
     }
 
-    /// What the coordinator reads.
+    /// Returns the message as the coordinator decodes it.
     fn sent(outcome: Outcome) -> Outcome {
         let lease = Lease {
             attempt: AttemptId { job: JobId::from_uuid(uuid::Uuid::from_u128(1)), number: 1 },

@@ -1,4 +1,5 @@
-//! The worker's data directory: a lock against a second daemon, the lasting identity, places for keepers and attempts.
+//! The worker's data directory: a lock against a second daemon, the permanent identity, and
+//! directories for keepers and attempts.
 
 use crate::keeper::place::Places;
 use buildpool_protocol::ids::{AttemptId, WorkerId};
@@ -8,41 +9,42 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Longest path of a socket that every platform takes, in bytes (unix(4) on macOS: 104 with the final NUL).
+/// Limit on the path of a socket on all platforms, in bytes (unix(4) on macOS: 104 with the final
+/// NUL).
 const SOCKET_PATH_BYTES_MAX: usize = 103;
-/// Room for a keeper's number in that path.
+/// Space for a keeper's number in that path, in bytes.
 const NUMBER_BYTES: usize = 12;
 
-/// A data directory that this process has for itself.
+/// A data directory locked by this process.
 #[derive(Debug)]
 pub(super) struct Home {
-    /// Where attempts have their directories.
+    /// Directory of the attempts.
     pub attempts: PathBuf,
-    /// Where keepers have their places.
+    /// Directory of the keepers.
     pub places: Places,
-    /// The lasting identity.
+    /// The permanent identity.
     pub worker: WorkerId,
     directory: PathBuf,
-    /// Where the sockets lie, or lay, while the path of the directory is too long for them.
+    /// Directory of the sockets while the path of the data directory is too long for them.
     elsewhere: PathBuf,
     _lock: File,
 }
 
-/// Why a data directory is of no use.
+/// Error of the data directory.
 #[derive(Debug)]
 pub enum HomeError {
-    /// Another daemon has it.
+    /// Another daemon uses it.
     Taken(PathBuf),
-    /// Something in it can't be made or read.
+    /// A file in it cannot be created or read.
     Io {
-        /// Which path.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The system error.
         source: io::Error,
     },
-    /// The identity is none.
+    /// The identity file is invalid.
     Identity(PathBuf),
-    /// The short directory for sockets belongs to someone else.
+    /// The short directory for sockets belongs to another user.
     Foreign(PathBuf),
 }
 
@@ -71,7 +73,7 @@ impl std::error::Error for HomeError {
 }
 
 impl Home {
-    /// Takes the directory, made where it is not there, for as long as this lives.
+    /// Opens or creates the directory and locks it for the lifetime of this value.
     ///
     /// # Errors
     /// See [`HomeError`].
@@ -103,20 +105,20 @@ impl Home {
         Ok(Self { attempts, places, worker, directory, elsewhere, _lock: lock })
     }
 
-    /// The directory itself.
+    /// Returns the path of the directory.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where sockets lie that are not in the directory, now or before it was renamed.
+    /// Returns the directory of sockets outside the data directory, used now or before a rename.
     pub(super) fn sockets_elsewhere(&self) -> Option<PathBuf> {
         // `/tmp` is a link on macOS.
         is_private(&self.elsewhere)
             .then(|| self.elsewhere.canonicalize().unwrap_or_else(|_| self.elsewhere.clone()))
     }
 
-    /// Where a keeper that was found may be reached. The directory may have been renamed since it took its place, from a short
-    /// path to a long one or the other way.
+    /// Returns the possible socket paths of a running keeper. The directory may have been renamed
+    /// since the keeper started, between a short and a long path.
     pub(super) fn sockets_of(&self, number: u32) -> Vec<PathBuf> {
         let beside = self.places.directory.join(number.to_string());
         let mut found = Vec::new();
@@ -126,7 +128,7 @@ impl Home {
         if self.places.sockets == self.places.directory {
             found.insert(0, beside);
         } else if beside.symlink_metadata().is_ok() {
-            // By a link, its path is short.
+            // A symbolic link makes its path short.
             let link = self.elsewhere.join(format!("{number}.at"));
             let _ = fs::remove_file(&link);
             found.extend(symlink(&beside, &link).is_ok().then_some(link));
@@ -134,12 +136,12 @@ impl Home {
         found
     }
 
-    /// Where what keepers have to say of themselves goes.
+    /// Returns the path of the keepers' log file.
     pub(super) fn keeper_log(&self) -> PathBuf {
         self.directory.join("keepers.log")
     }
 
-    /// The directory of an attempt.
+    /// Returns the directory of an attempt.
     pub(super) fn attempt(&self, attempt: AttemptId) -> PathBuf {
         crate::records::attempt_directory(&self.attempts, attempt)
     }
@@ -153,7 +155,8 @@ fn make_private(path: &Path) -> Result<(), HomeError> {
         .map_err(|source| HomeError::Io { path: path.to_owned(), source })
 }
 
-/// A directory of this user's, named after what a rename of the worker's directory does not change.
+/// Returns the path of a directory of this user. Its name stays the same if the worker's directory
+/// is renamed.
 fn elsewhere(keepers: &Path) -> Result<PathBuf, HomeError> {
     let metadata =
         fs::metadata(keepers).map_err(|source| HomeError::Io { path: keepers.to_owned(), source })?;
@@ -165,7 +168,7 @@ fn elsewhere(keepers: &Path) -> Result<PathBuf, HomeError> {
     Ok(PathBuf::from(format!("/tmp/buildpool-{own}-{}", &digest[..16])))
 }
 
-/// Sockets lie beside the locks where their paths are short enough.
+/// Returns the directory for sockets: next to the locks if the path is short enough.
 fn sockets(keepers: &Path, elsewhere: &Path) -> Result<PathBuf, HomeError> {
     if keepers.as_os_str().len() + NUMBER_BYTES <= SOCKET_PATH_BYTES_MAX {
         return Ok(keepers.to_owned());
@@ -177,7 +180,7 @@ fn sockets(keepers: &Path, elsewhere: &Path) -> Result<PathBuf, HomeError> {
     Ok(elsewhere.to_owned())
 }
 
-/// Whether it is a directory that nobody else can use.
+/// Returns true for a directory that only this user can access.
 fn is_private(path: &Path) -> bool {
     let own = nix::unistd::Uid::effective().as_raw();
     fs::symlink_metadata(path)

@@ -1,4 +1,4 @@
-//! The daemon's side of its keepers: started, found again, spoken with.
+//! The daemon's side of its keepers: start, discovery and messages.
 
 use super::event::Event;
 use super::home::Home;
@@ -20,32 +20,32 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Names one connection to a keeper; a number of a keeper may come again, this does not.
+/// Id of a connection to a keeper. A keeper's number may be reused, this id is unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct KeeperLink(u64);
 
-/// What a keeper does.
+/// State of a keeper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Work {
-    /// It has not said hello.
+    /// It has not sent its hello message.
     Silent,
     /// It waits for an attempt.
     Idle,
-    /// It keeps one.
+    /// It runs an attempt.
     Keeps(AttemptId),
 }
 
 struct Keeper {
     number: u32,
     work: Work,
-    /// It was there before this daemon.
+    /// True if it existed before this daemon.
     is_found: bool,
-    /// Another build started it, and it understands other things.
+    /// True if another build started it, so that it supports other messages.
     is_foreign: bool,
     messages: mpsc::Sender<Vec<u8>>,
 }
 
-/// All keepers that this daemon knows.
+/// All keepers of this daemon.
 pub(super) struct Keepers {
     command: Vec<OsString>,
     events: mpsc::Sender<Event>,
@@ -59,7 +59,7 @@ impl Keepers {
         Self { command, events, keepers: BTreeMap::new(), next_link: 0, tasks: JoinSet::new() }
     }
 
-    /// Connects to every keeper that is alive. Those that do not answer stay [`Work::Silent`].
+    /// Connects to all running keepers. Those that do not answer stay [`Work::Silent`].
     pub(super) fn find(&mut self, home: &Home) -> io::Result<()> {
         for entry in fs::read_dir(&home.places.directory)? {
             let name = entry?.file_name();
@@ -74,14 +74,14 @@ impl Keepers {
         Ok(())
     }
 
-    /// Starts one more.
+    /// Starts a keeper.
     pub(super) fn start(&mut self, home: &Home) -> io::Result<()> {
         let number = self.free_number(home)?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let log = OpenOptions::new().append(true).create(true).mode(0o600).open(home.keeper_log())?;
         let (program, first) = self.command.split_first().ok_or(io::ErrorKind::NotFound)?;
-        // When the handle is dropped, the runtime takes the status of a keeper that ends before the daemon.
+        // After the handle is dropped, the runtime reaps a keeper that ends before the daemon.
         Command::new(program)
             .args(first)
             .args(crate::keeper::arguments(number, &home.places))
@@ -119,7 +119,7 @@ impl Keepers {
         while self.tasks.try_join_next().is_some() {}
         self.tasks.spawn(async move {
             if let Ok(stream) = connect.await {
-                // Whatever ended the conversation, the lock tells whether the keeper lives.
+                // For any error, the lock shows if the keeper still runs.
                 let _ = converse(link, stream, outgoing, &events).await;
             }
             let _ = events.send(Event::KeeperGone { link }).await;
@@ -137,15 +137,15 @@ impl Keepers {
         }
     }
 
-    /// What it said it understands.
+    /// Records the protocol generation of a keeper.
     pub(super) fn greeted(&mut self, link: KeeperLink, generation: u32) {
         if let Some(keeper) = self.keepers.get_mut(&link) {
             keeper.is_foreign = keeper.is_found && generation != GENERATION;
         }
     }
 
-    /// It waits for an attempt. One of another build might pass over what keeps a job in its place: the connection is let go,
-    /// and without one a keeper that has nothing to do ends.
+    /// Marks a keeper as idle. A keeper of another build might ignore settings that isolate a job.
+    /// Its connection is closed, and an idle keeper without a connection exits.
     pub(super) fn is_free(&mut self, link: KeeperLink) {
         if self.keepers.get(&link).is_some_and(|keeper| keeper.is_foreign) {
             self.keepers.remove(&link);
@@ -169,24 +169,25 @@ impl Keepers {
         })
     }
 
-    /// Keepers that could take an attempt, now or soon.
+    /// Returns the number of keepers that can take an attempt now or soon.
     pub(super) fn count_available(&self) -> usize {
         let is_available =
             |keeper: &&Keeper| keeper.work == Work::Idle || keeper.work == Work::Silent && !keeper.is_found;
         self.keepers.values().filter(is_available).count()
     }
 
-    /// Keepers that were there before this daemon and have not said what they keep.
+    /// Returns true if a keeper from before this daemon has not reported its attempt yet.
     pub(super) fn are_some_unknown(&self) -> bool {
         self.keepers.values().any(|keeper| keeper.is_found && keeper.work == Work::Silent)
     }
 
-    /// Forgets a connection; its keeper's number, what it did, and whether it was found.
+    /// Removes a connection. Returns its keeper's number and state, and true if it existed before
+    /// this daemon.
     pub(super) fn remove(&mut self, link: KeeperLink) -> Option<(u32, Work, bool)> {
         self.keepers.remove(&link).map(|keeper| (keeper.number, keeper.work, keeper.is_found))
     }
 
-    /// Connects once more to a keeper that is alive.
+    /// Reconnects to a running keeper.
     pub(super) fn reconnect(&mut self, home: &Home, number: u32) {
         let sockets = home.sockets_of(number);
         self.add(number, true, async move {
@@ -196,7 +197,7 @@ impl Keepers {
     }
 }
 
-/// The first that answers.
+/// Connects to the first socket that answers.
 async fn connect(sockets: Vec<PathBuf>) -> io::Result<UnixStream> {
     let mut connected = Err(io::ErrorKind::NotFound.into());
     for socket in sockets {
@@ -208,7 +209,7 @@ async fn connect(sockets: Vec<PathBuf>) -> io::Result<UnixStream> {
     connected
 }
 
-/// Carries messages both ways until one side is gone.
+/// Transfers messages in both directions until one side ends.
 async fn converse(
     link: KeeperLink,
     mut stream: UnixStream,
@@ -239,7 +240,7 @@ async fn converse(
     }
 }
 
-/// The first word must come in time.
+/// Applies a time limit to the first message.
 async fn timeout_unless<T>(has_greeted: bool, read: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     if has_greeted {
         read.await

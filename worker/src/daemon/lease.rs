@@ -1,12 +1,14 @@
-//! When a cut-off attempt must be gone. The coordinator may grant a job again, or end it, `lost_after` without contact; the
-//! keeper's own limit is earlier by a margin in which the tree is ended.
+//! The time limit of a disconnected attempt. The coordinator may grant the job again, or end it,
+//! `lost_after` without contact. The keeper's own limit is earlier by a margin, in which the
+//! process tree is ended.
 
 use crate::limits::CUT_OFF_GRACE_MAX;
 use buildpool_protocol::limits::SELF_FENCE_MARGIN;
 use buildpool_protocol::spec::OnLost;
 use std::time::Duration;
 
-/// After how long without contact the tree is ended, and with which grace; none where the job stays with its worker.
+/// Returns the time without contact after which the tree is ended, and its grace period. The time
+/// is `None` if the job stays with its worker.
 pub(super) fn cut_off(
     lost_after: Duration,
     on_lost: OnLost,

@@ -1,4 +1,4 @@
-//! Draining, and the end of the daemon itself.
+//! Draining, and the exit of the daemon.
 
 use super::agent::Agent;
 use super::attempt::{Attempt, Stage};
@@ -14,7 +14,7 @@ impl Agent {
     pub(super) fn drain(&mut self, draining: bool, deadline: Option<Duration>) {
         self.is_draining = draining;
         let asked = deadline.filter(|_| draining).map(|deadline| Instant::now() + deadline);
-        // Who leaves keeps to the earliest deadline that it was ever given.
+        // During shutdown, the earliest deadline ever set applies.
         let earlier = self.drain_at.filter(|_| self.is_leaving);
         self.drain_at = [asked, earlier].into_iter().flatten().min();
         self.changed();
@@ -53,8 +53,9 @@ impl Agent {
         }
     }
 
-    /// Nothing more is to be waited for: no attempt lives, and all ends are recorded or nobody has heard them in time. An end
-    /// whose files wait for a coordinator that is away is put together anew by the next start.
+    /// Returns true if the daemon can exit. No attempt lives, and all ends are recorded or the time
+    /// to record them is over. An end with files that wait for an absent coordinator is built again
+    /// by the next daemon.
     pub(super) fn is_over(&self) -> bool {
         if self.must_leave {
             return true;

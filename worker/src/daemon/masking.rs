@@ -1,4 +1,4 @@
-//! Values of secrets in what files say of an attempt: masked as in its streams, before anything is written or told.
+//! Masks the values of secrets in evidence, as in the streams, before it is stored or sent.
 
 use crate::keeper::mask::Masker;
 use buildpool_protocol::client_link::Secret;
@@ -7,19 +7,19 @@ use buildpool_protocol::spec::JobSpec;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What is to be masked.
+/// Values to mask.
 #[derive(Clone)]
 pub(super) enum Masking {
     /// The job has no secrets.
     Nothing,
-    /// These values.
+    /// The values are known.
     Values(Box<Masker>),
-    /// It has some, and this daemon was not there when they came.
+    /// The job has secrets, but this daemon started after they arrived.
     Unknown,
 }
 
 impl Masking {
-    /// What is known from the spec alone.
+    /// Creates the masking from the spec only.
     pub(super) fn of(spec: &JobSpec) -> Self {
         if spec.secrets.is_empty() { Self::Nothing } else { Self::Unknown }
     }
@@ -29,14 +29,15 @@ impl Masking {
         masker.map_or(Self::Nothing, |masker| Self::Values(Box::new(masker)))
     }
 
-    /// A keeper has told what it was given.
+    /// Adds the values that a keeper has sent.
     pub(super) fn learn(&mut self, secrets: &BTreeMap<String, Secret>) {
         if !secrets.is_empty() {
             *self = Self::with(secrets);
         }
     }
 
-    /// Evidence without values of secrets; none is looked for where they could not be masked.
+    /// Returns evidence without values of secrets. If masking is not possible, no evidence is
+    /// collected.
     pub(super) fn evidence(&self, find: impl FnOnce() -> Evidence) -> Evidence {
         match self {
             Self::Nothing => find(),
@@ -54,7 +55,7 @@ fn without(why: &str) -> Evidence {
     Evidence { notes: vec![why.to_owned()], ..Evidence::default() }
 }
 
-/// Every text in it, whatever fields there are. None where a secret is a word of the format itself.
+/// Masks every text in the evidence. Returns `None` if a secret equals a word of the format itself.
 fn masked(evidence: &Evidence, masker: &Masker) -> Option<Evidence> {
     let mut value = serde_json::to_value(evidence).ok()?;
     mask_texts(&mut value, masker);
@@ -94,7 +95,7 @@ mod tests {
         expected.test_reports[0].cases[0].messages[0] = "got ***".into();
         expected.notes[0] = "***E=".into();
         assert_eq!(masked, expected);
-        // A value that is a word of the format costs the evidence.
+        // A value that is a word of the format discards the evidence.
         let masked = Masking::with(&secrets("passed")).evidence(found);
         assert_eq!((masked.test_reports.len(), masked.notes.len()), (0, 1));
     }

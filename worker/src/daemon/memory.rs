@@ -1,23 +1,24 @@
-//! The control group that a worker and its attempts run in. Where there are none, nothing is found.
+//! The control group of a worker and its attempts. Systems without control groups return nothing.
 
 use crate::platform;
 use crate::records::MemoryGroup;
 use buildpool_evidence::memory::cgroup::{MemoryCounters, group_of};
 use std::path::Path;
 
-/// The group of this process, which its attempts inherit, and its counters now.
+/// Returns the group of this process, which its attempts inherit, with its current counters.
 pub(super) fn group(slots: u32) -> Option<MemoryGroup> {
     let groups = platform::control_groups()?;
     let (v1, v2) = (Path::new(groups.memory_mount), Path::new(groups.mount));
     let path = group_of(&groups.own, v1, v2)?;
     let is_exclusive = slots == 1 && is_of_one_service(&path, v2);
-    // In a group that others share, counters would not tell whose process was killed.
+    // In a shared group, counters cannot be attributed to a process.
     let before = if is_exclusive { MemoryCounters::read(&path)? } else { MemoryCounters::default() };
     Some(MemoryGroup { path, before, is_exclusive })
 }
 
-/// A service has a group of its own, a container one that it sees as the root; who logged in shares one with all that they
-/// run. The true root of version 2 has no counters.
+/// Returns true if the group belongs to one service or container. A service has its own group, and
+/// a container sees its group as the root. A login session shares one group. The real root of
+/// version 2 has no counters.
 fn is_of_one_service(group: &Path, root: &Path) -> bool {
     group == root || group.extension().is_some_and(|extension| extension == "service")
 }

@@ -1,7 +1,8 @@
-//! The daemon: keeps the link to the coordinator, gives attempts to keepers, sends what they write.
+//! The daemon: maintains the link to the coordinator, gives attempts to keepers, and sends their
+//! output.
 //!
-//! All state is in one place, the agent, and changes by events: from the link, from keepers, from work on the disk.
-//! It may die at any moment: keepers go on, and the next daemon finds their attempts again.
+//! All state is in the agent. Events from the link, from keepers and from disk work change it. The
+//! daemon may die at any time. Keepers continue, and the next daemon finds their attempts.
 
 mod account;
 mod agent;
@@ -54,20 +55,20 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
 
-/// Why a worker cannot run, or not any longer.
+/// Error that ends a worker or prevents its start.
 #[derive(Debug)]
 pub enum WorkerError {
-    /// Its configuration.
+    /// The configuration is invalid.
     Config(ConfigError),
-    /// Its data directory.
+    /// The data directory is not usable.
     Home(HomeError),
-    /// Its coordinator can't be dialled at all.
+    /// The client for the coordinator cannot be created.
     Dialler(DiallerError),
-    /// Its workspaces.
+    /// The workspaces are not usable.
     Workspaces(WorkspaceError),
-    /// What earlier attempts left can't be read.
+    /// The data of earlier attempts cannot be read.
     Startup(io::Error),
-    /// Its token is none of a worker's.
+    /// The token is not a valid worker token.
     Token(ConnectError),
 }
 
@@ -97,10 +98,10 @@ impl std::error::Error for WorkerError {
     }
 }
 
-/// Runs a worker until it is asked to end. A coordinator that is away or refuses is tried again and again.
+/// Runs a worker until shutdown. An unreachable or refusing coordinator is retried.
 ///
 /// # Errors
-/// When the configuration, the data directory or the token is of no use.
+/// Fails if the configuration, the data directory or the token is invalid.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerError> {
     config.check().map_err(WorkerError::Config)?;
     let users = config.users().map_err(WorkerError::Config)?;
@@ -109,7 +110,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
         programs::refuse_writable();
     }
     for name in ["git", "gdb", "xcrun"] {
-        // Looked for now, before a job can put one of its own into a directory of PATH.
+        // Find the programs now, before a job can put its own into a directory of `PATH`.
         debug!("{name}: {:?}", programs::find(name));
     }
     let dialler = Renewed::new(&config).map_err(WorkerError::Dialler)?;
@@ -137,7 +138,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> Result<(), WorkerErr
     }
 }
 
-/// Connects, serves, and connects again, for ever; until it is sure that it will never be let in.
+/// Connects, serves the connection, and reconnects forever. Returns only if the coordinator will
+/// certainly never accept this worker.
 async fn stay_connected(
     mut dialler: Renewed,
     outbox: &Outbox,
@@ -186,7 +188,7 @@ async fn stay_connected(
     }
 }
 
-/// How a connection was received.
+/// The coordinator's answer to a registration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Welcome {
     None,
@@ -221,6 +223,6 @@ fn note_welcome(welcome: &mut Welcome, message: &ToWorker) {
 }
 
 fn random() -> u64 {
-    // Without a source of randomness the pauses have no jitter, and that is all.
+    // Without a source of randomness, the backoff only has no jitter.
     getrandom::u64().unwrap_or(0)
 }

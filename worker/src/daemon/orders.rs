@@ -1,4 +1,4 @@
-//! What the coordinator says, and what it is told.
+//! Messages from the coordinator, and messages to it.
 
 use super::agent::{Agent, Link, Told};
 use super::attempt::{Attempt, Stage};
@@ -50,12 +50,12 @@ impl Agent {
         self.ask(FromWorker::Register(Box::new(register)));
     }
 
-    /// Says what will be answered, and notes when.
+    /// Sends a message that requires an answer, and records the time.
     pub(super) fn ask(&mut self, mut message: FromWorker) {
         fitting::shorten(&mut message);
         let now = Now::read().continuous;
         if let Some(link) = &mut self.link {
-            // A queue that is full is that of a link that does not move, and state is repeated.
+            // A full queue means that the link is stalled. State is repeated later.
             if link.control.try_send(message).is_ok() {
                 link.asked_at.push_back(now);
             }
@@ -81,7 +81,7 @@ impl Agent {
                     link.report_at = Instant::now() + self.report_every;
                     was_heard = link.is_heard;
                 }
-                // Who was heard before has had its answer.
+                // An earlier answer to this registration was already counted.
                 if !was_heard {
                     self.answered();
                 }
@@ -102,10 +102,10 @@ impl Agent {
             ToWorker::Act(desired) => self.want(desired, false),
             ToWorker::Grant(grant) => self.on_grant(*grant),
             ToWorker::Position { lease, position } => self.on_position(lease, position),
-            // Who is about to leave does not stay for that.
+            // Ignore an un-drain during shutdown.
             ToWorker::Drain { draining: false, .. } if self.is_leaving => {}
             ToWorker::Drain { draining, deadline } => self.drain(draining, deadline),
-            // Both were told of where the connection is served.
+            // The connection task handles both messages.
             ToWorker::Refused { .. } | ToWorker::Transfer(_) => {}
         }
     }
@@ -118,7 +118,8 @@ impl Agent {
         }
     }
 
-    /// Tells a keeper when the coordinator was heard from, and after how long without that it has to end its tree now.
+    /// Sends a keeper the age of the last contact, and the time without contact after which it must
+    /// end its process tree.
     pub(super) fn tell_contact(&self, keeper: KeeperLink, attempt: AttemptId) {
         let Some(at) = self.contact_at else { return };
         let spec = self.attempts.get(&attempt).map(|attempt| &attempt.spec);
@@ -127,7 +128,7 @@ impl Agent {
             .zip(spec)
             .and_then(|(lost_after, spec)| cut_off(lost_after, spec.on_lost, spec.grace.unwrap_or(GRACE)).0);
         let age = Now::read().continuous.saturating_sub(at);
-        // A keeper that cannot be told is one whose end is about to be noticed.
+        // An error is ignored: a keeper that cannot be reached is about to be detected as ended.
         let _ = self.keepers.say(keeper, &ToKeeper::Contact { age, cut_off_after });
     }
 
@@ -194,7 +195,8 @@ impl Agent {
         });
     }
 
-    /// A user of whom no process is expected: an attempt has its own until its tree is gone.
+    /// Returns a user without processes. An attempt has its own user until its process tree has
+    /// ended.
     fn free_user(&self) -> Option<&JobUser> {
         let is_free = |user: &&JobUser| {
             let mut live = self.attempts.values().filter(|attempt| attempt.is_live());
@@ -207,7 +209,7 @@ impl Agent {
         self.say(FromWorker::Decline { lease, reason: reason.to_owned() });
     }
 
-    /// Anything that does not go beyond what the coordinator had asks for it again.
+    /// Handles a position from the coordinator. A position that does not advance requests a resend.
     pub(super) fn on_position(&mut self, lease: Lease, position: u64) {
         if self.attempts.get(&lease.attempt).is_none_or(|held| held.lease != lease) {
             return;
@@ -222,7 +224,7 @@ impl Agent {
         if position > before
             && let Some(keeper) = self.keepers.of_attempt(attempt)
         {
-            // The next position makes up for one that a keeper was not told.
+            // An error is ignored: the next position replaces a lost one.
             let _ = self.keepers.say(keeper, &ToKeeper::Taken { attempt, position });
         }
         Some(before)

@@ -1,5 +1,6 @@
-//! Whether this worker has what an attempt needs to be laid out. What it lacks is never the job's fault: another worker may
-//! have it, or this one at another time. Until then it takes no jobs.
+//! Checks if this worker has the resources to prepare an attempt. Missing resources are never the
+//! fault of the job, because another worker or a later time may succeed. Until then the worker
+//! accepts no jobs.
 
 use super::agent::Agent;
 use super::event::Event;
@@ -14,7 +15,7 @@ use std::io;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-/// What the system says when the machine lacks something.
+/// System errors that mean a lack of resources.
 const LACKS: [Errno; 8] = [
     Errno::ENOSPC,
     Errno::EDQUOT,
@@ -26,8 +27,8 @@ const LACKS: [Errno; 8] = [
     Errno::EAGAIN,
 ];
 
-/// Tells what the worker lacks from what is wrong with the files that were asked for. The words of the system are all that
-/// there is where a tool such as git failed.
+/// Converts a workspace failure caused by missing resources. If a tool such as git failed, the
+/// system's error text is the only indication.
 pub(super) fn judged(failure: StartFailure) -> StartFailure {
     match failure {
         StartFailure::Workspace { reason } if is_lack(&reason) => StartFailure::Resources { reason },
@@ -43,7 +44,7 @@ fn is_lack(reason: &str) -> bool {
     })
 }
 
-/// Tries what laying out an attempt takes: a directory, and some bytes in it.
+/// Tests if an attempt can be prepared: creates a directory and writes some bytes.
 fn try_room(home: &Home) -> io::Result<()> {
     let place = home.directory().join("room");
     let tried =
@@ -53,7 +54,7 @@ fn try_room(home: &Home) -> io::Result<()> {
 }
 
 impl Agent {
-    /// Takes no more jobs when one could not be laid out for want of something.
+    /// Stops accepting jobs after an attempt could not be prepared because of missing resources.
     pub(super) fn note_lack(&mut self, failure: &StartFailure) {
         if let StartFailure::Resources { reason } = failure
             && is_lack(reason)
@@ -66,7 +67,7 @@ impl Agent {
         }
     }
 
-    /// Removes idle workspaces as soon as too little of the disk is free, also while jobs run.
+    /// Removes idle workspaces when free disk space is low, also while jobs run.
     pub(super) fn look_for_shortage(&mut self, now: Instant) {
         if now < self.room_look_at {
             return;
@@ -84,14 +85,14 @@ impl Agent {
         });
     }
 
-    /// Space was made: looks at once whether jobs can be laid out again.
+    /// Schedules an immediate check after space was freed.
     pub(super) fn look_again(&mut self) {
         if let Some((_, look_at)) = &mut self.lack {
             *look_at = Instant::now();
         }
     }
 
-    /// Takes jobs again when there is room again.
+    /// Accepts jobs again when the resources are available.
     pub(super) fn look_for_room(&mut self, now: Instant) {
         if let Some((_, look_at)) = self.lack.as_mut().filter(|(_, look_at)| now >= *look_at) {
             *look_at = now + ROOM_LOOK_EVERY;

@@ -1,22 +1,22 @@
-//! How a daemon is asked to end.
+//! Shutdown requests of a daemon.
 
 use tokio::sync::watch;
 
-/// What is asked for; each is stronger than the one before.
+/// A shutdown request. Each level is stronger than the one before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Wish {
-    /// Nothing.
+    /// No request.
     #[default]
     Stay,
-    /// Take no more jobs, and end when those that run have ended or the deadline has come.
+    /// Accept no more jobs, and exit when the running jobs have ended or the deadline has passed.
     Drain,
-    /// End what runs now.
+    /// End the running jobs now.
     Hurry,
-    /// Leave at once; keepers go on, and the next daemon finds them.
+    /// Exit immediately. Keepers continue, and the next daemon finds them.
     Leave,
 }
 
-/// The asking end.
+/// The requesting end.
 #[derive(Debug)]
 pub struct ShutdownHandle(watch::Sender<Wish>);
 
@@ -25,13 +25,13 @@ pub struct ShutdownHandle(watch::Sender<Wish>);
 pub struct Shutdown(watch::Receiver<Wish>);
 
 impl Shutdown {
-    /// Both ends.
+    /// Creates both ends.
     pub fn new() -> (ShutdownHandle, Self) {
         let (sender, receiver) = watch::channel(Wish::Stay);
         (ShutdownHandle(sender), Self(receiver))
     }
 
-    /// Waits until more is asked for than was known. For ever, once the asking end is gone.
+    /// Waits for a stronger request. Waits forever after the requesting end is dropped.
     pub(super) async fn wish(&mut self) -> Wish {
         match self.0.changed().await {
             Ok(()) => *self.0.borrow_and_update(),
@@ -41,7 +41,7 @@ impl Shutdown {
 }
 
 impl ShutdownHandle {
-    /// Asks; a weaker wish than the present one changes nothing.
+    /// Requests a shutdown. A request weaker than the current one has no effect.
     pub fn ask(&self, wish: Wish) {
         self.0.send_if_modified(|present| {
             let is_stronger = wish > *present;
@@ -52,7 +52,7 @@ impl ShutdownHandle {
         });
     }
 
-    /// Asks for the next stronger of draining and hurrying: what each SIGTERM does.
+    /// Requests the next level, drain or hurry, as each SIGTERM does.
     pub fn ask_more(&self) {
         let present = *self.0.borrow();
         self.ask(if present == Wish::Stay { Wish::Drain } else { Wish::Hurry });

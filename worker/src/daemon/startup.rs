@@ -1,4 +1,5 @@
-//! What earlier daemons left: attempts that run, attempts that have ended unsaid, directories of none.
+//! Recovery at startup: running attempts, ended attempts without a report, and leftover
+//! directories.
 
 use super::agent::Agent;
 use super::aside;
@@ -12,17 +13,18 @@ use std::path::Path;
 use tracing::{error, info, warn};
 
 impl Agent {
-    /// Takes up what is there, and starts the first keeper.
+    /// Recovers the state of earlier daemons, and starts the first keeper.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         let earlier = earlier::look(&self.home);
         aside::clear(self.home.directory());
         self.keepers.find(&self.home)?;
-        // Who holds a lock in this directory was started in it.
+        // A keeper that holds a lock in this directory was started in it.
         let left = if self.keepers.are_some_unknown() { Left::Here } else { earlier.left };
         for entry in fs::read_dir(&self.home.attempts)? {
             let directory = entry?.path();
             if !is_ours(&directory, left) {
-                // Nobody's processes are ended for it, and nothing is said of it: the coordinator waits for the one that has it.
+                // End no processes and send no report: the coordinator waits for the worker that
+                // owns the attempt.
                 warn!(
                     "{} was left by a worker elsewhere, of which this is a copy; it is removed here",
                     directory.display()
@@ -34,7 +36,8 @@ impl Agent {
                 Ok(Some(record)) if directory == self.home.attempt(record.lease.attempt) => {
                     self.take_up(record.found_in(self.home.directory()), left)
                 }
-                // Made and not recorded: nobody was asked to run it, and the coordinator grants it again.
+                // The directory has no record, so no keeper has run it. The coordinator grants it
+                // again.
                 Ok(None) => {
                     info!("removing {}, which holds no attempt", directory.display());
                     self.discard(&directory);
@@ -57,7 +60,8 @@ impl Agent {
         Ok(())
     }
 
-    /// A directory that can be neither removed nor moved stays, and the worker starts all the same.
+    /// Removes a directory. If it can be neither removed nor moved, it stays, and the worker still
+    /// starts.
     fn discard(&self, directory: &Path) {
         if let Err(error) = aside::discard(self.home.directory(), directory) {
             error!("{} can't be removed: {error}", directory.display());
@@ -86,8 +90,8 @@ impl Agent {
         }
     }
 
-    /// When every keeper that lives has said what it keeps, what nobody keeps has no keeper any more. What has its outcome on the
-    /// disk needs none, whoever is silent.
+    /// Concludes attempts without a keeper, after every running keeper has reported its attempt. An
+    /// attempt with an outcome on disk does not need to wait for silent keepers.
     pub(super) fn settle_unclaimed(&mut self) {
         let is_certain = !self.keepers.are_some_unknown();
         let unclaimed: Vec<_> = self
@@ -109,7 +113,7 @@ impl Agent {
     }
 }
 
-/// Whether an attempt that lies here is this worker's to speak of.
+/// Returns true if an attempt in this directory belongs to this worker.
 fn is_ours(directory: &Path, left: Left) -> bool {
     match left {
         Left::Here | Left::BeforePower => true,

@@ -1,4 +1,5 @@
-//! Processes that could not be ended. The worker takes no jobs while one of them lives, over its own restarts too.
+//! Processes that could not be ended. The worker accepts no jobs while one of them lives, even
+//! after a restart.
 
 use crate::platform;
 use crate::records::{self, Durability};
@@ -9,21 +10,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tracing::{error, warn};
 
-/// Where they are written down.
+/// File with the recorded processes.
 const RECORD: &str = "survivors.json";
 
-/// As they are written down.
+/// The format of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
-    /// With what names the time since the machine was last switched on: ids and starts are of that time.
+    /// With the id of the machine's boot: process ids and start times are valid only within it.
     Of { machine: Option<String>, processes: Vec<(Survivor, u64)> },
-    /// By an older version.
+    /// Format of an older version.
     Plain(Vec<(Survivor, u64)>),
 }
 
 impl Written {
-    /// Those that may live.
+    /// Returns the processes that may still live.
     fn living(self) -> Vec<(Survivor, u64)> {
         match self {
             Self::Of { machine, processes } if machine == platform::machine_boot() => processes,
@@ -33,14 +34,14 @@ impl Written {
     }
 }
 
-/// Those that are known, with their starts. Each change is on the disk when it is made.
+/// The known processes with their start times. Each change is stored on disk.
 pub(super) struct Survivors {
     directory: PathBuf,
     known: Vec<(Survivor, u64)>,
 }
 
 impl Survivors {
-    /// Those that earlier daemons left in this data directory.
+    /// Reads the processes that earlier daemons left in this data directory.
     pub(super) fn open(directory: &Path) -> Self {
         let written = records::read_if_whole(directory, RECORD).unwrap_or_else(|error| {
             error!("processes that an earlier daemon could not end are not known: {error}");
@@ -59,7 +60,7 @@ impl Survivors {
         survivors
     }
 
-    /// Adds those that still live.
+    /// Adds the processes that still live.
     pub(super) fn note(&mut self, survivors: &[Survivor]) {
         let before = self.known.len();
         for survivor in survivors {
@@ -71,7 +72,7 @@ impl Survivors {
         self.write_unless(before);
     }
 
-    /// Forgets those that are gone.
+    /// Removes the processes that have ended.
     pub(super) fn look(&mut self) {
         let before = self.known.len();
         self.known.retain(|(survivor, started)| {
@@ -81,7 +82,7 @@ impl Survivors {
         self.write_unless(before);
     }
 
-    /// Why no jobs are taken; none when they are all gone.
+    /// Returns the reason to accept no jobs, or `None` if all processes have ended.
     pub(super) fn reason(&self) -> Option<String> {
         let name = |(survivor, _): &(Survivor, u64)| format!("{} ({})", survivor.pid, survivor.command);
         let names: Vec<_> = self.known.iter().map(name).collect();
@@ -126,7 +127,8 @@ mod tests {
         assert_eq!(first.reason(), Some(told.clone()));
         let mut next = Survivors::open(directory.path());
         assert_eq!(next.reason(), Some(told.clone()));
-        // As an older version wrote it; and before the machine was switched off, when the same id and start were another process's.
+        // As an older version wrote it, and from before the machine was switched off, when the same
+        // id and start time belonged to another process.
         let path = directory.path().join(RECORD);
         let written = std::fs::read_to_string(&path).expect("it is there");
         let record: serde_json::Value = serde_json::from_str(&written).expect("JSON");

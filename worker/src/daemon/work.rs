@@ -1,4 +1,4 @@
-//! Attempts that are to be started, and what keepers say of those that they keep.
+//! Starts attempts, and handles messages from keepers.
 
 use super::agent::Agent;
 use super::arrange::Arranged;
@@ -78,7 +78,7 @@ impl Agent {
         }
     }
 
-    /// Gives waiting attempts to idle keepers, and sees that one is idle as long as a slot is.
+    /// Gives waiting attempts to idle keepers, and keeps one keeper idle while a slot is free.
     pub(super) fn give_work(&mut self) {
         let waiting: Vec<_> = self
             .attempts
@@ -185,7 +185,7 @@ impl Agent {
             }
             self.tell_contact(link, id);
         } else {
-            // Its directory is not one of ours: nobody could ever hear of it.
+            // Its attempt is unknown to this daemon, so no result could be reported.
             let _ = self.keepers.say(link, &ToKeeper::Act { attempt: id, acted: Acted::Fenced });
         }
         self.settle_unclaimed();
@@ -194,7 +194,7 @@ impl Agent {
 
     pub(super) fn on_keeper_gone(&mut self, link: KeeperLink) {
         let Some((number, work, is_found)) = self.keepers.remove(link) else { return };
-        // What can't be looked at is taken to live, and looked at again.
+        // If its lock cannot be checked, the keeper counts as running and is checked again.
         let is_alive = self.home.places.is_alive(number).unwrap_or(true);
         match work {
             Work::Keeps(id) if is_alive => {
