@@ -1,7 +1,7 @@
-//! From root to the job's user, for good: the program that is put before a command.
+//! Switches permanently from root to the job's user: the program that runs before a command.
 //!
-//! It starts with none of the job's variables, so that a job's `LD_PRELOAD` can't run with root's rights, and takes them from a
-//! descriptor when it has none of those rights left.
+//! It starts without the job's variables, so that a job's `LD_PRELOAD` cannot run with root's
+//! rights. It reads the variables from a descriptor after it has dropped all these rights.
 
 use super::VARIABLES_FD;
 use super::users::JobUser;
@@ -18,12 +18,12 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// The hidden subcommand by which a binary becomes it.
+/// The hidden subcommand that starts it.
 pub const SUBCOMMAND: &str = "as-user";
-/// Exit code of what can't be executed, as from a shell.
+/// Exit code for a command that cannot be executed, as in a shell.
 const NOT_EXECUTED: i32 = 126;
 
-/// The words before a command; without a user they start nothing.
+/// Returns the arguments before a command. Without a user they start nothing.
 pub(super) fn words(program: &Path, user: Option<&JobUser>) -> Vec<String> {
     let mut words = vec![program.display().to_string(), SUBCOMMAND.to_owned()];
     if let Some(user) = user {
@@ -33,7 +33,8 @@ pub(super) fn words(program: &Path, user: Option<&JobUser>) -> Vec<String> {
     words
 }
 
-/// Runs what follows [`SUBCOMMAND`] as the user that it names. Returns an exit code only when that can't be.
+/// Runs the arguments after [`SUBCOMMAND`] as the user that they name. Returns an exit code only on
+/// failure.
 pub fn as_user_main(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     let Err(error) = run(arguments.into_iter().collect());
     eprintln!("buildpool: the command can't be run as the job's user: {error}");
@@ -54,11 +55,11 @@ fn run(arguments: Vec<OsString>) -> Result<Infallible, io::Error> {
         return Err(invalid("no job runs with root's rights"));
     }
     let variables = variables()?;
-    // What a command opens as /dev/stdout is the pipe, which is its keeper's so far.
+    // The pipe belongs to the keeper so far. The command needs access to open it as /dev/stdout.
     fchown(io::stdout(), Some(uid.as_raw()), Some(gid.as_raw()))?;
     fchown(io::stderr(), Some(uid.as_raw()), Some(gid.as_raw()))?;
     platform::become_user(uid, gid, &groups)?;
-    // The keeper may enter where this user may not.
+    // The keeper may enter directories that this user cannot enter.
     std::env::set_current_dir(".")
         .map_err(|error| io::Error::new(error.kind(), format!("its directory can't be entered: {error}")))?;
     Err(Command::new(program).args(rest).env_clear().envs(variables).exec())
@@ -68,9 +69,10 @@ fn number(text: &OsStr) -> Result<u32, io::Error> {
     text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| invalid("an id is no number"))
 }
 
-/// In the form that bubblewrap takes (bwrap(1), `--args`).
+/// Reads the job's variables, in bubblewrap's format (bwrap(1), `--args`).
 fn variables() -> io::Result<Vec<(OsString, OsString)>> {
-    // SAFETY: the descriptor is this program's by its interface, and nothing else in this process knows of it.
+    // SAFETY: the descriptor belongs to this program by its interface, and no other code in this
+    // process uses it.
     let mut file = unsafe { File::from_raw_fd(VARIABLES_FD) };
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
@@ -111,7 +113,7 @@ mod tests {
 
     #[test]
     fn no_command_runs_with_root_s_rights_and_none_without_ids() {
-        // A mistake here would replace this process, so none of these may get as far as that.
+        // A mistake here would replace this process, so each of these must fail earlier.
         for ids in [&["0", "1", "1"][..], &["1", "0", "1"], &["1", "1", "1,0"], &["x", "1", "1"], &["1", "1"]]
         {
             let words = ids.iter().chain(&["/bin/true"]).map(OsString::from);

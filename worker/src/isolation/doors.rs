@@ -1,8 +1,9 @@
-//! Who can enter which of the worker's directories, where jobs run as users of their own.
+//! Permissions of the worker's directories if jobs run as separate users.
 //!
-//! Directories on the way to a job's files can be passed by everybody and listed by nobody. What belongs to one attempt, its
-//! directory and its checkout, is a *gate*: root's, to be passed by the group of the job's user only while the attempt runs.
-//! All else is closed.
+//! Directories on the path to a job's files can be traversed by all users and listed by no other
+//! user. The directory and the checkout of an attempt are *gates*. They belong to root, and the
+//! group of the job's user can traverse them only while the attempt runs. All other directories are
+//! closed.
 
 use super::users::JobUser;
 use std::collections::BTreeSet;
@@ -12,18 +13,18 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
-/// Can be passed, and neither listed nor written.
+/// Mode of a directory that others can traverse, but not list or write.
 const WAY: u32 = 0o711;
-/// Can be passed by one group.
+/// Mode of a directory that one group can traverse.
 const GATE: u32 = 0o710;
-/// For the worker only.
+/// Mode of a directory for the worker only.
 const CLOSED: u32 = 0o700;
 
-/// Brings all of a data directory to its state, but for the gates of attempts that run. Where jobs run as the worker's user, a
-/// way that was open for others is closed.
+/// Sets the permissions of a whole data directory, except for the gates of running attempts. If
+/// jobs run as the worker's user, traversal by others is removed.
 ///
 /// # Errors
-/// When the disk refuses.
+/// Fails if the disk fails.
 pub fn settle(data_directory: &Path, has_users: bool, open: &BTreeSet<PathBuf>) -> io::Result<()> {
     if !has_users {
         let is_way = fs::metadata(data_directory)?.permissions().mode() & 0o777 == WAY;
@@ -42,7 +43,7 @@ pub fn settle(data_directory: &Path, has_users: bool, open: &BTreeSet<PathBuf>) 
     shut(gates.iter().filter(|gate| !open.contains(*gate)))
 }
 
-/// Closes what a project has beside its checkouts.
+/// Closes the files of a project other than its checkouts.
 fn settle_project(project: &Path) -> io::Result<()> {
     for entry in fs::read_dir(project)? {
         let entry = entry?;
@@ -57,10 +58,10 @@ fn settle_project(project: &Path) -> io::Result<()> {
     set(project, WAY)
 }
 
-/// Closes the gates of an attempt that is over; those that are gone are no error.
+/// Closes the gates of an ended attempt. Missing gates are not an error.
 ///
 /// # Errors
-/// When the disk refuses.
+/// Fails if the disk fails.
 pub fn shut<'a>(gates: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<()> {
     for gate in gates {
         match set(gate, CLOSED) {
@@ -71,25 +72,26 @@ pub fn shut<'a>(gates: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<()> 
     Ok(())
 }
 
-/// Lets a job's user in: what is its own becomes its, and the gates on the way open. `users` are all that jobs run as.
+/// Gives a job's user access: changes the owner of the job's files and opens the gates on the path.
+/// `users` are all users of jobs.
 ///
 /// # Errors
-/// When the disk refuses; the gates are closed then.
+/// Fails if the disk fails. The gates are closed then.
 pub fn hand_over(gates: &[PathBuf], own: &[PathBuf], user: &JobUser, users: &[JobUser]) -> io::Result<()> {
     open(gates, own, user, users).inspect_err(|_| {
-        // The error that matters is the first one.
+        // The first error is the one to report.
         let _ = shut(gates);
     })
 }
 
 fn open(gates: &[PathBuf], own: &[PathBuf], user: &JobUser, users: &[JobUser]) -> io::Result<()> {
-    // Closed while owners change: who ran here before has no business in it any more.
+    // Closed while owners change, so that the previous user has no access any more.
     shut(gates)?;
     for path in own {
         give(path, user, users)?;
     }
     for gate in gates {
-        // A checkout's project lies two levels up, and may be new.
+        // The project of a checkout is two levels up, and may be new.
         if let Some(project) =
             gate.parent().filter(|parent| parent.ends_with("checkouts")).and_then(Path::parent)
         {
@@ -101,8 +103,8 @@ fn open(gates: &[PathBuf], own: &[PathBuf], user: &JobUser, users: &[JobUser]) -
     Ok(())
 }
 
-/// Makes a tree the user's, links themselves and not what they lead to. A file of the worker's with several names may be one
-/// that an earlier job has linked in from elsewhere, so it stays what it is.
+/// Changes the owner of a tree, and of links instead of their targets. A file of the worker with
+/// several names stays unchanged. An earlier job may have hard-linked it from another place.
 fn give(root: &Path, user: &JobUser, users: &[JobUser]) -> io::Result<()> {
     let (uid, gid) = (user.user.uid.as_raw(), user.user.gid.as_raw());
     let worker = nix::unistd::Uid::effective().as_raw();
@@ -119,7 +121,7 @@ fn give(root: &Path, user: &JobUser, users: &[JobUser]) -> io::Result<()> {
 }
 
 fn set(path: &Path, mode: u32) -> io::Result<()> {
-    // Through a link it would be something else that opens.
+    // Through a link, the change would apply to another file.
     let metadata = fs::symlink_metadata(path)?;
     if metadata.is_symlink() || metadata.permissions().mode() & 0o7777 == mode {
         return Ok(());

@@ -1,8 +1,10 @@
-//! What isolated jobs don't see: which places, and whether each is still what it was when the worker started.
+//! The paths hidden from isolated jobs, and checks that each is unchanged since the start of the
+//! worker.
 //!
-//! A place is kept from a job by its path. Whoever could rename a directory on the way to it would see it under another
-//! path, and the next job would be kept from a path where nothing is: so no job may rename what is on the way, and no job
-//! starts when a place is not what it was.
+//! A file is hidden from a job by its path. A job that could rename a directory above it would see
+//! it under another path. The next job would then be protected only from an empty path. Therefore
+//! no job may rename a directory above a hidden path, and no job starts if a hidden path has
+//! changed.
 
 use nix::unistd::{AccessFlags, Uid, access};
 use std::collections::BTreeSet;
@@ -11,7 +13,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Directories that jobs need as they are, or that hold much more than a worker's files.
+/// Directories that jobs need, or that contain much more than the worker's files.
 const SHARED: [&str; 9] = [
     "/etc",
     "/usr/bin",
@@ -24,7 +26,7 @@ const SHARED: [&str; 9] = [
     "/dev",
 ];
 
-/// What isolated jobs don't see.
+/// Paths hidden from isolated jobs.
 #[derive(Debug, Default)]
 pub struct Hidden {
     places: Vec<Place>,
@@ -37,15 +39,16 @@ struct Place {
     is_directory: bool,
     /// Device and inode.
     identity: (u64, u64),
-    /// Others make it anew: it is hidden whatever it is by then.
+    /// True if another process recreates the directory. It is then hidden in any state.
     is_renewed: bool,
 }
 
 impl Hidden {
-    /// These files and directories, as they are now; their paths lead through no links.
+    /// Records these files and directories in their current state. Their paths must not contain
+    /// symbolic links.
     ///
     /// # Errors
-    /// The path that can't be looked at, and why.
+    /// The path that cannot be checked, and the reason.
     pub fn find(paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, (PathBuf, io::Error)> {
         let mut places: Vec<Place> = Vec::new();
         for path in paths.into_iter().collect::<BTreeSet<_>>() {
@@ -59,13 +62,13 @@ impl Hidden {
         }
         let above = places.iter().flat_map(|place| place.path.ancestors().skip(1));
         let ways: BTreeSet<_> = above.filter(|way| is_movable(way)).map(Path::to_owned).collect();
-        // What lies in a hidden directory is not to be brought back by its own way.
+        // A directory inside a hidden directory must not be mounted again.
         let is_hidden = |way: &PathBuf| places.iter().any(|place| way.starts_with(&place.path));
         let ways = ways.into_iter().filter(|way| !is_hidden(way)).collect();
         Ok(Self { places, ways })
     }
 
-    /// These of them may be made anew by others, at any time.
+    /// Marks these paths as recreated by other processes at any time.
     #[must_use]
     pub fn renewing(mut self, paths: &[PathBuf]) -> Self {
         for place in &mut self.places {
@@ -74,21 +77,21 @@ impl Hidden {
         self
     }
 
-    /// Each place, and whether it is a directory.
+    /// Returns the hidden paths. The flag is true for a directory.
     pub fn places(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.places.iter().map(|place| (place.path.as_path(), place.is_directory))
     }
 
-    /// Directories above the places that this user could rename.
+    /// Returns the directories above the hidden paths that this user could rename.
     pub fn ways(&self) -> impl Iterator<Item = &Path> {
         self.ways.iter().map(PathBuf::as_path)
     }
 
-    /// Whether each place is still what it was. One that others make anew is made again where it is gone, so that there is
-    /// something to hide.
+    /// Checks that each hidden path is unchanged. A missing path that others recreate is created,
+    /// so that there is a directory to hide.
     ///
     /// # Errors
-    /// What is wrong with which, for the operator.
+    /// The path and the problem, for the operator.
     pub fn check(&self) -> Result<(), String> {
         for Place { path, identity, is_renewed, .. } in &self.places {
             if *is_renewed {
@@ -132,17 +135,18 @@ fn renew(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether this user could rename a directory, or give itself the right to.
+/// Returns true if this user could rename a directory, or grant itself the permission.
 fn is_movable(directory: &Path) -> bool {
     let Some(parent) = directory.parent() else { return false };
     let is_own = fs::metadata(parent).is_ok_and(|metadata| metadata.uid() == Uid::effective().as_raw());
     is_own || access(parent, AccessFlags::W_OK).is_ok()
 }
 
-/// The directory of a file that is to be hidden with all beside it: a file that is replaced while a job runs would show itself.
+/// Returns the directory of a file, which is hidden as a whole. A file replaced while a job runs
+/// would otherwise become visible.
 ///
 /// # Errors
-/// When the directory is one that jobs need; which it is.
+/// Returns the directory as error if jobs need it.
 pub fn directory_of(file: &Path) -> Result<PathBuf, PathBuf> {
     let directory = file.parent().unwrap_or(Path::new("/")).to_owned();
     let home = std::env::home_dir().unwrap_or_default();

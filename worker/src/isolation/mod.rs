@@ -1,7 +1,9 @@
-//! What a job can reach on its worker beside its own files. See `docs/security.md` for what each mode keeps and what not.
+//! Isolation of jobs from other files of their worker. `docs/security.md` lists the protection of
+//! each mode.
 //!
-//! A mode is a program that is put before the job's command. The data directory with other workspaces, logs and the worker's
-//! identity is hidden, and so are the files that hold the worker's token; what belongs to the job is put back.
+//! A mode is a program that runs before the job's command. It hides the data directory, with other
+//! workspaces, logs and the worker's identity, and the files with the worker's token. The job's own
+//! files stay accessible.
 
 pub mod as_user;
 pub mod doors;
@@ -17,16 +19,18 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A shell in the sandbox starts the command: what can't be found or executed ends as it does elsewhere, with 127 or 126.
+/// A shell in the sandbox starts the command, so that a missing or non-executable program ends with
+/// 127 or 126 as usual.
 const EXEC: [&str; 4] = ["/bin/sh", "-c", r#"exec "$@""#, "sh"];
-/// The descriptor from which the mode's program reads the job's variables, separated by NUL: neither on its command line, which
-/// all can see, nor in its own environment, which would let a job's `LD_PRELOAD` run outside of the sandbox.
+/// Descriptor of the job's variables, separated by NUL, for the mode's program. They are not on its
+/// command line, which all users can read. They are also not in its own environment, where a job's
+/// `LD_PRELOAD` would run outside of the sandbox.
 pub const VARIABLES_FD: i32 = 3;
-/// Where macOS keeps the program that runs another one under a profile.
+/// The program of macOS that runs a command with a sandbox profile.
 const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
-/// Where the machine's kernel is set. Root owns these and writes them without any capability. What of them is not there is left
-/// out.
+/// Paths of kernel settings. Root owns them and can write them without any capability. Missing
+/// paths are skipped.
 const KERNEL_SETTINGS: [&str; 8] = [
     "/proc/sys",
     "/proc/sysrq-trigger",
@@ -37,44 +41,45 @@ const KERNEL_SETTINGS: [&str; 8] = [
     "/proc/mtrr",
     "/sys",
 ];
-/// Devices that builds use beside those that every sandbox has.
+/// Devices that builds use, in addition to the devices of every sandbox.
 const BUILD_DEVICES: [&str; 4] = ["/dev/kvm", "/dev/fuse", "/dev/dri", "/dev/net"];
 
-/// How jobs are kept from what is not theirs.
+/// Isolation mode of jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
-    /// Not: a job can do what the worker's user can.
+    /// No isolation: a job has the rights of the worker's user.
     #[default]
     None,
-    /// Linux: namespaces of its own for mounts and processes, and no capabilities.
+    /// Linux: separate namespaces for mounts and processes, and no capabilities.
     Bubblewrap,
-    /// macOS: a profile that denies the worker's files and signals to other processes.
+    /// macOS: a profile that denies access to the worker's files and signals to other processes.
     SandboxExec,
-    /// Linux, a worker that runs as root: each job as a user of its own, who can't gain rights.
+    /// Linux, with a worker that runs as root: each job runs as a separate user that cannot gain
+    /// rights.
     User,
 }
 
-/// All of them, as they are listed to people.
+/// All modes, in the order of help texts.
 const ALL: [Isolation; 4] = [Isolation::None, Isolation::Bubblewrap, Isolation::User, Isolation::SandboxExec];
 
-/// What a job may and may not see.
+/// Files that a job can and cannot access.
 #[derive(Debug)]
 pub struct Reach<'a> {
-    /// What it must not see: the worker's data directory and other places.
+    /// Hidden paths: the worker's data directory and others.
     pub hidden: &'a Hidden,
-    /// What the job has of the data directory, and its own directory wherever that is.
+    /// The job's part of the data directory, and its own directory at any place.
     pub own: &'a [PathBuf],
-    /// What it may read of the data directory and not write.
+    /// Parts of the data directory that it may only read.
     pub readable: &'a [PathBuf],
-    /// Where the command runs.
+    /// Working directory of the command.
     pub directory: &'a Path,
-    /// As whom, where that is not the worker's user.
+    /// User of the job, if that is not the worker's user.
     pub user: Option<&'a JobUser>,
 }
 
 impl Isolation {
-    /// As in the configuration.
+    /// Returns the name used in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -84,7 +89,8 @@ impl Isolation {
         }
     }
 
-    /// The arguments that run this command inside; `program` is what [`Isolation::program`] has found.
+    /// Returns the arguments that run this command in isolation. `program` is the result of
+    /// [`Isolation::program`].
     pub fn around(self, program: &Path, argv: Vec<String>, reach: &Reach<'_>) -> Vec<String> {
         let before = match self {
             Self::None => return argv,
@@ -96,17 +102,18 @@ impl Isolation {
         before.into_iter().chain(exec).chain(argv).collect()
     }
 
-    /// Whether jobs are kept from places by their paths.
+    /// Returns true if files are hidden by their paths.
     pub const fn hides_paths(self) -> bool {
         matches!(self, Self::Bubblewrap | Self::SandboxExec)
     }
 
-    /// Whether the job's variables are handed over inside, by [`VARIABLES_FD`].
+    /// Returns true if the job's variables are sent through [`VARIABLES_FD`].
     pub const fn hands_variables_inside(self) -> bool {
         matches!(self, Self::Bubblewrap | Self::User)
     }
 
-    /// The absolute path of the mode's program, by the worker's own `PATH`: never by that of a job, which could name another.
+    /// Returns the absolute path of the mode's program. The worker's own `PATH` is searched, not a
+    /// job's, which could select another program.
     pub fn program(self, path: Option<&OsStr>) -> Option<PathBuf> {
         match self {
             Self::None => None,
@@ -119,7 +126,7 @@ impl Isolation {
         }
     }
 
-    /// The program that is missing on this machine, if one is.
+    /// Returns the program that is missing on this machine, if there is one.
     pub fn missing(self, path: Option<&OsStr>) -> Option<&'static str> {
         let needed = match self {
             Self::None => return None,
@@ -148,21 +155,22 @@ impl FromStr for Isolation {
     }
 }
 
-/// What is done about one path. For the same path, what is named later goes before what is named earlier.
+/// Access rule of one path. For equal paths, a later variant overrides an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rule {
-    /// It is the job's.
+    /// The job can read and write it.
     Own,
-    /// The job may read it.
+    /// The job can only read it.
     Readable,
-    /// It is on the way to something hidden, and keeps its name.
+    /// It is above a hidden path and must not be renamed.
     Way,
     HiddenFile,
     HiddenDirectory,
 }
 
 impl Reach<'_> {
-    /// What holds for which path, the outer ones first: the rule of a path holds for all below but for what has one of its own.
+    /// Returns the rules, outer paths first. The rule of a path applies to everything below it that
+    /// has no rule of its own.
     fn rules(&self) -> Vec<(Rule, &Path)> {
         let hide = |is_directory| if is_directory { Rule::HiddenDirectory } else { Rule::HiddenFile };
         let own = self.own.iter().map(|path| (Rule::Own, path.as_path()));
@@ -175,7 +183,8 @@ impl Reach<'_> {
     }
 }
 
-/// Order matters: a later mount lies over an earlier one. What something is mounted on can't be renamed inside.
+/// Returns bubblewrap's arguments. The order matters: a later mount covers an earlier one. A mount
+/// point cannot be renamed in the sandbox.
 fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut add = |option: &str, operands: &[&Path]| {
@@ -187,7 +196,7 @@ fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
     add("--args", &[Path::new(&VARIABLES_FD.to_string())]);
     add("--bind", &[root, root]);
     if is_root {
-        // The machine's disks are root's own files, and hold all that is hidden.
+        // The machine's disk devices belong to root, and contain all hidden files.
         add("--dev", &[devices]);
         for device in BUILD_DEVICES.map(Path::new) {
             add("--dev-bind-try", &[device, device]);
@@ -204,7 +213,7 @@ fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
         match rule {
             Rule::Own => add("--bind-try", &[path, path]),
             Rule::Readable => add("--ro-bind-try", &[path, path]),
-            // Something is mounted there already.
+            // There is already a mount at this path.
             Rule::Way if path == devices => {}
             Rule::Way => add("--bind", &[path, path]),
             Rule::HiddenFile => add("--ro-bind", &[null, path]),
@@ -216,7 +225,7 @@ fn bubblewrap(program: &Path, reach: &Reach<'_>, is_root: bool) -> Vec<String> {
     words
 }
 
-/// Later rules go before earlier ones.
+/// Returns the profile for `sandbox-exec`. Later rules override earlier ones.
 fn profile(reach: &Reach<'_>) -> String {
     let mut lines = vec!["(version 1)".to_owned(), "(allow default)".to_owned()];
     for (rule, path) in reach.rules() {
@@ -236,7 +245,7 @@ fn profile(reach: &Reach<'_>) -> String {
     lines.join("\n")
 }
 
-/// A string of the profile's language, which is a Scheme.
+/// Quotes a string for the profile's language, which is a Scheme.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))

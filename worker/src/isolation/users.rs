@@ -1,4 +1,4 @@
-//! The users that jobs run as where each has one of its own.
+//! The separate users that jobs run as.
 
 use crate::platform;
 use nix::unistd::{Gid, Uid, User};
@@ -8,7 +8,8 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A directory's bit by which only its owner and an entry's rename or remove the entry.
+/// Mode bit of a directory: only the owner of the directory or of an entry can rename or remove the
+/// entry.
 const STICKY: u32 = 0o1000;
 
 /// A user that jobs run as, one at a time.
@@ -16,12 +17,12 @@ const STICKY: u32 = 0o1000;
 pub struct JobUser {
     /// Name, ids, home directory and shell.
     pub user: User,
-    /// The groups that a login of this user has.
+    /// The groups of a login of this user.
     pub groups: Vec<Gid>,
 }
 
 impl JobUser {
-    /// The name in the system.
+    /// Returns the system's name of the user.
     pub fn name(&self) -> &str {
         &self.user.name
     }
@@ -40,10 +41,10 @@ impl JobUser {
     }
 }
 
-/// The users of these names, where jobs at so many slots can be kept apart by them.
+/// Returns the users with these names, after a check that they separate the jobs of all slots.
 ///
 /// # Errors
-/// Which name is of no use, and what would be.
+/// The unsuitable name, and a suggestion.
 pub fn find(names: &[String], slots: u32) -> Result<Vec<JobUser>, String> {
     if (names.len() as u64) < u64::from(slots) {
         return Err(format!(
@@ -56,7 +57,7 @@ pub fn find(names: &[String], slots: u32) -> Result<Vec<JobUser>, String> {
     Ok(users)
 }
 
-/// No user is the worker's own, and none has what is another's.
+/// Checks that no user is root, and that no user has access to another's files.
 fn apart(users: &[JobUser]) -> Result<(), String> {
     let root = Gid::from_raw(0);
     let mut seen = BTreeSet::new();
@@ -79,17 +80,18 @@ fn apart(users: &[JobUser]) -> Result<(), String> {
     Ok(())
 }
 
-/// The first directory above this one that another user can't pass.
+/// Returns the first directory above this one that another user cannot traverse.
 pub fn barrier(directory: &Path) -> Option<PathBuf> {
     let passes = |path: &Path| path.metadata().map_or(true, |metadata| metadata.mode() & 0o001 != 0);
     directory.ancestors().skip(1).find(|path| !passes(path)).map(Path::to_owned)
 }
 
-/// The first place on the way to this one, itself included, that one of the users could change or put something else in place
-/// of, and who. What is not there yet is looked at from the directory on that is.
+/// Returns the first path on the way to this one that one of the users could change or replace,
+/// with the name of the user. The path itself is included. A missing path is checked from its
+/// existing parent on.
 pub fn changeable<'a>(path: &Path, users: &'a [JobUser]) -> Option<(PathBuf, &'a str)> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // Links on the way are followed, and count themselves.
+    // Symbolic links on the way are followed and checked themselves.
     let resolved = path.ancestors().find_map(|path| path.canonicalize().ok()).unwrap_or_default();
     let places = path.ancestors().chain(resolved.ancestors()).collect::<BTreeSet<_>>();
     places.into_iter().find_map(|place| {
@@ -103,7 +105,8 @@ fn may_change(metadata: &Metadata, user: &JobUser) -> bool {
     if metadata.uid() == user.user.uid.as_raw() {
         return true;
     }
-    // The rights of a link mean nothing, and in a sticky directory nobody renames or removes what is another's.
+    // The mode of a link is meaningless. In a sticky directory, users cannot rename or remove files
+    // of others.
     if metadata.is_symlink() || metadata.is_dir() && metadata.mode() & STICKY != 0 {
         return false;
     }
