@@ -1,4 +1,4 @@
-//! The attempt that a keeper keeps: drives the supervisor with what the system says and does what it decides.
+//! The attempt of a keeper: feeds system events to the supervisor and carries out its effects.
 
 use super::capture::Capture;
 use super::holding::Holding;
@@ -27,7 +27,7 @@ use std::time::{Duration, SystemTime};
 /// An attempt from its start to its outcome.
 pub(super) struct Attempt {
     lease: Lease,
-    /// For the next daemon, which must mask them too.
+    /// The next daemon needs them too, for masking.
     secrets: BTreeMap<String, Secret>,
     directory: PathBuf,
     supervisor: Supervisor,
@@ -47,21 +47,21 @@ pub(super) struct Attempt {
     has_survivors: bool,
     outcome: Option<Outcome>,
     observe_at: Duration,
-    /// Processes were seen that the record does not name.
+    /// True if processes were observed that the record does not contain.
     seen_more: bool,
-    /// Statuses may be there that were not taken.
+    /// True if there may be unreaped statuses.
     is_behind: bool,
-    /// As last told to the worker.
+    /// The last progress sent to the worker.
     told: Progress,
 }
 
-/// How far an attempt is.
+/// Progress of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Progress {
-    /// Of the log, chunk headers included.
+    /// Length of the log, chunk headers included.
     pub(super) log_length: u64,
     pub(super) is_ending: bool,
-    /// The disk refuses its output.
+    /// True if the disk refuses its output.
     is_held: bool,
 }
 
@@ -72,11 +72,11 @@ struct Process {
 }
 
 impl Attempt {
-    /// Starts it, in the keeper's own directory, which is called `home` just now. A command that cannot be started is an attempt
-    /// that ends at once.
+    /// Starts an attempt in the keeper's own directory, currently named `home`. A command that
+    /// cannot be started is an attempt that ends immediately.
     ///
     /// # Errors
-    /// When the log cannot be made: then there is no attempt.
+    /// Fails if the log cannot be created. Then there is no attempt.
     pub(super) fn start(run: &Run, home: &Path, adopts: bool, now: Now) -> io::Result<Self> {
         let attempt = run.lease.attempt;
         let directory = place::from_own(home, &run.attempt_directory);
@@ -120,7 +120,8 @@ impl Attempt {
             is_behind: false,
             told: Progress::default(),
         };
-        // What the command does, it does later, however soon and however slow this process is.
+        // Read the clock before the spawn, so that all actions of the command are later, even if
+        // this process is slow.
         let started_at_ms = wall_clock_ms();
         match spawn(run) {
             Ok(spawned) => started.adopt(run, spawned, started_at_ms, adopts, now),
@@ -138,7 +139,7 @@ impl Attempt {
             Capture::new(Stream::Stdout, spawned.stdout, masker.clone()),
             Capture::new(Stream::Stderr, spawned.stderr, masker),
         ];
-        // Until its status is taken, even a process that has ended already is in the table.
+        // Until it is reaped, even an ended process is in the process table.
         let process_started = platform::process(spawned.pid).map_or(0, |process| process.started);
         self.process = Some(Process {
             pid: spawned.pid,
@@ -146,7 +147,8 @@ impl Attempt {
             tree: Tree::of_child(run.lease.attempt, spawned.pid, adopts),
         });
         self.started_at_ms = Some(started_at_ms);
-        // A restarted worker can find the tree by the ids in its environment when this can't be written.
+        // An error is ignored: a restarted worker can also find the tree by the ids in its
+        // environment.
         let _ = self.write_state(Durability::Process);
         self.handle(now, Input::Started);
     }
@@ -170,12 +172,12 @@ impl Attempt {
         }
     }
 
-    /// While the disk refuses its output.
+    /// Returns the blocked output, while the disk refuses it.
     pub(super) fn output_held(&self, now: Now) -> Option<OutputHeld> {
         self.holding.present(now.running)
     }
 
-    /// Progress that the worker has not been told.
+    /// Returns progress that was not sent to the worker yet.
     pub(super) fn untold(&self) -> Option<Progress> {
         let progress = Progress {
             log_length: self.spool.length(),
@@ -189,12 +191,12 @@ impl Attempt {
         self.told = progress;
     }
 
-    /// The pipes that should be read now.
+    /// Returns the pipes that should be read now.
     pub(super) fn captures(&self) -> impl Iterator<Item = &Capture> {
         self.captures.iter().filter(|capture| !capture.is_closed() && self.spool.wants_more())
     }
 
-    /// How long until time matters.
+    /// Returns the time until the next deadline.
     pub(super) fn wake_in(&self, now: Now) -> Option<Duration> {
         let deadline = self.supervisor.next_deadline().until(now);
         let retry = self.retry_at.map(|at| at.saturating_sub(now.running));
@@ -203,21 +205,22 @@ impl Attempt {
         [deadline, retry, observe, behind].into_iter().flatten().min()
     }
 
-    /// What the worker says.
+    /// Handles an order of the worker.
     pub(super) fn handle(&mut self, now: Now, input: Input) {
         self.supervisor.handle(now, input);
         self.carry_out(now);
     }
 
-    /// The coordinator has the log up to here.
+    /// Records the position that the coordinator has stored.
     pub(super) fn taken(&mut self, now: Now, position: u64) {
         self.spool.taken(position);
         self.note_blocking(now);
     }
 
-    /// Takes statuses and output, lets time pass. Statuses come first: an end that has happened is not ours. But a decision
-    /// that is due waits for one status, not for all, and a kill for none: where a tree forks and exits, this process gets little
-    /// time, and each step before the kill lets the tree go on.
+    /// Reaps statuses, reads output, and advances the time. Statuses come first, so that an end
+    /// that already happened is not attributed to the pool. A due decision waits for one status,
+    /// and a due kill for no status. If a tree forks and exits continuously, this process gets
+    /// little processor time, and each step before the kill would let the tree continue.
     pub(super) fn turn(&mut self, now: Now, buffer: &mut Vec<u8>) {
         self.kill_if_due();
         self.reap(now);
@@ -232,12 +235,13 @@ impl Attempt {
         }
         self.note_blocking(now);
         self.note_closed(now);
-        // By a time that was read before statuses and output were looked at: what came since is seen before the next decision.
+        // Use a time read before statuses and output, so that later events are handled before the
+        // next decision.
         self.handle(now, Input::Tick);
         self.observe(now);
     }
 
-    /// The kill that follows a grace waits for nothing.
+    /// Performs the kill after a grace period without waiting for other work.
     fn kill_if_due(&mut self) {
         let now = Now::read();
         if self.supervisor.is_kill_due(now) {
@@ -245,7 +249,7 @@ impl Attempt {
         }
     }
 
-    /// Until when work that may take long goes on, by the running clock.
+    /// Returns the time when long work must stop, by the running clock.
     fn gives_way_at(&self, now: Now) -> Duration {
         let left = self.supervisor.gives_way_at().until(now);
         left.map_or(Duration::MAX, |left| now.running.saturating_add(left))
@@ -256,7 +260,7 @@ impl Attempt {
         let until = self.gives_way_at(now);
         let Some(process) = self.process.as_mut().filter(|_| self.outcome.is_none()) else { return };
         let mut all = Vec::new();
-        // An error here cannot be told apart from children that live; the next turn tries again.
+        // An error here does not prove that there are no children. The next turn tries again.
         let left = process.tree.reap(until, |one| all.push(one)).unwrap_or(Left::Living);
         self.is_behind = left == Left::Unlooked;
         let is_childless = left == Left::Nobody;
@@ -279,8 +283,8 @@ impl Attempt {
         self.handle(now, Input::Exited);
     }
 
-    /// Remembers who is in the tree, for those that leave it unseen where orphans do not come to the keeper, and for
-    /// telling afterwards whose crash file or kernel message is the job's.
+    /// Records the processes in the tree. Some may leave the tree unnoticed on systems without
+    /// orphan adoption. The ids also match crash files and kernel messages to the job.
     fn observe(&mut self, now: Now) {
         if now.running < self.observe_at {
             return;
@@ -330,7 +334,8 @@ impl Attempt {
                         *held = self.holding.of_timeout(now.running, *after);
                     }
                     self.acted = Some(acted);
-                    // On a full disk the keeper itself still knows, and writes it with the outcome.
+                    // On a full disk, the keeper still has it in memory and writes it with the
+                    // outcome.
                     let _ = self.write_state(Durability::Power);
                 }
                 Effect::NoteLeaked => {
@@ -373,7 +378,8 @@ impl Attempt {
         let until = self.gives_way_at(now);
         let Some(process) = &mut self.process else { return };
         let mut all = Vec::new();
-        // Where the table can't be read nothing is proven: one is taken to be left, and the next round looks again.
+        // An unreadable process table proves nothing: count one process, and the next round checks
+        // again.
         let left = process.tree.count(until, |one| all.push(one)).unwrap_or(1);
         for one in all {
             self.reaped(now, one);
@@ -391,7 +397,7 @@ impl Attempt {
         let ending = self.ending.clone().unwrap_or_else(|| Ending::Unobserved {
             reason: "the process was killed and did not end".to_owned(),
         });
-        // A disk that cannot sync is not one that lost bytes: the outcome tells what the file has.
+        // A failed sync does not mean lost bytes: the outcome describes the content of the file.
         let sealed = self.spool.seal(elapsed_ms).or_else(|_| self.spool.seal(elapsed_ms));
         let Ok(sealed) = sealed else {
             self.retry_at = Some(now.running + DISK_FULL_RETRY);
@@ -415,30 +421,30 @@ impl Attempt {
         });
     }
 
-    /// Whether there is a place for its outcome: a directory that was removed never comes back.
+    /// Returns true if its directory exists. A removed directory never comes back.
     pub(super) fn has_directory(&self) -> bool {
         !self.directory.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Ends it: nobody will hear of it.
+    /// Ends an attempt with no recipient for its outcome.
     pub(super) fn give_up(&mut self, now: Now) {
         self.handle(now, Input::Act(Acted::CutOff));
     }
 
-    /// Nothing of it runs any more.
+    /// Returns true if no process of it runs any more.
     pub(super) fn is_done(&self) -> bool {
         self.supervisor.is_done()
     }
 
-    /// What is left of its tree, once its outcome is written; none where nobody is.
+    /// Returns the remaining tree after the outcome is written, or `None` if no process is left.
     pub(super) fn into_survivors(self) -> Option<Tree> {
         self.process.filter(|_| self.has_survivors).map(|process| process.tree)
     }
 
-    /// Writes the outcome if there is one. True when it is on the disk.
+    /// Writes the outcome if there is one. Returns true when it is on disk.
     ///
     /// # Errors
-    /// When the disk refuses; worth trying again.
+    /// Fails if the disk fails. A retry is useful.
     pub(super) fn write_outcome(&mut self, now: Now) -> io::Result<bool> {
         if !self.supervisor.is_done() {
             return Ok(false);
@@ -449,7 +455,7 @@ impl Attempt {
         let Some(outcome) = &self.outcome else { return Ok(false) };
         self.retry_at = Some(now.running + DISK_FULL_RETRY);
         if self.seen_more {
-            // What helps to find evidence is not worth a failure.
+            // An error is ignored, because this record only helps to find evidence.
             let _ = self.write_state(Durability::Process);
             self.seen_more = false;
         }

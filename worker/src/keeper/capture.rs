@@ -1,4 +1,4 @@
-//! From pipe to spool: reads what is there, masks it, hands it on as chunks.
+//! Reads the output pipes, masks secrets, and appends chunks to the spool.
 
 use super::mask::Masker;
 use super::spool::Spool;
@@ -6,15 +6,16 @@ use buildpool_protocol::limits::CHUNK_BYTES_MAX;
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, Stream};
 use std::io::{self, PipeReader, Read};
 
-/// Reads of one pipe before the other, and everything else, gets its turn.
+/// Limit on the reads of one pipe before other work gets its turn.
 const READS_MAX: usize = 4;
-/// What is read in one turn where it is masked, in bytes: masking takes time, and deadlines and orders wait for it.
+/// Limit on the bytes read in one turn with masking. Masking takes time, and deadlines and orders
+/// wait for it.
 const MASKED_READ_BYTES: usize = 16 << 10;
 
-/// One output of the process.
+/// One output stream of the process.
 pub(super) struct Capture {
     stream: Stream,
-    /// None when it is at its end or was given up.
+    /// `None` after its end, or after it was given up.
     pipe: Option<PipeReader>,
     masker: Option<Masker>,
 }
@@ -32,7 +33,8 @@ impl Capture {
         self.pipe.is_none()
     }
 
-    /// Reads until the pipe is empty, its turn is over or the spool wants no more. True when something was read.
+    /// Reads until the pipe is empty, the turn is over, or the spool is full. Returns true if bytes
+    /// were read.
     pub(super) fn read(&mut self, spool: &mut Spool, elapsed_ms: u32, buffer: &mut Vec<u8>) -> bool {
         let mut has_read = false;
         let (reads_max, bytes_max) =
@@ -63,7 +65,7 @@ impl Capture {
         has_read
     }
 
-    /// The stream is over, by itself or because nobody waits for it any longer.
+    /// Closes the stream at its end, or when it is given up.
     pub(super) fn close(&mut self, spool: &mut Spool, elapsed_ms: u32) {
         if self.pipe.take().is_none() {
             return;

@@ -1,4 +1,4 @@
-//! The keeper's end of the socket: nothing on it ever waits.
+//! The keeper's end of the socket. No operation blocks.
 
 use super::messages::{FromKeeper, ToKeeper, encode, take};
 use crate::limits::KEEPER_BACKLOG_BYTES;
@@ -9,12 +9,13 @@ pub(super) struct Connection {
     stream: UnixStream,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// What may wait to be sent, in bytes.
+    /// Limit on the queued bytes.
     backlog_max: usize,
 }
 
 impl Connection {
-    /// Begins with a greeting, which is said whole, however long it is: a worker has just come to hear it.
+    /// Creates a connection with a greeting. The greeting is queued completely at any length,
+    /// because the worker has just connected.
     pub(super) fn greet(stream: UnixStream, greeting: &FromKeeper) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let outgoing = encode(greeting)?;
@@ -32,7 +33,7 @@ impl Connection {
         !self.outgoing.is_empty()
     }
 
-    /// Reads what is there. False when the worker is gone.
+    /// Reads the available bytes. Returns false if the worker has closed the connection.
     pub(super) fn read(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 << 10];
         loop {
@@ -50,10 +51,10 @@ impl Connection {
         take(&mut self.incoming)
     }
 
-    /// Queues a message and sends what can be sent.
+    /// Queues a message and sends as much as possible.
     ///
     /// # Errors
-    /// When the worker is gone, or has not read for so long that the backlog is over its bound.
+    /// Fails if the worker is gone, or has not read for so long that the backlog exceeds its limit.
     pub(super) fn send(&mut self, message: &FromKeeper) -> io::Result<()> {
         self.outgoing.extend(encode(message)?);
         self.flush()?;

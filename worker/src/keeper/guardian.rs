@@ -1,5 +1,6 @@
-//! What stands behind a keeper where orphans can be adopted (Linux): its parent, which does nothing but wait for it. When a
-//! keeper dies with its attempt, the tree comes to its guardian and is ended at once, whether or not the worker's daemon lives.
+//! The guardian of a keeper, on systems with orphan adoption (Linux). It is the keeper's parent and
+//! only waits for it. If a keeper dies with its attempt, the guardian adopts the tree and ends it
+//! immediately, even if the worker's daemon is dead.
 
 use super::tree::Tree;
 use crate::platform;
@@ -10,28 +11,29 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use std::io;
 
-/// Exit code when the keeper died of a signal.
+/// Exit code if a signal killed the keeper.
 const KEEPER_DIED: i32 = 1;
 
-/// Splits this process, which must have one thread, in two: returns in the one that becomes the keeper, and never in the other.
-/// True when orphans come to the keeper; without that there is no guardian.
+/// Forks this process, which must have only one thread. Returns only in the child, which becomes
+/// the keeper. The value is true if the keeper adopts orphans. Without adoption there is no
+/// guardian.
 ///
 /// # Errors
-/// When no process can be made.
+/// Fails if no process can be created.
 pub(super) fn stand_behind() -> io::Result<bool> {
     if !platform::adopt_orphans() {
         return Ok(false);
     }
     // SAFETY: there is one thread, so that no lock is held by another in either of the two.
     match unsafe { fork() }? {
-        // What comes to the guardian does not come to its children by itself.
+        // A child does not inherit the adoption from the guardian.
         ForkResult::Child => Ok(platform::adopt_orphans()),
         ForkResult::Parent { child } => std::process::exit(guard(child)),
     }
 }
 
 fn guard(keeper: Pid) -> i32 {
-    // The worker must see the end of its connection when the keeper is gone. What fails here holds up nothing else.
+    // The worker must see the end of its connection after the keeper ends. Errors here are ignored.
     let null = nix::fcntl::open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty());
     let _ = null.and_then(|null| nix::unistd::dup2_stdin(&null));
     let _ = std::env::set_current_dir("/");

@@ -1,24 +1,25 @@
-//! How long the disk has kept a command waiting at its pipes.
+//! Measures the time that the disk has blocked a command's output.
 
 use buildpool_protocol::outcome::OutputHeld;
 use std::time::Duration;
 
-/// A timeout is put down to the disk, too, when output was held for this part of it, though it is not held any more.
+/// A timeout is also attributed to the disk if output was blocked for this fraction of it, even if
+/// it is not blocked any more.
 const PART_THAT_COUNTS: u32 = 10;
 
 /// Times are of the running clock.
 #[derive(Debug, Default)]
 pub(super) struct Holding {
-    /// Since when, at this moment.
+    /// Start of the current block.
     since: Option<Duration>,
-    /// How long before that.
+    /// Total time of earlier blocks.
     before: Duration,
-    /// The system's word, the last one.
+    /// The last system error.
     reason: String,
 }
 
 impl Holding {
-    /// Takes why output is held now, if it is.
+    /// Records if output is blocked now, and the reason.
     pub(super) fn note(&mut self, now: Duration, refusal: Option<&std::io::Error>) {
         match (refusal, self.since) {
             (Some(error), None) => {
@@ -33,18 +34,19 @@ impl Holding {
         }
     }
 
-    /// Whether output is held now.
+    /// Returns true if output is blocked now.
     pub(super) fn holds(&self) -> bool {
         self.since.is_some()
     }
 
-    /// What is told while it goes on.
+    /// Returns the current block.
     pub(super) fn present(&self, now: Duration) -> Option<OutputHeld> {
         let held_for = now.saturating_sub(self.since?);
         Some(OutputHeld { held_for, reason: self.reason.clone() })
     }
 
-    /// What is told of a command that ran longer than `limit`: its output is held now, or was for a good part of that.
+    /// Returns the blocked output of a command that exceeded `limit`, if it is blocked now, or was
+    /// for a significant part of that time.
     pub(super) fn of_timeout(&self, now: Duration, limit: Duration) -> Option<OutputHeld> {
         let held_for = self.before + self.since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         let counts = self.holds() || !held_for.is_zero() && held_for * PART_THAT_COUNTS >= limit;

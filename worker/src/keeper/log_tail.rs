@@ -1,4 +1,4 @@
-//! The end of a log, stream by stream.
+//! Reads the end of a log, by stream.
 
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
@@ -6,11 +6,11 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The last bytes of both streams, stdout first, as far as they lie in the last `bytes` of a log that nobody writes any
-/// more. Where that begins within a chunk, the first whole one is found by the attempt's id.
+/// Returns the last bytes of both streams, stdout first, within the last `bytes` of a finished log.
+/// If that range starts inside a chunk, the first whole chunk is found by the attempt's id.
 ///
 /// # Errors
-/// When the file can't be read. A log that is not there is empty.
+/// Fails if the file cannot be read. A missing log is empty.
 pub fn tail(path: &Path, attempt: AttemptId, bytes: u64) -> io::Result<[Vec<u8>; 2]> {
     let mut streams = [Vec::new(), Vec::new()];
     let mut file = match File::open(path) {

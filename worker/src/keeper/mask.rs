@@ -1,10 +1,10 @@
-//! Masks secrets in a stream before its first byte is stored, wherever the stream is cut.
+//! Masks secrets in a stream before its first byte is stored, independent of its chunking.
 //!
-//! A value is looked for as it is; in base64, at each of the three places that it can have in a longer text, in lines of any
-//! length; and with any of its bytes in percent form, whichever of them an encoder leaves alone. The lines of a value of
-//! several lines are looked for by themselves too, and so is a value without the blanks around it. The leftmost, longest
-//! occurrence becomes `***`. Bytes at the end of a read that may be the beginning of an occurrence are held back until they
-//! can be judged.
+//! A value is matched in these forms. As it is. In base64, at each of the three offsets in a longer
+//! text, in lines of any length. With any of its bytes percent-encoded, as encoders differ. The
+//! lines of a multi-line value are matched separately, and so is a value without the white space
+//! around it. The leftmost, longest match becomes `***`. Bytes at the end of a read that may start
+//! a match are held back until they can be decided.
 
 mod forms;
 #[cfg(test)]
@@ -13,10 +13,10 @@ mod tests;
 use forms::Forms;
 use std::sync::Arc;
 
-/// What stands in place of a secret.
+/// Replacement for a secret.
 pub const MASK: &[u8] = b"***";
 
-/// Masks one stream. The result does not depend on how the stream is cut.
+/// Masks one stream. The result does not depend on the chunking of the stream.
 #[derive(Clone)]
 pub struct Masker {
     forms: Arc<Forms>,
@@ -24,12 +24,13 @@ pub struct Masker {
 }
 
 impl Masker {
-    /// For these values; empty ones are no secret. None if nothing is to be masked.
+    /// Creates a masker for these values. Empty values are ignored. Returns `None` if there is
+    /// nothing to mask.
     pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         Forms::new(values).map(|forms| Self { forms: Arc::new(forms), held: Vec::new() })
     }
 
-    /// A whole text, masked. What this value was given of a stream does not matter.
+    /// Returns a whole text with secrets masked. Held bytes of a stream are not affected.
     pub fn text(&self, text: &str) -> String {
         let mut masker = Self { forms: Arc::clone(&self.forms), held: Vec::new() };
         let mut out = Vec::with_capacity(text.len());
@@ -38,26 +39,26 @@ impl Masker {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// Takes bytes of the stream and adds to `out` what can be judged.
+    /// Adds bytes of the stream, and appends the decided bytes to `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         self.held.extend_from_slice(bytes);
         let decided = self.scan(out, false);
         self.held.drain(..decided);
     }
 
-    /// The stream has ended: what was held back is no secret.
+    /// Ends the stream: held-back bytes are not a secret.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        // A held-back beginning may contain a shorter secret.
+        // The held-back bytes may contain a shorter secret.
         self.scan(out, true);
         self.held.clear();
     }
 
-    /// How many bytes wait to be judged.
+    /// Returns the number of held-back bytes.
     pub fn held_bytes(&self) -> usize {
         self.held.len()
     }
 
-    /// Judges what can be judged; how many bytes that is.
+    /// Masks the bytes that can be decided, and returns their number.
     fn scan(&self, out: &mut Vec<u8>, is_all: bool) -> usize {
         let mut at = 0;
         let mut plain_from = 0;

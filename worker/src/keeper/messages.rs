@@ -1,6 +1,7 @@
-//! What worker and keeper say to each other: JSON behind a length of four bytes, little-endian.
+//! Messages between worker and keeper: JSON after a length of four bytes, little-endian.
 //!
-//! A worker of a newer version may meet a keeper that an older one started: fields are only added, with defaults.
+//! A newer worker may connect to a keeper that an older one started. Therefore fields are only
+//! added, with defaults.
 
 use crate::limits::KEEPER_MESSAGE_BYTES_MAX;
 use buildpool_protocol::client_link::Secret;
@@ -15,94 +16,95 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What this build's keepers understand of a [`Run`]. Raised with every field that must not be passed over, because a keeper of
-/// another generation is let go as soon as it is free and never given work.
+/// Version of [`Run`] that this build's keepers support. It is raised with every field that must
+/// not be ignored. A keeper of another generation gets no work and is released when it is idle.
 pub const GENERATION: u32 = 1;
 
-/// What the worker says.
+/// A message from the worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToKeeper {
-    /// Run this. Refused while another attempt is kept.
+    /// Runs an attempt. Refused while another attempt runs.
     Run(Box<Run>),
-    /// End the attempt.
+    /// Ends the attempt.
     Act {
-        /// Which.
+        /// Id of the attempt.
         attempt: AttemptId,
-        /// Why.
+        /// The reason.
         acted: Acted,
     },
-    /// Do not wait any longer where the end is decided.
+    /// Skips the remaining grace period of an attempt that is being ended.
     Hurry {
-        /// Which.
+        /// Id of the attempt.
         attempt: AttemptId,
     },
-    /// The coordinator was heard from.
+    /// The coordinator answered a message.
     Contact {
-        /// How long ago the message was sent that it has answered.
+        /// Age of the answered message.
         #[serde(with = "duration")]
         age: Duration,
-        /// [`Run::cut_off_after`] as the coordinator has it now: only a longer one counts, because what it said before is what it
-        /// goes by for this attempt.
+        /// The current value of [`Run::cut_off_after`]. Only a longer value counts, because the
+        /// coordinator keeps the longest value sent for this attempt.
         #[serde(default, with = "duration::option")]
         cut_off_after: Option<Duration>,
     },
-    /// The coordinator has this much of the log.
+    /// Position of the log that the coordinator has stored.
     Taken {
-        /// Of which attempt.
+        /// Id of the attempt.
         attempt: AttemptId,
         /// Bytes, chunk headers included.
         position: u64,
     },
 }
 
-/// An attempt to run. Its directory exists, empty but for the worker's record.
+/// An attempt to run. Its directory contains only the worker's record.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// By which grant.
+    /// Lease of the grant.
     pub lease: Lease,
-    /// Where log and records go.
+    /// Directory for log and records.
     pub attempt_directory: PathBuf,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Where it runs.
+    /// Working directory.
     pub directory: PathBuf,
-    /// Its whole environment, secrets apart.
+    /// Its whole environment, except secrets.
     pub environment: BTreeMap<String, String>,
-    /// Added to the environment, and masked in every stream.
+    /// Secrets: added to the environment, and masked in every stream.
     pub secrets: BTreeMap<String, Secret>,
-    /// Longest run.
+    /// Limit on the run time.
     #[serde(default, with = "duration::option")]
     pub timeout: Option<Duration>,
-    /// Longest silence.
+    /// Limit on the time without output.
     #[serde(default, with = "duration::option")]
     pub idle_timeout: Option<Duration>,
-    /// From SIGTERM to SIGKILL.
+    /// Time from SIGTERM to SIGKILL.
     #[serde(with = "duration")]
     pub grace: Duration,
-    /// Longest time without contact; none if the job waits for its worker.
+    /// Limit on the time without contact. `None` if the job waits for its worker.
     #[serde(default, with = "duration::option")]
     pub cut_off_after: Option<Duration>,
-    /// From SIGTERM to SIGKILL when that time is over.
+    /// Time from SIGTERM to SIGKILL after that limit.
     #[serde(default, with = "duration")]
     pub cut_off_grace: Duration,
-    /// How long ago the coordinator was heard from.
+    /// Age of the last contact with the coordinator.
     #[serde(with = "duration")]
     pub contact_age: Duration,
-    /// When output comes too fast.
+    /// Action if output arrives too fast.
     pub output_policy: OutputPolicy,
-    /// Longest log in bytes, when it is less than the usual one.
+    /// Limit on the log in bytes, if lower than the default.
     #[serde(default)]
     pub log_bytes_max: Option<u64>,
-    /// Largest core file in bytes; the system's own setting if absent.
+    /// Limit on the core file in bytes. The system's own limit if absent.
     #[serde(default)]
     pub core_bytes_max: Option<u64>,
-    /// The variables go by a descriptor to the sandbox that `argv` starts, which sets them inside.
+    /// True if the variables are sent through a descriptor to the sandbox in `argv`, which sets
+    /// them inside.
     #[serde(default)]
     pub hands_variables_inside: bool,
 }
 
-/// What the keeper says.
+/// A message from the keeper.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum FromKeeper {
@@ -110,9 +112,9 @@ pub enum FromKeeper {
     Hello {
         /// Its number in the worker's directory.
         keeper: u32,
-        /// Its process.
+        /// Its process id.
         pid: i32,
-        /// What it keeps.
+        /// Its attempt.
         kept: Option<Kept>,
         /// Its [`GENERATION`].
         #[serde(default)]
@@ -120,60 +122,60 @@ pub enum FromKeeper {
     },
     /// The process exists.
     Started {
-        /// Of which attempt.
+        /// Id of the attempt.
         attempt: AttemptId,
         /// Milliseconds since 1970.
         started_at_ms: i64,
     },
-    /// There is more log.
+    /// The log has grown, or the state has changed.
     Progress {
-        /// Of which attempt.
+        /// Id of the attempt.
         attempt: AttemptId,
         /// Bytes, chunk headers included.
         log_length: u64,
-        /// The process is being ended.
+        /// True if the process is being ended.
         ending: bool,
-        /// Its output waits because the disk refuses it.
+        /// Set while its output is blocked because the disk refuses writes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held: Option<OutputHeld>,
     },
-    /// The outcome lies in the attempt's directory, and the keeper is free.
+    /// The outcome is in the attempt's directory, and the keeper is idle.
     Ended {
-        /// Which attempt.
+        /// Id of the attempt.
         attempt: AttemptId,
     },
-    /// The attempt cannot be taken, or its outcome cannot be written down.
+    /// The attempt cannot be run, or its outcome cannot be stored.
     Refused {
-        /// Which attempt.
+        /// Id of the attempt.
         attempt: AttemptId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// An attempt that a keeper keeps.
+/// The attempt of a keeper.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Kept {
-    /// By which grant.
+    /// Lease of the grant.
     pub lease: Lease,
     /// Length of its log so far.
     pub log_length: u64,
-    /// The process is being ended.
+    /// True if the process is being ended.
     pub ending: bool,
     /// Milliseconds since 1970.
     pub started_at_ms: Option<i64>,
-    /// Its output waits because the disk refuses it.
+    /// Set while its output is blocked because the disk refuses writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<OutputHeld>,
-    /// Values to mask in what files say of it.
+    /// Values to mask in its evidence.
     #[serde(default)]
     pub secrets: BTreeMap<String, Secret>,
 }
 
-/// Bytes of a message.
+/// Encodes a message.
 ///
 /// # Errors
-/// When it is over the limit.
+/// Fails if it exceeds the limit.
 pub fn encode<M: Serialize>(message: &M) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message)?;
@@ -188,10 +190,10 @@ pub fn encode<M: Serialize>(message: &M) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Takes the first whole message off a buffer; none if it has not come whole yet.
+/// Removes the first complete message from a buffer. Returns `None` if it is incomplete.
 ///
 /// # Errors
-/// When it is over the limit or does not parse: the connection is of no more use.
+/// Fails if it exceeds the limit or does not parse. The connection is then unusable.
 pub fn take<M: DeserializeOwned>(buffer: &mut Vec<u8>) -> io::Result<Option<M>> {
     let Some(prefix) = buffer.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*prefix) as usize;

@@ -1,6 +1,6 @@
-//! The keeper: a process beside the worker's daemon that owns one attempt at a time. It leads a session of its own, so
-//! that nothing that happens to the daemon happens to it; it goes on without the daemon until its attempt has ended and
-//! its outcome is on the disk.
+//! The keeper: a separate process next to the worker's daemon that owns one attempt at a time. It
+//! leads its own session, so that signals to the daemon do not affect it. It continues without the
+//! daemon until its attempt has ended and the outcome is on disk.
 
 mod attempt;
 mod capture;
@@ -29,11 +29,11 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-/// The hidden subcommand by which a binary becomes a keeper.
+/// The hidden subcommand that starts a keeper.
 pub const SUBCOMMAND: &str = "keeper";
 
-/// Runs a keeper with the arguments that follow [`SUBCOMMAND`], and returns its exit code. Call it before any thread is
-/// started. Standard input is the socket to the worker.
+/// Runs a keeper with the arguments after [`SUBCOMMAND`], and returns its exit code. Call it before
+/// any thread is started. Standard input is the socket to the worker.
 pub fn keeper_main(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     match prepare(arguments).and_then(Keeper::serve) {
         Ok(()) => 0,
@@ -44,7 +44,7 @@ pub fn keeper_main(arguments: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// The arguments that [`keeper_main`] understands.
+/// Returns the arguments for [`keeper_main`].
 pub fn arguments(number: u32, places: &Places) -> Vec<OsString> {
     vec![number.to_string().into(), places.directory.clone().into(), places.sockets.clone().into()]
 }
@@ -63,7 +63,7 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     crate::platform::guard_memory();
     close_inherited()?;
     let places = Places { directory: PathBuf::from(directory), sockets: PathBuf::from(sockets) };
-    // Fails where this leads a session already, which is as good.
+    // This fails if the process already leads a session, which is sufficient.
     let _ = nix::unistd::setsid();
     signals::ignore_requests_to_end()?;
     let adopts = guardian::stand_behind()?;
@@ -75,15 +75,15 @@ fn prepare(arguments: impl IntoIterator<Item = OsString>) -> io::Result<Keeper> 
     Ok(Keeper::new(place, children, adopts, Some(worker)))
 }
 
-/// Closes what was inherited beyond the three standard descriptors: a pipe that a keeper or a job held open would keep
-/// whoever reads it waiting.
+/// Closes inherited descriptors other than the three standard ones. A pipe held open by a keeper or
+/// a job would block the reader of the pipe.
 fn close_inherited() -> io::Result<()> {
     let listed: Vec<i32> = std::fs::read_dir("/dev/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|descriptor| *descriptor > 2)
         .collect();
     for descriptor in listed {
-        // One of them was that of the listing, which is closed by now.
+        // One of them is the descriptor of the listing, which is closed by now.
         let _ = nix::unistd::close(descriptor);
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! A keeper's place on the disk: a lock that shows whether it lives, a socket to find it again, space held in reserve.
+//! A keeper's files: a lock that shows if it is alive, a socket for reconnects, and reserved disk
+//! space.
 
 use crate::limits::RESERVE_BYTES;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -7,22 +8,23 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// Where keepers have their places.
+/// Directories of the keepers' files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Places {
-    /// Locks and reserves; on the disk that results go to.
+    /// Directory for locks and reserves, on the same disk as the results.
     pub directory: PathBuf,
-    /// Sockets; short, because a socket's path has at most 103 bytes (unix(4) on macOS).
+    /// Directory for sockets. Its path must be short, because a socket's path has at most 103 bytes
+    /// (unix(4) on macOS).
     pub sockets: PathBuf,
 }
 
 impl Places {
-    /// The lock of a keeper.
+    /// Returns the path of a keeper's lock.
     pub fn lock(&self, number: u32) -> PathBuf {
         self.directory.join(format!("{number}.lock"))
     }
 
-    /// The socket of a keeper.
+    /// Returns the path of a keeper's socket.
     pub fn socket(&self, number: u32) -> PathBuf {
         self.sockets.join(number.to_string())
     }
@@ -31,10 +33,10 @@ impl Places {
         self.directory.join(format!("{number}.reserve"))
     }
 
-    /// Whether the keeper of this number is alive.
+    /// Returns true if the keeper with this number is alive.
     ///
     /// # Errors
-    /// When its lock can't be opened for another reason than that there is none.
+    /// Fails if its lock exists and cannot be opened.
     pub fn is_alive(&self, number: u32) -> io::Result<bool> {
         match File::open(self.lock(number)) {
             Ok(file) => match file.try_lock() {
@@ -48,11 +50,12 @@ impl Places {
     }
 }
 
-/// A place that is taken, for as long as this lives. The process is in its directory from then on, and names all that lies
-/// there from where it is: the worker's directory may be renamed while a job runs.
+/// The files of this keeper, locked for the lifetime of this value. The process changes into the
+/// directory and uses relative paths, because the worker's directory may be renamed while a job
+/// runs.
 pub(super) struct Place {
     places: Places,
-    /// What the directory was called when it was taken.
+    /// Path of the directory at the time of the lock.
     called: PathBuf,
     number: u32,
     listener: UnixListener,
@@ -61,10 +64,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Takes it.
+    /// Locks the number and creates the socket.
     ///
     /// # Errors
-    /// When another keeper has it, or the socket can't be made.
+    /// Fails if another keeper has the number, or the socket cannot be created.
     pub(super) fn take(mut places: Places, number: u32) -> io::Result<Self> {
         std::env::set_current_dir(&places.directory)?;
         if places.sockets == places.directory {
@@ -98,12 +101,12 @@ impl Place {
         &self.listener
     }
 
-    /// What its directory was called when it was taken.
+    /// Returns the path of its directory at the time of the lock.
     pub(super) fn called(&self) -> &Path {
         &self.called
     }
 
-    /// Holds space back, where it is not held already and there is some.
+    /// Reserves disk space, if it is not reserved yet and available.
     pub(super) fn reserve(&mut self) {
         if self.has_reserve {
             return;
@@ -113,19 +116,19 @@ impl Place {
         self.has_reserve = written.is_ok();
     }
 
-    /// Gives the space back, for what must be written now.
+    /// Frees the reserved space for a write that is needed now.
     pub(super) fn release(&mut self) {
         self.has_reserve = false;
         let _ = fs::remove_file(self.places.reserve(self.number));
     }
 }
 
-/// A path below the directory that `called` is in, as it is from inside `called`, where this process is: it holds when that
-/// directory is renamed. Any other path stays as it is.
+/// Returns a path relative to the current directory `called`, if it is below the parent of
+/// `called`. It stays valid if that directory is renamed. Any other path is returned unchanged.
 pub(super) fn from_own(called: &Path, path: &Path) -> PathBuf {
     let beside = called.parent().and_then(|parent| path.strip_prefix(parent).ok());
     let from_here = beside.map(|beside| Path::new("..").join(beside));
-    // `called` may be a link to elsewhere.
+    // `called` may be a link to another place.
     from_here.filter(|from_here| is_one(from_here, path)).unwrap_or_else(|| path.to_owned())
 }
 

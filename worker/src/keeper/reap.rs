@@ -1,4 +1,4 @@
-//! Wait statuses, taken from the kernel as they are.
+//! Reaps wait statuses from the kernel.
 
 use crate::limits::REAP_MAX;
 use crate::platform::Now;
@@ -10,7 +10,7 @@ use std::io;
 use std::mem;
 use std::time::Duration;
 
-/// How a child ended and what it and its own waited-for children used.
+/// Wait status of a child, and the resource usage of it and its own reaped children.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Reaped {
     pub(super) pid: i32,
@@ -18,31 +18,31 @@ pub(super) struct Reaped {
     pub(super) usage: Usage,
 }
 
-/// What a look at the children gave.
+/// Result of one check of the children.
 #[derive(Clone, PartialEq, Debug)]
 enum Look {
-    /// One has ended.
+    /// A child has ended.
     Reaped(Reaped),
-    /// There are some, none has ended.
+    /// There are children, but no ended one.
     Alive,
-    /// There is none.
+    /// There are no children.
     Childless,
 }
 
-/// What is left once statuses were taken.
+/// The remaining children after a reap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Left {
     /// No child.
     Nobody,
-    /// Children, of which none has ended.
+    /// Only running children.
     Living,
-    /// Children, of which more may have ended.
+    /// Children, and more of them may have ended.
     Unlooked,
 }
 
-/// Takes the statuses that are there, at least one, and no more from `until` on, by the running clock, nor more than
-/// [`REAP_MAX`]: others may end meanwhile for ever. The system gives that of the oldest child first (wait4(2) on Linux), which
-/// is the command's.
+/// Reaps the available statuses. It reaps at least one, stops at `until` by the running clock, and
+/// stops after [`REAP_MAX`]. More children may end continuously. The system returns the oldest
+/// child first (wait4(2) on Linux), which is the command.
 pub(super) fn reap_all(until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<Left> {
     take_all(until, reap_one, reaped)
 }
@@ -65,7 +65,7 @@ fn take_all(
     Ok(Left::Unlooked)
 }
 
-/// Takes the status of one child that has ended, without waiting.
+/// Reaps one ended child without blocking.
 fn reap_one() -> io::Result<Look> {
     let mut status = 0;
     // SAFETY: an all-zero value is valid for this plain C structure.
@@ -97,7 +97,7 @@ fn ending(status: i32) -> Ending {
     }
 }
 
-/// The name that the signal has on this platform.
+/// Returns the signal's name on this platform.
 fn signal_name(signal: i32) -> String {
     match Signal::try_from(signal) {
         Ok(signal) => signal.as_str().to_owned(),
@@ -115,7 +115,7 @@ fn convert(usage: &libc::rusage) -> Usage {
     }
 }
 
-/// Adds what another part of the tree used.
+/// Adds the usage of another part of the tree.
 pub(super) fn add(total: &mut Usage, part: &Usage) {
     total.user_secs += part.user_secs;
     total.system_secs += part.system_secs;
@@ -148,7 +148,7 @@ mod tests {
             let left = take_all(until, look, |_| count += 1).expect("no look fails");
             (left, count)
         };
-        // One is taken even when the time is over: the first may be the command's own.
+        // One status is reaped even after the time limit: the first may belong to the command.
         assert_eq!(taken(Duration::ZERO, usize::MAX), (Left::Unlooked, 1));
         assert_eq!(taken(Duration::MAX, usize::MAX), (Left::Unlooked, REAP_MAX));
         assert_eq!(taken(Duration::MAX, 3), (Left::Nobody, 3));

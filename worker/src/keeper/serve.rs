@@ -1,4 +1,4 @@
-//! The keeper's loop: one thread, one poll.
+//! The keeper's main loop: one thread, one poll.
 
 use super::attempt::Attempt;
 use super::connection::Connection;
@@ -18,21 +18,21 @@ use std::time::Duration;
 pub(super) struct Keeper {
     place: Place,
     children: ChildSignal,
-    /// Orphans of the tree come to this process.
+    /// True if this process adopts orphans of the tree.
     adopts: bool,
     connection: Option<Connection>,
     attempt: Option<Attempt>,
-    /// What is left of an attempt that has ended.
+    /// The remaining tree of an ended attempt.
     survivors: Option<Tree>,
     buffer: Vec<u8>,
     progress_at: Duration,
-    /// When it is looked again whether the attempt's directory is there.
+    /// Time of the next check for the attempt's directory.
     look_at: Duration,
-    /// Since when that is gone.
+    /// Time since the directory is missing.
     gone_since: Option<Duration>,
 }
 
-/// What a poll found.
+/// Result of a poll.
 #[derive(Default)]
 struct Ready {
     worker: bool,
@@ -59,8 +59,8 @@ impl Keeper {
         keeper
     }
 
-    /// Serves until there is neither an attempt nor a worker, or until an attempt has ended whose processes could not be: then it
-    /// takes no other, and ends when they are gone.
+    /// Runs until there is neither an attempt nor a worker. If processes of an ended attempt could
+    /// not be ended, it accepts no other attempt and exits when they have ended.
     pub(super) fn serve(mut self) -> io::Result<()> {
         while self.survivors.is_none() && (self.attempt.is_some() || self.connection.is_some()) {
             let ready = self.wait()?;
@@ -83,7 +83,7 @@ impl Keeper {
             }
         }
         let Some(mut survivors) = self.survivors.take() else { return Ok(()) };
-        // Its place first: a keeper that is gone but for its place would be looked for again.
+        // Remove its files first: a dead keeper with files would be searched again.
         drop(self.place);
         drop(self.connection);
         survivors.kill_until_gone();
@@ -118,13 +118,13 @@ impl Keeper {
             .then(|| (self.progress_at + PROGRESS_EVERY).saturating_sub(now.running));
         let wake = [attempt.wake_in(now), progress, Some(POLL_MAX)].into_iter().flatten().min();
         let wake = wake.unwrap_or(POLL_MAX);
-        // Rounded up, so that a deadline has come when the poll returns.
+        // Rounded up, so that a deadline has passed when the poll returns.
         let milliseconds = u16::try_from(wake.as_nanos().div_ceil(1_000_000)).unwrap_or(u16::MAX);
         PollTimeout::from(milliseconds)
     }
 
     fn accept(&mut self) {
-        // A newer worker takes the place of an older one, which can only be dead or about to be.
+        // A newer worker replaces an older one, which is dead or about to exit.
         while let Ok((stream, _)) = self.place.listener().accept() {
             self.greet(stream);
         }
@@ -176,7 +176,8 @@ impl Keeper {
         }
     }
 
-    /// Statuses are taken before anything is decided: an end that has happened already is not the pool's.
+    /// Reaps statuses before a decision: an end that already happened is not attributed to the
+    /// pool.
     fn give(&mut self, now: Now, attempt: Option<buildpool_protocol::ids::AttemptId>, input: Input) {
         let Some(kept) = &mut self.attempt else { return };
         if attempt.is_none_or(|attempt| kept.id() == attempt) {
@@ -216,15 +217,15 @@ impl Keeper {
         if written.unwrap_or(false) {
             let attempt = attempt.id();
             self.survivors = self.attempt.take().and_then(Attempt::into_survivors);
-            // A keeper that is free would be given the next one.
+            // An idle keeper would get the next attempt.
             if self.survivors.is_none() {
                 self.say(&FromKeeper::Ended { attempt });
             }
         }
     }
 
-    /// An attempt whose directory was removed can be told to nobody: it is ended, and the keeper with it. A worker that is
-    /// there sees that, as it sees any keeper's death.
+    /// Ends an attempt with a removed directory, and the keeper, because the outcome cannot be
+    /// reported. A connected worker handles it like any keeper's death.
     fn look_for_directory(&mut self, now: Now) {
         let Some(attempt) = self.attempt.as_mut().filter(|_| now.running >= self.look_at) else { return };
         self.look_at = now.running + OBSERVE_EVERY;

@@ -1,4 +1,4 @@
-//! The death of a child as something that a poll can wait for: the handler writes a byte to a pipe.
+//! Makes the end of a child pollable: the signal handler writes a byte to a pipe.
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
@@ -17,7 +17,8 @@ pub(super) struct ChildSignal {
 
 extern "C" fn on_child(_signal: libc::c_int) {
     let before = nix::errno::Errno::last_raw();
-    // SAFETY: write(2) is safe in a handler (signal-safety(7)); the descriptor stays open, and a full pipe is no loss.
+    // SAFETY: write(2) is safe in a handler (signal-safety(7)); the descriptor stays open, and a
+    // full pipe is no loss.
     unsafe {
         libc::write(WRITE_END.load(Ordering::Relaxed), c"!".as_ptr().cast(), 1);
     }
@@ -25,7 +26,7 @@ extern "C" fn on_child(_signal: libc::c_int) {
 }
 
 impl ChildSignal {
-    /// Installs the handler, for the rest of the process's life.
+    /// Installs the handler for the rest of the process's life.
     pub(super) fn install() -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         set_nonblocking(&reader)?;
@@ -45,14 +46,15 @@ impl ChildSignal {
         self.reader.as_fd()
     }
 
-    /// Empties the pipe, before children are looked at.
+    /// Empties the pipe, before children are checked.
     pub(super) fn clear(&mut self) {
         let mut buffer = [0; 64];
         while matches!(self.reader.read(&mut buffer), Ok(length) if length == buffer.len()) {}
     }
 }
 
-/// Signals by which a session or a service manager ends its processes do not end a keeper: it ends with its attempt.
+/// Ignores the signals by which a session or a service manager ends its processes. A keeper ends
+/// with its attempt.
 pub(super) fn ignore_requests_to_end() -> nix::Result<()> {
     let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
     for signal in [

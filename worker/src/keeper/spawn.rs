@@ -1,7 +1,8 @@
-//! Makes the command's process: a session and group of its own, empty standard input, two pipes, nothing inherited.
+//! Creates the command's process: its own session and group, empty standard input, two pipes, no
+//! inherited descriptors.
 //!
-//! The keeper has one thread, so it takes the command's directory and limits itself for the moment of the spawn. That
-//! way each failure is known by its own name, and the spawn stays one call that copies no memory.
+//! The keeper has one thread, so it changes its own directory and limits during the spawn. Each
+//! failure can then be identified, and the spawn is one call that copies no memory.
 
 use super::messages::Run;
 use super::tree::{ATTEMPT_VARIABLE, JOB_VARIABLE};
@@ -22,14 +23,15 @@ use std::io::{PipeReader, PipeWriter};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// A process that was made.
+/// A created process.
 pub(super) struct Spawned {
     pub(super) pid: i32,
     pub(super) stdout: PipeReader,
     pub(super) stderr: PipeReader,
 }
 
-/// Makes the process. The keeper is where it was again afterwards, under whatever name that has by then.
+/// Creates the process. Afterwards the keeper is in its own directory again, even if that was
+/// renamed.
 pub(super) fn spawn(run: &Run) -> Result<Spawned, StartFailure> {
     let own = File::open(".").map_err(|error| resources(&error))?;
     std::env::set_current_dir(&run.directory).map_err(|error| StartFailure::Directory {
@@ -37,7 +39,8 @@ pub(super) fn spawn(run: &Run) -> Result<Spawned, StartFailure> {
         reason: error.to_string(),
     })?;
     let spawned = spawn_here(run);
-    // It was open to this process, and an open directory stays so: without the way back nothing could be written down.
+    // This cannot fail for lack of permission, because the directory is open. Without it no records
+    // could be written.
     let _ = nix::unistd::fchdir(&own);
     spawned
 }
@@ -77,22 +80,22 @@ fn spawn_here(run: &Run) -> Result<Spawned, StartFailure> {
     }
 }
 
-/// All variables of the command, a secret before what has the same name.
+/// Returns all variables of the command. A secret overrides a variable with the same name.
 fn all_variables(run: &Run) -> impl Iterator<Item = (&str, &str)> {
     let plain = run.environment.iter().filter(|(name, _)| !run.secrets.contains_key(*name));
     let plain = plain.map(|(name, value)| (name.as_str(), value.as_str()));
     plain.chain(run.secrets.iter().map(|(name, value)| (name.as_str(), value.0.as_str())))
 }
 
-/// What the process itself has. A sandbox has the marks only, by which its processes are known: its environment is not to
-/// change what it does, and can be read inside.
+/// Returns the environment of the process itself. A sandbox only gets the variables that identify
+/// its processes. Other variables could change its behaviour and be read inside.
 fn environment(run: &Run) -> impl Iterator<Item = String> {
     all_variables(run)
         .filter(|(name, _)| !run.hands_variables_inside || [JOB_VARIABLE, ATTEMPT_VARIABLE].contains(name))
         .map(|(name, value)| format!("{name}={value}"))
 }
 
-/// Arguments of bubblewrap (bwrap(1), `--args`) that set all variables inside.
+/// Returns bubblewrap's arguments (bwrap(1), `--args`) that set all variables inside.
 fn variables(run: &Run) -> Vec<u8> {
     let mut words = vec!["--clearenv"];
     for (name, value) in all_variables(run) {
@@ -128,7 +131,7 @@ fn attributes() -> nix::Result<PosixSpawnAttr> {
     Ok(attributes)
 }
 
-/// The core limit of the keeper while it spawns; the old one comes back when this is dropped.
+/// The keeper's core limit during a spawn. The old limit is restored on drop.
 struct CoreLimit {
     before: Option<(u64, u64)>,
 }
@@ -137,7 +140,7 @@ impl CoreLimit {
     fn set(bytes_max: Option<u64>) -> Self {
         let Some(bytes_max) = bytes_max else { return Self { before: None } };
         let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_CORE) else { return Self { before: None } };
-        // The hard limit stays, so that the old soft limit can come back.
+        // The hard limit stays, so that the old soft limit can be restored.
         let set = setrlimit(Resource::RLIMIT_CORE, bytes_max.min(hard), hard);
         Self { before: set.is_ok().then_some((soft, hard)) }
     }
@@ -151,7 +154,7 @@ impl Drop for CoreLimit {
     }
 }
 
-/// Finds a program as a shell would, from the current directory, by the job's own `PATH`.
+/// Finds a program as a shell does, from the current directory, in the job's own `PATH`.
 fn find_program(program: &str, path: Option<&str>) -> Result<PathBuf, StartFailure> {
     if program.contains('/') {
         return check_program(Path::new(program), program).map(|()| PathBuf::from(program));
@@ -195,7 +198,7 @@ fn check_program(candidate: &Path, program: &str) -> Result<(), StartFailure> {
 fn spawn_failure(error: Errno, program: &str) -> StartFailure {
     match error {
         Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE => resources(&error.into()),
-        // The program itself was found: what is missing is what its first line names, or its loader.
+        // The program exists, so its interpreter or its loader is missing.
         Errno::ENOENT => StartFailure::NotExecutable {
             program: program.to_owned(),
             reason: "the interpreter that it names is not there".to_owned(),

@@ -1,9 +1,10 @@
-//! The log of an attempt on the worker's disk: chunks appended to one file, hashed as they go.
+//! The log of an attempt on the worker's disk: chunks appended to one file and hashed.
 //!
-//! What cannot be written now (the coordinator is too far behind, the disk is full) waits in memory. Under
-//! [`OutputPolicy::Block`] the pipes are then not read, so the process waits and little can wait here. Under
-//! [`OutputPolicy::KeepEnds`], beyond the largest log, and once the command has exited, reading goes on and only the
-//! last bytes are kept: what they push out becomes a counted gap.
+//! Output that cannot be written now (the coordinator is too far behind, the disk is full) waits in
+//! memory. With [`OutputPolicy::Block`] the pipes are then not read, so the process blocks and the
+//! buffer stays small. Reading continues in three cases: with [`OutputPolicy::KeepEnds`], beyond
+//! the log limit, and after the command has exited. Then only the last bytes are kept, and dropped
+//! bytes become a counted gap.
 
 use crate::limits::{LOG_RESERVE_BYTES, SPOOL_WINDOW_BYTES, TAIL_KEEP_BYTES};
 use buildpool_protocol::ids::AttemptId;
@@ -18,17 +19,17 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Bytes after which the system is asked to begin writing them to the disk.
+/// Number of bytes after which the system is requested to start writing them to disk.
 const WRITE_BEHIND_BYTES: u64 = 8 << 20;
 
-/// Bounds of one log, in bytes.
+/// Limits of one log, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Written and not yet taken by the coordinator.
+    /// Limit on written bytes that the coordinator has not stored.
     pub window: u64,
-    /// The whole log.
+    /// Limit on the whole log.
     pub log: u64,
-    /// Kept in memory while the middle is lost, chunk headers included.
+    /// Limit on the bytes in memory while the middle is dropped, chunk headers included.
     pub tail: usize,
 }
 
@@ -39,7 +40,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// These with a shorter log, if one is asked for.
+    /// Returns these limits with a shorter log, if requested.
     #[must_use]
     pub fn with_log(self, most: Option<u64>) -> Self {
         Self { log: most.map_or(self.log, |most| most.clamp(LOG_BYTES_MIN, self.log)), ..self }
@@ -53,7 +54,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// In the log, its header included.
+    /// Returns the size in the log, header included.
     fn size(&self) -> usize {
         CHUNK_HEADER_BYTES + self.bytes.len()
     }
@@ -81,7 +82,7 @@ impl Spool {
     /// Creates the log.
     ///
     /// # Errors
-    /// When the file can't be made or is there already.
+    /// Fails if the file cannot be created or already exists.
     pub fn create(path: &Path, attempt: AttemptId, policy: OutputPolicy, bounds: Bounds) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).read(true).create_new(true).open(path)?;
         Ok(Self {
@@ -102,7 +103,8 @@ impl Spool {
         })
     }
 
-    /// Takes output. `buffer` begins with [`CHUNK_HEADER_BYTES`] of room for the header; the rest is the payload.
+    /// Appends output. `buffer` starts with [`CHUNK_HEADER_BYTES`] for the header, followed by the
+    /// payload.
     pub fn append(&mut self, stream: Stream, elapsed_ms: u32, buffer: &mut [u8]) {
         if buffer.len() <= CHUNK_HEADER_BYTES {
             return;
@@ -120,7 +122,7 @@ impl Spool {
         self.drop_beyond_tail();
     }
 
-    /// Writes what waits, as far as there is room now.
+    /// Writes the waiting output, as far as there is room.
     pub fn flush(&mut self) {
         self.trouble = None;
         if let Err(error) = self.try_flush() {
@@ -128,37 +130,37 @@ impl Spool {
         }
     }
 
-    /// The coordinator has the log up to here.
+    /// Records the position that the coordinator has stored.
     pub fn taken(&mut self, position: u64) {
         self.taken = self.taken.max(position.min(self.state.position));
         self.flush();
     }
 
-    /// The command has exited: the rest is read without waiting for anyone.
+    /// Starts closing after the command has exited: the remaining output is read without blocking.
     pub fn begin_closing(&mut self) {
         self.closing = true;
         self.flush();
     }
 
-    /// Whether pipes should be read.
+    /// Returns true if pipes should be read.
     pub fn wants_more(&self) -> bool {
         self.waiting.is_empty() || self.loses_middle()
     }
 
-    /// Why the disk refuses, if it does.
+    /// Returns the error while the disk refuses writes.
     pub fn trouble(&self) -> Option<&io::Error> {
         self.trouble.as_ref()
     }
 
-    /// Length of the log, headers included; all of it is in the file.
+    /// Returns the length of the log, headers included. All of it is in the file.
     pub fn length(&self) -> u64 {
         self.state.position
     }
 
-    /// Makes what was written durable. What still waits becomes a gap.
+    /// Makes the written log durable. Output that still waits becomes a gap.
     ///
     /// # Errors
-    /// When the disk refuses to sync.
+    /// Fails if the disk cannot sync.
     pub fn seal(&mut self, elapsed_ms: u32) -> io::Result<Sealed> {
         self.closing = true;
         self.flush();
@@ -168,7 +170,7 @@ impl Spool {
             }
             self.waiting_bytes = 0;
             let reason = self.gap_reason();
-            // A gap that does not fit on the disk either is still told in the outcome.
+            // A gap that does not fit on the disk is still recorded in the outcome.
             if self.write_gaps(elapsed_ms, &reason).is_err() {
                 for stream in Stream::ALL {
                     self.note_gap(stream, &reason);
@@ -271,7 +273,8 @@ impl Spool {
         }
     }
 
-    /// Writes one chunk; on an error nothing has changed, and the next write begins at the same place.
+    /// Writes one chunk. After an error nothing has changed, and the next write starts at the same
+    /// position.
     fn write(
         &mut self,
         stream: Stream,
@@ -307,21 +310,21 @@ impl Spool {
     }
 }
 
-/// A log that is complete.
+/// A complete log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sealed {
-    /// Of stdout and stderr.
+    /// Seals of stdout and stderr.
     pub seals: [Seal; 2],
-    /// Of the log, headers included.
+    /// Length of the log, headers included.
     pub log_length: u64,
-    /// In it, or beyond its end where the disk took no more.
+    /// Gaps in the log, or beyond its end if the disk was full.
     pub gaps: Vec<GapEntry>,
 }
 
-/// Reads a log that nobody writes any more, as far as it is whole.
+/// Reads the complete part of a log that is not being written any more.
 ///
 /// # Errors
-/// When the file can't be read. A log that is not there is empty.
+/// Fails if the file cannot be read. A missing log is empty.
 pub fn recover(path: &Path, attempt: AttemptId) -> io::Result<Sealed> {
     let mut state = LogState::default();
     let mut hashers = [blake3::Hasher::new(), blake3::Hasher::new()];
@@ -363,13 +366,13 @@ fn sealed(state: &LogState, hashers: &[blake3::Hasher; 2], gaps: Vec<GapEntry>) 
 }
 
 impl Sealed {
-    /// The log of a command that was never started.
+    /// Returns the log of a command that was never started.
     pub fn empty() -> Self {
         sealed(&LogState::default(), &[blake3::Hasher::new(), blake3::Hasher::new()], Vec::new())
     }
 }
 
-/// The next whole chunk; none where the file ends or what follows is none.
+/// Returns the next complete chunk, or `None` at the end of the file or at invalid data.
 fn next_chunk(reader: &mut impl io::Read) -> io::Result<Option<(ChunkHeader, Vec<u8>)>> {
     let mut header = [0; CHUNK_HEADER_BYTES];
     if !fill(reader, &mut header)? {

@@ -1,8 +1,9 @@
-//! The processes of an attempt: found, asked to end, stopped and killed until none is left.
+//! The processes of an attempt: finds, terminates, stops and kills them until the tree is empty.
 //!
-//! Where orphans come to the keeper (Linux), the tree is all that descends from it, and it is gone when the keeper has no
-//! child. Elsewhere (macOS) it is the session and group of the command, every process whose environment carries the
-//! attempt's own ids, all that was seen in the tree earlier, and their descendants.
+//! If the keeper adopts orphans (Linux), the tree contains all its descendants, and is empty when
+//! the keeper has no child. Otherwise (macOS) the tree is identified by several marks. These are
+//! the session and group of the command, the attempt's ids in a process environment, and all
+//! processes found in the tree earlier. Descendants of these processes also belong to it.
 
 use super::reap::{Left, Reaped, reap_all};
 use crate::limits::{
@@ -19,32 +20,32 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// Name of the variable that carries the job's id.
+/// Name of the variable with the job's id.
 pub const JOB_VARIABLE: &str = "BUILDPOOL_JOB_ID";
-/// Name of the variable that carries the attempt's number.
+/// Name of the variable with the attempt's number.
 pub const ATTEMPT_VARIABLE: &str = "BUILDPOOL_ATTEMPT";
 
-/// What this process is called among those that could not be ended.
+/// Name of this process in the list of survivors.
 const KEEPER: &str = "the keeper of what is left, until it is ended";
 
-/// The tree of one attempt.
+/// The process tree of one attempt.
 #[derive(Debug)]
 pub struct Tree {
     attempt: AttemptId,
     selection: Selection,
-    /// Orphans come to this process.
+    /// True if this process adopts orphans.
     adopts: bool,
     leader: i32,
-    /// The leader's status is not taken, so that its group's number cannot be another's.
+    /// True if the leader is not reaped, so that its group number cannot be reused.
     leader_held: bool,
-    /// The leader's group, where it has a name beside its number.
+    /// The leader's group, if the system has a unique handle for it.
     group: Option<Group>,
-    /// Processes that were ever found; bounded.
+    /// Processes ever found in the tree. Limited.
     seen: BTreeSet<i32>,
 }
 
 impl Tree {
-    /// The tree under a keeper whose child is the command.
+    /// Returns the tree of a keeper with the command as its child.
     pub(super) fn of_child(attempt: AttemptId, leader: i32, adopts: bool) -> Self {
         let own = Pid::this().as_raw();
         let selection = if adopts {
@@ -56,10 +57,10 @@ impl Tree {
         Self { attempt, selection, adopts, leader, leader_held: true, group, seen }
     }
 
-    /// What is left of the tree of a keeper that is gone; `leader` as pid and start, where they are known.
+    /// Returns the remaining tree of a dead keeper. `leader` is pid and start time, if known.
     pub fn of_dead_keeper(attempt: AttemptId, leader: Option<(i32, u64)>) -> Self {
-        // The session's number stays taken as long as a process is in it, and the ids in the environment are this
-        // attempt's alone; the leader's pid itself counts only with its start.
+        // The session's number stays in use while a process is in it, and the ids in the
+        // environment are unique to this attempt. The leader's pid counts only with its start time.
         let is_same = leader.is_some_and(|(pid, started)| {
             platform::process(pid).is_some_and(|found| found.started == started)
         });
@@ -80,7 +81,7 @@ impl Tree {
         }
     }
 
-    /// All that came to this process as orphans of a keeper.
+    /// Returns the tree of all adopted orphans of a keeper.
     pub(super) fn of_orphans() -> Self {
         let selection = Selection { below: Some(Pid::this().as_raw()), ..Selection::default() };
         let attempt = AttemptId { job: JobId::from_uuid(uuid::Uuid::nil()), number: 0 };
@@ -88,15 +89,15 @@ impl Tree {
         Self { attempt, selection, adopts: true, leader, leader_held, group, seen }
     }
 
-    /// Whether orphans come to this process, so that no child means no tree.
+    /// Returns true if this process adopts orphans, so that no child means an empty tree.
     pub(super) fn adopts(&self) -> bool {
         self.adopts
     }
 
-    /// The living processes of the tree.
+    /// Returns the living processes of the tree.
     ///
     /// # Errors
-    /// When the system does not give its process table, or not in [`LOOK_FOR`].
+    /// Fails if the process table cannot be read, or not within [`LOOK_FOR`].
     pub fn find(&mut self) -> io::Result<Vec<Process>> {
         self.find_until(Duration::MAX)
     }
@@ -106,8 +107,8 @@ impl Tree {
         if found.is_whole { Ok(found.processes) } else { Err(io::ErrorKind::TimedOut.into()) }
     }
 
-    /// Those of them that are found until then, and in [`LOOK_FOR`]. Under a tree that takes the whole machine, a look at the
-    /// table has no end.
+    /// Returns the processes found until `until`, within [`LOOK_FOR`]. A tree that uses the whole
+    /// machine could make reading the table endless.
     fn look(&mut self, until: Duration) -> io::Result<Table> {
         let table = platform::processes_until(until.min(Now::read().running + LOOK_FOR))?;
         let (adopts, job, number) =
@@ -121,7 +122,7 @@ impl Tree {
         let room = SEEN_MAX.saturating_sub(self.seen.len());
         self.seen.extend(found.iter().map(|process| process.pid).take(room));
         if !adopts {
-            // Looks that are cut off, one after the other, remember no more than this.
+            // Several truncated reads in a row store no more than this.
             let mut room = SEEN_MAX.saturating_sub(self.selection.known.len());
             if table.is_whole {
                 self.selection.known.clear();
@@ -133,18 +134,19 @@ impl Tree {
         Ok(Table { processes: found, is_whole: table.is_whole })
     }
 
-    /// Remembers who is in it now, as far as they are found until then; whether anybody is.
+    /// Records the current processes of the tree, as far as they are found until `until`. Returns
+    /// true if there are any.
     pub(super) fn observe(&mut self, until: Duration) -> bool {
-        // A table that can't be read now is read the next time.
+        // An unreadable table is read again the next time.
         self.look(until).is_ok_and(|found| !found.processes.is_empty())
     }
 
-    /// Every process that was ever found in it.
+    /// Returns every process ever found in the tree.
     pub(super) fn pids(&self) -> Vec<i32> {
         self.seen.iter().copied().collect()
     }
 
-    /// Takes statuses until then, at least one of those that are there, for `reaped`.
+    /// Reaps statuses until `until`, at least one if available, and passes them to `reaped`.
     pub(super) fn reap(&mut self, until: Duration, mut reaped: impl FnMut(Reaped)) -> io::Result<Left> {
         reap_all(until, |one| {
             self.leader_held &= one.pid != self.leader;
@@ -152,8 +154,8 @@ impl Tree {
         })
     }
 
-    /// How many are left, as far as they are counted until then; 0 only when that is certain. Children that have ended go to
-    /// `reaped`.
+    /// Returns the number of remaining processes found until `until`. It is 0 only if that is
+    /// certain. Reaped children are passed to `reaped`.
     pub(super) fn count(&mut self, until: Duration, reaped: impl FnMut(Reaped)) -> io::Result<usize> {
         let left = self.reap(until, reaped)?;
         if self.adopts {
@@ -162,7 +164,8 @@ impl Tree {
         Ok(self.find_until(until)?.len())
     }
 
-    /// Asks every process of the tree to end: whole groups at once, and those in other ones that are found until then.
+    /// Sends SIGTERM to every process of the tree: whole groups in one call, and processes of other
+    /// groups found until `until`.
     pub(super) fn terminate(&mut self, until: Duration) {
         let mut asked = BTreeSet::new();
         asked.extend(self.signal_own_group(Signal::SIGTERM).then_some(self.leader));
@@ -170,16 +173,17 @@ impl Tree {
         let found = self.look(until);
         for process in found.map(|found| found.processes).unwrap_or_default() {
             if !asked.contains(&process.group) {
-                // Gone in the meantime, or not ours to signal: the next look tells.
+                // The process may have ended, or may not be signalled. The next check shows the
+                // result.
                 let _ = kill(Pid::from_raw(process.pid), Signal::SIGTERM);
             }
         }
     }
 
-    /// Kills whole groups before anybody is looked for, then stops the rest until nobody is left to fork, and kills it. Children
-    /// that have ended go to `reaped`.
+    /// Kills whole groups first, then stops the other processes until no process can fork, and
+    /// kills them. Reaped children are passed to `reaped`.
     pub(super) fn kill(&mut self, mut reaped: impl FnMut(Reaped)) {
-        // In one call, before what takes longer the more of them there are.
+        // In one call, before the steps that take longer for larger trees.
         self.signal_own_group(Signal::SIGSTOP);
         let stopped = signal_groups(self.held_groups(), Signal::SIGSTOP);
         self.signal_own_group(Signal::SIGKILL);
@@ -190,7 +194,7 @@ impl Tree {
         self.stop_and_kill();
     }
 
-    /// Kills it again and again, ever more seldom, until it is gone.
+    /// Kills the tree repeatedly, with growing pauses, until it is empty.
     pub(super) fn kill_until_gone(&mut self) {
         let mut pause = ROUND_PAUSE_MIN;
         while !self.count(Duration::MAX, |_| {}).is_ok_and(|left| left == 0) {
@@ -200,18 +204,19 @@ impl Tree {
         }
     }
 
-    /// Stops what descends from this process, orphans that come to it included, as long as there is somebody new. A process may fork
-    /// and exit before a look at the whole table comes to it, for ever; its children are found by a look at it alone. What was
-    /// stopped here is found again in the table, where it stays.
+    /// Stops the descendants of this process, adopted orphans included, as long as new ones appear.
+    /// A process may fork and exit before the whole table is read, continuously. Reading its
+    /// children directly finds the child. Processes stopped here stay in the table and are found
+    /// there again.
     fn chase(&mut self, mut reaped: impl FnMut(Reaped)) {
         let until = Now::read().running + CHASE_FOR;
         let mut met = BTreeSet::new();
         loop {
-            // Whoever has ended would be met again and again.
+            // Ended children would be found again and again.
             if self.reap(until, &mut reaped).map_or(true, |left| left == Left::Nobody) {
                 return;
             }
-            // A status that was not taken keeps its pid from being another's, so what is met here is in the tree.
+            // An unreaped process keeps its pid, so every process found here belongs to the tree.
             let Some(mut waiting) = platform::children(Pid::this().as_raw()) else { return };
             let mut is_new = false;
             while let Some(pid) = waiting.pop().filter(|_| Now::read().running < until) {
@@ -224,7 +229,8 @@ impl Tree {
         }
     }
 
-    /// The same of a tree whose processes are not children of this one; whether there was any.
+    /// Kills a tree with processes that are not children of this one. Returns true if there were
+    /// any.
     pub fn kill_from_outside(&mut self) -> bool {
         self.stop_and_kill()
     }
@@ -246,11 +252,12 @@ impl Tree {
                 break;
             }
         }
-        // Stopped processes keep their ids, and those of their groups; those that could not be stopped are compared again.
+        // Stopped processes keep their ids and groups. Processes that could not be stopped are
+        // compared again.
         stopped.retain(|(pid, started)| {
             platform::process(*pid).is_some_and(|process| process.started == *started)
         });
-        // Whoever was forked meanwhile is in one of them.
+        // Processes forked in the meantime are in one of these groups.
         groups.retain(|group| self.is_own_group(*group));
         for group in groups.into_iter().chain(self.leader_held.then_some(self.leader)) {
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
@@ -261,15 +268,16 @@ impl Tree {
         !stopped.is_empty()
     }
 
-    /// Names those that are left, for a person.
+    /// Lists the remaining processes, for users.
     pub fn list(&mut self) -> Vec<Survivor> {
         let found = self.look(Duration::MAX).map(|found| found.processes);
         let named = found.unwrap_or_default().into_iter().take(LIST_MAX);
         named.map(|process| Survivor { pid: process.pid, command: process.name }).collect()
     }
 
-    /// Names those that could not be ended, and this process, which is there until all are gone: it stands for those for whom
-    /// there is no room, or who are gone before they can be named and are followed by others.
+    /// Lists the processes that could not be ended, and this process, which exists until all have
+    /// ended. It represents the processes beyond the list limit, and processes that end before they
+    /// can be listed and are followed by others.
     pub(super) fn survivors(&mut self) -> Vec<Survivor> {
         let mut named = self.list();
         let own = Pid::this().as_raw();
@@ -288,13 +296,14 @@ impl Tree {
         named
     }
 
-    /// Signals what is left of the command's group; whether anybody is, as far as the system can say.
+    /// Signals the remaining processes of the command's group. Returns true if the system reports
+    /// that there are any.
     fn signal_own_group(&self, signal: Signal) -> bool {
         self.group.as_ref().is_some_and(|group| group.signal(signal))
     }
 
-    /// The group of the command, and those of orphans that came here, as long as a status that was not taken keeps their numbers
-    /// from being another's.
+    /// Returns the command's group and the groups of adopted orphans, while an unreaped process
+    /// keeps their numbers from reuse.
     fn held_groups(&self) -> BTreeSet<i32> {
         let own = Pid::this().as_raw();
         let children = if self.adopts { platform::children(own).unwrap_or_default() } else { Vec::new() };
@@ -305,15 +314,16 @@ impl Tree {
         groups
     }
 
-    /// Whether all of a group that a process of the tree is in belongs to the tree. Where orphans come here, nobody else can be in
-    /// a session that was made in it.
+    /// Returns true if the whole group of a process in the tree belongs to the tree. With orphan
+    /// adoption, a session created in the tree contains no other processes.
     fn is_own_group(&self, group: i32) -> bool {
         group > 1 && group != getpgrp().as_raw() && (self.adopts || group == self.leader)
     }
 }
 
-/// Signals groups while their numbers are certain to be the tree's; which of them took it. EPERM means that only zombies are left
-/// (kill(2) on macOS) or that a process changed its user; both are settled by the look at each process.
+/// Signals groups while their numbers certainly belong to the tree, and returns the groups that
+/// were signalled. EPERM means that only zombies are left (kill(2) on macOS), or that a process
+/// changed its user. The check of each process handles both cases.
 fn signal_groups(mut groups: BTreeSet<i32>, signal: Signal) -> BTreeSet<i32> {
     groups.retain(|group| killpg(Pid::from_raw(*group), signal).is_ok());
     groups

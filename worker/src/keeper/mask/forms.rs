@@ -1,49 +1,52 @@
-//! What is looked for, and whether a text begins with it.
+//! The forms of secrets, and matching at a position of a text.
 //!
-//! All forms of a kind lie sorted in one list: those with the same beginning are a range of it, which each unit of the text
-//! narrows. So what a place in a text costs does not depend on how many forms there are, and most places are passed by one
-//! look at their first bytes.
+//! All forms of a kind are in one sorted list. Forms with the same prefix are a range of it, and
+//! each unit of the text narrows the range. The cost per position therefore does not depend on the
+//! number of forms. Most positions are skipped by a check of their first bytes.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Lines of a secret that are shorter are no secret by themselves; neither is a value without the blanks around it.
+/// Minimum length of a line of a secret, or of a value without surrounding white space, to count as
+/// a secret.
 const PART_BYTES_MIN: usize = 6;
-/// Encoded forms that are shorter would mask common text.
+/// Minimum length of an encoded form. Shorter ones would mask common text.
 const ENCODED_BYTES_MIN: usize = PREFIX_BYTES;
-/// Longest break between two digits of base64, in bytes: the end of a line and the indentation of the next one.
+/// Longest gap between two base64 digits, in bytes: the end of a line and the indentation of the
+/// next one.
 const BREAK_BYTES_MAX: usize = 34;
-/// Bytes that are looked at before anything else.
+/// Length of the prefix that is checked first, in bytes.
 const PREFIX_BYTES: usize = 4;
-/// Size of the table of such beginnings, as a power of two in bits: 16 KiB, sparse for some thousand forms.
+/// Size of the prefix table, as a power of two in bits: 16 KiB, sparse for some thousand forms.
 const PREFIX_TABLE_BITS: u32 = 17;
 
-/// All that is looked for.
+/// All forms to match.
 pub(super) struct Forms {
-    /// Values, as they are or with any of their bytes in percent form.
+    /// Values, plain or with any of their bytes percent-encoded.
     values: Sorted,
-    /// Digits of base64 of each, with line breaks anywhere between them.
+    /// Base64 digits of each value, with line breaks at any place.
     digits: Sorted,
-    /// Bytes that an occurrence may begin with.
+    /// The bytes that can start a match.
     starts: [bool; 256],
 }
 
-/// What begins at a place of a text.
+/// Result of matching at a position.
 #[derive(Default)]
 pub(super) struct Found {
-    /// The length of the longest occurrence there.
+    /// Length of the longest match.
     pub(super) longest: Option<usize>,
-    /// All of the text may be the beginning of an occurrence: more bytes decide.
+    /// True if the whole text may be a prefix of a match, so that more bytes are needed.
     pub(super) more: bool,
 }
 
 impl Forms {
-    /// Of these values; empty ones are no secret. None if nothing is left.
+    /// Creates the forms of these values. Empty values are ignored. Returns `None` if no value is
+    /// left.
     pub(super) fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut parts = BTreeSet::new();
         for value in values {
             parts.insert(value.as_bytes());
-            // What a shell or a tool leaves of it.
+            // The part that remains after a shell or a tool trims the value.
             let trimmed = std::iter::once(value.trim()).chain(value.lines().map(str::trim));
             parts.extend(trimmed.filter(|part| part.len() >= PART_BYTES_MIN).map(str::as_bytes));
         }
@@ -60,12 +63,12 @@ impl Forms {
         (!values.texts.is_empty()).then_some(Self { values, digits, starts })
     }
 
-    /// Whether an occurrence may begin with this byte.
+    /// Returns true if a match can start with this byte.
     pub(super) fn may_start(&self, byte: u8) -> bool {
         self.starts[usize::from(byte)]
     }
 
-    /// What the text begins with.
+    /// Matches the start of a text.
     pub(super) fn look(&self, text: &[u8]) -> Found {
         let mut found = Found::default();
         if self.values.may_begin(text, |byte| matches!(byte, b'%' | b'+')) {
@@ -79,23 +82,24 @@ impl Forms {
     }
 }
 
-/// Texts in their order, each once, none empty.
+/// Sorted, unique, non-empty texts.
 struct Sorted {
     texts: Vec<Vec<u8>>,
-    /// The first bytes of those that are shorter than a prefix.
+    /// The first bytes of texts shorter than a prefix.
     short: [bool; 256],
-    /// Hashes of the prefixes of the others.
+    /// Hashes of the prefixes of the other texts.
     prefixes: Vec<u64>,
 }
 
-/// Texts that agree with what was read.
+/// The texts that match the input so far.
 #[derive(Clone)]
 struct Reading {
-    /// Which. All of them are longer than what was read of them, or the first is as long.
+    /// Range of the texts. All are longer than the matched part, except that the first may have
+    /// equal length.
     range: Range<usize>,
-    /// Units of them that were read.
+    /// Number of matched units.
     depth: usize,
-    /// Bytes that this took.
+    /// Number of input bytes consumed.
     at: usize,
 }
 
@@ -120,14 +124,14 @@ impl Sorted {
         sorted
     }
 
-    /// False when no text is the beginning. A special byte stands for something else than itself.
+    /// Returns false if no text can match. A special byte represents another byte.
     fn may_begin(&self, text: &[u8], is_special: impl Fn(&u8) -> bool) -> bool {
         let Some(prefix) = text.first_chunk::<PREFIX_BYTES>() else { return true };
         let (word, bit) = place(*prefix);
         self.prefixes[word] & bit != 0 || self.short[usize::from(prefix[0])] || prefix.iter().any(is_special)
     }
 
-    /// Reads the text unit by unit, until no form agrees with it or it is over.
+    /// Matches the text unit by unit, until no form matches or the text ends.
     fn walk(
         &self,
         text: &[u8],
@@ -146,7 +150,7 @@ impl Sorted {
         }
     }
 
-    /// A byte stands for itself. True when more bytes decide, as in the other steps.
+    /// Matches a plain byte. Returns true if more bytes are needed, as in the other steps.
     fn step(&self, reading: &Reading, text: &[u8], open: &mut Vec<Reading>) -> bool {
         match text.first() {
             None => true,
@@ -157,7 +161,7 @@ impl Sorted {
         }
     }
 
-    /// A line may end before each digit but the first.
+    /// Matches a digit. A line may end before each digit except the first.
     fn step_digit(&self, reading: &Reading, text: &[u8], open: &mut Vec<Reading>) -> bool {
         let gap = if reading.depth == 0 { 0 } else { break_length(text) };
         match text.get(gap) {
@@ -169,7 +173,8 @@ impl Sorted {
         }
     }
 
-    /// A byte stands for itself, `+` for a space too, and `%` with two hexadecimal digits for one byte where that is the one.
+    /// Matches a percent-encoded unit. A byte represents itself, `+` also a space, and `%` with two
+    /// hexadecimal digits the encoded byte.
     fn step_percent(&self, reading: &Reading, text: &[u8], open: &mut Vec<Reading>) -> bool {
         match text {
             [] | [b'%'] => true,
@@ -195,7 +200,7 @@ impl Sorted {
         }
     }
 
-    /// Reads on with those that have this unit next, which took so many bytes.
+    /// Continues with the texts that have this unit next. The unit took `bytes` bytes.
     fn go_on(&self, reading: &Reading, unit: u8, bytes: usize, open: &mut Vec<Reading>) {
         let Reading { ref range, depth, at } = *reading;
         let texts = &self.texts[range.clone()];
@@ -207,7 +212,7 @@ impl Sorted {
         }
     }
 
-    /// Whether the next unit of one of them has these upper four bits.
+    /// Returns true if the next unit of one of the texts has these upper four bits.
     fn goes_on_with(&self, reading: &Reading, high: u8) -> bool {
         let texts = &self.texts[reading.range.clone()];
         let from = texts.partition_point(|text| text[reading.depth] >> 4 < high);
@@ -215,7 +220,7 @@ impl Sorted {
     }
 }
 
-/// Where in the table of prefixes one is noted.
+/// Returns the position of a prefix in the table.
 fn place(prefix: [u8; PREFIX_BYTES]) -> (usize, u64) {
     // Fibonacci hashing: the upper bits of the product depend on all bytes.
     let hash = u32::from_le_bytes(prefix).wrapping_mul(0x9E37_79B1) >> (u32::BITS - PREFIX_TABLE_BITS);
@@ -226,7 +231,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// Length of a line's end and the indentation after it.
+/// Returns the length of a line end and the indentation after it.
 fn break_length(text: &[u8]) -> usize {
     if !matches!(text.first(), Some(b'\r' | b'\n')) {
         return 0;
@@ -235,7 +240,7 @@ fn break_length(text: &[u8]) -> usize {
     blank.min(BREAK_BYTES_MAX)
 }
 
-/// The base64 of a value at each of the three places that it can have in a longer text.
+/// Returns the base64 of a value at each of the three offsets in a longer text.
 fn encoded(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let each = (0..3).flat_map(|shift| [STANDARD, URL_SAFE].map(|alphabet| (shift, alphabet)));
     let each = each.map(|(shift, alphabet)| base64_inside(value, shift, alphabet));
@@ -245,10 +250,12 @@ fn encoded(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 pub(super) const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 pub(super) const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The base64 digits that only the value decides, when `shift` bytes (modulo 3) come before it and anything after.
+/// Returns the base64 digits that depend only on the value, if `shift` bytes (modulo 3) come before
+/// it and any bytes after.
 pub(super) fn base64_inside(value: &[u8], shift: usize, alphabet: &[u8; 64]) -> Vec<u8> {
     let bit = |index: usize| value[index / 8] >> (7 - index % 8) & 1;
-    // Digits are cut at every sixth bit of the whole text; the first that lies inside the value starts here.
+    // Digits start at every sixth bit of the whole text. The first digit inside the value starts
+    // here.
     let first = (6 - shift * 8 % 6) % 6;
     let bits = value.len() * 8;
     let mut digits = Vec::new();

@@ -38,7 +38,8 @@ fn each_form_is_masked_at_every_cut() {
 
 #[test]
 fn percent_forms_of_every_encoder_are_masked_at_every_cut() {
-    // encodeURIComponent, encodeURI, URLSearchParams, Python's quote and quote_plus, Java's URLEncoder, Go's PathEscape.
+    // encodeURIComponent, encodeURI, URLSearchParams, Python's quote and quote_plus, Java's
+    // URLEncoder, Go's PathEscape.
     let secret = "pa(ss)!word/x y~*'&$";
     for text in [
         "pa(ss)!word%2Fx%20y~*'%26%24",
@@ -60,7 +61,8 @@ fn percent_forms_of_every_encoder_are_masked_at_every_cut() {
 
 #[test]
 fn base64_in_lines_is_masked_at_every_cut() {
-    // 72 bytes through base64(1), which breaks lines after 76 digits; then as MIME does, and indented.
+    // 72 bytes through base64(1), which breaks lines after 76 digits; then as MIME does, and
+    // indented.
     let secret = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:,;#+=!";
     let digits =
         "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXZ3eHl6QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVotXy46LDsjKz0h";
@@ -81,7 +83,7 @@ fn base64_in_lines_is_masked_at_every_cut() {
 
 #[test]
 fn base64_is_masked_at_each_place_in_a_longer_text() {
-    // `user:hunter2secret` and its neighbours, encoded elsewhere (coreutils base64).
+    // `user:hunter2secret` and variants, encoded with coreutils base64.
     for text in [
         "aHVudGVyMnNlY3JldA==",
         "eGh1bnRlcjJzZWNyZXQ=",
@@ -131,7 +133,7 @@ proptest! {
     }
 }
 
-/// How a tool may write a secret.
+/// Returns a secret in one of the forms that tools write.
 fn written(secret: &str, how: u8) -> Vec<u8> {
     let escaped = |lower: bool| {
         let hex = |byte: u8| if lower { format!("%{byte:02x}") } else { format!("%{byte:02X}") };
@@ -169,7 +171,7 @@ proptest! {
         let mut text = Vec::new();
         for (which, how, length, between) in &parts {
             let bytes = written(secrets[which % secrets.len()], *how);
-            // Whole, or only the beginning.
+            // The whole form, or only its start.
             text.extend_from_slice(&bytes[..if *how == 8 { (*length).min(bytes.len()) } else { bytes.len() }]);
             text.extend_from_slice(between.as_bytes());
         }
@@ -191,7 +193,7 @@ fn a_value_without_the_blanks_around_it_is_masked_too() {
     assert_eq!(mask(&["abc "], &[b"abcabc abc"]), b"abc***abc", "short text is common");
 }
 
-/// Time of this thread alone for masking a text, whatever else the machine does.
+/// Returns the processor time of this thread for masking a text.
 fn cost(secret: &str, text: &[u8]) -> std::time::Duration {
     use nix::time::{ClockId, clock_gettime};
     let now = || std::time::Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock"));

@@ -1,4 +1,4 @@
-//! A spool by what it is given and what lies on the disk.
+//! Tests of the spool: inputs and the content of the disk.
 
 use super::{Bounds, Sealed, Spool, recover};
 use buildpool_protocol::ids::{AttemptId, JobId};
@@ -32,7 +32,7 @@ impl Bench {
         self.spool.append(stream, 1, &mut buffer);
     }
 
-    /// What a reader sees of the whole log: bytes as text, holes as their length.
+    /// Returns the whole log as a reader sees it: bytes as text, gaps as their length.
     fn read(&self) -> Vec<(Stream, String)> {
         let log = std::fs::read(self.path()).expect("the log");
         let (mut rest, mut state, mut out) = (&log[..], LogState::default(), Vec::new());

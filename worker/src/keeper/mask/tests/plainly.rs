@@ -1,26 +1,26 @@
-//! The definition, form by form: what a masker gives must be the same.
+//! A simple reference implementation, form by form. A masker must give the same result.
 
 use super::super::forms::{STANDARD, URL_SAFE, base64_inside};
 use std::collections::BTreeSet;
 
-/// How an occurrence looks.
+/// A form of a match.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
     /// These bytes.
     Plain(Vec<u8>),
-    /// These digits of base64, with line breaks anywhere between them.
+    /// These base64 digits, with line breaks at any place.
     Digits(Vec<u8>),
-    /// These bytes, each as it is or as `%` and two hexadecimal digits; a space also as `+`.
+    /// These bytes, each plain or as `%` and two hexadecimal digits; a space also as `+`.
     Percent(Vec<u8>),
 }
 
-/// What bytes are to a form.
+/// Result of matching bytes with a form.
 enum Look {
-    /// No beginning of it.
+    /// No match.
     No,
-    /// All of them are its beginning: more decide.
+    /// All bytes are a prefix, so more are needed.
     More,
-    /// So many of them are an occurrence.
+    /// The first bytes are a match of this length.
     Whole(usize),
 }
 
@@ -71,7 +71,7 @@ impl Form {
     }
 }
 
-/// Looks for one unit after the other.
+/// Matches one unit after the other.
 fn look_for(units: &[u8], text: &[u8], one: impl Fn(u8, &[u8], bool) -> Look) -> Look {
     let mut at = 0;
     for (index, unit) in units.iter().enumerate() {
@@ -83,7 +83,7 @@ fn look_for(units: &[u8], text: &[u8], one: impl Fn(u8, &[u8], bool) -> Look) ->
     Look::Whole(at)
 }
 
-/// Length of a line's end and the indentation after it.
+/// Returns the length of a line end and the indentation after it.
 fn break_length(text: &[u8]) -> usize {
     if !matches!(text.first(), Some(b'\r' | b'\n')) {
         return 0;
@@ -92,7 +92,7 @@ fn break_length(text: &[u8]) -> usize {
     blank.min(34)
 }
 
-/// A byte as it is or in percent form.
+/// Matches a byte, plain or percent-encoded.
 fn percent(byte: u8, text: &[u8]) -> Look {
     if text.first() == Some(&b'%') {
         let hex = format!("{byte:02x}");
