@@ -1,25 +1,25 @@
-//! Where the coordinator is, and how it proves that it is the one.
+//! The address of the coordinator, and the parts of a token.
 
 use std::fmt;
 
-/// Where to dial.
+/// Address of the coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// Whether TLS is spoken.
+    /// True for TLS.
     pub is_tls: bool,
     /// Name or address, without brackets.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// What stands before the link's own path, without a slash at its end.
+    /// Path prefix before the link's own path, without a trailing slash.
     pub base: String,
 }
 
 impl Address {
-    /// Reads `ws://host:port` or `wss://host:port`, with a path for a coordinator behind a proxy.
+    /// Parses `ws://host:port` or `wss://host:port`, with a path for a coordinator behind a proxy.
     ///
     /// # Errors
-    /// When it is none.
+    /// Fails for any other text.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let wrong = || AddressError { url: url.to_owned() };
         let (is_tls, rest) = if let Some(rest) = url.strip_prefix("ws://") {
@@ -49,7 +49,7 @@ impl Address {
         })
     }
 
-    /// The URL of the worker link.
+    /// Returns the URL of the worker link.
     pub fn link_url(&self) -> String {
         format!("{self}{}", buildpool_protocol::worker_link::PATH)
     }
@@ -63,7 +63,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A text that is no address of a coordinator.
+/// Error: the text is not an address of a coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressError {
     url: String,
@@ -77,7 +77,7 @@ impl fmt::Display for AddressError {
 
 impl std::error::Error for AddressError {}
 
-/// A token in its two parts: what is said to the coordinator, and the BLAKE3 of its certificate that came with it.
+/// Splits a token: the part sent to the coordinator, and the BLAKE3 of its certificate.
 pub fn split_token(token: &str) -> (&str, Option<&str>) {
     match token.rsplit_once('_') {
         Some((said, pin))

@@ -1,4 +1,5 @@
-//! Pauses between attempts to connect: doubling, with full jitter, so that many workers do not come back at once.
+//! Backoff between connection attempts: exponential, with full jitter, so that many workers do not
+//! reconnect at the same time.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 use std::time::Duration;
@@ -16,7 +17,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// A pause between [`BACKOFF_MIN`] and the present ceiling, by a random number; the ceiling doubles.
+    /// Returns a random pause between [`BACKOFF_MIN`] and the current ceiling, and doubles the
+    /// ceiling.
     pub fn pause(&mut self, random: u64) -> Duration {
         let ceiling = self.ceiling;
         self.ceiling = (ceiling * 2).min(BACKOFF_MAX);
@@ -24,7 +26,7 @@ impl Backoff {
         BACKOFF_MIN + Duration::from_millis(random % (range + 1))
     }
 
-    /// A pause for what only a person can mend.
+    /// Returns a pause for an error that needs a user's action.
     pub fn long_pause(&mut self, random: u64) -> Duration {
         self.ceiling = BACKOFF_MAX;
         self.pause(random).max(BACKOFF_MAX / 2)

@@ -1,4 +1,4 @@
-//! Opens a connection: TCP, TLS where it is asked for, the WebSocket handshake with the token.
+//! Opens a connection: TCP, optional TLS, and the WebSocket handshake with the token.
 
 use super::address::{Address, AddressError, split_token};
 use crate::config::Config;
@@ -26,27 +26,27 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, http::StatusCode};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-/// Dials one coordinator.
+/// A client for one coordinator.
 pub struct Dialler {
     address: Address,
     tls: Option<Arc<ClientConfig>>,
     authorization: Option<HeaderValue>,
 }
 
-/// A configuration by which no coordinator can be dialled.
+/// Error of a configuration that permits no connection.
 #[derive(Debug)]
 pub enum DiallerError {
-    /// The URL is none.
+    /// The URL is invalid.
     Address(AddressError),
     /// The token would leave this machine unencrypted.
     PlainBeyondLoopback(Address),
-    /// Neither a fingerprint nor a file of authorities is known.
+    /// Neither a fingerprint nor a file of authorities is configured.
     NobodyTrusted,
-    /// A fingerprint that is not 64 hexadecimal digits.
+    /// The fingerprint is not 64 hexadecimal digits.
     Fingerprint(String),
-    /// The file of authorities can't be used.
+    /// The file of authorities is not usable.
     Authorities(AuthoritiesError),
-    /// The token has characters that no token has.
+    /// The token contains invalid characters.
     Token,
 }
 
@@ -84,31 +84,31 @@ impl std::error::Error for DiallerError {
     }
 }
 
-/// Why no connection came about.
+/// Error of a connection attempt.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// Something on the way does not let this worker in.
+    /// An HTTP error status, from the coordinator or a proxy.
     Refused(StatusCode),
-    /// No such token is known, or it has ended.
+    /// The token is unknown, expired or revoked.
     Unknown,
-    /// The token is for something else, in the coordinator's own words; it will never be for this.
+    /// The token has another role, with the coordinator's message. A retry never succeeds.
     WrongRole(String),
-    /// Nothing within [`CONNECT_WITHIN`].
+    /// No connection within [`CONNECT_WITHIN`].
     TooSlow,
-    /// TCP failed, or what is below the agreement on TLS.
+    /// TCP failed, or the transport below the TLS handshake.
     Io(io::Error),
-    /// TLS is not agreed with what answers: see [`Distrust::of`].
+    /// The TLS handshake failed: see [`Distrust::of`].
     Tls(io::Error),
-    /// The host's name is none that a certificate could have.
+    /// The host name cannot be in a certificate.
     Name(String),
-    /// The other end does not speak HTTP where plain HTTP was spoken to it.
+    /// The other end does not answer plain HTTP.
     NoHttp,
-    /// The other end does not speak WebSocket.
+    /// The other end does not support WebSocket.
     WebSocket(Box<tungstenite::Error>),
 }
 
 impl ConnectError {
-    /// Whether only a change of configuration can help.
+    /// Returns true if only a change of the configuration can help.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Unknown)
     }
@@ -151,7 +151,7 @@ impl std::error::Error for ConnectError {}
 pub type Socket = WebSocketStream<Transport>;
 
 impl Dialler {
-    /// Settles how the coordinator of this configuration is dialled.
+    /// Creates the client for the coordinator in this configuration.
     ///
     /// # Errors
     /// See [`DiallerError`].
@@ -206,7 +206,8 @@ impl Dialler {
                 {
                     refused(answer.status(), answer.body().as_deref())
                 }
-                // As a TLS server does, whose first bytes are an alert (RFC 8446, section 6).
+                // A TLS server answers like this: its first bytes are an alert (RFC 8446, section
+                // 6).
                 tungstenite::Error::Protocol(ProtocolError::HttparseError(_)) if self.tls.is_none() => {
                     ConnectError::NoHttp
                 }
@@ -225,7 +226,7 @@ fn of_handshake(error: io::Error) -> ConnectError {
     }
 }
 
-/// A proxy may refuse for reasons that pass; the coordinator says why it does.
+/// Converts a refusal. The coordinator sends a reason. A proxy may refuse for temporary reasons.
 fn refused(status: StatusCode, body: Option<&[u8]>) -> ConnectError {
     let text = body.and_then(|body| std::str::from_utf8(body).ok());
     let said = text.and_then(|text| decode_control::<LinkError>(text).ok());
@@ -236,10 +237,10 @@ fn refused(status: StatusCode, body: Option<&[u8]>) -> ConnectError {
     }
 }
 
-/// How the coordinator of a configuration proves itself, where TLS is spoken with it.
+/// Returns the method to verify the coordinator with TLS.
 ///
 /// # Errors
-/// When the configuration names nothing by which it could, or no fingerprint where it should.
+/// Fails if the configuration contains no method, or an invalid fingerprint.
 pub fn trust(config: &Config) -> Result<Trust, DiallerError> {
     let pin = config.token.as_deref().and_then(|token| split_token(token).1);
     pin.or(config.fingerprint.as_deref())
@@ -264,9 +265,9 @@ fn settings() -> WebSocketConfig {
 
 /// TCP, with or without TLS.
 pub enum Transport {
-    /// Without.
+    /// Without TLS.
     Plain(TcpStream),
-    /// With.
+    /// With TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

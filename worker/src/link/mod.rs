@@ -1,5 +1,6 @@
-//! The connection to the coordinator. The worker dials, again and again, and a connection knows nothing that the next
-//! one needs: what is to be sent is in the [`outbox::Outbox`], what is held is the daemon's to say.
+//! The connection to the coordinator. The worker connects and reconnects. A connection has no state
+//! that the next one needs: logs to send are in the [`outbox::Outbox`], and the daemon reports the
+//! held attempts.
 
 pub mod address;
 pub mod backoff;

@@ -1,5 +1,5 @@
-//! What waits to be sent of the logs: from which position, as far as it is written, within a window beyond what the
-//! coordinator has. Read straight from the spool when it is its turn.
+//! The logs to send: their written length, the send position, and a window beyond the coordinator's
+//! position. Parts are read directly from the spool when they are sent.
 
 use crate::limits::{FRAME_LOG_BYTES, REPEAT_AFTER};
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::Notify;
 
-/// The logs of a worker that the coordinator does not have whole.
+/// The logs of a worker that the coordinator has not stored completely.
 #[derive(Default)]
 pub struct Outbox {
     logs: Mutex<Logs>,
@@ -26,38 +26,38 @@ pub struct Outbox {
 #[derive(Default)]
 struct Logs {
     by_attempt: BTreeMap<AttemptId, Log>,
-    /// Whose turn was last.
+    /// The attempt that was served last.
     last: Option<AttemptId>,
 }
 
 struct Log {
     path: PathBuf,
     file: Option<Arc<File>>,
-    /// Whole chunks in the file, in bytes.
+    /// Complete chunks in the file, in bytes.
     written: u64,
-    /// Given to this connection; none until the coordinator has said where to begin.
+    /// Position sent on this connection. `None` until the coordinator has sent the start position.
     sent: Option<u64>,
-    /// What the coordinator has.
+    /// Position stored by the coordinator.
     taken: u64,
-    /// To be said when all is sent.
+    /// Message to send after the whole log.
     complete: Option<FromWorker>,
-    /// When it was said on this connection.
+    /// Time when it was sent on this connection.
     complete_said_at: Option<Instant>,
-    /// It could not be read: it waits to be tried again, and holds up nothing else.
+    /// True after a read error: the log waits for a retry and does not block others.
     is_unreadable: bool,
 }
 
-/// The next thing to send.
+/// The next item to send.
 pub enum Parcel {
     /// A part of a log.
     Part(Part),
-    /// All of a log was sent.
+    /// The whole log was sent.
     Complete(AttemptId, FromWorker),
 }
 
-/// A part of a log that is to be read and sent.
+/// A part of a log to read and send.
 pub struct Part {
-    /// Whose.
+    /// Id of the attempt.
     pub attempt: AttemptId,
     path: PathBuf,
     file: Option<Arc<File>>,
@@ -66,7 +66,7 @@ pub struct Part {
 }
 
 impl Outbox {
-    /// A log to be sent, as far as it is written. It waits until [`Self::begin`].
+    /// Adds a log with its written length. It waits for [`Self::begin`].
     pub fn add(&self, attempt: AttemptId, path: PathBuf, written: u64) {
         let log = Log {
             path,
@@ -81,17 +81,17 @@ impl Outbox {
         self.logs().by_attempt.entry(attempt).or_insert(log);
     }
 
-    /// There is no more to be sent of it.
+    /// Removes a log.
     pub fn remove(&self, attempt: AttemptId) {
         self.logs().by_attempt.remove(&attempt);
     }
 
-    /// The log has grown.
+    /// Records the new length of a log.
     pub fn written(&self, attempt: AttemptId, length: u64) {
         self.change(attempt, |log| log.written = log.written.max(length));
     }
 
-    /// The attempt has ended: say this when all of its log is sent.
+    /// Sets the message to send after the whole log of an ended attempt.
     pub fn complete(&self, attempt: AttemptId, length: u64, message: FromWorker) {
         self.change(attempt, |log| {
             log.written = length;
@@ -100,12 +100,13 @@ impl Outbox {
         });
     }
 
-    /// Whether its end waits to be said or was said.
+    /// Returns true if its final message is waiting or sent.
     pub fn is_complete(&self, attempt: AttemptId) -> bool {
         self.logs().by_attempt.get(&attempt).is_some_and(|log| log.complete.is_some())
     }
 
-    /// The coordinator wants it from here, on this connection; what was sent beyond is sent again.
+    /// Sets the position from which the coordinator requests the log on this connection. Bytes sent
+    /// beyond it are sent again.
     pub fn begin(&self, attempt: AttemptId, position: u64) {
         self.change(attempt, |log| {
             log.sent = Some(position.min(log.written));
@@ -115,12 +116,12 @@ impl Outbox {
         });
     }
 
-    /// It can't be read now.
+    /// Marks a log as unreadable for now.
     pub fn unreadable(&self, attempt: AttemptId) {
         self.change(attempt, |log| log.is_unreadable = true);
     }
 
-    /// What could not be read is tried again.
+    /// Retries logs that could not be read.
     pub fn try_unreadable(&self) {
         for log in self.logs().by_attempt.values_mut() {
             log.is_unreadable = false;
@@ -128,28 +129,29 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// The coordinator has this much. Returns the length that it had before.
+    /// Records the position stored by the coordinator. Returns the previous one.
     pub fn taken(&self, attempt: AttemptId, position: u64) -> Option<u64> {
         let before = self.logs().by_attempt.get(&attempt).map(|log| log.taken);
         self.change(attempt, |log| log.taken = log.taken.max(position));
         before
     }
 
-    /// The coordinator has the attempt still open although its end was said: it is said again, if that was a while ago.
+    /// Sends the final message again if the coordinator still lists the attempt and the message was
+    /// sent some time ago.
     pub fn complete_again(&self, attempt: AttemptId, now: Instant) {
         self.change(attempt, |log| {
             log.complete_said_at = log.complete_said_at.filter(|at| now.duration_since(*at) < REPEAT_AFTER);
         });
     }
 
-    /// What was taken of each log that has more on the way.
+    /// Returns the stored position of each log with unacknowledged bytes.
     pub fn on_the_way(&self) -> Vec<(AttemptId, u64)> {
         let logs = self.logs();
         let open = logs.by_attempt.iter().filter(|(_, log)| log.sent.is_some_and(|sent| sent > log.taken));
         open.map(|(attempt, log)| (*attempt, log.taken)).collect()
     }
 
-    /// The connection is gone: everything waits for the next to say where to begin.
+    /// Handles a lost connection: each log waits for a start position on the next one.
     pub fn disconnected(&self) {
         for log in self.logs().by_attempt.values_mut() {
             log.sent = None;
@@ -157,12 +159,12 @@ impl Outbox {
         }
     }
 
-    /// Returns when something has changed since the last [`Self::next`] that found nothing.
+    /// Waits for a change since the last [`Self::next`] that returned `None`.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// The next thing to send, each log in its turn.
+    /// Returns the next item to send. The logs take turns.
     pub fn next(&self) -> Option<Parcel> {
         let mut logs = self.logs();
         let on_the_way: u64 = logs
@@ -196,11 +198,11 @@ impl Outbox {
         }))
     }
 
-    /// A part was read and goes out now.
+    /// Records that a part was read and is being sent.
     fn sent(&self, part: &Part, file: &Arc<File>, length: u64) {
         if let Some(log) = self.logs().by_attempt.get_mut(&part.attempt) {
             log.file = Some(Arc::clone(file));
-            // A rewind in the meantime stays one.
+            // Keep a rewind that happened in the meantime.
             if log.sent == Some(part.position) {
                 log.sent = Some(part.position + length);
             }
@@ -215,7 +217,7 @@ impl Outbox {
     }
 
     fn logs(&self) -> MutexGuard<'_, Logs> {
-        // Every change is a plain assignment: a thread that died in one left nothing half done.
+        // Every change is a plain assignment, so a panicked thread left no partial change.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -232,10 +234,10 @@ impl Log {
 }
 
 impl Part {
-    /// Reads it as a binary frame of whole chunks, and notes that it goes out.
+    /// Reads the part as a binary frame of whole chunks, and records that it is sent.
     ///
     /// # Errors
-    /// When the file can't be read, or does not have whole chunks at this place.
+    /// Fails if the file cannot be read, or has no whole chunk at this position.
     pub fn read(self, outbox: &Outbox) -> io::Result<Vec<u8>> {
         let file = match &self.file {
             Some(file) => Arc::clone(file),
@@ -258,7 +260,7 @@ impl Part {
     }
 }
 
-/// Length of the whole chunks at the beginning of a part of a log.
+/// Returns the length of the whole chunks at the start of a part.
 fn whole_chunks(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(header) = bytes.get(at..).and_then(|rest| rest.first_chunk::<CHUNK_HEADER_BYTES>()) {

@@ -1,18 +1,18 @@
-//! The dialler of a worker whose token can be replaced while it runs.
+//! The client of a worker with a token that can be replaced at run time.
 
 use super::connect::{Dialler, DiallerError};
 use crate::config::Config;
 use std::fs;
 use tracing::{error, info, warn};
 
-/// A dialler with the newest token of the worker's `token_file`.
+/// A client with the newest token of the worker's `token_file`.
 pub struct Renewed {
     config: Config,
     dialler: Dialler,
 }
 
 impl Renewed {
-    /// Makes the first dialler.
+    /// Creates the first client.
     ///
     /// # Errors
     /// See [`DiallerError`].
@@ -20,8 +20,8 @@ impl Renewed {
         Ok(Self { dialler: Dialler::new(config)?, config: config.clone() })
     }
 
-    /// Reads `token_file` again and returns the dialler for the next connection attempt. While the file can't be read or its
-    /// token can't be used, the last token stays in use.
+    /// Reads `token_file` again and returns the client for the next connection attempt. If the file
+    /// cannot be read or its token is invalid, the last token stays in use.
     pub fn current(&mut self) -> &Dialler {
         let Some(file) = &self.config.token_file else { return &self.dialler };
         let token = match fs::read_to_string(file) {

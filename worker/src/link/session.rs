@@ -1,4 +1,4 @@
-//! One connection: what comes in goes to the daemon, what goes out is written with control ahead of bulk.
+//! One connection: received messages go to the daemon, control messages are sent before bulk data.
 
 use super::connect::Socket;
 use super::outbox::{Outbox, Parcel};
@@ -17,18 +17,18 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::warn;
 
-/// Why a connection is over.
+/// Reason for the end of a connection.
 #[derive(Debug)]
 pub enum Lost {
-    /// The other end closed it, with this reason if it gave one.
+    /// The other end closed it, with its reason if it sent one.
     Closed(String),
-    /// Nothing came for [`SILENCE_MAX`].
+    /// No message within [`SILENCE_MAX`].
     Silent,
     /// The connection broke.
     Broken(Box<tungstenite::Error>),
-    /// The other end said what cannot be understood.
+    /// The other end sent an invalid message.
     Malformed(buildpool_protocol::LinkError),
-    /// The daemon ends it.
+    /// The daemon closed it.
     Ended,
 }
 
@@ -45,9 +45,9 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Serves a connection until it is over. Dropping the sender of `control` ends it in an orderly way.
+/// Serves a connection until it ends. Dropping the sender of `control` closes it gracefully.
 ///
-/// Each message becomes an event by `wrap`.
+/// `wrap` converts each message to an event.
 pub async fn serve<E>(
     socket: Socket,
     mut control: mpsc::Receiver<FromWorker>,
@@ -64,7 +64,7 @@ pub async fn serve<E>(
     };
     transfers.disconnected();
     if matches!(lost, Lost::Ended | Lost::Malformed(_)) {
-        // A peer that is gone does not hear it.
+        // An error is ignored: the peer may be gone.
         let _ = timeout(SILENCE_MAX / 30, sink.send(Message::Close(None))).await;
     }
     lost
@@ -104,7 +104,7 @@ async fn read<E>(
                     let bytes = frame.slice(BINARY_HEADER_BYTES..);
                     transfers.deliver(channel, Event::Bytes { position, bytes });
                 }
-                // The coordinator has nothing else to send in bulk.
+                // The coordinator sends no other bulk data.
                 Ok(_) => {}
                 Err(error) => return Lost::Malformed(error),
             },

@@ -1,5 +1,5 @@
-//! Transfers on the link: each has a channel, and none outlives its connection. Whoever transfers opens another channel then
-//! and begins again; it goes on where the receiver's disk ends.
+//! Transfers on the link. Each has a channel, which ends with its connection. The transfer then
+//! opens another channel and starts again. It resumes at the length of the receiver's file.
 
 use buildpool_objects::pump::{self, Event, Interrupted};
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, watch};
 
-/// Frames and steps that wait for the link: enough to keep it busy.
+/// Size of the outgoing queue of frames and steps, sufficient to keep the link busy.
 const OUTGOING_MAX: usize = 4;
-/// Frames and steps that wait for one transfer: a whole window and a few steps.
+/// Size of the incoming queue of one transfer: a whole window and a few steps.
 const INCOMING_MAX: usize = TRANSFER_WINDOW_BYTES as usize / TRANSFER_FRAME_BYTES + 16;
 
-/// What goes out.
+/// An outgoing item.
 #[derive(Debug)]
 pub enum Outgoing {
     /// A step.
@@ -29,7 +29,7 @@ pub enum Outgoing {
 #[derive(Debug)]
 pub struct Transfers {
     state: Mutex<State>,
-    /// The number of the connection that transfers may use; 0 for none.
+    /// Number of the connection that transfers may use; 0 for no connection.
     ready: watch::Sender<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Transfers {
 }
 
 impl Transfers {
-    /// A connection begins; gives what it is to send.
+    /// Starts a connection. Returns the receiver of its outgoing items.
     pub fn connected(&self) -> mpsc::Receiver<Outgoing> {
         let (sender, receiver) = mpsc::channel(OUTGOING_MAX);
         let mut state = self.state();
@@ -67,13 +67,13 @@ impl Transfers {
         receiver
     }
 
-    /// The coordinator has let this worker in: transfers may begin.
+    /// Permits transfers after the registration.
     pub fn registered(&self) {
         let connection = self.state().connection;
         self.ready.send_replace(connection);
     }
 
-    /// The connection is gone, and with it all channels.
+    /// Ends the connection and all channels.
     pub fn disconnected(&self) {
         self.ready.send_replace(0);
         let mut state = self.state();
@@ -81,8 +81,8 @@ impl Transfers {
         state.channels.clear();
     }
 
-    /// Hands something to the transfer that it belongs to. One that is over hears nothing; one that gets more than it allowed is
-    /// ended.
+    /// Delivers an event to its transfer. Events of ended transfers are dropped. A transfer that
+    /// receives more than it permitted is ended.
     pub fn deliver(&self, channel: u32, event: Event) {
         let mut state = self.state();
         if state.channels.get(&channel).is_some_and(|transfer| transfer.try_send(event).is_err()) {
@@ -90,7 +90,7 @@ impl Transfers {
         }
     }
 
-    /// Opens a channel, as soon as there is a connection.
+    /// Opens a channel as soon as there is a connection.
     pub async fn open(self: &Arc<Self>) -> Channel {
         let mut ready = self.ready.subscribe();
         loop {
@@ -99,7 +99,7 @@ impl Transfers {
             {
                 return channel;
             }
-            // The sender is ours, so this ends with a change only.
+            // The sender belongs to this value, so this returns only after a change.
             let _changed = ready.changed().await;
         }
     }
@@ -115,7 +115,7 @@ impl Transfers {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is whole by itself: a thread that died in one left nothing half done.
+        // Every change is complete by itself, so a panicked thread left no partial change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

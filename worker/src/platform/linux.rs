@@ -15,9 +15,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-/// Stands still in suspend (clock_gettime(2)).
+/// Stops during suspend (clock_gettime(2)).
 pub(super) const RUNNING_CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
-/// Counts suspend (clock_gettime(2)).
+/// Includes suspend (clock_gettime(2)).
 pub(super) const CONTINUOUS_CLOCK: ClockId = ClockId::CLOCK_BOOTTIME;
 pub(super) const SPAWN_SETSID: libc::c_int = libc::POSIX_SPAWN_SETSID as libc::c_int;
 pub(super) const RSS_UNIT_BYTES: u64 = 1024;
@@ -33,7 +33,7 @@ pub(super) fn control_groups() -> Option<ControlGroups> {
     Some(ControlGroups { own, memory_mount: "/sys/fs/cgroup/memory", mount: "/sys/fs/cgroup" })
 }
 
-/// Those that appear while they are listed may be among them.
+/// Lists the process ids. Processes that start during the listing may be included.
 pub(super) fn pids() -> io::Result<impl Iterator<Item = io::Result<i32>>> {
     let pid = |entry: io::Result<fs::DirEntry>| {
         entry.map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok())).transpose()
@@ -45,7 +45,7 @@ pub(super) fn process(pid: i32) -> Option<Process> {
     parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Fields of `/proc/PID/stat` (proc(5)); the name is in parentheses and may itself contain some.
+/// Parses `/proc/PID/stat` (proc(5)). The name is in parentheses and may itself contain some.
 fn parse_stat(stat: &[u8]) -> Option<Process> {
     let open = stat.iter().position(|byte| *byte == b'(')?;
     let close = stat.iter().rposition(|byte| *byte == b')')?;
@@ -64,7 +64,7 @@ fn parse_stat(stat: &[u8]) -> Option<Process> {
     })
 }
 
-/// `children` of each thread (proc(5)); kernels without it have no such file.
+/// Reads `children` of each thread (proc(5)). Kernels without support have no such file.
 pub(super) fn children(pid: i32) -> Option<Vec<i32>> {
     let mut found = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()? {
@@ -74,7 +74,7 @@ pub(super) fn children(pid: i32) -> Option<Vec<i32>> {
     Some(found)
 }
 
-/// A descriptor of the process that led it (pidfd_open(2)), which holds when the process is gone.
+/// A descriptor of the group's leader (pidfd_open(2)). It stays valid after the process ends.
 #[derive(Debug)]
 pub(super) struct Group(OwnedFd);
 
@@ -83,11 +83,11 @@ impl Group {
         // SAFETY: no memory is passed.
         let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, leader, 0) };
         let descriptor = RawFd::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
-        // SAFETY: the call has just made it, for this caller.
+        // SAFETY: the call has just created it, for this caller.
         Some(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Kernels before 6.9 know no flags (pidfd_send_signal(2)).
+    /// Signals the group. Kernels before 6.9 do not support the flag (pidfd_send_signal(2)).
     pub(super) fn signal(&self, signal: Signal) -> bool {
         let (descriptor, information) = (self.0.as_raw_fd(), ptr::null::<libc::siginfo_t>());
         let (signal, flags) = (signal as libc::c_int, libc::PIDFD_SIGNAL_PROCESS_GROUP);
@@ -104,13 +104,13 @@ pub(super) fn adopt_orphans() -> bool {
     prctl::set_child_subreaper(true).is_ok()
 }
 
-/// The link leads to the running binary even when its file was replaced (proc(5)).
+/// Returns a link to the running binary. It stays valid if the file is replaced (proc(5)).
 pub(super) fn own_executable() -> io::Result<PathBuf> {
     let link = Path::new("/proc/self/exe");
     fs::metadata(link).map(|_| link.to_owned())
 }
 
-/// A number that the kernel draws when it starts (random(4)).
+/// Returns the random id of the current boot (random(4)).
 pub(super) fn machine_boot() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }
@@ -132,9 +132,10 @@ pub(super) fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// What a process that is not dumpable holds can't be read by others of its user (prctl(2), ptrace(2)).
+/// Makes this process non-dumpable, so that other processes of its user cannot read its memory
+/// (prctl(2), ptrace(2)).
 pub(super) fn guard_memory() {
-    // Refused only where the call is filtered: then the user's other processes are trusted as before.
+    // The call fails only if it is filtered. Then other processes of the user stay trusted.
     let _ = prctl::set_dumpable(false);
 }
 

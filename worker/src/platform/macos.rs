@@ -1,4 +1,4 @@
-//! macOS: `libproc`, `sysctl`, marks instead of a subreaper.
+//! macOS: `libproc`, `sysctl`, process marks instead of a subreaper.
 
 use super::{ControlGroups, Process};
 use nix::libc;
@@ -11,22 +11,23 @@ use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-/// Stands still in sleep (clock_gettime(3), `CLOCK_UPTIME_RAW`).
+/// Stops during sleep (clock_gettime(3), `CLOCK_UPTIME_RAW`).
 pub(super) const RUNNING_CLOCK: ClockId = ClockId::from_raw(libc::CLOCK_UPTIME_RAW);
-/// Counts sleep (clock_gettime(3): "continues to increment while the system is asleep").
+/// Includes sleep (clock_gettime(3): "continues to increment while the system is asleep").
 pub(super) const CONTINUOUS_CLOCK: ClockId = ClockId::CLOCK_MONOTONIC;
-/// `<spawn.h>` since macOS 10.15.
+/// From `<spawn.h>` since macOS 10.15.
 pub(super) const SPAWN_SETSID: libc::c_int = 0x0400;
-/// What `path_helper` makes of `/etc/paths`, with Homebrew's place ahead.
+/// getrusage(2) counts bytes on macOS.
 pub(super) const RSS_UNIT_BYTES: u64 = 1;
+/// Output of `path_helper` for `/etc/paths`, with Homebrew's directories first.
 pub(super) const LOGIN_PATH: &[&str] =
     &["/opt/homebrew/bin", "/opt/homebrew/sbin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
-/// Until the command line tools are there, theirs are such stand-ins.
+/// Without the command line tools, macOS has stubs that open an installation dialog.
 pub(super) const TOOLS_ASK_TO_BE_INSTALLED: bool = true;
 pub(super) const PATH_BYTES_MAX: usize = 1024;
 /// APFS refuses other names.
 pub(super) const NAMES_ARE_UTF8: bool = true;
-/// `<sys/proc.h>`.
+/// From `<sys/proc.h>`.
 const SZOMB: u32 = 5;
 
 pub(super) fn control_groups() -> Option<ControlGroups> {
@@ -34,7 +35,7 @@ pub(super) fn control_groups() -> Option<ControlGroups> {
 }
 
 pub(super) fn pids() -> io::Result<impl Iterator<Item = io::Result<i32>>> {
-    // SAFETY: a null buffer asks for the number of processes (libproc.h).
+    // SAFETY: a null buffer requests the number of processes (libproc.h).
     let count = unsafe { libc::proc_listallpids(std::ptr::null_mut(), 0) };
     let room = usize::try_from(count).map_err(|_| io::Error::last_os_error())? + 64;
     let mut pids = vec![0 as libc::pid_t; room];
@@ -46,12 +47,13 @@ pub(super) fn pids() -> io::Result<impl Iterator<Item = io::Result<i32>>> {
     Ok(pids.into_iter().map(Ok))
 }
 
-/// What leaves the tree does not come to the keeper: its children are not all of it.
+/// Returns `None`: orphans of the tree are not adopted, so the keeper's children are not the whole
+/// tree.
 pub(super) fn children(_pid: i32) -> Option<Vec<i32>> {
     None
 }
 
-/// There is no such name of a group.
+/// macOS has no unique handle for a group.
 #[derive(Debug)]
 pub(super) enum Group {}
 
@@ -87,8 +89,9 @@ pub(super) fn process(pid: i32) -> Option<Process> {
     })
 }
 
-/// `KERN_PROCARGS2` gives the count of arguments, the executable's path, padding, arguments and environment, separated
-/// by NUL (the layout that `ps` reads). Arguments are skipped by their count.
+/// Reads the environment. `KERN_PROCARGS2` returns the count of arguments, the executable's path,
+/// padding, arguments and environment, separated by NUL (the layout that `ps` reads). Arguments are
+/// skipped by their count.
 pub(super) fn environment(pid: i32) -> Option<Vec<u8>> {
     let mut name = [libc::CTL_KERN, libc::KERN_PROCARGS2, pid];
     let mut size = 1 << 20;
@@ -121,7 +124,8 @@ pub(super) fn own_executable() -> io::Result<PathBuf> {
 pub(super) fn machine_id() -> Option<String> {
     let mut id = [0_u8; 16];
     let wait = libc::timespec { tv_sec: 1, tv_nsec: 0 };
-    // SAFETY: the buffer has the 16 bytes of a `uuid_t`, and the time is only read (gethostuuid(2)).
+    // SAFETY: the buffer has the 16 bytes of a `uuid_t`, and the time is only read
+    // (gethostuuid(2)).
     let status = unsafe { libc::gethostuuid(id.as_mut_ptr(), &raw const wait) };
     (status == 0).then(|| uuid::Uuid::from_bytes(id).to_string())
 }
@@ -149,7 +153,7 @@ pub(super) fn memory_file(_content: &[u8]) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The system keeps memory of processes apart by itself where it is protected; there is no call for it.
+/// Does nothing: the system itself separates protected processes, and there is no call for it.
 pub(super) fn guard_memory() {}
 
 pub(super) const HAS_OTHER_USERS: bool = false;

@@ -1,4 +1,5 @@
-//! The one door for what Linux and macOS do differently. Nothing else in the worker asks which system this is.
+//! Platform differences of Linux and macOS. Only this module of the worker checks the operating
+//! system.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -24,12 +25,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Two clocks that nobody sets, each since an origin of its own.
+/// Two monotonic clocks, each with its own origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {
-    /// Stands still while the machine sleeps: what a job could have used.
+    /// Stops while the machine sleeps: the time that a job could use.
     pub running: Duration,
-    /// Goes on while the machine sleeps: what the rest of the world has seen pass.
+    /// Continues while the machine sleeps: the time that passes for other machines.
     pub continuous: Duration,
 }
 
@@ -44,26 +45,26 @@ fn read(clock: ClockId) -> Duration {
     clock_gettime(clock).map(Duration::from).expect("the clocks that a platform names exist on it")
 }
 
-/// The unit in which the system counts resident sets (getrusage(2)), in bytes.
+/// Unit of resident set sizes on this system (getrusage(2)), in bytes.
 pub const RSS_UNIT_BYTES: u64 = system::RSS_UNIT_BYTES;
 
-/// All processes that can be seen.
+/// Returns all visible processes.
 ///
 /// # Errors
-/// When the system does not give the list.
+/// Fails if the system does not provide the list.
 pub fn processes() -> io::Result<Vec<Process>> {
     processes_until(Duration::MAX).map(|table| table.processes)
 }
 
-/// As many of all processes that can be seen as are read until then, by the running clock.
+/// Returns the visible processes that can be read until `until`, by the running clock.
 ///
 /// # Errors
-/// When the system does not give the list.
+/// Fails if the system does not provide the list.
 pub fn processes_until(until: Duration) -> io::Result<Table> {
     let is_over = || Now::read().running >= until;
     let mut table = Table { is_whole: true, processes: Vec::new() };
     let mut listed = Vec::new();
-    // Listed before any is read, while which there are more.
+    // List all before reading any, because the list could grow during the reads.
     for pid in system::pids()? {
         if is_over() {
             table.is_whole = false;
@@ -76,41 +77,44 @@ pub fn processes_until(until: Duration) -> io::Result<Table> {
             table.is_whole = false;
             break;
         }
-        // One that has gone since the list was made is no error.
+        // A process that has ended since the listing is not an error.
         table.processes.extend(process(pid));
     }
     Ok(table)
 }
 
-/// One process, if it is there.
+/// Returns a process, if it exists.
 pub fn process(pid: i32) -> Option<Process> {
     system::process(pid)
 }
 
-/// The children of a process, without a look at any other process, so that even one that lives for a moment is found; none where
-/// the system does not say (macOS). Zombies may be among them. Of a process that runs, one may be missing.
+/// Returns the children of a process without reading any other process, so that even a short-lived
+/// child is found. Returns `None` if the system does not support it (macOS). Zombies may be
+/// included. A child of a running process may be missing.
 pub fn children(pid: i32) -> Option<Vec<i32>> {
     system::children(pid)
 }
 
-/// A process group by a name that is never another's, however long ago its leader ended.
+/// A unique handle for a process group. It stays valid after the leader ended.
 #[derive(Debug)]
 pub struct Group(system::Group);
 
 impl Group {
-    /// That of a process whose status was not taken; none where a system has no such name.
+    /// Returns the group of a process that is not reaped. Returns `None` if the system has no such
+    /// handle.
     pub fn led_by(leader: i32) -> Option<Self> {
         system::Group::led_by(leader).map(Self)
     }
 
-    /// Signals all that are in it, in one call; false when nobody is, or the system can't.
+    /// Signals all members of the group in one call. Returns false if there are no members, or the
+    /// system does not support it.
     pub fn signal(&self, signal: Signal) -> bool {
         self.0.signal(signal)
     }
 }
 
-/// The values that a process was started with for these variables; none if the system does not show its environment
-/// (another user's process, on macOS also one that is protected).
+/// Returns the values of these variables at the start of a process. Returns `None` if the system
+/// does not show its environment (another user's process, on macOS also a protected one).
 pub fn variables(pid: i32, names: &[&str]) -> Option<BTreeMap<String, String>> {
     let environment = system::environment(pid)?;
     let mut found = BTreeMap::new();
@@ -124,132 +128,133 @@ pub fn variables(pid: i32, names: &[&str]) -> Option<BTreeMap<String, String>> {
     Some(found)
 }
 
-/// Makes orphans in the tree under this process come to it. False where a system has no such thing: then the tree must
-/// be looked for by other marks.
+/// Makes this process adopt orphans of the tree below it. Returns false if the system does not
+/// support it. Then the tree must be found by other marks.
 pub fn adopt_orphans() -> bool {
     system::adopt_orphans()
 }
 
-/// A program path that starts this very binary, even after its file was replaced by an upgrade where the system allows.
+/// Returns a program path that starts this binary, even after an upgrade replaced its file if the
+/// system permits.
 ///
 /// # Errors
-/// When the system does not say where the binary is.
+/// Fails if the system does not provide the path.
 pub fn own_executable() -> io::Result<PathBuf> {
     system::own_executable()
 }
 
-/// Asks for a larger pipe buffer; the default stays if it is refused.
+/// Requests a larger pipe buffer. If refused, the default stays.
 pub fn widen_pipe(pipe: impl AsFd, bytes: i32) {
     system::widen_pipe(pipe.as_fd(), bytes);
 }
 
-/// A file of this content without a name, to hand to a process that is spawned; read from its beginning.
+/// Creates an unnamed file with this content for a child process, positioned at its start.
 ///
 /// # Errors
-/// When the system refuses, or has no such thing (macOS).
+/// Fails if the system refuses or does not support it (macOS).
 pub fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
     system::memory_file(content)
 }
 
-/// Asks the system to begin writing this range of a file, without waiting.
+/// Requests the system to start writing this range of a file, without waiting.
 pub fn begin_writing(file: impl AsFd, offset: u64, length: u64) {
     system::begin_writing(file.as_fd(), offset, length);
 }
 
-/// Keeps memory and environment of this process from the other processes of its user, where the system can. What it starts is
-/// not concerned.
+/// Protects memory and environment of this process from other processes of its user, if the system
+/// supports it. Child processes are not affected.
 pub fn guard_memory() {
     system::guard_memory();
 }
 
-/// The groups that a login of this user is in, the given one included.
+/// Returns the groups of a login of this user, including the given one.
 ///
 /// # Errors
-/// When the system does not say, or jobs can't be run as another user there (macOS).
+/// Fails if the system refuses, or jobs cannot run as another user (macOS).
 pub fn groups_of(name: &CStr, group: Gid) -> io::Result<Vec<Gid>> {
     system::groups_of(name, group)
 }
 
-/// Becomes another user, for good: neither this process nor what it starts can gain a right again.
+/// Becomes another user permanently: neither this process nor its children can regain rights.
 ///
 /// # Errors
-/// When the system refuses, or has no such thing (macOS).
+/// Fails if the system refuses or does not support it (macOS).
 pub fn become_user(uid: Uid, gid: Gid, groups: &[Gid]) -> io::Result<()> {
     system::become_user(uid, gid, groups)
 }
 
-/// Whether jobs can be run as another user.
+/// True if jobs can run as another user.
 pub const HAS_OTHER_USERS: bool = system::HAS_OTHER_USERS;
 
-/// The flag by which a spawned process leads a session of its own.
+/// Returns the spawn flag that creates a new session.
 pub fn session_flag() -> PosixSpawnFlags {
     PosixSpawnFlags::from_bits_retain(system::SPAWN_SETSID)
 }
 
-/// What names the time since this machine was last switched on; none where the system does not say.
+/// Returns the id of the machine's current boot, or `None` without support by the system.
 pub fn machine_boot() -> Option<String> {
     system::machine_boot()
 }
 
-/// What names this machine whenever it runs; none where the system does not say. Disks that were copied whole may have it in
-/// common.
+/// Returns the permanent id of this machine, or `None` without support by the system. Complete copies
+/// of a disk may share it.
 pub fn machine_id() -> Option<String> {
     system::machine_id()
 }
 
-/// `linux` or `macos`.
+/// Returns `linux` or `macos`.
 pub const fn os() -> &'static str {
     std::env::consts::OS
 }
 
-/// `x86_64`, `aarch64`.
+/// Returns the architecture: `x86_64`, `aarch64`.
 pub const fn arch() -> &'static str {
     std::env::consts::ARCH
 }
 
-/// Directories that a login's `PATH` has, in its order.
+/// Returns the directories of a login's `PATH`, in order.
 pub const fn login_path() -> &'static [&'static str] {
     system::LOGIN_PATH
 }
 
-/// Longest path that the system takes, in bytes (`PATH_MAX`).
+/// Limit on the length of a path, in bytes (`PATH_MAX`).
 pub const PATH_BYTES_MAX: usize = system::PATH_BYTES_MAX;
 
-/// Whether the usual file system takes names in UTF-8 only.
+/// True if the usual file system requires names in UTF-8.
 pub const NAMES_ARE_UTF8: bool = system::NAMES_ARE_UTF8;
 
-/// Whether stand-ins for tools that are not installed ask a person to install them, in a window.
+/// True if stubs for missing tools open an installation dialog.
 pub const TOOLS_ASK_TO_BE_INSTALLED: bool = system::TOOLS_ASK_TO_BE_INSTALLED;
 
-/// The control groups of this process, and where their files are (cgroups(7)).
+/// The control groups of this process, and the mount points (cgroups(7)).
 #[derive(Debug)]
 pub struct ControlGroups {
-    /// One line a hierarchy, as the system says it.
+    /// One line per hierarchy, as provided by the system.
     pub own: String,
-    /// Where the memory controller of version 1 is.
+    /// Mount point of the memory controller of version 1.
     pub memory_mount: &'static str,
-    /// Where version 2 is.
+    /// Mount point of version 2.
     pub mount: &'static str,
 }
 
-/// The control groups; none where a system has no such thing.
+/// Returns the control groups, or `None` on a system without them.
 pub fn control_groups() -> Option<ControlGroups> {
     system::control_groups()
 }
 
-/// The disk that a path is on.
+/// Space of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DiskRoom {
-    /// Free for this user, in bytes.
+    /// Bytes free for this user.
     pub free: u64,
-    /// All of it, in bytes.
+    /// Total size in bytes.
     pub total: u64,
 }
 
-/// The room where `path` is.
+/// Returns the space of the disk that contains `path`.
 ///
 /// # Errors
-/// What the system says.
+/// The system error.
 pub fn disk_room(path: &Path) -> std::io::Result<DiskRoom> {
     let statistics = nix::sys::statvfs::statvfs(path)?;
     #[allow(clippy::unnecessary_cast, reason = "the widths differ between systems")]

@@ -1,8 +1,8 @@
-//! Who belongs to a tree, judged from a process table. Pure.
+//! Selects the processes of a tree from a process table. Pure.
 
 use std::collections::BTreeSet;
 
-/// A process as the system's table has it.
+/// A process in the system's table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Process {
     /// Process id.
@@ -13,37 +13,37 @@ pub struct Process {
     pub group: i32,
     /// Session.
     pub session: i32,
-    /// When it started, in the system's own unit: tells a process from a later one with the same id.
+    /// Start time in the system's own unit. It distinguishes a later process with the same id.
     pub started: u64,
-    /// It has ended and nobody has asked how.
+    /// True if it has ended and is not reaped.
     pub zombie: bool,
     /// Its name.
     pub name: String,
 }
 
-/// What was read of the system's table.
+/// Content of the system's table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// Those that were read.
+    /// The processes read.
     pub processes: Vec<Process>,
-    /// Nobody was left out.
+    /// True if all processes were read.
     pub is_whole: bool,
 }
 
-/// By which marks a process is in a tree.
+/// Marks of the processes in a tree.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// All descendants of this process, itself excluded.
+    /// All descendants of this process, except itself.
     pub below: Option<i32>,
-    /// Everyone in the session or group of this process.
+    /// All processes in the session or group of this process.
     pub session: Option<i32>,
-    /// Processes that were seen in the tree earlier, as pid and start.
+    /// Processes found in the tree earlier, as pid and start time.
     pub known: BTreeSet<(i32, u64)>,
-    /// Never these.
+    /// Processes to exclude.
     pub except: BTreeSet<i32>,
 }
 
-/// The living processes of a tree: those with a mark, and all their descendants.
+/// Returns the living processes of a tree: those with a mark, and all their descendants.
 pub fn members(
     table: &[Process],
     selection: &Selection,
@@ -63,7 +63,7 @@ pub fn members(
             inside.remove(excepted);
         }
     }
-    // A pass finds at least one more generation; a table has fewer generations than processes.
+    // Each pass finds at least one more generation. A table has fewer generations than processes.
     loop {
         let before = inside.len();
         for process in table {

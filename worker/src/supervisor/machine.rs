@@ -1,4 +1,4 @@
-//! The machine itself.
+//! The state machine.
 
 use super::{Deadlines, Effect, Input, Plan};
 use crate::limits::{KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE};
@@ -8,24 +8,24 @@ use buildpool_protocol::outcome::Acted;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Where the attempt stands. Times are of the running clock.
+/// Phase of an attempt. Times are of the running clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Phase {
     Starting,
     Running {
         since: Duration,
     },
-    /// The tree was asked to end.
+    /// The tree got SIGTERM.
     Terminating {
         kill_at: Duration,
         rounds: Rounds,
     },
-    /// The tree is being killed, until it is gone or `until`.
+    /// The tree is being killed, until it is empty or `until` has passed.
     Killing {
         until: Duration,
         rounds: Rounds,
     },
-    /// The command has exited by itself, or everything was ended.
+    /// The command has exited by itself, or the tree was ended.
     Settling {
         since: Duration,
         rounds: Rounds,
@@ -33,7 +33,7 @@ enum Phase {
     Done,
 }
 
-/// Looks at the tree, ever further apart.
+/// Checks of the tree at growing intervals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Rounds {
     next_at: Duration,
@@ -45,7 +45,7 @@ impl Rounds {
         Self { next_at: now + ROUND_PAUSE_MIN, pause: ROUND_PAUSE_MIN }
     }
 
-    /// Whether a round is due; if so, the next one is planned.
+    /// Returns true if a round is due, and schedules the next one.
     fn is_due(&mut self, now: Duration) -> bool {
         if now < self.next_at {
             return false;
@@ -56,20 +56,20 @@ impl Rounds {
     }
 }
 
-/// Supervises one attempt. See the module for its diagram.
+/// Supervises one attempt. The module documentation contains a diagram.
 #[derive(Debug)]
 pub struct Supervisor {
     plan: Plan,
     phase: Phase,
     effects: VecDeque<Effect>,
-    /// Decided before there was a process.
+    /// A decision made before the process existed.
     early: Option<Acted>,
     acted: bool,
     leak_noted: bool,
-    /// The command's own process has ended.
+    /// True if the command's own process has ended.
     exited: bool,
     pipes_closed_at: Option<Duration>,
-    /// As last counted; unknown while something may have changed.
+    /// The last count. `None` while it may have changed.
     left: Option<usize>,
     output_at: Duration,
     blocked: bool,
@@ -77,7 +77,7 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// An attempt that is about to start. Contact counts from now.
+    /// Creates the supervisor of an attempt that is about to start. Contact counts from now.
     pub fn new(plan: Plan, now: Now) -> Self {
         Self {
             plan,
@@ -95,7 +95,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes what happened.
+    /// Handles an event.
     pub fn handle(&mut self, now: Now, input: Input) {
         if self.is_done() {
             return;
@@ -117,7 +117,7 @@ impl Supervisor {
                     *own = told.max(*own);
                 }
                 let at = now.continuous.saturating_sub(age);
-                // An attempt may be about to start long after the last contact.
+                // An attempt may start long after the last contact.
                 let is_first = self.phase == Phase::Starting;
                 self.contact_at = if is_first { at } else { self.contact_at.max(at) };
             }
@@ -129,12 +129,12 @@ impl Supervisor {
         self.advance(now);
     }
 
-    /// The next thing to do.
+    /// Returns the next effect.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// When [`Input::Tick`] matters next.
+    /// Returns the next time when [`Input::Tick`] is needed.
     pub fn next_deadline(&self) -> Deadlines {
         match &self.phase {
             Phase::Starting | Phase::Done => Deadlines::default(),
@@ -165,7 +165,8 @@ impl Supervisor {
         }
     }
 
-    /// Until when work that may take long goes on: then something is decided, not just looked at or tried once more.
+    /// Returns the time when long work must stop: a decision is due then, not only a check or a
+    /// retry.
     pub fn gives_way_at(&self) -> Deadlines {
         match &self.phase {
             Phase::Starting | Phase::Running { .. } | Phase::Done => self.next_deadline(),
@@ -176,18 +177,18 @@ impl Supervisor {
         }
     }
 
-    /// Whether the grace of a tree that was asked to end is over: nothing that could still be seen changes that.
+    /// Returns true if the grace period of a tree is over. Unread events cannot change that.
     pub fn is_kill_due(&self, now: Now) -> bool {
         matches!(self.phase, Phase::Terminating { .. })
             && self.gives_way_at().until(now).is_some_and(|left| left.is_zero())
     }
 
-    /// Whether the end has been reached; no more effects come after the last is taken.
+    /// Returns true after the end. No effects follow after the last one is taken.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
-    /// Whether the tree is being ended.
+    /// Returns true if the tree is being ended.
     pub fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Terminating { .. } | Phase::Killing { .. } | Phase::Settling { .. })
     }
@@ -223,13 +224,13 @@ impl Supervisor {
         }
     }
 
-    /// From when on a process that is left counts as leaked, for a command that ended at `since`. One that has just closed
-    /// the pipes may be on its way out, whenever that was.
+    /// Returns the time from which a remaining process counts as leaked, if the command ended at
+    /// `since`. A process that has just closed the pipes may still be exiting, at any time.
     fn leaked_from(&self, since: Duration) -> Duration {
         self.pipes_closed_at.map_or(since + PIPE_DRAIN, |closed_at| since.max(closed_at) + SETTLE)
     }
 
-    /// The command is gone and left processes behind.
+    /// Ends processes that outlived the command.
     fn end_leaked(&mut self, now: Now, grace: Duration) {
         if !self.leak_noted && !self.acted {
             self.leak_noted = true;
@@ -254,22 +255,25 @@ impl Supervisor {
                 self.effects.push_back(Effect::Record(acted));
                 self.end(now, grace);
             }
-            // The command has ended by itself, which stands; only what it left behind is ended sooner.
+            // The command has ended by itself, and that result stays. Only its leftover processes
+            // are ended sooner.
             Phase::Settling { .. } if self.left != Some(0) => self.end_leaked(now, Duration::ZERO),
-            // The first reason stands. A fence leaves no more time.
+            // The first reason stays. A fence leaves no grace period.
             Phase::Terminating { .. } if acted == Acted::Fenced => self.hurry(now),
             Phase::Starting => self.early = self.early.take().or(Some(acted)),
             Phase::Settling { .. } | Phase::Terminating { .. } | Phase::Killing { .. } | Phase::Done => {}
         }
     }
 
-    /// When a cut-off tree is killed whatever grace is left, by the continuous clock: beyond it the job may run elsewhere.
+    /// Returns the time, by the continuous clock, when a disconnected tree is killed with any
+    /// remaining grace. After it the job may run on another worker.
     fn gone_by(&self) -> Option<Duration> {
         let after = self.plan.cut_off_after?;
         Some(self.contact_at.saturating_add(after).saturating_add(self.plan.cut_off_grace))
     }
 
-    /// After a sleep of the machine there may be less of it, or none.
+    /// Returns the grace period of a disconnected tree. After a sleep of the machine it may be
+    /// shorter, or zero.
     fn cut_off_grace(&self, now: Now) -> Duration {
         let left = self.gone_by().map(|at| at.saturating_sub(now.continuous));
         left.map_or(self.plan.cut_off_grace, |left| left.min(self.plan.cut_off_grace))
@@ -350,7 +354,8 @@ impl Supervisor {
         }
     }
 
-    /// Done when the tree is gone and the pipes are closed; pipes that someone outside the tree holds are given up.
+    /// Finishes when the tree is empty and the pipes are closed. Pipes held open by a process
+    /// outside the tree are given up.
     fn close_when_settled(&mut self, now: Now) {
         let Phase::Settling { since, .. } = self.phase else { return };
         if self.left != Some(0) {

@@ -1,4 +1,5 @@
-//! One attempt, from its start to the proof that its tree is gone. Pure: no clock, no system call.
+//! One attempt, from its start to the proof that its process tree is empty. Pure: no clock, no
+//! system call.
 //!
 //! ```text
 //! Starting ──Started──▶ Running ──a limit, a cancel──▶ Terminating ──grace over──▶ Killing
@@ -8,9 +9,10 @@
 //!   Done ◀──pipes closed── Settling ◀───────────────────────┘──┘◀──────empty─────────┘ Done with survivors
 //! ```
 //!
-//! `Settling` is the end of every way: the command has exited and the tree is looked at; when it is empty and the pipes
-//! are closed, or were waited for long enough, the attempt is done. Whatever the pool does by its own decision comes out
-//! as [`Effect::Record`] ahead of the first signal, so that a timeout can never read as a death from outside.
+//! `Settling` is the end of each path: the command has exited and the tree is checked. When the
+//! tree is empty and the pipes are closed, or were waited for long enough, the attempt is done.
+//! Each decision of the pool becomes an [`Effect::Record`] before the first signal, so that a
+//! timeout is never mistaken for a kill from outside.
 
 mod machine;
 #[cfg(test)]
@@ -25,88 +27,90 @@ use std::time::Duration;
 /// The limits of one attempt.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// Longest run.
+    /// Limit on the run time.
     pub timeout: Option<Duration>,
-    /// Longest silence of both streams.
+    /// Limit on the time without output on both streams.
     pub idle_timeout: Option<Duration>,
-    /// From SIGTERM to SIGKILL; zero kills at once.
+    /// Time from SIGTERM to SIGKILL. Zero kills immediately.
     pub grace: Duration,
-    /// The same when the worker is cut off: the tree must be gone before the job may run elsewhere.
+    /// The same for a disconnected worker: the tree must end before the job may run on another
+    /// worker.
     pub cut_off_grace: Duration,
-    /// Longest time without contact to the coordinator, where the job may then run elsewhere.
+    /// Limit on the time without contact to the coordinator, after which the job may run on another
+    /// worker.
     pub cut_off_after: Option<Duration>,
 }
 
-/// What happened.
+/// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
     /// The command's process exists.
     Started,
-    /// It could not be made.
+    /// The process could not be created.
     NotStarted,
     /// Output was read.
     Output,
-    /// Output is not read for now: the process waits at its pipe, and its silence is not its own.
+    /// Output is not read for now: the process blocks on its pipe, so its idle time does not count.
     Blocked,
     /// Output is read again.
     Unblocked,
-    /// The command's own process has ended and its status is taken.
+    /// The command's own process has ended and is reaped.
     Exited,
     /// Both pipes are at their end, or were given up.
     PipesClosed,
-    /// How many living processes the tree has, as far as it was counted.
+    /// Number of living processes in the tree, as far as it was counted.
     Tree {
-        /// 0 when it is proven to be gone.
+        /// 0 if the tree is certainly empty.
         left: usize,
     },
-    /// The worker was in contact with the coordinator.
+    /// The worker had contact with the coordinator.
     Contact {
-        /// How long ago.
+        /// Age of the contact.
         age: Duration,
-        /// [`Plan::cut_off_after`] as it is told now, if it is; one that is shorter than before does not count.
+        /// New value of [`Plan::cut_off_after`], if sent. A shorter value than before is ignored.
         cut_off_after: Option<Duration>,
     },
-    /// End it, for this reason.
+    /// Ends the attempt for this reason.
     Act(Acted),
-    /// Do not wait any longer where the end is already decided.
+    /// Skips the remaining grace period.
     Hurry,
     /// Time has passed.
     Tick,
 }
 
-/// What must be done, in this order.
+/// An action. Effects must be carried out in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Write down why, durably, before going on.
+    /// Store the reason durably before the next effect.
     Record(Acted),
-    /// Note which processes outlived the command.
+    /// Record the processes that outlived the command.
     NoteLeaked,
-    /// Ask the whole tree to end.
+    /// Send SIGTERM to the whole tree.
     Terminate,
     /// Stop and kill the whole tree.
     Kill,
     /// Count the tree and answer with [`Input::Tree`].
     Look,
-    /// Give up on the pipes and answer with [`Input::PipesClosed`].
+    /// Give up the pipes and answer with [`Input::PipesClosed`].
     ClosePipes,
-    /// The attempt is over.
+    /// The attempt has ended.
     Finish {
-        /// Processes are left that could not be ended.
+        /// True if processes could not be ended.
         survivors: bool,
     },
 }
 
-/// When time matters next, by each clock.
+/// The next deadlines, by each clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deadlines {
-    /// By the clock that stands still in sleep.
+    /// By the clock that stops during sleep.
     pub running: Option<Duration>,
-    /// By the clock that counts sleep.
+    /// By the clock that includes sleep.
     pub continuous: Option<Duration>,
 }
 
 impl Deadlines {
-    /// How long until the earlier of the two; none if time does not matter.
+    /// Returns the time until the earlier one, or `None` if there is no deadline.
     pub fn until(&self, now: Now) -> Option<Duration> {
         let running = self.running.map(|at| at.saturating_sub(now.running));
         let continuous = self.continuous.map(|at| at.saturating_sub(now.continuous));

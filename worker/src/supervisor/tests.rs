@@ -1,4 +1,4 @@
-//! The supervisor by its inputs and effects.
+//! Tests of the supervisor: inputs and effects.
 
 use super::{Effect, Input, Plan, Supervisor};
 use crate::limits::{KILL_FOR, LEAK_GRACE, SETTLE};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A supervisor with its clock, and everything that it did.
+/// A supervisor with its clock, and all its effects.
 struct Bench {
     supervisor: Supervisor,
     now: Now,
@@ -110,7 +110,7 @@ fn output_and_contact_put_their_limits_off_and_nothing_else_does() {
         bench.feed(Input::Contact { age: Duration::from_secs(5), cut_off_after: None });
     }
     assert_eq!(bench.take(), []);
-    // An older contact takes nothing back.
+    // An older contact has no effect.
     bench.feed(Input::Contact { age: Duration::from_secs(500), cut_off_after: None });
     bench.pass(Duration::from_secs(54));
     assert_eq!(bench.take(), []);
@@ -269,7 +269,7 @@ fn an_exit_that_was_seen_is_not_ours() {
     bench.pass(Duration::from_secs(1));
     let effects = bench.take();
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Record(_))), "{effects:?}");
-    // What it left behind is ended sooner, though.
+    // Its leftover processes are still ended sooner.
     assert!(effects.contains(&Effect::Kill) && effects.contains(&Effect::NoteLeaked));
 }
 
@@ -373,7 +373,8 @@ fn inputs() -> impl Strategy<Value = Input> {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: no signal without its reason on record, one end, and always an end.
+    /// For any inputs in any order: each signal has a recorded reason, and there is exactly one
+    /// end.
     #[test]
     fn every_attempt_ends_and_says_why(
         timeout in proptest::option::of(1u64..100),
@@ -391,7 +392,7 @@ proptest! {
         let mut has_exited = false;
         for (input, millis) in steps {
             has_exited |= input == Input::Exited;
-            // A tree is never gone while its command is there.
+            // A tree is never empty while its command exists.
             if matches!(input, Input::Tree { left: 0 }) && !has_exited {
                 continue;
             }
