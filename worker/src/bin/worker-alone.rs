@@ -1,5 +1,5 @@
-//! A worker without the command line around it: `worker-alone CONFIG`, or `worker-alone keeper …` as the worker starts it.
-//! For tests and measurements; what people install is `buildpool`.
+//! A worker without the command line program: `worker-alone CONFIG`, or `worker-alone keeper …` as
+//! started by the worker. It is for tests and measurements. Users install `buildpool`.
 
 use buildpool_worker::isolation::as_user;
 use buildpool_worker::keeper::{SUBCOMMAND, keeper_main};

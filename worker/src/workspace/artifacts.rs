@@ -1,4 +1,5 @@
-//! Files that a job made, collected at its end: copied aside, because the workspace goes on to the next job.
+//! Collects the artifacts of a job at its end. They are copied, because the next job uses the
+//! workspace.
 
 use super::error::WorkspaceError;
 use super::reach;
@@ -15,44 +16,46 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files and directories that are looked at for one pattern.
+/// Limit on the files and directories visited for one pattern.
 const LOOKED_AT_MAX: usize = 5_000_000;
-/// What an entry takes in the outcome beside its path, at most, in bytes.
+/// Upper bound for the size of an outcome entry without its path, in bytes.
 const ENTRY_BYTES_MAX: usize = 200;
-/// Files that a pattern could not take and that are named one by one; the others are counted.
+/// Limit on the files listed by name when they could not be collected. The others are counted.
 const NAMED_MAX: usize = 10;
 
-/// What was collected.
+/// Result of the collection.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Collected {
-    /// Files, each once, by path. Their content lies in the target directory under its checksum.
+    /// Files, each once, sorted by path. The content is in the target directory, named by its
+    /// checksum.
     pub entries: Vec<ArtifactEntry>,
-    /// What was asked for and did not come, and why.
+    /// Requested files that were not collected, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Where to collect from.
+/// Source and target of the collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Patterns are relative to it.
+    /// Patterns are relative to this directory.
     pub directory: &'a Path,
-    /// Nothing outside of it is taken.
+    /// Files outside of this directory are not collected.
     pub root: &'a Path,
-    /// Whether a link may stand for the root: in place it is the submitter's; elsewhere a job has put it there.
+    /// True if the root may be a symbolic link. In place it belongs to the submitter, otherwise a
+    /// job has created it.
     pub follows_root: bool,
-    /// Where the copies go.
+    /// Directory for the copies.
     pub target: &'a Path,
-    /// Whose files are taken; everybody's where jobs run as this process's user.
+    /// Only files of this user are collected. `None` if jobs run as this process's user.
     pub owner: Option<u32>,
-    /// Most bytes of all files together.
+    /// Limit on all files together, in bytes.
     pub bytes_max: u64,
 }
 
-/// Collects what these patterns match: `*` and `?` inside a name, `**` over directories, `[…]`, `{a,b}`. A directory
-/// stands for all files in it. Links are not followed.
+/// Collects the files that these patterns match: `*` and `?` inside a name, `**` over directories,
+/// `[…]`, `{a,b}`. A directory matches all files in it. Symbolic links are not followed.
 ///
 /// # Errors
-/// When the target can't be written. What can't be read is a note.
+/// Fails if the target cannot be written. An unreadable file becomes a note.
 pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, WorkspaceError> {
     let mut collected = Collected::default();
     if patterns.is_empty() {
@@ -71,7 +74,7 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
     let mut paths = BTreeSet::new();
     for pattern in patterns {
         let (found, problems) = matches(place, pattern, &mut paths);
-        // What an earlier pattern took as well is there.
+        // Files that an earlier pattern also matched still count.
         if problems.named.is_empty() && found == 0 {
             collected.notes.push(format!("artifact `{pattern}`: nothing matches"));
         }
@@ -90,7 +93,7 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
             }
         };
         if place.owner.is_some_and(|owner| metadata.uid() != owner) {
-            // A second name of a file that the job may have had no right to read.
+            // It may be a hard link to a file that the job had no permission to read.
             problems.add(format!("`{path}` belongs to another user than the job's"));
             continue;
         }
@@ -121,7 +124,7 @@ pub fn collect(place: Place<'_>, patterns: &[String]) -> Result<Collected, Works
     Ok(collected)
 }
 
-/// What kept files from being taken.
+/// Problems that prevented files from being collected.
 #[derive(Default)]
 struct Problems {
     named: Vec<String>,
@@ -149,7 +152,7 @@ impl Problems {
     }
 }
 
-/// Adds the paths that a pattern matches; says how many these are, and what kept others from being added.
+/// Adds the paths that a pattern matches. Returns their number, and the problems with other paths.
 fn matches(place: Place<'_>, pattern: &str, paths: &mut BTreeSet<String>) -> (usize, Problems) {
     let pattern = match check_artifact(pattern) {
         Ok(pattern) => pattern,
@@ -218,13 +221,14 @@ fn walk(
     (found, problems)
 }
 
-/// The command's directory, reached from the root through no link.
+/// Opens the command's directory from the root without following a link.
 fn open_directory(place: Place<'_>) -> io::Result<OwnedFd> {
     let below = place.directory.strip_prefix(place.root).map_err(io::Error::other)?;
     reach::enter(reach::directory(place.root, place.follows_root)?, below)
 }
 
-/// Copies a file under its checksum. The outer error is the target's, the inner one the file's.
+/// Copies a file to a name with its checksum. The outer error belongs to the target, the inner one
+/// to the file.
 fn copy(
     target: &Path,
     path: &str,
@@ -233,7 +237,7 @@ fn copy(
 ) -> Result<Result<ArtifactEntry, io::Error>, WorkspaceError> {
     let beside = target.join("copying");
     let mut into = File::create(&beside).map_err(WorkspaceError::io("creating", &beside))?;
-    // No more than was counted, should it be growing.
+    // Copy no more than the known size, because the file may be growing.
     if let Err(error) = io::copy(&mut file.take(metadata.len()), &mut into) {
         super::checkout::remove(&beside)?;
         return Ok(Err(error));

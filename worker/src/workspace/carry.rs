@@ -1,5 +1,5 @@
-//! Snapshots in and artifacts out, over the link. A transfer that was cut begins again on the next connection and goes on
-//! where the receiver's disk ends.
+//! Transfers snapshots and artifacts over the link. An interrupted transfer starts again on the
+//! next connection and resumes at the length of the receiver's file.
 
 use super::error::WorkspaceError;
 use super::pool::{Lacking, Workspaces};
@@ -15,17 +15,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a transfer that the other side could not take just then is tried.
+/// Limit on the attempts of a transfer that the other side cannot accept for now.
 const TRIES_MAX: u32 = 8;
-/// The first pause before it is tried again; doubles.
+/// First pause before a retry. It doubles.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Why a transfer did not come about.
+/// Error of a transfer.
 #[derive(Debug)]
 pub enum CarryError {
-    /// On its way.
+    /// The transfer failed.
     Pump(PumpError),
-    /// It came and is of no use.
+    /// The received data is not usable.
     Workspace(WorkspaceError),
 }
 
@@ -53,10 +53,11 @@ impl<E: Into<PumpError>> From<E> for CarryError {
     }
 }
 
-/// Fetches a snapshot from the coordinator, and takes it in. Waits for a connection as long as it takes.
+/// Fetches a snapshot from the coordinator and imports it. Waits for a connection without a time
+/// limit.
 ///
 /// # Errors
-/// When the coordinator does not have it, or what comes is not whole.
+/// Fails if the coordinator does not have it, or the received snapshot is incomplete.
 pub async fn fetch(
     transfers: &Arc<Transfers>,
     workspaces: &Workspaces,
@@ -67,7 +68,7 @@ pub async fn fetch(
     loop {
         match fetch_once(&mut transfers.open().await, workspaces, &lacking, &mut patience.progress).await {
             Ok(()) => return Ok(()),
-            // What we counted on is not here, or not any more: everything, then.
+            // The known objects are missing or damaged, so request all objects.
             Err(CarryError::Workspace(WorkspaceError::Cache(_)))
                 if !(lacking.trees.is_empty() && lacking.known.is_empty()) =>
             {
@@ -76,7 +77,7 @@ pub async fn fetch(
             }
             Err(error) => patience.after(error).await?,
         }
-        // Another job may have fetched it meanwhile.
+        // Another job may have fetched it in the meantime.
         let (place, wanted) = (workspaces.clone(), lacking.clone());
         if pump::on_disk(move || Ok(place.holds(&wanted))).await? {
             return Ok(());
@@ -84,10 +85,11 @@ pub async fn fetch(
     }
 }
 
-/// Sends an artifact to the coordinator, from the file that has its content. Waits for a connection as long as it takes.
+/// Sends an artifact to the coordinator, from the file with its content. Waits for a connection
+/// without a time limit.
 ///
 /// # Errors
-/// When the coordinator refuses it.
+/// Fails if the coordinator refuses it.
 pub async fn upload(
     transfers: &Arc<Transfers>,
     lease: Lease,
@@ -103,7 +105,7 @@ pub async fn upload(
     }
 }
 
-/// How often a transfer was tried that the other side could not take just then, since it last came further.
+/// Retry state of a transfer. The number of tries is reset by progress.
 struct Patience {
     tries: u32,
     pause: Duration,
@@ -117,10 +119,10 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Waits until it is time for another try, or gives up.
+    /// Waits until the next retry, or returns the error after the last one.
     async fn after(&mut self, error: CarryError) -> Result<(), CarryError> {
         match &error {
-            // Another connection is no try: the first one was not refused.
+            // A lost connection does not count as a try, because the transfer was not refused.
             CarryError::Pump(PumpError::Interrupted) => return Ok(()),
             CarryError::Pump(pump) if pump.is_worth_a_retry() => {}
             CarryError::Pump(_) | CarryError::Workspace(_) => return Err(error),
@@ -175,10 +177,10 @@ async fn fetch_once(
     let (place, wanted) = (workspaces.clone(), lacking.clone());
     let received =
         pump::receive(channel, directory, announced, progress, move || place.holds(&wanted)).await?;
-    // Otherwise another job fetched it meanwhile.
+    // Without a pack, another job fetched it in the meantime.
     if let Some(pack) = received {
         let taker = workspaces.clone();
-        // The pack stays locked until it is taken in and its file removed.
+        // The pack stays locked until it is imported and its file removed.
         let taken = pump::on_disk(move || Ok(taker.accept(pack.path(), &manifest, base.as_ref()))).await?;
         taken.map_err(CarryError::Workspace)?;
     }

@@ -1,5 +1,6 @@
-//! One warm checkout: moved from the tree that it has to the tree that is wanted by the smallest change. Files whose content
-//! stays keep their time, so that builds stay incremental; ignored build products stay; what else lies about goes.
+//! A warm checkout. It is moved from its current tree to the requested one with the smallest
+//! change. Files with unchanged content keep their modification time, so that builds stay
+//! incremental. Ignored build products stay, other untracked files are removed.
 
 use super::difference::{Difference, check_all_names};
 use super::error::WorkspaceError;
@@ -19,46 +20,47 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One checkout of a project.
+/// A checkout of a project.
 #[derive(Clone, Debug)]
 pub(super) struct Checkout {
     /// Its own directory.
     pub(super) directory: PathBuf,
-    /// The files: what the job sees.
+    /// The directory with the files, visible to the job.
     pub(super) root: PathBuf,
 }
 
-/// What is written down about a checkout.
+/// Recorded state of a checkout.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct State {
-    /// What is laid out; none while it is being changed.
+    /// The current tree. `None` while it is being changed.
     pub(super) tree: Option<ObjectId>,
-    /// What its git is told to do without.
+    /// Paths that its git treats as left behind.
     pub(super) left_behind: Vec<String>,
-    /// Of the index that its git was given.
+    /// Checksum of the index in its `.git`.
     pub(super) visible_index: Option<Checksum>,
-    /// Seconds since 1970.
+    /// Last use, in seconds since 1970.
     pub(super) used_at: u64,
 }
 
 impl Checkout {
-    /// A checkout in this directory, whose files are below `name`.
+    /// Creates the value for a checkout in this directory, with the files below `name`.
     pub(super) fn new(directory: PathBuf, name: &str) -> Self {
         Self { root: directory.join(name), directory }
     }
 
-    /// Where Xcode builds.
+    /// Returns the build directory for Xcode.
     pub(super) fn derived_data(&self) -> PathBuf {
         self.directory.join("derived")
     }
 
-    /// Where links to the project's objects are, for a job that can't read these themselves.
+    /// Returns the directory with hard links to the project's objects, for a job that cannot read
+    /// these directly.
     pub(super) fn objects(&self) -> PathBuf {
         self.directory.join("objects")
     }
 
-    /// Frees it after it could not be laid out, which is given back.
+    /// Releases the checkout after an error, and returns the error.
     pub(super) fn release<T>(&self, error: WorkspaceError) -> Result<T, WorkspaceError> {
         remove(&self.directory.join("lease"))?;
         Err(error)
@@ -73,8 +75,8 @@ impl Checkout {
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Files and build products in bytes, when they were last measured. Apart from the state, because a job may take the
-    /// checkout while it is being measured.
+    /// Returns the size of files and build products in bytes, as last measured. It is stored
+    /// separately from the state, because a job may take the checkout during the measurement.
     pub(super) fn bytes(&self) -> u64 {
         let text = fs::read_to_string(self.directory.join("bytes")).unwrap_or_default();
         text.parse().unwrap_or_default()
@@ -89,7 +91,7 @@ impl Checkout {
         Ok(write_if_different(&self.directory.join("state.json"), &text)?)
     }
 
-    /// Lays out a snapshot that the cache has whole; a job reads its objects from `objects`.
+    /// Checks out a snapshot that is complete in the cache. A job reads its objects from `objects`.
     pub(super) fn move_to(
         &self,
         cache: &ObjectCache,
@@ -114,7 +116,8 @@ impl Checkout {
             self.change(cache, manifest, disk)?;
         } else if !self.step(cache, manifest, difference.as_ref(), disk)? {
             match self.change(cache, manifest, disk) {
-                // Something lies in the way that no rule foresees: then the slow way, which nothing can be in the way of.
+                // An unexpected file is in the way. Use the slow method, which starts with empty
+                // directories.
                 Err(WorkspaceError::Git(GitError::Failed { .. })) => {
                     self.wipe()?;
                     self.change(cache, manifest, disk)?;
@@ -134,7 +137,7 @@ impl Checkout {
         self.note(&State { tree: Some(manifest.tree.clone()), left_behind, visible_index, used_at: now() })
     }
 
-    /// A link in its place would lead somewhere else.
+    /// Returns false for a link, which would lead to another place.
     fn is_a_directory(&self) -> bool {
         fs::symlink_metadata(&self.root).is_ok_and(|metadata| metadata.is_dir())
     }
@@ -150,8 +153,9 @@ impl Checkout {
         Place { work_tree: Some(self.root.clone()), index: Some(self.index()), ..cache.place() }
     }
 
-    /// The quick way: looks at every file once, and touches only what differs between the trees. False when it is not to be
-    /// gone: a job changed files of the tree, or other files are ignored than before.
+    /// The quick method: checks every file once, and changes only files that differ between the
+    /// trees. Returns false if it does not apply: a job changed files of the tree, or other files
+    /// are ignored than before.
     fn step(
         &self,
         cache: &ObjectCache,
@@ -193,7 +197,7 @@ impl Checkout {
         let (before, after) = (difference.before.as_str(), difference.after.as_str());
         let git = cache.git();
         let call = match difference.changed_files() {
-            // Much less work than a merge of whole trees.
+            // This is much faster than a merge of whole trees.
             Some(files) => {
                 let names = ["--pathspec-from-file=-", "--pathspec-file-nul"];
                 let arguments = ["--literal-pathspecs", "checkout", "--quiet", after];
@@ -203,13 +207,13 @@ impl Checkout {
         };
         match call.for_bytes(work).output() {
             Ok(_) => Ok(true),
-            // What is ignored lies where the new tree has a file.
+            // An ignored file is at the path of a new file.
             Err(GitError::Failed { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The way that copes with whatever a job left.
+    /// The slow method, which handles any state that a job left.
     fn change(&self, cache: &ObjectCache, manifest: &Manifest, disk: Disk) -> Result<(), WorkspaceError> {
         let place = self.place(cache);
         let work = cache.work_of(&manifest.tree);
@@ -219,7 +223,7 @@ impl Checkout {
         files.remove_pipes(Path::new(""))?;
         if self.index().exists() {
             self.set_modes(cache, disk)?;
-            // What a job wrote without changing it shall keep its time too.
+            // Files that a job rewrote with the same content also keep their time.
             cache
                 .git()
                 .run(&place)
@@ -235,7 +239,8 @@ impl Checkout {
             .for_bytes(work)
             .output()?;
         write_if_different(&excludes, manifest.excludes.as_bytes())?;
-        // First, because it opens directories that git could not look into, and takes away what says that it shall not.
+        // First, because it opens directories that git could not read, and removes ignore files
+        // that hide others.
         let leftovers = files.look(&manifest.tree, &Stop::default())?;
         self.remove_all(&self.droppings(cache.git(), &place, work)?)?;
         files.clear(leftovers)
@@ -245,8 +250,9 @@ impl Checkout {
         Files { git: cache.git(), place: self.place(cache), root: &self.root, excludes, disk }
     }
 
-    /// Gives all files the permissions that git gives them, and takes those of other users away. What git takes for touched would not do: a git that compares
-    /// whole seconds overlooks what a quick job did.
+    /// Sets all files to the permissions that git gives them, and removes files of other users. The
+    /// files that git detects as changed are not sufficient: a git that compares whole seconds
+    /// misses changes of a quick job.
     fn set_modes(&self, cache: &ObjectCache, disk: Disk) -> Result<(), WorkspaceError> {
         let all = cache.git().run(&self.place(cache)).args(["ls-files", "-z"]).output()?;
         let root = reach::directory(&self.root, false).map_err(WorkspaceError::io("opening", &self.root))?;
@@ -257,12 +263,12 @@ impl Checkout {
         Ok(())
     }
 
-    /// Ignore patterns that are not in the tree.
+    /// Returns the path of the ignore patterns that are not in the tree.
     fn excludes(&self) -> PathBuf {
         self.directory.join("excludes")
     }
 
-    /// What is neither in the tree nor ignored, as git lists it.
+    /// Returns the untracked files that are not ignored, as git lists them.
     fn droppings(&self, git: &Git, place: &Place, work: u64) -> Result<Vec<u8>, GitError> {
         let excludes = self.excludes();
         let arguments = ["ls-files", "-o", "-z", "--exclude-standard", "-X"].map(OsStr::new);
@@ -274,7 +280,8 @@ impl Checkout {
         for path in split_nul(listed) {
             let path = self.root.join(OsStr::from_bytes(path.strip_suffix(b"/").unwrap_or(path)));
             remove(&path)?;
-            // Directories that only droppings were in go too; one that is not empty ends it.
+            // Remove directories that contained only such files. The first non-empty directory ends
+            // the loop.
             let mut parent = path.parent();
             while let Some(directory) = parent.filter(|directory| *directory != self.root) {
                 if fs::remove_dir(directory).is_err() {
@@ -287,7 +294,8 @@ impl Checkout {
     }
 }
 
-/// Gives all files below `from` a second name below `to`, where only their content can be read.
+/// Creates hard links below `to` for all files below `from`. Only the content of the links is
+/// readable.
 pub(super) fn link_all(from: &Path, to: &Path) -> Result<(), WorkspaceError> {
     use std::os::unix::fs::PermissionsExt;
     remove(to)?;
@@ -301,7 +309,7 @@ pub(super) fn link_all(from: &Path, to: &Path) -> Result<(), WorkspaceError> {
             (0o444, fs::hard_link(entry.path(), &target))
         };
         match made {
-            // git's own unfinished file, which was there a moment ago.
+            // An unfinished file of git, which has been removed in the meantime.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             made => made.map_err(WorkspaceError::io("linking", &target))?,
         }
@@ -311,14 +319,14 @@ pub(super) fn link_all(from: &Path, to: &Path) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-/// Removes the lock of an index that a git left which was ended in the middle.
+/// Removes the lock of an index, which a killed git left.
 pub(super) fn unlock(index: &Path) -> Result<(), WorkspaceError> {
     let mut name = index.as_os_str().to_owned();
     name.push(".lock");
     remove(Path::new(&name))
 }
 
-/// Removes a file, a link or a directory with all that is in it; it may be gone already.
+/// Removes a file, a link or a directory tree. A missing path is not an error.
 pub(super) fn remove(path: &Path) -> Result<(), WorkspaceError> {
     removal::remove(path).map_err(WorkspaceError::io("removing", path))
 }

@@ -1,17 +1,17 @@
-//! Which checkouts go when space is short. Pure.
+//! Selects the checkouts to remove when disk space is low. Pure.
 
 use crate::limits::SHORT_BYTES;
 use crate::platform::DiskRoom;
 use std::time::Duration;
 
-/// How much space workspaces may take.
+/// Disk space limits of workspaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpaceLimits {
-    /// All checkouts together, in bytes; no bound if absent.
+    /// Limit on all checkouts together, in bytes. No limit if absent.
     pub bytes_max: Option<u64>,
-    /// What is to stay free on the disk, in bytes; a tenth of it and at most 10 GiB if absent.
+    /// Free space to keep on the disk, in bytes. If absent, a tenth of the disk and at most 10 GiB.
     pub free_min_bytes: Option<u64>,
-    /// A checkout that was not used for this long goes in any case.
+    /// Idle time after which a checkout is always removed.
     pub idle_max: Duration,
 }
 
@@ -22,30 +22,31 @@ impl Default for SpaceLimits {
 }
 
 impl SpaceLimits {
-    /// Bytes that are to stay free on a disk.
+    /// Returns the free space to keep on a disk, in bytes.
     pub fn free_min(&self, room: DiskRoom) -> u64 {
         self.free_min_bytes.unwrap_or((room.total / 10).min(10 << 30))
     }
 
-    /// Whether so little is free that idle checkouts go at once. A worker that is to keep nothing free
-    /// needs some bytes all the same, to lay out jobs.
+    /// Returns true if free space is so low that idle checkouts are removed immediately. A limit of
+    /// zero still keeps some bytes, which are needed to prepare jobs.
     pub fn is_short(&self, room: DiskRoom) -> bool {
         room.free < self.free_min(room).max(SHORT_BYTES)
     }
 }
 
-/// A checkout that no job has.
+/// An idle checkout.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Candidate<T> {
-    /// Which.
+    /// The checkout.
     pub which: T,
-    /// When a job last had it, in seconds since 1970.
+    /// Last use by a job, in seconds since 1970.
     pub used_at: u64,
-    /// Files and build products.
+    /// Size of files and build products, in bytes.
     pub bytes: u64,
 }
 
-/// The ones to remove, least recently used first, until the limits are kept. `total` counts those in use too.
+/// Returns the checkouts to remove, least recently used first, until the limits are met. `total`
+/// includes checkouts in use.
 pub fn choose<T>(
     mut free_ones: Vec<Candidate<T>>,
     total: u64,
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(chosen(100, &limits(None, 121, 1000)), ["old", "middle"]);
         assert_eq!(chosen(0, &limits(None, 1 << 40, 1000)), ["old", "middle", "new"]);
         assert_eq!(chosen(100, &limits(None, 0, 60)), ["old"]);
-        // Without a figure of its own, a tenth of the disk.
+        // Without a configured limit, a tenth of the disk.
         let unsaid = SpaceLimits { idle_max: Duration::MAX, ..SpaceLimits::default() };
         assert_eq!(chosen(100, &unsaid), none);
         assert_eq!(chosen(99, &unsaid), ["old"]);

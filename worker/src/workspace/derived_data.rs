@@ -1,8 +1,8 @@
-//! Where Xcode builds. Pure.
+//! The build directory of Xcode. Pure.
 
 use std::path::Path;
 
-/// Actions of `xcodebuild` that build nothing and do not take `-derivedDataPath`.
+/// Actions of `xcodebuild` that build nothing and do not accept `-derivedDataPath`.
 const WITHOUT_BUILDING: &[&str] = &[
     "-version",
     "-help",
@@ -21,12 +21,14 @@ const WITHOUT_BUILDING: &[&str] = &[
     "-create-xcframework",
 ];
 
-/// The arguments with a directory for build products that belongs to the workspace, where they are an `xcodebuild` that does
-/// not choose its own. Without it, products go to `~/Library/Developer/Xcode/DerivedData` under a name that has a hash of the
-/// project's path: apart for each workspace too, but never collected with it. A shell command is left as it is.
+/// Adds a build directory in the workspace to the arguments, if they are an `xcodebuild` command
+/// without its own. Otherwise, products go to `~/Library/Developer/Xcode/DerivedData`, in a
+/// directory with a hash of the project's path. It is also separate per workspace, but never
+/// removed with it. A shell command is not changed.
 ///
-/// With a scheme only: `-derivedDataPath` is refused together with `-target` ("xcodebuild: error: The flag -scheme, -testProductsPath,
-/// or -xctestrun is required when specifying -derivedDataPath").
+/// A scheme is required: `-derivedDataPath` is refused together with `-target` ("xcodebuild: error:
+/// The flag -scheme, -testProductsPath, or -xctestrun is required when specifying
+/// -derivedDataPath").
 pub(super) fn with_derived_data(mut argv: Vec<String>, directory: &Path) -> Vec<String> {
     let mut words = argv.iter().map(String::as_str);
     let program = words.next().and_then(|program| program.rsplit('/').next());

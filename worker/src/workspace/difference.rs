@@ -1,5 +1,5 @@
-//! What differs between the tree that a checkout has and the one that is wanted: as much work as that, and no more, is to be
-//! done, however many files there are.
+//! The difference between the current tree of a checkout and the requested one. The work depends on
+//! this difference, and not on the number of files.
 
 use super::error::WorkspaceError;
 use super::names::{self, Disk};
@@ -12,20 +12,20 @@ use std::collections::HashSet;
 /// The difference of two trees.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Difference {
-    /// What is laid out.
+    /// The current tree.
     pub(super) before: ObjectId,
-    /// What is wanted.
+    /// The requested tree.
     pub(super) after: ObjectId,
     entries: Vec<Entry>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Entry {
-    /// 0 where it was not yet.
+    /// Old mode, or 0 for a new entry.
     mode_before: u32,
-    /// 0 where it is not any more.
+    /// New mode, or 0 for a removed entry.
     mode: u32,
-    /// What it is then, as git names it.
+    /// New object id.
     id: String,
     path: Vec<u8>,
 }
@@ -35,24 +35,24 @@ impl Entry {
         self.mode_before == 0
     }
 
-    /// Whether it is a directory that stays one.
+    /// Returns true for a directory that stays a directory.
     const fn is_a_directory(&self) -> bool {
         self.mode_before == DIRECTORY && self.mode == DIRECTORY
     }
 
-    /// Whether a regular file stays one, with other content or another mode.
+    /// Returns true for a regular file that stays one, with another content or mode.
     const fn is_a_changed_file(&self) -> bool {
         self.mode_before & 0o170_000 == 0o100_000 && self.mode & 0o170_000 == 0o100_000
     }
 }
 
-/// Most files that are named to git one by one: it compares each name with each of its own.
+/// Limit on the files passed to git by name, because git compares each name with all its own.
 const NAMED_FILES_MAX: usize = 200;
-/// The mode of a directory.
+/// Mode of a directory.
 const DIRECTORY: u32 = 0o040_000;
 
 impl Difference {
-    /// Asks for it; the cache has both.
+    /// Computes the difference. The cache must contain both trees.
     pub(super) fn between(
         cache: &ObjectCache,
         before: &ObjectId,
@@ -72,12 +72,13 @@ impl Difference {
         Ok(Self { before, after, entries })
     }
 
-    /// Whether there is none.
+    /// Returns true if the trees are equal.
     pub(super) fn is_empty(&self) -> bool {
         self.before == self.after
     }
 
-    /// The names of the files, each with a NUL behind it, where all that differs is a few files' content or mode.
+    /// Returns the names of the changed files, each followed by NUL. Returns `None` unless only
+    /// content or mode of a few files differ.
     pub(super) fn changed_files(&self) -> Option<Vec<u8>> {
         let files: Vec<&Entry> = self.entries.iter().filter(|entry| !entry.is_a_directory()).collect();
         let is_simple = files.len() <= NAMED_FILES_MAX
@@ -86,7 +87,8 @@ impl Difference {
         is_simple.then(|| files.iter().flat_map(|entry| [entry.path.as_slice(), b"\0"].concat()).collect())
     }
 
-    /// Files that are new and that these names cover: by themselves, or by a directory with `/` behind it. Each with a NUL behind it.
+    /// Returns the new files, each followed by NUL, that these names match. A name with a trailing
+    /// `/` matches a directory.
     pub(super) fn added_among(&self, names: &[String]) -> Vec<u8> {
         let names: HashSet<&[u8]> = names.iter().map(String::as_bytes).collect();
         let is_named = |path: &[u8]| {
@@ -100,7 +102,8 @@ impl Difference {
             .collect()
     }
 
-    /// What turns an index of the tree before into one of the tree after, as `git update-index -z --index-info` reads it.
+    /// Returns the changes of an index from the old to the new tree, in the format of `git
+    /// update-index -z --index-info`.
     pub(super) fn index_lines(&self) -> Vec<u8> {
         let files =
             self.entries.iter().filter(|entry| entry.mode != DIRECTORY && entry.mode_before != DIRECTORY);
@@ -111,7 +114,7 @@ impl Difference {
             .collect()
     }
 
-    /// Whether what is ignored may be something else than before.
+    /// Returns true if the rules for ignored files may have changed.
     pub(super) fn changes_ignore_rules(&self) -> bool {
         self.entries.iter().any(|entry| {
             let name = entry.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -119,10 +122,10 @@ impl Difference {
         })
     }
 
-    /// Checks the names that are new on this disk; those that were there were checked then.
+    /// Checks the new names on this disk. Unchanged names were checked earlier.
     pub(super) fn check_names(&self, cache: &ObjectCache, disk: Disk) -> Result<(), WorkspaceError> {
         if (disk.ignores_case || disk.ignores_form) && self.entries.iter().any(Entry::is_added) {
-            // A new name may be an old one in other letters, or in the same ones composed otherwise.
+            // A new name may equal an old one in different case or Unicode normalization.
             return check_all_names(cache, &self.after, disk);
         }
         let present = self.entries.iter().filter(|entry| entry.mode != 0);
@@ -131,7 +134,7 @@ impl Difference {
     }
 }
 
-/// Lines of `:100644 100755 ID ID M`, each followed by a path.
+/// Parses lines of `:100644 100755 ID ID M`, each followed by a path.
 fn parse(output: &[u8]) -> Option<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut fields = split_nul(output);
@@ -146,7 +149,7 @@ fn parse(output: &[u8]) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
-/// Checks a whole tree.
+/// Checks the names of a whole tree.
 pub(super) fn check_all_names(
     cache: &ObjectCache,
     tree: &ObjectId,

@@ -1,4 +1,4 @@
-//! Why a workspace could not be laid out or collected from.
+//! Errors of workspaces.
 
 use super::names::NameProblem;
 use buildpool_objects::{CacheError, GitError};
@@ -10,36 +10,36 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-/// Why a workspace could not be laid out.
+/// Error of a workspace.
 #[derive(Debug)]
 pub enum WorkspaceError {
-    /// git.
+    /// git failed.
     Git(GitError),
-    /// The project's objects.
+    /// The project's object cache failed.
     Cache(CacheError),
-    /// The snapshot is not here whole, so nothing runs on it.
+    /// The snapshot is incomplete on this worker.
     Missing(ObjectId),
-    /// This disk can't hold the tree.
+    /// This disk cannot store the tree.
     Names(NameProblem),
     /// The command's directory is not in the tree.
     Directory {
-        /// As it was asked for.
+        /// The directory as requested.
         path: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The spec names what can't be one.
+    /// The spec contains an invalid value.
     Malformed {
-        /// What.
+        /// The value.
         what: &'static str,
     },
-    /// The disk.
+    /// The disk failed.
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The system error.
         source: io::Error,
     },
 }
@@ -50,7 +50,7 @@ impl WorkspaceError {
         move |source| Self::Io { what, path, source }
     }
 
-    /// Whether it may come of objects that should be there and are not, or can't be read.
+    /// Returns true if the cause may be missing or unreadable objects.
     pub(super) const fn may_be_damage(&self) -> bool {
         match self {
             Self::Git(error) => error.may_be_damage(),
@@ -63,10 +63,10 @@ impl WorkspaceError {
         }
     }
 
-    /// Whether it lies in the files that are there: with others in their place it may go well. Of a disk that takes no more, a process that
-    /// may open no more and a git that fails it does not.
+    /// Returns true if the existing files cause the error, so that a new checkout may succeed. A
+    /// full disk, a process limit and a failed git are other causes.
     pub(super) fn is_of_files(&self) -> bool {
-        // A command that waits for ever waits for something in the files: a pipe, a device.
+        // A command that hangs waits for one of the files: a pipe, a device.
         if let Self::Git(GitError::TimedOut { .. } | GitError::OutOfTime { .. }) = self {
             return true;
         }

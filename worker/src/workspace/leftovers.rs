@@ -1,6 +1,7 @@
-//! What a job left that git does not list among untracked files: repositories inside of the files, pipes and sockets, empty
-//! directories, and permissions. A repository above all must not stay: its configuration would run commands in the next
-//! job's `git status`. Only directories of the tree are walked; what is ignored stays as it is, so nothing below is looked at.
+//! Removes leftovers of a job that git does not list as untracked files: nested repositories, pipes
+//! and sockets, empty directories, and permissions. A nested repository must never stay, because
+//! its configuration would run commands in the next job's `git status`. Only directories of the
+//! tree are walked. Ignored files stay, so directories below them are not checked.
 
 use super::checkout::remove;
 use super::error::WorkspaceError;
@@ -17,54 +18,54 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Files that one command names at most.
+/// Limit on the files that one command names.
 const NAMED_FILES_MAX: usize = 500;
 
-/// Files that git opens wherever they lie.
+/// Files that git opens in any directory.
 const GIT_READS: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".mailmap"];
-/// Directories, one in another, in which git may look for such files: as deep as a path can be.
+/// Directory depth at which git may look for such files: the maximum of a path.
 const DEPTH_MAX: usize = 2048;
 
-/// The files of a checkout, and how git sees them.
+/// The files of a checkout, and the settings for its git.
 pub(super) struct Files<'a> {
     pub(super) git: &'a Git,
-    /// For commands on these files.
+    /// Place for git commands on these files.
     pub(super) place: Place,
     pub(super) root: &'a Path,
-    /// Ignore patterns that are not in the tree.
+    /// File with the ignore patterns that are not in the tree.
     pub(super) excludes: &'a Path,
     pub(super) disk: Disk,
 }
 
-/// What was found. Paths are relative to the root.
+/// The leftovers found. Paths are relative to the root.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
-    /// To be removed with all that is in them.
+    /// Paths to remove completely.
     certain: Vec<PathBuf>,
-    /// Directories that are not the tree's, and what is neither file nor link nor directory; none of them ignored.
+    /// Directories that are not in the tree, and special files. Ignored ones are not included.
     doubtful: Vec<PathBuf>,
-    /// Directories of submodules that are not there.
+    /// Missing directories of submodules.
     missing: Vec<PathBuf>,
-    /// Whether directories had other permissions than git gives, or ignore files that are not the tree's, so that what is in them may not
-    /// have been seen.
+    /// True if a directory had other permissions than git sets, or an ignore file that is not in
+    /// the tree. Files in it may have been hidden from git.
     hid_something: bool,
-    /// Files with other permissions than git gives or of other users, ignored ones among them.
+    /// Files with other permissions than git sets, or of other users. Ignored files are included.
     odd_files: Vec<PathBuf>,
 }
 
 /// The directories of a tree.
 struct Directories {
     of_files: HashSet<PathBuf>,
-    /// Those that stand for a submodule, which is not in the tree.
+    /// Directories of submodules, which are not in the tree.
     of_submodules: BTreeSet<PathBuf>,
 }
 
 impl Files<'_> {
-    /// Looks for them in the directories of this tree, gives these the permissions that they should have, and removes ignore files from
-    /// them that are not the tree's.
+    /// Searches the directories of this tree for leftovers. It also corrects their permissions, and
+    /// removes ignore files that are not in the tree.
     ///
-    /// A pipe in place of a file that git reads is removed, and `halt` is stopped: a git that runs beside
-    /// this look may wait for a writer.
+    /// A pipe at the path of a file that git reads is removed, and `halt` is stopped: a concurrent
+    /// git may wait for a writer.
     pub(super) fn look(&self, tree: &ObjectId, halt: &Stop) -> Result<Leftovers, WorkspaceError> {
         let directories = self.directories(tree)?;
         let mut found = Leftovers::default();
@@ -79,7 +80,7 @@ impl Files<'_> {
                 let name = entry.file_name();
                 let below = directory.join(&name);
                 if self.is_gits(&name) {
-                    // The one at the top is the workspace's own.
+                    // The one at the top belongs to the workspace itself.
                     if !directory.as_os_str().is_empty() {
                         found.certain.push(below);
                     }
@@ -125,8 +126,8 @@ impl Files<'_> {
         Ok(found)
     }
 
-    /// Whether files of the tree have other permissions than git gives, or another owner. It does not see that itself, unless a file's time of change is
-    /// another one in whole seconds.
+    /// Returns true if files of the tree have other permissions than git sets, or another owner.
+    /// git does not detect this unless the change time differs in whole seconds.
     pub(super) fn has_odd_files(&self, found: &Leftovers) -> Result<bool, GitError> {
         if found.odd_files.is_empty() {
             return Ok(false);
@@ -153,7 +154,7 @@ impl Files<'_> {
         Ok(found)
     }
 
-    /// Those of these files that are not the tree's.
+    /// Returns the files that are not in the tree.
     fn not_in(&self, tree: &ObjectId, mut files: Vec<PathBuf>) -> Result<Vec<PathBuf>, GitError> {
         let mut known: HashSet<PathBuf> = HashSet::new();
         for some in files.chunks(NAMED_FILES_MAX) {
@@ -166,11 +167,11 @@ impl Files<'_> {
         Ok(files)
     }
 
-    /// Removes pipes, devices and sockets below a path that lie in place of files that git reads. Returns
-    /// whether there was one.
+    /// Removes pipes, devices and sockets at paths of files that git reads. Returns true if there
+    /// was one.
     pub(super) fn remove_pipes(&self, below: &Path) -> Result<bool, WorkspaceError> {
         let mut has_found = false;
-        // What lies deeper git does not reach either.
+        // git does not reach deeper paths either.
         let walk = walkdir::WalkDir::new(self.root.join(below)).follow_links(false).max_depth(DEPTH_MAX);
         for entry in walk.into_iter().flatten() {
             if self.blocks_git(entry.file_name(), entry.file_type()) {
@@ -181,7 +182,7 @@ impl Files<'_> {
         Ok(has_found)
     }
 
-    /// Whether git would open this entry and wait.
+    /// Returns true if git would open this entry and block.
     fn blocks_git(&self, name: &OsStr, kind: fs::FileType) -> bool {
         let is_plain = kind.is_file() || kind.is_dir() || kind.is_symlink();
         !is_plain && GIT_READS.iter().any(|read| self.is(name, read))
@@ -195,7 +196,8 @@ impl Files<'_> {
         if self.disk.ignores_case { name.eq_ignore_ascii_case(what) } else { name == what }
     }
 
-    /// Whether it had others. One of another user's can't be used.
+    /// Sets the permissions of a directory. Returns true if they were different. A directory of
+    /// another user is an error.
     fn set_mode(&self, directory: &Path) -> Result<bool, WorkspaceError> {
         let metadata = directory.symlink_metadata().map_err(WorkspaceError::io("looking at", directory))?;
         if self.disk.is_anothers(&metadata) {
@@ -216,7 +218,7 @@ impl Files<'_> {
         }
         let mut excludes = OsString::from("core.excludesFile=");
         excludes.push(self.excludes);
-        // Behind `./` nothing in a name means anything to git; it answers in the same form.
+        // With the prefix `./`, no name has a special meaning for git. It answers in the same form.
         let list = paths
             .iter()
             .flat_map(|path| [b"./".as_slice(), path.as_os_str().as_bytes(), b"\0"].concat())
@@ -230,7 +232,7 @@ impl Files<'_> {
         Ok(paths.into_iter().filter(|path| !ignored.contains(path.as_path())).collect())
     }
 
-    /// Removes what was found, after untracked files went.
+    /// Removes the leftovers, after untracked files were removed.
     pub(super) fn clear(&self, found: Leftovers) -> Result<(), WorkspaceError> {
         for path in &found.certain {
             remove(&self.root.join(path))?;
@@ -249,24 +251,24 @@ impl Files<'_> {
             match path.symlink_metadata() {
                 Ok(metadata) if metadata.is_dir() => directories.push(path),
                 Ok(_) => remove(&path)?,
-                // Something above it went.
+                // A directory above it was removed.
                 Err(_) => {}
             }
         }
-        // The inner ones first; one that has what is ignored in it stays.
+        // Inner directories first. A directory with ignored files stays.
         for directory in directories.iter().rev() {
             fs::remove_dir(directory).ok();
         }
         Ok(())
     }
 
-    /// Adds a path and, of a directory, all directories and odd files in it, outer ones first. Repositories and what can't be
-    /// looked into go at once.
+    /// Adds a path, and all directories and special files below it, outer ones first. Nested
+    /// repositories and unreadable directories are removed immediately.
     fn list(&self, path: &Path, into: &mut Vec<PathBuf>) -> Result<(), WorkspaceError> {
         let deepest = self.root.components().count() + SNAPSHOT_DEPTH_MAX;
         let mut walk = walkdir::WalkDir::new(self.root.join(path)).follow_links(false).into_iter();
         while let Some(entry) = walk.next() {
-            // Gone with the untracked files that were in it.
+            // Removed together with the untracked files in it.
             let Ok(entry) = entry else { continue };
             let kind = entry.file_type();
             if kind.is_file() || kind.is_symlink() {
@@ -274,7 +276,8 @@ impl Files<'_> {
             }
             let is_closed = kind.is_dir()
                 && entry.metadata().is_ok_and(|found| found.permissions().mode() & 0o700 != 0o700);
-            // Deeper ones could reach beyond the longest path: then neither git nor this walk sees them.
+            // Deeper directories could exceed the maximum path length. Then neither git nor this
+            // walk can reach them.
             let is_too_deep = entry.path().components().count() > deepest;
             if self.is_gits(entry.file_name()) || is_closed || is_too_deep {
                 remove(entry.path())?;
@@ -290,7 +293,7 @@ impl Files<'_> {
 }
 
 impl Leftovers {
-    /// Whether something may lie where git could not look.
+    /// Returns true if files may have been hidden from git.
     pub(super) const fn hid_something(&self) -> bool {
         self.hid_something
     }

@@ -1,4 +1,4 @@
-//! The files that a command sees: snapshots in, warm checkouts, artifacts out.
+//! The files of a command: snapshots, warm checkouts, artifacts.
 
 pub mod artifacts;
 pub mod carry;

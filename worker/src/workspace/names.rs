@@ -1,4 +1,4 @@
-//! Which trees this disk can hold without anything landing where it should not. Pure.
+//! Checks if this disk can store a tree without collisions or unsafe paths. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -6,67 +6,70 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// What the disk can do.
+/// Properties of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Disk {
-    /// `A` and `a` are one file.
+    /// `A` and `a` are the same file.
     pub(super) ignores_case: bool,
-    /// `é` in one code point and in two are one file.
+    /// `é` as one code point and as two code points is the same file.
     pub(super) ignores_form: bool,
     /// Names must be UTF-8.
     pub(super) utf8_only: bool,
-    /// Longest path below the workspace, in bytes.
+    /// Limit on a path below the workspace, in bytes.
     pub(super) path_bytes_max: usize,
-    /// Permissions that a new file gets.
+    /// Permissions of a new file.
     pub(super) file_mode: u32,
-    /// Permissions that a new directory gets.
+    /// Permissions of a new directory.
     pub(super) directory_mode: u32,
-    /// Whose files and directories are; none where jobs run as users of their own, who get them one after the other.
+    /// Owner of files and directories. `None` if jobs run as separate users, because the owner
+    /// changes.
     pub(super) owner: Option<u32>,
 }
 
-/// Longest name in a directory, in bytes: what Linux and APFS take.
+/// Limit on a name in a directory, in bytes, on Linux and APFS.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A tree that can't be laid out here.
+/// A tree that cannot be stored on this disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameProblem {
-    /// As git has it.
+    /// The path in git.
     pub path: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: Wrong,
 }
 
-/// What is wrong with a path.
+/// Problem of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wrong {
     /// It leads out of the workspace or into git's own files.
     Escapes,
-    /// It is no UTF-8, and the disk takes no other names.
+    /// It is not UTF-8, which the disk requires.
     NotText,
-    /// It is longer than the disk takes.
+    /// It exceeds the disk's limit.
     TooLong,
-    /// On this disk it is the same as another one.
+    /// On this disk it is the same as another path.
     SameAs(String),
-    /// The tree has it twice, as no tree of git's has.
+    /// The tree contains it twice, which git never does.
     Twice,
-    /// A kind of entry that no snapshot has.
+    /// An entry kind that no snapshot contains.
     Mode(u32),
 }
 
 impl Disk {
-    /// Whether it is somebody else's: a container's, in which the job cannot write.
+    /// Returns true for a file of another user, for example of a container. The job cannot write
+    /// it.
     pub(super) fn is_anothers(self, metadata: &Metadata) -> bool {
         self.owner.is_some_and(|owner| metadata.uid() != owner)
     }
 
-    /// Permissions that a file gets when git lays it out.
+    /// Returns the permissions that git gives a file.
     pub(super) const fn mode(self, is_executable: bool) -> u32 {
         if is_executable { self.directory_mode & 0o777 } else { self.file_mode }
     }
 
-    /// What two names have in common that this disk takes for one. Letters are compared as APFS does: by full case folding (`ß` is `SS`), of
-    /// names taken apart into what they are composed of (Apple File System Reference, `j_drec_hashed_key_t`).
+    /// Returns the key of a name: the disk treats names with equal keys as one file. Letters are
+    /// compared as in APFS: with full case folding (`ß` is `SS`), after canonical decomposition
+    /// (Apple File System Reference, `j_drec_hashed_key_t`).
     fn key(self, path: &str) -> String {
         let apart: String = if self.ignores_form { path.nfd().collect() } else { path.to_owned() };
         if !self.ignores_case {
@@ -100,7 +103,7 @@ impl std::error::Error for NameProblem {}
 /// Checks a tree's entries: all paths, directories and files, in git's order.
 ///
 /// # Errors
-/// The first entry that can't be laid out.
+/// The first entry that cannot be stored.
 pub(super) fn check<'a>(
     entries: impl Iterator<Item = (u32, &'a [u8])>,
     disk: Disk,
@@ -136,8 +139,9 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
-/// Names that mean something else than a file: the directory itself, its parent, git's own directory in every spelling that
-/// some disk takes for it (case, code points that HFS+ ignores, short names, trailing dots and spaces).
+/// Returns true for unsafe names: the directory itself, its parent, and git's own directory in
+/// every spelling that some disk accepts for it. These spellings include other case, code points
+/// that HFS+ ignores, short names, and trailing dots and spaces.
 fn is_forbidden(name: &[u8]) -> bool {
     if name.is_empty() || name == b"." || name == b".." {
         return true;
@@ -148,7 +152,7 @@ fn is_forbidden(name: &[u8]) -> bool {
     text == ".git" || text == "git~1"
 }
 
-/// Code points that HFS+ leaves out when it compares names, as git's `utf8.c` lists them.
+/// Returns true for code points that HFS+ ignores in comparisons, as listed in git's `utf8.c`.
 fn is_ignored_by_hfs(c: char) -> bool {
     matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }

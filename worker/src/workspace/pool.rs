@@ -1,5 +1,5 @@
-//! The workspaces of a worker: below `projects` one directory a project, with its objects and its checkouts. A checkout
-//! belongs to one attempt at a time.
+//! The workspaces of a worker: below `projects`, one directory per project with its objects and its
+//! checkouts. A checkout belongs to one attempt at a time.
 
 use super::artifacts::{self, Collected};
 use super::checkout::{Checkout, link_all, remove};
@@ -26,7 +26,7 @@ mod space;
 
 use leases::checkouts;
 
-/// Transfers that were not finished are thrown away after this long.
+/// Time after which unfinished transfers are removed.
 const STALE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The workspaces of a worker.
@@ -35,27 +35,27 @@ pub struct Workspaces {
     root: PathBuf,
     disk: Disk,
     links_objects: bool,
-    /// Ends the git commands of one attempt.
+    /// Stops the git commands of one attempt.
     stop: Stop,
 }
 
-/// Files that are laid out for an attempt.
+/// Prepared files of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prepared {
-    /// Where the command runs.
+    /// Working directory of the command.
     pub directory: PathBuf,
-    /// The top of the files: places in its output are relative to it.
+    /// Root of the files. Paths in the output are relative to it.
     pub root: PathBuf,
-    /// Where Xcode shall build; none for what is not in a workspace.
+    /// Build directory for Xcode. `None` outside of a workspace.
     pub derived_data: Option<PathBuf>,
-    /// Where git reads the objects of the files' commit; none for what is not in a workspace.
+    /// Directory of the git objects. `None` outside of a workspace.
     pub objects: Option<PathBuf>,
-    /// Whether these are the submitter's own files.
+    /// True if these are the submitter's own files.
     pub is_in_place: bool,
 }
 
 impl Prepared {
-    /// The arguments to execute: an `xcodebuild` builds in the workspace.
+    /// Returns the arguments to execute: an `xcodebuild` builds in the workspace.
     pub fn argv(&self, argv: Vec<String>) -> Vec<String> {
         match &self.derived_data {
             Some(directory) => with_derived_data(argv, directory),
@@ -64,41 +64,41 @@ impl Prepared {
     }
 }
 
-/// What has to be fetched before a snapshot can be laid out.
+/// A snapshot that must be fetched before its checkout.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lacking {
-    /// Whose objects.
+    /// Project of the objects.
     pub project: String,
     /// The snapshot.
     pub name: SnapshotName,
-    /// Trees that are here, the most recently used first.
+    /// Trees that the worker has, most recently used first.
     pub trees: Vec<ObjectId>,
-    /// Snapshots that are here, by the checksums of their manifests.
+    /// Snapshots that the worker has, as checksums of their manifests.
     pub known: Vec<Checksum>,
 }
 
 impl Workspaces {
-    /// Opens or makes them in a worker's data directory.
+    /// Opens or creates the workspaces in a worker's data directory.
     ///
     /// # Errors
-    /// When the disk fails. git is looked for when a job needs it.
+    /// Fails if the disk fails. git is searched when a job needs it.
     pub fn open(data_directory: &Path) -> Result<Self, WorkspaceError> {
         let root = data_directory.join("projects");
         fs::create_dir_all(&root).map_err(WorkspaceError::io("creating", &root))?;
-        // Builds write absolute paths down; one without links stays the same.
+        // Builds store absolute paths. A path without symbolic links stays the same.
         let root = root.canonicalize().map_err(WorkspaceError::io("finding", &root))?;
         let disk = probe(&root)?;
         Ok(Self { root, disk, links_objects: false, stop: Stop::default() })
     }
 
-    /// The same ones, whose checkouts have links to the objects beside them: for jobs that can't read the project's own, which
-    /// have those of everybody's jobs.
+    /// Returns workspaces with hard links to the objects next to each checkout. Jobs that must not
+    /// read the project's own objects, which belong to all jobs, read the links.
     #[must_use]
     pub fn linking_objects(self) -> Self {
         Self { links_objects: true, disk: Disk { owner: None, ..self.disk }, ..self }
     }
 
-    /// The same ones for one attempt, whose git commands `stop` ends.
+    /// Returns workspaces for one attempt. `stop` ends their git commands.
     #[must_use]
     pub fn stopped_by(&self, stop: &Stop) -> Self {
         Self { stop: stop.clone(), ..self.clone() }
@@ -127,7 +127,7 @@ impl Workspaces {
         Ok(cache)
     }
 
-    /// Keeps every project from being removed as long as it lives.
+    /// Locks all projects against removal, for the lifetime of the value.
     fn share(&self) -> Result<Flock<File>, WorkspaceError> {
         let path = self.root.join("lock");
         let file = lock_file(&path)?;
@@ -135,10 +135,10 @@ impl Workspaces {
             .map_err(|(_, error)| WorkspaceError::io("locking", path)(error.into()))
     }
 
-    /// What has to be fetched for this source; nothing when all is here.
+    /// Returns the snapshot to fetch for this source, or `None` if it is complete.
     ///
     /// # Errors
-    /// When the source is malformed or the disk fails.
+    /// Fails if the source is malformed or the disk fails.
     pub fn lacking(&self, source: &Source) -> Result<Option<Lacking>, WorkspaceError> {
         let (Source::Snapshot { project, .. }, Some(name)) = (source, name_of(source)?) else {
             return Ok(None);
@@ -162,23 +162,23 @@ impl Workspaces {
         Ok(Some(Lacking { project: project.clone(), name, trees, known }))
     }
 
-    /// Whether what was lacking is here by now. A disk that doesn't say counts as no.
+    /// Returns true if the missing snapshot is available now. A disk error counts as no.
     pub fn holds(&self, lacking: &Lacking) -> bool {
         let cache = self.share().and_then(|_here| self.cache(&lacking.project, &lacking.name.tree));
         cache.is_ok_and(|cache| cache.manifest(&lacking.name).is_some())
     }
 
-    /// Where the bytes of packs for this project are received.
+    /// Returns the directory for received packs of this project.
     pub fn incoming(&self, project: &str) -> PathBuf {
         let directory = self.project(project).join("incoming");
         remove_stale(&directory, STALE_AFTER, SystemTime::now());
         directory
     }
 
-    /// Takes in a pack that was fetched, and removes the file.
+    /// Imports a fetched pack and removes the file.
     ///
     /// # Errors
-    /// When it does not bring the whole snapshot.
+    /// Fails if it does not complete the snapshot.
     pub fn accept(
         &self,
         pack: &Path,
@@ -194,12 +194,14 @@ impl Workspaces {
         Ok(accepted?)
     }
 
-    /// Lays out the files of an attempt. What belongs to it alone goes below `attempt_directory`. Blocks for as long as files
-    /// are written. The attempt keeps its checkout until [`Workspaces::release`].
+    /// Prepares the files of an attempt. Its private files are created below `attempt_directory`.
+    /// Blocks until all files are written. The attempt keeps its checkout until
+    /// [`Workspaces::release`].
     ///
     /// # Errors
-    /// When the snapshot is not here whole, the disk can't hold it, or the command's directory is not in it. Where the objects turned out
-    /// to be damaged, [`Workspaces::lacking`] says afterwards what has to be fetched anew.
+    /// Fails if the snapshot is incomplete, the disk cannot store it, or the command's directory is
+    /// not in it. If objects are damaged, [`Workspaces::lacking`] then returns the snapshot to
+    /// fetch again.
     pub fn prepare(
         &self,
         attempt: AttemptId,
@@ -246,12 +248,12 @@ impl Workspaces {
         clean: bool,
     ) -> Result<Prepared, WorkspaceError> {
         let cache = self.cache(project, &name.tree)?;
-        // Tidied neither before the checkout says which tree it needs.
+        // Hold the cache: a tidy must not run before the checkout has recorded its tree.
         let _objects = cache.hold()?;
         let manifest = cache.manifest(name).ok_or_else(|| WorkspaceError::Missing(name.tree.clone()))?;
         let checkout = self.take_checkout(project, &name.tree, attempt)?;
         match self.lay_out(&checkout, &cache, &manifest, directory, clean) {
-            // What an earlier job left there can't be removed: a new one serves as well.
+            // Files of an earlier job cannot be removed. A new checkout can be used instead.
             Err(error) if error.is_of_files() && space::put_aside(&checkout).is_ok() => {
                 tracing::warn!(directory = %checkout.directory.display(), error = &error as &dyn std::error::Error, "a workspace can't be used any more");
                 let new = self.new_checkout(project, attempt)?;
@@ -284,11 +286,11 @@ impl Workspaces {
         })
     }
 
-    /// Copies aside what an attempt made, before its checkout is released; the content lies in `target` by checksum.
-    /// With an `owner`, only that user's files are taken.
+    /// Copies the artifacts of an attempt before its checkout is released. The content is in
+    /// `target`, named by checksum. With an `owner`, only that user's files are collected.
     ///
     /// # Errors
-    /// When `target` can't be written.
+    /// Fails if `target` cannot be written.
     pub fn collect_artifacts(
         &self,
         prepared: &Prepared,
@@ -326,7 +328,8 @@ impl Workspaces {
             .collect()
     }
 
-    /// Projects with a warm checkout, by their full names, the most recently used first: for placing jobs.
+    /// Returns the full names of projects with a warm checkout, most recently used first, for job
+    /// placement.
     pub fn warm_projects(&self) -> Vec<String> {
         let mut warm: Vec<(u64, String)> = self
             .projects()
@@ -353,7 +356,7 @@ fn name_of(source: &Source) -> Result<Option<SnapshotName>, WorkspaceError> {
     SnapshotName::of(source).map_err(|_| WorkspaceError::Malformed { what: "snapshot id" })
 }
 
-/// The directory that the files are in: some tools name what they build after it.
+/// Returns the name of the directory with the files: some tools name their products after it.
 fn readable_name(project: &str) -> String {
     let last = project.rsplit(['/', ':']).next().unwrap_or_default();
     let name: String = last
@@ -361,13 +364,14 @@ fn readable_name(project: &str) -> String {
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' })
         .collect();
     let name = name.trim_start_matches('.');
-    // Names that a checkout's directory has already, or that git makes of them (`index.lock`), also on a disk that ignores case.
+    // Names of files in a checkout's directory, or names that git derives from them (`index.lock`),
+    // also on a disk that ignores case.
     let first = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     let is_taken = ["", "lease", "index", "state", "excludes", "derived", "bytes", "objects"];
     if is_taken.contains(&first.as_str()) || name.len() > 100 { "tree".into() } else { name.to_owned() }
 }
 
-/// A directory of the snapshot, reached without leaving it.
+/// Returns a directory of the snapshot, after a check that it is inside.
 fn inside(root: &Path, directory: &str) -> Result<PathBuf, WorkspaceError> {
     let wrong =
         |reason: &str| WorkspaceError::Directory { path: directory.to_owned(), reason: reason.to_owned() };
@@ -388,7 +392,7 @@ fn inside(root: &Path, directory: &str) -> Result<PathBuf, WorkspaceError> {
     Ok(path)
 }
 
-/// What the disk can do, found out by trying.
+/// Detects the properties of the disk by test files.
 fn probe(root: &Path) -> Result<Disk, WorkspaceError> {
     let (upper, lower, directory) = (root.join(".CASE"), root.join(".case"), root.join(".directory"));
     remove(&upper)?;
@@ -409,7 +413,7 @@ fn probe(root: &Path) -> Result<Disk, WorkspaceError> {
     fs::create_dir(&directory).map_err(WorkspaceError::io("creating", &directory))?;
     let directory_mode = mode(&directory)?;
     remove(&directory)?;
-    // Below a checkout, with what build tools add.
+    // Reserve some length below a checkout for files of build tools.
     let longest = platform::PATH_BYTES_MAX;
     Ok(Disk {
         ignores_case,

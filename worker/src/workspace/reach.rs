@@ -1,4 +1,4 @@
-//! Reaching what lies below a directory through no link, whatever a job has put on the way.
+//! Opens files below a directory without following symbolic links that a job may have created.
 
 use super::names::Disk;
 use nix::fcntl::{OFlag, open, openat};
@@ -10,16 +10,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// How a directory is opened to reach what is in it.
+/// Flags for opening a directory.
 const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_CLOEXEC);
 
-/// Opens a directory; only with `follows` may a link stand for it.
+/// Opens a directory. It may be a symbolic link only with `follows`.
 pub(super) fn directory(path: &Path, follows: bool) -> io::Result<OwnedFd> {
     let link = if follows { OFlag::empty() } else { OFlag::O_NOFOLLOW };
     Ok(open(path, DIRECTORY | link, Mode::empty())?)
 }
 
-/// A directory below another one.
+/// Opens a directory below another one.
 pub(super) fn enter(mut directory: OwnedFd, below: &Path) -> io::Result<OwnedFd> {
     for part in below.components() {
         directory = openat(&directory, part.as_os_str(), DIRECTORY | OFlag::O_NOFOLLOW, Mode::empty())?;
@@ -27,19 +27,19 @@ pub(super) fn enter(mut directory: OwnedFd, below: &Path) -> io::Result<OwnedFd>
     Ok(directory)
 }
 
-/// A regular file below a directory.
+/// Opens a regular file below a directory.
 pub(super) fn file(directory: &OwnedFd, path: &Path) -> io::Result<(File, Metadata)> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let parent = enter(directory.try_clone()?, path.parent().unwrap_or(Path::new("")))?;
-    // A pipe would let its reader wait.
+    // Opening a pipe would block.
     let how = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = File::from(openat(&parent, name, how, Mode::empty())?);
     let metadata = file.metadata()?;
     if metadata.is_file() { Ok((file, metadata)) } else { Err(io::Error::other("it is no regular file")) }
 }
 
-/// Gives a regular file below a directory the permissions that files have on this disk, and removes one that is another user's; leaves
-/// alone what is none, is gone or can't be reached.
+/// Sets the permissions of a regular file below a directory, and removes a file of another user.
+/// Ignores other files, missing ones, and ones that cannot be reached.
 pub(super) fn set_mode(directory: &OwnedFd, root: &Path, path: &Path, disk: Disk) -> io::Result<()> {
     let (Some(name), Ok(metadata)) = (path.file_name(), root.join(path).symlink_metadata()) else {
         return Ok(());

@@ -1,6 +1,7 @@
-//! What git answers from in a workspace: a `.git` of the workspace's own, so that `git rev-parse HEAD`, `git status`, `git
-//! diff` and `git describe` say there what they say in the user's tree. Objects are read from the project's cache, or from links to it. Our
-//! own index is elsewhere: whatever a job does to this one, the files are laid out by ours.
+//! The `.git` directory of a workspace. `git rev-parse HEAD`, `git status`, `git diff` and `git
+//! describe` give the same answers there as in the user's tree. Objects are read from the project's
+//! cache, or from links to it. The worker's own index is elsewhere and determines the files, so
+//! changes that a job makes to `.git` have no effect.
 
 use super::checkout::{remove, unlock};
 use super::difference::Difference;
@@ -15,8 +16,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What may stay from an earlier job: which files, and which directories, of which of them. All of it is brought up to date.
-/// Everything else goes: hooks, attributes, grafts, refs, states of a merge, objects and what git notes of these.
+/// Entries that may stay from an earlier job: directory, files in it, directories in it. All of
+/// them are updated. All other entries are removed: hooks, attributes, grafts, refs, merge states,
+/// objects and their caches.
 const KEPT: &[(&str, &[&str], &[&str])] = &[
     ("", &["HEAD", "config", "index", "packed-refs", "shallow"], &["info", "objects", "refs"]),
     ("info", &["exclude"], &[]),
@@ -28,21 +30,21 @@ const KEPT: &[(&str, &[&str], &[&str])] = &[
     ("refs/tags", &[], &[]),
 ];
 
-/// What is laid out, and how it is known to be.
+/// State of the checkout, for writing `.git`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Laid<'a> {
-    /// Our own index of the files.
+    /// The worker's own index of the files.
     pub(super) index: &'a Path,
-    /// Whether other files are laid out, or stay behind, than for the job before.
+    /// True if the files, or the left-behind paths, differ from the previous job.
     pub(super) is_moved: bool,
-    /// Of the index in `.git` as it was written for the job before.
+    /// Checksum of the index in `.git` as written for the previous job.
     pub(super) visible_index: Option<&'a Checksum>,
-    /// Where it lies.
+    /// Properties of its disk.
     pub(super) disk: Disk,
 }
 
-/// Writes it, or brings it up to date; files whose content stays are not written again, because builds look at their times. Gives
-/// the checksum of the index in it.
+/// Creates or updates the `.git` directory. Files with unchanged content are not written again,
+/// because builds check their times. Returns the checksum of its index.
 pub(super) fn write(
     root: &Path,
     laid: Laid<'_>,
@@ -86,13 +88,14 @@ pub(super) fn write(
     Ok(checksum())
 }
 
-/// Removes what a job may have left, and all of it if something in it is not what it seems or can't be looked into.
+/// Removes entries that a job may have left. Removes the whole directory if an entry has an
+/// unexpected type or is unreadable.
 fn clear(own: &Path, disk: Disk) -> Result<(), WorkspaceError> {
     let is_odd = |metadata: &fs::Metadata| {
         !metadata.is_dir() || metadata.permissions().mode() & 0o700 != 0o700 || disk.is_anothers(metadata)
     };
     for (directory, files, directories) in KEPT {
-        // A name with `/` at the end would lead through a link.
+        // A name with a trailing `/` would follow a link.
         let directory = if directory.is_empty() { own.to_owned() } else { own.join(directory) };
         match fs::symlink_metadata(&directory) {
             Ok(metadata) if is_odd(&metadata) => return remove(own),
@@ -122,7 +125,7 @@ fn write_head(own: &Path, head: &Head) -> Result<(), WorkspaceError> {
     for tag in &head.tags {
         refs.push_str(&format!("{} refs/tags/{}\n", tag.object, tag.name));
     }
-    // git wants them by name.
+    // git requires them sorted by name.
     let mut lines: Vec<&str> = refs.lines().collect();
     lines.sort_by_key(|line| line.split_once(' ').map(|(_, name)| name));
     let refs: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
@@ -133,9 +136,10 @@ fn write_head(own: &Path, head: &Head) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-/// Everything that differs from the commit is shown as not staged: what was staged stays behind. The index is ours with the
-/// commit's entries in place of those that differ; the others keep what git knows of their files. One that is there and may stay does
-/// where it says the same: then a job has only looked at the files, which git notes in it.
+/// Writes the index. All differences from the commit appear as unstaged, because staged changes are
+/// not transferred. The index is the worker's own, with the commit's entries for files that differ.
+/// Other entries keep git's cached metadata. An existing index stays if it has the same entries and
+/// may stay. Then a job only made git refresh it.
 fn write_index(
     own: &Path,
     our_index: &Path,
@@ -170,7 +174,7 @@ fn write_index(
     fs::rename(&beside, &target).map_err(WorkspaceError::io("writing", &target))
 }
 
-/// The entries of an index, with what git was told of each; none of one that can't be read.
+/// Returns the entries of an index with their flags, or `None` for an unreadable index.
 fn says(cache: &ObjectCache, index: &Path) -> Result<Option<Vec<u8>>, WorkspaceError> {
     let place = Place { index: Some(index.to_owned()), ..cache.place() };
     match cache.git().run(&place).args(["ls-files", "-s", "-v", "-z"]).output() {

@@ -1,4 +1,5 @@
-//! Which checkout is whose. That is written down in it, so that a worker that restarts knows.
+//! Leases of checkouts. A lease is a file in the checkout, so that it survives a restart of the
+//! worker.
 
 use super::{Workspaces, readable_name};
 use crate::workspace::checkout::{Checkout, State, now, remove};
@@ -10,11 +11,12 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// Most checkouts of one project: jobs that run at once on one worker.
+/// Limit on the checkouts of one project: concurrent jobs on one worker.
 const CHECKOUTS_MAX: u32 = 1024;
 
 impl Workspaces {
-    /// Finds a free checkout, the best one first: with this very tree, else the one used last, else a new one.
+    /// Takes a free checkout, best first: one with this tree, else the last used one, else a new
+    /// one.
     pub(super) fn take_checkout(
         &self,
         project: &str,
@@ -39,7 +41,7 @@ impl Workspaces {
         self.new_checkout(project, attempt)
     }
 
-    /// Makes one, for this attempt.
+    /// Creates a checkout for this attempt.
     pub(super) fn new_checkout(&self, project: &str, attempt: AttemptId) -> Result<Checkout, WorkspaceError> {
         let home = self.project(project).join("checkouts");
         for number in 1..=CHECKOUTS_MAX {
@@ -54,15 +56,15 @@ impl Workspaces {
         Err(WorkspaceError::Malformed { what: "project, which has too many checkouts," })
     }
 
-    /// The attempt is over: its checkout may go to another one. Does nothing for an attempt without one.
+    /// Releases the checkout of an ended attempt. Does nothing for an attempt without one.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn release(&self, attempt: AttemptId) -> Result<(), WorkspaceError> {
         let text = attempt.to_string();
         for checkout in self.all_checkouts() {
             if lease_of(&checkout.directory).is_some_and(|lease| lease == text) {
-                // A full disk takes no note, and that keeps nobody from it.
+                // A failure to record the time on a full disk must not prevent the release.
                 let noted = checkout.note(&State { used_at: now(), ..checkout.state() });
                 remove(&checkout.directory.join("lease"))?;
                 noted?;
@@ -71,10 +73,10 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Frees what belongs to attempts that are not held any more: for the start of a worker.
+    /// Releases the checkouts of attempts that are no longer held, at the start of a worker.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn keep_only(&self, held: &[AttemptId]) -> Result<(), WorkspaceError> {
         let held: BTreeSet<String> = held.iter().map(AttemptId::to_string).collect();
         for checkout in self.all_checkouts() {
@@ -97,19 +99,19 @@ pub(super) fn checkouts(home: &Path, name: &str) -> impl Iterator<Item = Checkou
         .map(move |path| Checkout::new(path, &name))
 }
 
-/// False when somebody else has it.
+/// Takes the lease of a checkout. Returns false if another holder has it.
 pub(super) fn take_lease(directory: &Path, holder: &str) -> Result<bool, WorkspaceError> {
     let path = directory.join("lease");
     match fs::File::options().write(true).create_new(true).open(&path) {
         Ok(mut file) => {
             if let Err(error) = file.write_all(holder.as_bytes()) {
-                // Nobody has it by a lease that names nobody.
+                // An empty lease has no holder, so remove it.
                 remove(&path)?;
                 return Err(WorkspaceError::io("writing", &path)(error));
             }
             Ok(true)
         }
-        // Gone altogether: it was removed to make space. Closed: a job made it another user's.
+        // NotFound: it was removed to free space. PermissionDenied: a job gave it to another user.
         Err(error)
             if matches!(
                 error.kind(),

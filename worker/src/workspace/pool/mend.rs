@@ -1,12 +1,14 @@
-//! Objects of a project that were damaged: what can't be read goes, so that it is fetched anew.
+//! Repairs damaged objects of a project: unreadable objects are removed, so that they are fetched
+//! again.
 
 use super::Workspaces;
 use super::leases::{checkouts, lease_of};
 use buildpool_protocol::transfer::ObjectId;
 
 impl Workspaces {
-    /// Looks at all objects of a project, and drops what is not whole of them. Never while a job has a checkout: its git reads from
-    /// them. Whoever called it sees by what is here then, or by the next failure, what came of it.
+    /// Checks all objects of a project, and removes incomplete ones. It does nothing while a job
+    /// has a checkout, because its git reads the objects. The caller sees the result in the
+    /// remaining objects, or in the next failure.
     pub(super) fn mend(&self, project: &str, tree: &ObjectId) {
         let home = self.project(project).join("checkouts");
         let is_free = || checkouts(&home, "x").all(|checkout| lease_of(&checkout.directory).is_none());

@@ -1,4 +1,4 @@
-//! Space on the worker's disk: which checkouts and projects go, and how.
+//! Disk space of the worker: removes checkouts and projects.
 
 use super::leases::{checkouts, lease_of, take_lease};
 use super::{Workspaces, lock_file};
@@ -16,11 +16,11 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// What the names of checkouts begin with that are out of everybody's way and about to be removed.
+/// Prefix of checkouts that are moved away and about to be removed.
 const REMOVED: &str = "removed";
 
 impl Workspaces {
-    /// Removes a project that nobody has or is about to have; not now when somebody is laying out files.
+    /// Removes an unused project. Does nothing while another thread prepares files.
     fn remove_idle(&self, project: &Path) -> Result<(), WorkspaceError> {
         let path = self.root.join("lock");
         match Flock::lock(lock_file(&path)?, FlockArg::LockExclusiveNonblock) {
@@ -32,18 +32,18 @@ impl Workspaces {
         }
     }
 
-    /// Measures checkouts, removes the least recently used ones while space is short, and tidies the objects of projects that
-    /// no job uses. Never touches a checkout that an attempt has. Walks over all files of free checkouts: not for a path
-    /// that a job waits on.
+    /// Measures checkouts, removes the least recently used ones while disk space is low, and tidies
+    /// the objects of unused projects. It never removes a checkout in use. It visits all files of
+    /// free checkouts, so it must not run while a job waits for it.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn collect_space(&self, limits: &SpaceLimits) -> Result<(), WorkspaceError> {
         let mut free_ones = Vec::new();
         let mut total = 0;
         for checkout in self.all_checkouts() {
             if lease_of(&checkout.directory).is_none() {
-                // A full disk takes no note, and must be made room on all the more.
+                // A full disk cannot store the size, but needs the cleanup even more.
                 log_failure(&checkout.directory, checkout.note_bytes(bytes_below(&checkout.directory)));
                 let (used_at, bytes) = (checkout.state().used_at, checkout.bytes());
                 free_ones.push(Candidate { used_at, bytes, which: checkout.clone() });
@@ -55,17 +55,17 @@ impl Workspaces {
             give_up(&checkout)?;
         }
         for project in self.projects() {
-            // One that can't be tidied keeps no other from it.
+            // An error with one project must not affect the others.
             log_failure(&project, self.tidy(&project));
         }
         Ok(())
     }
 
-    /// Removes idle checkouts, the least recently used first, while too little of the disk is free. Measures
-    /// none of them, so it is quick enough for a disk that fills while jobs run.
+    /// Removes idle checkouts, least recently used first, while free disk space is low. It does not
+    /// measure them, so it is fast enough for a disk that fills while jobs run.
     ///
     /// # Errors
-    /// When the disk fails.
+    /// Fails if the disk fails.
     pub fn make_room(&self, limits: &SpaceLimits) -> Result<(), WorkspaceError> {
         let mut idle = self.all_checkouts();
         idle.retain(|checkout| lease_of(&checkout.directory).is_none());
@@ -80,7 +80,8 @@ impl Workspaces {
         Ok(())
     }
 
-    /// Sets the checkout of an attempt aside. False when it has none, or when the disk refuses.
+    /// Sets the checkout of an attempt aside. Returns false if it has no checkout, or the disk
+    /// fails.
     pub fn set_aside(&self, attempt: AttemptId) -> bool {
         let text = attempt.to_string();
         let is_its = |checkout: &Checkout| lease_of(&checkout.directory).is_some_and(|lease| lease == text);
@@ -93,7 +94,8 @@ impl Workspaces {
         if own.is_empty() && is_idle(project) {
             return self.remove_idle(project);
         }
-        // Those that jobs have among them: their git reads these objects. One that is being laid out holds the cache.
+        // Include checkouts in use: their git reads these objects. A checkout in preparation holds
+        // the cache.
         let pinned: Vec<ObjectId> = own.iter().filter_map(|checkout| checkout.state().tree).collect();
         for (name, format) in [("objects", ObjectFormat::Sha1), ("objects-sha256", ObjectFormat::Sha256)] {
             if project.join(name).is_dir() {
@@ -112,7 +114,7 @@ impl Workspaces {
 
 /// Removes a checkout, unless an attempt has it.
 fn give_up(checkout: &Checkout) -> Result<(), WorkspaceError> {
-    // Without a word in it: a full disk takes none.
+    // Empty, because a full disk cannot store any content.
     if take_lease(&checkout.directory, "")? {
         tracing::info!(directory = %checkout.directory.display(), "removing a workspace to make space");
         if let Err(error) = put_aside(checkout) {
@@ -123,11 +125,11 @@ fn give_up(checkout: &Checkout) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-/// Takes a checkout that somebody has a lease of out of everybody's way, and removes what can be of it: one that is half removed could be
-/// taken.
+/// Moves a leased checkout away and removes as much of it as possible. Otherwise a partially
+/// removed checkout could be taken.
 ///
 /// # Errors
-/// When it can't be moved; it is where it was then.
+/// Fails if it cannot be moved. It stays in place then.
 pub(super) fn put_aside(checkout: &Checkout) -> Result<(), WorkspaceError> {
     let project = checkout.directory.ancestors().nth(2).unwrap_or(&checkout.directory);
     let stamp = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -138,7 +140,8 @@ pub(super) fn put_aside(checkout: &Checkout) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-/// Removes what was put aside, as far as it can be: another user's files (a container's) stay.
+/// Removes the directories set aside, as far as possible. Files of other users (of a container)
+/// stay.
 fn clear_aside(project: &Path) {
     for entry in fs::read_dir(project).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(REMOVED) {
@@ -155,10 +158,11 @@ fn log_failure(path: &Path, result: Result<(), WorkspaceError>) {
     }
 }
 
-/// A project without checkouts whose objects were not used for a day.
+/// Returns true for a project with objects that were not used for a day. The caller checks that it
+/// has no checkouts.
 fn is_idle(project: &Path) -> bool {
     let records = ["objects/snapshots", "objects-sha256/snapshots"].map(|name| project.join(name));
-    // A use of a snapshot changes its record's time.
+    // A use of a snapshot updates the time of its record.
     let inside = records.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
     let used = inside
         .map(|entry| entry.path())

@@ -17,7 +17,7 @@ mod damage;
 mod left;
 mod quick;
 
-/// A user's repository, a worker's workspaces, and the way between.
+/// A user's repository, a worker's workspaces, and the transfer between them.
 struct Bench {
     root: tempfile::TempDir,
     workspaces: Workspaces,
@@ -70,7 +70,7 @@ impl Bench {
         self.user(&["commit", "-q", "--allow-empty", "-m", "x"]);
     }
 
-    /// The user's files, committed or not, as a snapshot on the worker.
+    /// Transfers the user's files, committed or not, as a snapshot to the worker.
     fn deliver(&self) -> Source {
         self.deliver_as("example.org/team/app")
     }
@@ -79,7 +79,7 @@ impl Bench {
         let index = self.root.path().join("index");
         let users = self.home().join(".git/index");
         if fs::copy(&users, &index).is_ok() {
-            // git tells by its time which entries can be trusted.
+            // git decides by this time which entries can be trusted.
             let copy = fs::File::options().write(true).open(&index).unwrap();
             copy.set_modified(fs::metadata(&users).unwrap().modified().unwrap()).unwrap();
         }
@@ -141,7 +141,7 @@ impl Bench {
         self.workspaces.prepare(attempt(number), source, false, self.root.path()).unwrap()
     }
 
-    /// Lays the user's files out as they are, and lets the checkout go again.
+    /// Prepares the user's files in their current state, and releases the checkout.
     fn run(&self, number: u32) -> PathBuf {
         let prepared = self.prepare(number, &self.deliver());
         self.workspaces.release(attempt(number)).unwrap();
@@ -211,7 +211,7 @@ fn only_what_changed_is_written_and_ignored_products_stay() {
         .filter(|(path, found)| before.get(*path) != Some(found))
         .map(|(path, _)| path.as_str())
         .collect();
-    // `f4` was rewritten by the job with the same content: its time is the job's.
+    // The job rewrote `f4` with the same content, so its time is from the job.
     let changed = [
         "notes.private",
         "src/added/new",
@@ -324,7 +324,7 @@ fn git_answers_in_a_workspace_as_in_the_users_tree() {
     for question in questions {
         same(question);
     }
-    // What a job does to it lasts no longer than the job.
+    // Changes that a job makes to it do not outlive the job.
     git(&root, &["config", "core.hooksPath", "/nowhere"]);
     git(&root, &["checkout", "-q", "-b", "side"]);
     git(&root, &["commit", "-qam", "a job's"]);
@@ -334,7 +334,7 @@ fn git_answers_in_a_workspace_as_in_the_users_tree() {
         same(question);
     }
     assert_eq!(git(&root, &["branch", "--format=%(refname:short)"]), "main");
-    // Build scripts look at the times of these.
+    // Build scripts check the times of these files.
     let times = |root: &Path| {
         ["HEAD", "index", "config", "packed-refs"]
             .map(|name| fs::metadata(root.join(".git").join(name)).unwrap().modified().unwrap())
@@ -470,8 +470,8 @@ fn build(program: &str, arguments: &[&str], root: &Path) -> String {
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
-/// Lets a clock tick lie between a build and the next change, as there is between two calls of an agent: tools that compare times
-/// by the second would take a change in the same second for none.
+/// Puts time between a build and the next change, as between two calls of an agent. Tools that
+/// compare whole seconds would miss a change in the same second.
 fn age(root: &Path) {
     let past = SystemTime::now() - Duration::from_secs(5);
     for entry in walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file())

@@ -1,4 +1,4 @@
-//! Objects of a project that were damaged.
+//! Tests of damaged objects of a project.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn packs(bench: &Bench) -> Vec<PathBuf> {
 
 fn bench() -> Bench {
     let bench = Bench::new();
-    // Most of the pack is this one's.
+    // Most of the pack is this file.
     let numbers: String =
         (0..5000).map(|number: u32| format!("{}\n", number.wrapping_mul(2_654_435_761))).collect();
     bench.write("a", &numbers);

@@ -1,4 +1,4 @@
-//! What jobs leave behind, and what is taken away while others begin.
+//! Tests of leftovers of jobs, and of cleanup while other jobs start.
 
 use super::*;
 use nix::sys::stat::Mode;
@@ -36,7 +36,7 @@ fn pipes_in_place_of_files_that_git_reads_do_not_block_the_next_job() {
         // Files that git compares by content, for which it reads attributes.
         fs::write(root.join("src/a"), "src/b").unwrap();
         bench.write("src/deep/b", &number.to_string());
-        // Another checkout would mean that git had to be ended.
+        // Another checkout would mean that git had to be killed.
         assert_eq!(bench.run(number), root, "{pipes:?}");
         assert_eq!(fs::read_to_string(root.join(".gitignore")).unwrap(), "/target\n");
         assert!(!root.join("loose").exists() && !root.join(".gitattributes").exists(), "{pipes:?}");
@@ -53,7 +53,7 @@ fn what_git_does_not_list_does_not_reach_the_next_job_either() {
     bench.commit();
     let root = bench.run(1);
     let wanted = (mode(&root.join("src/b")), mode(&root.join("src")));
-    // By the quick way, and then by the one for files that a job has changed.
+    // With the quick method, and then with the slow one for files that a job has changed.
     for (number, is_changed) in [(2, false), (3, true), (4, false)] {
         git(&root.join("src"), &["init", "-q"]);
         git(&root.join("src"), &["config", "core.fsmonitor", "echo PWNED"]);
@@ -109,7 +109,7 @@ fn permissions_are_put_right_through_no_link() {
     assert_eq!(mode(&outside.join("file")), 0o600);
 }
 
-/// Two days ago, for everything that tells when a project was used.
+/// Sets all times that show the last use of a project to two days ago.
 fn age(project: &Path) {
     let past = SystemTime::now() - Duration::from_secs(2 * 86_400);
     let records = fs::read_dir(project.join("objects/snapshots")).unwrap().map(|entry| entry.unwrap().path());
@@ -183,7 +183,7 @@ fn permissions_of_files_that_git_overlooks_are_put_right() {
     let source = bench.deliver();
     let root = bench.run(0);
     let wanted = ["a", "b", "c", "tool"].map(|file| mode(&root.join(file)));
-    // In the second in which they were laid out, at least once.
+    // At least once in the same second as the checkout.
     for number in 1..4 {
         let prepared = bench.workspaces.prepare(attempt(number), &source, true, bench.root.path()).unwrap();
         for (file, mode) in [("a", 0o600), ("b", 0o444), ("c", 0o666), ("tool", 0o777), ("x.o", 0o600)] {
@@ -248,7 +248,7 @@ fn a_checkout_that_can_not_be_laid_out_again_makes_place_for_a_new_one() {
     let root = bench.run(1);
     fs::write(root.join("untracked"), "x").unwrap();
     let directory = root.parent().unwrap();
-    // As an unremovable file would: nobody can write it down.
+    // Like an unremovable file: the state cannot be written.
     fs::remove_file(directory.join("state.json")).unwrap();
     fs::create_dir_all(directory.join("state.json/full")).unwrap();
     for (number, clean) in [(2, false), (3, true)] {
@@ -296,7 +296,7 @@ fn locks_that_a_killed_git_left_are_in_no_jobs_way() {
     let bench = Bench::new();
     bench.write("file", "content");
     bench.commit();
-    // So that all indexes are written.
+    // This makes git write all indexes.
     bench.write("file", "changed");
     let root = bench.run(1);
     for (number, content) in [(2, "again"), (3, "and again")] {
@@ -385,7 +385,7 @@ fn a_checkout_that_is_closed_to_us_is_passed_over() {
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).unwrap();
     let taken = std::thread::scope(|scope| {
         let taking = || {
-            // This thread alone; root would get in.
+            // This affects only this thread. root would have access.
             #[cfg(target_os = "linux")]
             if nix::unistd::Uid::effective().is_root() {
                 nix::unistd::setfsuid(nix::unistd::Uid::from_raw(60_902));

@@ -1,8 +1,8 @@
-//! From one tree to the next by the quick way, which has to end where the slow one does.
+//! Tests that the quick method gives the same result as the slow one.
 
 use super::*;
 
-/// A checkout that is warm, with a product of its builds.
+/// A warm checkout with a build product.
 fn warm() -> (Bench, PathBuf) {
     let bench = Bench::new();
     bench.write(".gitignore", "/target\n*.o\n");
@@ -16,14 +16,15 @@ fn warm() -> (Bench, PathBuf) {
     (bench, root)
 }
 
-/// What the user has, and the products.
+/// Returns the user's files and the products.
 fn expected(bench: &Bench, products: &[&str]) -> BTreeMap<String, (Vec<u8>, u32)> {
     let mut all = contents(&bench.home());
     all.extend(products.iter().map(|path| ((*path).to_owned(), (b"warm".to_vec(), 0o100_000))));
     all
 }
 
-/// Everything that a change of the tree can be, one after the other, in a workspace that every job leaves droppings in.
+/// Tests every kind of change of the tree, one after the other, in a workspace with leftovers of
+/// every job.
 #[test]
 fn every_kind_of_change_ends_in_the_same_files() {
     let (bench, root) = warm();
@@ -103,7 +104,7 @@ fn what_is_ignored_from_now_on_is_kept_from_now_on() {
     bench.write(".gitignore", "/target\n/out\n");
     bench.run(2);
     assert_eq!(contents(&root), expected(&bench, &["target/product", "out/product"]));
-    // A job's own rules count while they lie there, and not for what is tracked.
+    // A job's own rules apply while they exist, but not to tracked files.
     fs::create_dir(root.join("environment")).unwrap();
     fs::write(root.join("environment/.gitignore"), "*\n").unwrap();
     fs::write(root.join("environment/lib"), "warm").unwrap();
@@ -120,7 +121,7 @@ fn a_file_that_a_job_changed_in_secret_is_laid_out_again() {
     let (bench, root) = warm();
     let file = root.join("src/d1/f1");
     let modified = fs::metadata(&file).unwrap().modified().unwrap();
-    // Of the same size, and with its old time; only when the inode changed last can't be forged.
+    // With the same size and its old time. Only the inode's change time cannot be forged.
     fs::write(&file, "2\n").unwrap();
     fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
     bench.run(2);
