@@ -1,6 +1,7 @@
 //! A live attempt in the coordinator: its growing log, and the digest that follows the log.
 
 use crate::digesting::{self, Follower};
+use crate::shared::wall_ms;
 use crate::store::{Appended, LogError, LogWriter, Logs, SealError, Sealed};
 use buildpool_digest::{Digester, Live};
 use buildpool_pool::Session;
@@ -9,6 +10,7 @@ use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::spec::JobSpec;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 pub(crate) struct LiveAttempt {
@@ -22,6 +24,38 @@ pub(crate) struct LiveAttempt {
     /// A connection with refused output, until the coordinator requests that output again; 0 means
     /// no connection.
     asking_again: AtomicU64,
+    /// Its worker reported that the command and its processes have ended.
+    ended: AtomicBool,
+    refusals: Mutex<Refusals>,
+}
+
+/// What the disk has refused of a log.
+#[derive(Default)]
+struct Refusals {
+    /// Output, since the last output that it took.
+    output: Option<Refusal>,
+    /// The seal. It counts from the first time: a seal that fails again and again must end too.
+    seal: Option<Refusal>,
+}
+
+/// Since when and why the disk does not take a log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    since: Instant,
+    /// Milliseconds since 1970.
+    pub(crate) since_ms: i64,
+    /// In the words of the system, or of the coordinator's reserve.
+    pub(crate) reason: String,
+}
+
+impl Refusal {
+    fn note(noted: &mut Option<Self>, reason: String) -> Duration {
+        match noted {
+            Some(refusal) => refusal.reason = reason,
+            None => *noted = Some(Self { since: Instant::now(), since_ms: wall_ms(), reason }),
+        }
+        noted.as_ref().map_or(Duration::ZERO, |refusal| refusal.since.elapsed())
+    }
 }
 
 #[derive(Default)]
@@ -40,7 +74,38 @@ impl LiveAttempt {
             live: Arc::default(),
             completing: AtomicBool::new(false),
             asking_again: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            refusals: Mutex::default(),
         }
+    }
+
+    /// Its worker reported that the command and its processes have ended.
+    pub(crate) fn note_ended(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Notes that the disk refused output. Returns for how long it has.
+    pub(crate) fn output_refused(&self, reason: String) -> Duration {
+        Refusal::note(&mut self.refusals().output, reason)
+    }
+
+    /// Notes that the disk refused the seal. Returns for how long it has.
+    pub(crate) fn seal_refused(&self, reason: String) -> Duration {
+        Refusal::note(&mut self.refusals().seal, reason)
+    }
+
+    /// What the disk refuses at present.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        let refusals = self.refusals();
+        refusals.seal.clone().or_else(|| refusals.output.clone())
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes this connection the only one that may write.
@@ -66,9 +131,32 @@ impl LiveAttempt {
     /// Blocks on the disk.
     pub(crate) fn append(&self, logs: &Logs, position: u64, chunks: &[u8]) -> Result<Appended, LogError> {
         let mut log = self.lock();
-        let appended = self.writer(&mut log, logs)?.append(position, chunks)?;
+        let writer = self.writer(&mut log, logs)?;
+        let appended = writer.append(position, chunks)?;
+        if writer.is_storing() {
+            self.refusals().output = None;
+        }
         self.begin_digesting(&mut log);
         Ok(appended)
+    }
+
+    /// Whether output is stored, or only followed because the disk does not take it.
+    pub(crate) fn is_storing(&self) -> bool {
+        self.lock().writer.as_ref().is_none_or(LogWriter::is_storing)
+    }
+
+    /// Follows the rest of the log without storing it.
+    pub(crate) fn stop_storing(&self, logs: &Logs, reason: String) -> Result<(), LogError> {
+        self.writer(&mut self.lock(), logs)?.stop_storing(reason)
+    }
+
+    /// Stores again, from the position at which the stored log ends.
+    pub(crate) fn store_again(&self, logs: &Logs) -> Result<u64, LogError> {
+        let mut log = self.lock();
+        let writer = self.writer(&mut log, logs)?;
+        writer.store_again();
+        self.refusals().output = None;
+        Ok(writer.state().position)
     }
 
     /// Removes the stored log, so that the worker sends it again from position 0.
@@ -89,6 +177,23 @@ impl LiveAttempt {
             }
             Ok(sealed)
         })
+    }
+
+    /// Seals the log without storing any of it. Its gaps have the declared lengths.
+    pub(crate) fn seal_unstored(
+        &self,
+        logs: &Logs,
+        outcome: &Outcome,
+        reason: &str,
+    ) -> Result<Sealed, SealError> {
+        let lengths = [outcome.seals[0].length, outcome.seals[1].length];
+        let mut log = self.lock();
+        if let Some(digesting) = log.digesting.take() {
+            digesting.abort();
+        }
+        let sealed = self.writer(&mut log, logs)?.seal_unstored(lengths, reason)?;
+        self.begin_digesting(&mut log);
+        Ok(sealed)
     }
 
     /// Waits until the digester has read the whole sealed log, and returns it.

@@ -5,8 +5,9 @@ use crate::digesting;
 use crate::hub::WorkerOut;
 use crate::runtime::{Command, Ending};
 use crate::shared::Shared;
-use crate::store::SealError;
+use crate::store::{SealError, Sealed};
 use buildpool_pool::{Completed, Session};
+use buildpool_protocol::error::chain;
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::worker_link::ToWorker;
 use std::sync::Arc;
@@ -15,31 +16,30 @@ use std::time::{Duration, Instant};
 /// Delay before the seal of a log is retried after a disk error.
 const SEAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Seals and digests an attempt, or requests missing output from its worker.
+/// Seals and digests an attempt, or asks its worker for what is missing. A log that can't be stored becomes a counted gap
+/// after `log_wait`.
 pub(crate) async fn complete(
     shared: Arc<Shared>,
     session: Session,
     attempt: Arc<LiveAttempt>,
-    outcome: Box<Outcome>,
+    mut outcome: Box<Outcome>,
 ) {
     let lease = attempt.lease;
-    let sealed = loop {
-        match attempt.seal(&shared.logs, &outcome) {
-            Ok(sealed) => break sealed,
-            // The disk may accept it later, and the worker need not send the log again.
-            Err(SealError::Log(error)) if !error.needs_restart() && attempt.is_of(session) => {
-                tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a log can't be sealed; trying again");
-                // The system does not report when a disk has room again, so retry on a timer.
-                tokio::time::sleep(SEAL_AGAIN_AFTER).await;
-            }
-            Err(error) => {
-                let position = send_again_from(&shared, &attempt, error);
-                attempt.completing_failed();
-                let message = Box::new(ToWorker::Position { lease, position });
-                return shared.hub.to_worker(session, WorkerOut::Message(message));
-            }
+    let sealed = match seal(&shared, session, &attempt, &outcome).await {
+        Ok(sealed) => sealed,
+        Err(error) => {
+            let position = send_again_from(&shared, &attempt, error);
+            attempt.completing_failed();
+            let message = Box::new(ToWorker::Position { lease, position });
+            return shared.hub.to_worker(session, WorkerOut::Message(message));
         }
     };
+    if let Some(shortened) = &sealed.shortened {
+        // The record describes the stored log.
+        outcome.log_length = sealed.state.position;
+        outcome.seals.clone_from(&shortened.seals);
+        outcome.gaps.extend(shortened.gaps.iter().cloned());
+    }
     let sealed_at = Instant::now();
     let digester = match attempt.digester().await {
         Ok(digester) => Ok(digester),
@@ -48,14 +48,10 @@ pub(crate) async fn complete(
             tokio::task::block_in_place(|| digesting::from_log(&shared.logs, &attempt))
         }
     };
-    let digester = match digester {
-        Ok(digester) => digester,
-        Err(error) => {
-            tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a sealed log can't be read");
-            attempt.completing_failed();
-            return;
-        }
-    };
+    let digester = digester.unwrap_or_else(|error| {
+        tracing::error!(attempt = %lease.attempt, error = &error as &dyn std::error::Error, "a sealed log can't be read; the verdict is made without it");
+        digesting::without_log(&attempt, &outcome, &chain(&error))
+    });
     let digest = tokio::task::block_in_place(|| {
         let history = shared.history(&attempt.spec);
         digester.finish(&digesting::facts(&outcome, history))
@@ -70,6 +66,31 @@ pub(crate) async fn complete(
     };
     let ending = Ending { completed, sealed, digest: Arc::new(digest), attempt };
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
+}
+
+/// Seals the log, or what the disk takes of it.
+async fn seal(
+    shared: &Shared,
+    session: Session,
+    attempt: &LiveAttempt,
+    outcome: &Outcome,
+) -> Result<Sealed, SealError> {
+    loop {
+        let error = match attempt.seal(&shared.logs, outcome) {
+            Err(SealError::Log(error)) if attempt.is_of(session) => error,
+            sealed => return sealed,
+        };
+        tracing::error!(attempt = %attempt.lease.attempt, error = &error as &dyn std::error::Error, "a log can't be sealed");
+        let reason = format!("the coordinator's disk refused it: {}", chain(&error));
+        if attempt.seal_refused(reason.clone()) >= shared.config.log_wait {
+            return tokio::task::block_in_place(|| attempt.seal_unstored(&shared.logs, outcome, &reason));
+        }
+        if error.needs_restart() {
+            return Err(error.into());
+        }
+        // No disk says when it has room again.
+        tokio::time::sleep(SEAL_AGAIN_AFTER).await;
+    }
 }
 
 /// Returns the position from which the worker should send again.

@@ -40,6 +40,8 @@ pub struct Config {
     pub retention_age: Duration,
     /// Maximum total size of logs, in bytes. The oldest logs are removed first.
     pub retention_bytes: u64,
+    /// How long the log of an attempt that has ended waits for a disk that does not take it.
+    pub log_wait: Duration,
     /// Limits for each submitter.
     pub quotas: Quotas,
     /// Whether `/metrics` is served without a token.
@@ -84,7 +86,8 @@ impl Config {
             local: false,
             retention_age: limits::RETENTION_AGE,
             retention_bytes: limits::RETENTION_BYTES,
-            quotas: Quotas::default(),
+            log_wait: Duration::from_secs(60),
+            quotas: Quotas { everybody: Quota::standard(), ..Quotas::default() },
             open_metrics: false,
             protocol: VersionRange::ours(),
             approve_workers: false,
@@ -153,6 +156,9 @@ impl Config {
         if let Some(bytes) = file.retention_bytes {
             self.retention_bytes = bytes;
         }
+        if let Some(secs) = file.log_wait_secs {
+            self.log_wait = Duration::from_secs(secs);
+        }
         if let Some(approve) = file.approve_workers {
             self.approve_workers = approve;
         }
@@ -161,7 +167,7 @@ impl Config {
             self.open_metrics = open;
         }
         if let Some(quota) = file.quota {
-            self.quotas.everybody = quota.read("quota")?;
+            self.quotas.everybody = quota.read("quota")?.or(Quota::standard());
         }
         for (name, quota) in file.quota_of {
             check_name("quota_of", &name).map_err(|error| error.to_string())?;
@@ -185,6 +191,7 @@ struct File {
     warm_wait_secs: Option<u64>,
     retention_days: Option<u32>,
     retention_bytes: Option<u64>,
+    log_wait_secs: Option<u64>,
     open_metrics: Option<bool>,
     approve_workers: Option<bool>,
     requests_per_minute: Option<NonZeroU32>,

@@ -7,7 +7,7 @@ use crate::store::{JobRecord, LogError, LogReader, Logs, PassingRun};
 use buildpool_digest::{Digest, Digester, Facts, History, Options};
 use buildpool_protocol::ids::{AttemptId, JobId};
 use buildpool_protocol::outcome::Outcome;
-use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap};
+use buildpool_protocol::output::{ChunkHeader, ChunkKind, Gap, Stream};
 use buildpool_protocol::spec::{JobSpec, Source, TemplateSpec};
 
 pub(crate) use follower::Follower;
@@ -83,6 +83,18 @@ pub(crate) fn from_log(logs: &Logs, attempt: &LiveAttempt) -> Result<Digester, L
     let mut digester = Digester::new(options(&attempt.spec, attempt.lease.attempt.job));
     feed(&mut digester, &mut logs.reader(attempt.lease.attempt)?)?;
     Ok(digester)
+}
+
+/// The digester of an attempt whose log can't be read: each stream is one gap.
+pub(crate) fn without_log(attempt: &LiveAttempt, outcome: &Outcome, reason: &str) -> Digester {
+    let mut digester = Digester::new(options(&attempt.spec, attempt.lease.attempt.job));
+    for stream in Stream::ALL {
+        let length = outcome.seals[stream.index()].length;
+        if length > 0 {
+            digester.gap(stream, length, &format!("the stored log can't be read: {reason}"));
+        }
+    }
+    digester
 }
 
 fn feed(digester: &mut Digester, reader: &mut LogReader) -> Result<(), LogError> {

@@ -27,6 +27,9 @@ pub const LOST_AFTER: Duration = Duration::from_secs(15 * 60);
 pub const SELF_FENCE_MARGIN: Duration = Duration::from_secs(60);
 /// Default time from SIGTERM to SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(10);
+/// After a cancel, a job ends within its grace, the minute that its worker has to confirm the end, and this, whatever its
+/// worker or the disk does.
+pub const CANCEL_MARGIN: Duration = Duration::from_secs(60);
 /// Limit on the grace period of a job.
 pub const GRACE_MAX: Duration = Duration::from_secs(60 * 60);
 /// Default limit on the run time of a job.
@@ -97,6 +100,8 @@ pub const RETENTION_AGE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 pub const RETENTION_BYTES: u64 = 10 << 30;
 /// Limit on the log of one attempt, in bytes. Beyond it, the middle becomes a counted gap.
 pub const LOG_BYTES_MAX: u64 = 64 << 30;
+/// Longest log of one attempt unless configured otherwise, in bytes.
+pub const LOG_BYTES_DEFAULT: u64 = 1 << 30;
 /// Minimum log size that a quota leaves an attempt, in bytes: head, tail and the gap record between
 /// them.
 pub const LOG_BYTES_MIN: u64 = 4 << 20;

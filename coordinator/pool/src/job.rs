@@ -46,6 +46,8 @@ pub(crate) struct Granted {
     pub(crate) boot: Option<BootId>,
     /// Time when the worker was ordered to end it.
     pub(crate) ending_since: Option<Duration>,
+    /// Since when the worker reports that the attempt has ended, in milliseconds since 1970.
+    pub(crate) ended_since_ms: Option<i64>,
     /// Set while its output is blocked because the worker's disk refuses writes.
     pub(crate) output_held: Option<OutputWaits>,
     /// Time since its worker is back without it although it had started. It may still run where the

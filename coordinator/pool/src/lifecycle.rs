@@ -159,6 +159,7 @@ impl Pool {
             boot: confirmed_by,
             state,
             ending_since: None,
+            ended_since_ms: None,
             output_held: None,
             missing_since: None,
         });

@@ -69,7 +69,7 @@ impl Pool {
     }
 
     /// Records that an attempt is void.
-    fn abandon(&mut self, id: JobId, lease: Lease) {
+    pub(crate) fn abandon(&mut self, id: JobId, lease: Lease) {
         self.persist_attempt(id, lease.attempt.number);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let attempt = job.last_attempt_mut(lease.attempt.number);

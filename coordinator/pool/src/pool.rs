@@ -71,6 +71,8 @@ pub(crate) enum Timer {
     SecretsMissing(JobId),
     /// A queued job was cancelled just before a restart.
     CancelQueued(JobId),
+    /// A job that somebody asked to end should have ended by now.
+    CancelOverdue(JobId),
 }
 
 /// The pool. The crate documentation describes its use.
@@ -207,6 +209,7 @@ impl Pool {
                 let state = if has_begun { HeldState::Running } else { HeldState::Preparing };
                 self.mark_granted(id, &attempt, state, None);
                 self.settle_group(now, id);
+                self.limit_cancel(now, id);
             }
             None => {
                 self.enqueue(now, id);
@@ -311,6 +314,7 @@ impl Pool {
                 Timer::Missing(job) => self.missing_for_long(now, job),
                 Timer::SecretsMissing(job) => self.give_up_secrets(now, job),
                 Timer::CancelQueued(job) => self.cancel_queued(now, job),
+                Timer::CancelOverdue(job) => self.cancel_overdue(now, job),
             }
         }
     }
@@ -412,6 +416,14 @@ impl Pool {
         self.parked.remove(&id);
         if let Some(job) = self.jobs.get(&id) {
             self.queue.remove(&job.record);
+        }
+    }
+
+    /// From now on, a job that somebody asked to end has so long to end.
+    pub(crate) fn limit_cancel(&mut self, now: Now, id: JobId) {
+        if self.jobs.get(&id).is_some_and(|job| job.cancel.is_some()) {
+            let at = self.kill_deadline(id, now.clock).saturating_add(limits::CANCEL_MARGIN);
+            self.timers.insert((at, Timer::CancelOverdue(id)));
         }
     }
 

@@ -4,6 +4,7 @@ use crate::input::Submit;
 use crate::pool::Pool;
 use crate::share::Share;
 use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::limits;
 use buildpool_protocol::spec::JobSpec;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,6 +26,17 @@ pub struct Quota {
 }
 
 impl Quota {
+    /// What a pool gives each submitter unless its operator chooses otherwise.
+    pub const fn standard() -> Self {
+        Self {
+            queued_jobs: None,
+            running_jobs: None,
+            job_time: None,
+            log_bytes: Some(limits::LOG_BYTES_DEFAULT),
+            snapshot_bytes: None,
+        }
+    }
+
     /// Returns this quota, with unset limits taken from another one.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

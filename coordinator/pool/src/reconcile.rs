@@ -179,7 +179,11 @@ impl Pool {
         mut condition: Condition,
     ) -> Vec<Wish> {
         condition.warm_projects.truncate(OFFERS_MAX);
+        let is_held = |job: &JobId| {
+            held.iter().any(|held| held.lease.attempt.job == *job && held.state != HeldState::Ended)
+        };
         if let Some(known) = self.roster.get_mut(worker) {
+            known.distrusted.retain(|job| self.jobs.contains_key(job) || is_held(job));
             known.condition = condition;
             known.declined = false;
             known.record.last_seen_ms = now.wall_ms;
@@ -248,6 +252,9 @@ impl Pool {
             granted.confirmed = true;
             granted.boot = boot;
             granted.state = held.state;
+            if held.state == HeldState::Ended {
+                granted.ended_since_ms.get_or_insert(now.wall_ms);
+            }
             granted.missing_since = None;
             is_asked_anew = asked.is_some() && granted.ending_since.is_none();
         }

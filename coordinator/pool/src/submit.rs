@@ -13,7 +13,7 @@ use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
-use buildpool_protocol::worker_link::{Desired, ToWorker};
+use buildpool_protocol::worker_link::{Desired, HeldState, ToWorker};
 use std::sync::Arc;
 
 /// Limit on the attachable jobs remembered until their result is delivered.
@@ -248,7 +248,37 @@ impl Pool {
         }
         self.emit(Effect::Acknowledged { client, job: Some(id) });
         if first {
+            self.limit_cancel(now, id);
             self.carry_out_cancel(now, id);
+        }
+    }
+
+    /// The end of a job was asked for so long ago that nothing is waited for any more: neither its worker nor a disk. The
+    /// attempt is fenced, so its worker ends what is left of it.
+    pub(crate) fn cancel_overdue(&mut self, now: Now, id: JobId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let (Some(asked), Some(granted)) = (job.cancel.clone(), job.granted()) else { return };
+        let (lease, worker, state) = (granted.lease, granted.worker, granted.state);
+        let known = self.roster.get(worker);
+        let name = known.map_or("", |worker| worker.record.name.as_str());
+        let reason = match (state, known.and_then(Worker::session)) {
+            (HeldState::Ended, _) => format!("the rest of its log did not arrive from worker `{name}`"),
+            (_, Some(_)) => format!("worker `{name}` has not confirmed that its processes ended"),
+            (_, None) => format!("worker `{name}` can't be reached; it ends the processes that are left"),
+        };
+        let cause = cancelled_by(&asked);
+        let text = format!("{} The job ended without its worker: {reason}.", cause.text);
+        if let Some(attempt) = job.last_attempt_mut(lease.attempt.number) {
+            attempt.lost = Some(reason);
+            attempt.counted = true;
+        }
+        self.abandon(id, lease);
+        self.finish(now, id, Ended::without_result(Verdict::Cancelled, Cause { text, ..cause }));
+        if state != HeldState::Ended
+            && let Some(worker) = self.roster.get_mut(worker)
+        {
+            // Until it reports without the attempt.
+            worker.distrusted.insert(id);
         }
     }
 

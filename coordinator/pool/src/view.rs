@@ -2,7 +2,7 @@
 
 use crate::effect::{AttemptRecord, JobRecord, WorkerRecord};
 use crate::input::Now;
-use crate::job::{Job, Phase};
+use crate::job::{Granted, Job, Phase};
 use crate::pool::Pool;
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::report::JobState;
@@ -38,6 +38,13 @@ pub struct Waits {
     pub since_ms: i64,
     /// Estimated remaining wait, if there is enough history.
     pub estimate: Option<Duration>,
+}
+
+impl Waits {
+    /// A wait for something other than jobs.
+    pub const fn because(reason: String, since_ms: i64) -> Self {
+        Self { reason, position: None, since_ms, estimate: None }
+    }
 }
 
 /// A worker.
@@ -133,6 +140,17 @@ impl Pool {
         load
     }
 
+    /// Why a job is not done although its command has ended.
+    fn sealing(&self, now: Now, granted: &Granted, connected: bool) -> Waits {
+        let name = self.roster.get(granted.worker).map_or("", |worker| &worker.record.name);
+        let reason = if connected {
+            format!("worker `{name}` collects its reports and artifacts and sends the rest of its log")
+        } else {
+            format!("worker `{name}`, which has the rest of its log, can't be reached")
+        };
+        Waits::because(reason, granted.ended_since_ms.unwrap_or(now.wall_ms))
+    }
+
     fn held_back_by_disk(&self, worker: WorkerId, reason: &str) -> String {
         let name = self.roster.get(worker).map_or("", |worker| &worker.record.name);
         format!("the disk of worker `{name}` refuses its output ({reason}); it goes on when there is room")
@@ -155,13 +173,12 @@ impl Pool {
                 let state = state(granted.state);
                 let connected = granted.missing_since.is_none()
                     && self.roster.get(granted.worker).is_some_and(|worker| worker.session().is_some());
-                let waits = granted.output_held.as_ref().filter(|_| state == JobState::Running);
-                let waits = waits.map(|held| Waits {
-                    reason: self.held_back_by_disk(granted.worker, &held.reason),
-                    position: None,
-                    since_ms: held.since_ms,
-                    estimate: None,
-                });
+                let waits = match state {
+                    JobState::Sealing => Some(self.sealing(now, granted, connected)),
+                    _ => granted.output_held.as_ref().filter(|_| state == JobState::Running).map(|held| {
+                        Waits::because(self.held_back_by_disk(granted.worker, &held.reason), held.since_ms)
+                    }),
+                };
                 (state, connected, waits)
             }
         };

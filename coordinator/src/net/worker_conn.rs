@@ -7,16 +7,16 @@ use crate::completing;
 use crate::hub::WorkerOut;
 use crate::shared::Shared;
 use crate::store::Appended;
-use crate::store::limits::RECORDS_ROOM_BYTES;
+use crate::store::limits::{JOBS_ROOM_BYTES, RECORDS_ROOM_BYTES};
 use crate::transfer::{self, Frame, Peer, Who};
 use axum::extract::ws::{Message, WebSocket};
 use buildpool_pool::{Input, Session, Wish};
-use buildpool_protocol::error::{ErrorCode, LinkError};
+use buildpool_protocol::error::{ErrorCode, LinkError, chain};
 use buildpool_protocol::frame::{self, BINARY_HEADER_BYTES, BinaryHeader, BinaryKind};
 use buildpool_protocol::ids::{AttemptId, Lease};
 use buildpool_protocol::limits::{REGISTER_WITHIN, REPORT_EVERY, SILENCE_MAX};
 use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader};
-use buildpool_protocol::worker_link::{Desired, FromWorker, Register, ToWorker};
+use buildpool_protocol::worker_link::{Desired, FromWorker, HeldState, Register, ToWorker};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ use std::time::Duration;
 const ACKNOWLEDGE_BYTES: u64 = 1 << 20;
 /// Delay before refused output is requested again from the worker.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// While the command runs, its output waits this many times longer for the disk than after its end.
+const RUNNING_WAITS_MAX: u32 = 10;
 
 pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal) {
     let register = match registration(&mut socket).await {
@@ -215,6 +217,12 @@ impl Connection {
             FromWorker::Register(_) => {}
             FromWorker::Transfer(step) => self.transfers.step(step),
             FromWorker::Report { held, condition } => {
+                for held in held.iter().filter(|held| held.state == HeldState::Ended) {
+                    let attempt = self.shared.hub.attempt(held.lease.attempt);
+                    if let Some(attempt) = attempt.filter(|attempt| attempt.lease == held.lease) {
+                        attempt.note_ended();
+                    }
+                }
                 runtime.input(Input::Reported { session, held, condition }).await
             }
             FromWorker::Decline { lease, reason } => {
@@ -263,10 +271,21 @@ impl Connection {
         if attempt.is_asked_again(self.session) {
             return Ok(true);
         }
-        if self.shared.logs.free_bytes().is_some_and(|free| free < RECORDS_ROOM_BYTES) {
-            tracing::error!(attempt = %first.attempt, "output is left with its worker: the disk has no room for it");
-            self.ask_again_later(attempt, false);
-            return Ok(true);
+        let free = self.shared.logs.free_bytes().unwrap_or(u64::MAX);
+        let is_storing = attempt.is_storing();
+        if is_storing && free < RECORDS_ROOM_BYTES {
+            let reason = format!(
+                "the coordinator's disk has {free} bytes of free space; {RECORDS_ROOM_BYTES} are kept for records"
+            );
+            return Ok(self.refused(attempt, reason, false));
+        }
+        if !is_storing && !attempt.has_ended() && free >= JOBS_ROOM_BYTES {
+            // The worker has all of the log until the job is recorded.
+            let position = attempt.store_again(&self.shared.logs);
+            return match position {
+                Ok(position) => Ok(self.send(&ToWorker::Position { lease: attempt.lease, position }).await),
+                Err(error) => Ok(self.refused(attempt, chain(&error), error.needs_restart())),
+            };
         }
         let appended =
             tokio::task::block_in_place(|| attempt.append(&self.shared.logs, header.position, content));
@@ -279,9 +298,8 @@ impl Connection {
             }
             Err(error) if error.is_senders_fault() => Err(malformed(&error)),
             Err(error) => {
-                tracing::error!(attempt = %first.attempt, error = &error as &dyn std::error::Error, "output can't be stored");
-                self.ask_again_later(attempt, error.needs_restart());
-                Ok(true)
+                let reason = format!("the coordinator's disk refused it: {}", chain(&error));
+                Ok(self.refused(attempt, reason, error.needs_restart()))
             }
         }
     }
@@ -295,6 +313,23 @@ impl Connection {
         }
         self.unacknowledged.remove(&attempt.lease.attempt);
         self.send(&ToWorker::Position { lease: attempt.lease, position }).await
+    }
+
+    /// The disk refused output. It is asked for again, and followed without being stored when that has gone on for too
+    /// long: a job must not wait for ever. Always true: the connection goes on.
+    fn refused(&self, attempt: Arc<LiveAttempt>, reason: String, restart: bool) -> bool {
+        tracing::error!(attempt = %attempt.lease.attempt, reason, "output can't be stored; its worker keeps it");
+        let refused_for = attempt.output_refused(reason.clone());
+        let log_wait = self.shared.config.log_wait;
+        let most = if attempt.has_ended() { log_wait } else { log_wait.saturating_mul(RUNNING_WAITS_MAX) };
+        if refused_for >= most {
+            let stopped = tokio::task::block_in_place(|| attempt.stop_storing(&self.shared.logs, reason));
+            if let Err(error) = stopped {
+                tracing::error!(attempt = %attempt.lease.attempt, error = &error as &dyn std::error::Error, "a log can't be followed");
+            }
+        }
+        self.ask_again_later(attempt, restart);
+        true
     }
 
     /// Requests refused output again later, from the end of the stored log. The worker keeps the

@@ -6,8 +6,18 @@ use crate::finished::Finished;
 use crate::hub::{Reply, Welcome, WorkerOut};
 use buildpool_pool::Effect;
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};
+use buildpool_protocol::limits::{LOG_BYTES_MAX, LOG_BYTES_MIN};
 use buildpool_protocol::worker_link::ToWorker;
 use std::sync::Arc;
+
+/// One log may take a quarter of the free space: one large log must leave room for the others.
+const LOG_SHARES: u64 = 4;
+
+/// The longest log of one attempt on a disk with so much free space, in bytes.
+const fn log_share(free: u64) -> u64 {
+    let share = free / LOG_SHARES;
+    if share < LOG_BYTES_MIN { LOG_BYTES_MIN } else { share }
+}
 
 impl Runtime {
     pub(super) fn carry_out(&mut self, effect: Effect) {
@@ -39,7 +49,9 @@ impl Runtime {
                     attempt.belongs_to(session);
                 }
             }
-            Effect::Grant { session, grant } => {
+            Effect::Grant { session, mut grant } => {
+                let room = self.parts.logs.free_bytes().map_or(LOG_BYTES_MAX, log_share);
+                grant.spec.log_bytes_max = Some(grant.spec.log_bytes_max.unwrap_or(LOG_BYTES_MAX).min(room));
                 let AttemptId { job, number } = grant.lease.attempt;
                 let attempts = self.mirror.job(job).map(|job| job.attempts.as_slice()).unwrap_or_default();
                 let worker = attempts.last().map(|attempt| attempt.worker_name.as_str());

@@ -7,6 +7,8 @@ use crate::net::admission;
 use crate::store::StoreError;
 use buildpool_pool::{ClientRef, Effect, Input, LiveJob, Now, Session, Waits};
 use buildpool_protocol::error::{ErrorCode, LinkError, chain};
+use buildpool_protocol::ids::AttemptId;
+use buildpool_protocol::report::JobState;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -110,17 +112,25 @@ impl Runtime {
         self.mirror.ended().filter_map(|job| self.mirror.unwritten(now, job, &why)).collect()
     }
 
-    /// Adds a waiting reason to a running job. It may have ended since the disk began to refuse
-    /// records, and that end can't be reported yet.
+    /// Adds why the coordinator's disk keeps a job waiting: it does not take its log, or its end, which is told as soon as it
+    /// can be recorded.
     pub(super) fn with_doubt(&self, mut live: LiveJob) -> LiveJob {
+        if let Some(attempt) = live.attempts.last()
+            && let Some(attempt) =
+                self.parts.hub.attempt(AttemptId { job: live.record.job, number: attempt.number })
+            && let Some(refusal) = attempt.refusal()
+        {
+            let reason = format!("its log can't be stored: {}", refusal.reason);
+            live.waiting = Some(Waits::because(reason, refusal.since_ms));
+        }
         if let Some(since_ms) = self.unwritten_since_ms
-            && live.waiting.is_none()
+            && (live.waiting.is_none() || live.state == JobState::Sealing)
             && let Some(why) = self.parts.hub.degraded()
         {
             let reason = format!(
                 "whether it still runs is told when that can be recorded: the coordinator can't write its records ({why})"
             );
-            live.waiting = Some(Waits { reason, position: None, since_ms, estimate: None });
+            live.waiting = Some(Waits::because(reason, since_ms));
         }
         live
     }

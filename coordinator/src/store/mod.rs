@@ -26,6 +26,7 @@ pub use error::StoreError;
 pub(crate) use logs::each_chunk;
 pub use logs::{
     Appended, LogError, LogReader, LogWriter, Logs, Progress, Retained, Retention, SealError, Sealed,
+    Shortened,
 };
 pub use open::Store;
 pub(crate) use open::{make_directory, setup_lock};

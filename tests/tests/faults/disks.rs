@@ -15,7 +15,7 @@ fn detached(pool: &Pool) -> Finished {
 #[test]
 fn a_coordinator_without_room_refuses_new_jobs_keeps_what_runs_and_goes_on_by_itself() {
     let builder = PoolBuilder::default().worker(&["--slots", "2"]);
-    let Some(pool) = builder.small_disk("coordinator", 24 << 20).start_on_disk() else { return };
+    let Some(pool) = builder.small_disk("coordinator", 64 << 20).start_on_disk() else { return };
     let mut workload = Workload::new(&pool);
     let job = workload.submit(&pool, 6_000_000, Duration::from_secs(3), &[]);
     job.wait_for_bytes(500_000);
@@ -40,7 +40,7 @@ fn a_coordinator_without_room_refuses_new_jobs_keeps_what_runs_and_goes_on_by_it
 #[test]
 fn a_coordinator_with_a_full_disk_starts_and_removes_old_logs_before_it_refuses_a_job() {
     let builder = PoolBuilder::default().worker(&["--slots", "1"]);
-    let Some(mut pool) = builder.small_disk("coordinator", 48 << 20).start_on_disk() else { return };
+    let Some(mut pool) = builder.small_disk("coordinator", 128 << 20).start_on_disk() else { return };
     // Random bytes, because logs are stored compressed.
     let large =
         ["run", "--no-snapshot", "--detach", "--", "sh", "-c", "head -c 12000000 /dev/urandom | base64"];
@@ -55,6 +55,57 @@ fn a_coordinator_with_a_full_disk_starts_and_removes_old_logs_before_it_refuses_
     let removed = pool.buildpool(&["logs", &id]);
     assert!(removed.code() != 0 && removed.err().contains("removed by retention"), "{removed}");
     assert!(reserve.exists());
+}
+
+/// A file with this coordinator configuration.
+fn configuration(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+#[test]
+fn a_log_that_a_full_coordinator_can_not_store_becomes_a_counted_gap_and_the_job_ends() {
+    let file = configuration("log_wait_secs = 3\n");
+    let config = ["--config", file.path().to_str().unwrap()];
+    let builder = PoolBuilder::default().coordinator(&config).worker(&["--slots", "2"]);
+    let Some(pool) = builder.small_disk("coordinator", 24 << 20).start_on_disk() else { return };
+    let go = pool.place().file("go");
+    let text = format!(
+        "echo first; while [ ! -e {} ]; do sleep 0.05; done; head -c 600000 /dev/urandom | base64; echo last; exit 3",
+        go.display()
+    );
+    let started = pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", &text]).expect(0);
+    let id = started.out().trim().to_owned();
+    wait_until("its log begins", || pool.buildpool(&["logs", &id]).out() == "first\n");
+    pool.disk().unwrap().fill_but(2 << 20);
+    std::fs::write(&go, "").unwrap();
+    let waits = wait_for("the job waits for the disk", || {
+        let job = pool.job(&id);
+        (job["state"] == "sealing").then(|| job["waiting"]["reason"].to_string())
+    });
+    assert!(waits.contains("log"), "{waits}");
+    let done = pool.wait_for_state(&id, "done");
+    assert_eq!((&done["verdict"], &done["exit_code"]), (&json!("failed"), &json!(3)), "{done:#}");
+    let gap = &done["gaps"][0];
+    assert!(gap["reason"].as_str().unwrap().contains("the coordinator's disk"), "{gap}");
+    assert!(gap["bytes"].as_u64().unwrap() > 500_000, "{gap}");
+    let log = pool.buildpool(&["logs", &id]).expect(0).out();
+    assert!(log.starts_with("first\n") && log.ends_with("\nlast\n"), "{} bytes", log.len());
+    pool.disk().unwrap().empty();
+    wait_until("jobs are taken again", || detached(&pool).code() == 0);
+}
+
+#[test]
+fn one_large_log_leaves_room_for_others() {
+    let builder = PoolBuilder::default().worker(&["--slots", "2"]);
+    let Some(pool) = builder.small_disk("coordinator", 48 << 20).start_on_disk() else { return };
+    let large = "head -c 60000000 /dev/urandom | base64";
+    let run = ["run", "--no-snapshot", "--output", "json", "--", "sh", "-c", large];
+    let done = pool.buildpool(&run).expect(0).json();
+    assert_eq!(done["verdict"], "passed");
+    assert!(done["gaps"][0]["reason"].as_str().unwrap().contains("over its limit"), "{done:#}");
+    pool.buildpool(&["run", "--no-snapshot", "--", "true"]).expect(0);
 }
 
 /// Runs a command that must not wait for the disk, and returns its result.

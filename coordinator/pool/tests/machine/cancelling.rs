@@ -109,21 +109,84 @@ fn a_grant_that_got_lost_is_not_repeated_for_a_cancelled_job() {
     assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
 }
 
+/// How long a cancel may take at most.
+const CANCELLED_WITHIN: Duration =
+    Duration::from_secs(limits::GRACE.as_secs() + 60 + limits::CANCEL_MARGIN.as_secs());
+
 #[test]
-fn the_word_of_a_worker_that_is_away_is_waited_for_until_it_counts_as_lost() {
+fn a_cancel_ends_the_job_in_time_whatever_its_worker_does() {
+    for (state, leaves, reason) in [
+        (HeldState::Running, true, "`mac-1` can't be reached"),
+        (HeldState::Running, false, "`mac-1` has not confirmed that its processes ended"),
+        (HeldState::Ended, true, "the rest of its log did not arrive"),
+        (HeldState::Ended, false, "the rest of its log did not arrive"),
+    ] {
+        let mut scene = Scene::new();
+        let session = scene.mac(1, 1);
+        scene.plain(1);
+        let lease = scene.lease(1);
+        scene.report(session, vec![held(lease, state)]);
+        if leaves {
+            scene.gone(session);
+        }
+        scene.cancel(1, "a");
+        scene.pass(CANCELLED_WITHIN - SECOND);
+        assert_eq!(scene.verdict(1), None, "{state:?}");
+        scene.pass(SECOND);
+        assert_eq!(scene.verdict(1), Some(Verdict::Cancelled), "{state:?}");
+        assert!(scene.cause(1).starts_with("Cancelled by a: enough."), "{}", scene.cause(1));
+        assert!(scene.cause(1).contains(reason), "{}", scene.cause(1));
+        let answer = if leaves {
+            scene.join(Register { held: vec![held(lease, state)], ..register(1, 1) }).1
+        } else {
+            scene.report(session, vec![held(lease, state)])
+        };
+        let end = if state == HeldState::Ended { Wish::Forget(lease) } else { Wish::Fenced(lease) };
+        assert_eq!(wishes(&answer), [end], "what is left is ended");
+    }
+}
+
+#[test]
+fn a_cancel_ends_the_job_in_time_after_a_restart_too() {
     let mut scene = Scene::new();
     let session = scene.mac(1, 1);
     scene.plain(1);
     let lease = scene.lease(1);
     scene.report(session, vec![held(lease, HeldState::Running)]);
-    scene.gone(session);
     scene.cancel(1, "a");
-    scene.pass(LOST_AFTER - SECOND);
-    assert_eq!(scene.verdict(1), None);
-    scene.pass(SECOND);
+    scene.restart();
+    scene.pass(CANCELLED_WITHIN);
     assert_eq!(scene.verdict(1), Some(Verdict::Cancelled));
-    let (_, effects) = scene.join(Register { held: vec![held(lease, HeldState::Running)], ..register(1, 1) });
-    assert_eq!(wishes(&effects), [Wish::Fenced(lease)], "its process is ended when it comes back");
+}
+
+#[test]
+fn a_worker_that_never_confirms_an_end_gets_no_jobs_after_that_end() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 2);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    scene.cancel(1, "a");
+    scene.pass(CANCELLED_WITHIN);
+    scene.report(session, vec![held(lease, HeldState::Running)]);
+    scene.plain(2);
+    assert!(scene.reason(2).contains("quarantined"), "{}", scene.reason(2));
+    let quarantined = scene.pool.workers()[0].quarantined.clone().unwrap_or_default();
+    assert!(quarantined.contains("has not confirmed"), "{quarantined}");
+    scene.report(session, Vec::new());
+    assert_eq!(scene.lease(2).attempt.job, job(2));
+}
+
+#[test]
+fn a_job_whose_command_has_ended_states_what_it_waits_for() {
+    let mut scene = Scene::new();
+    let session = scene.mac(1, 1);
+    scene.plain(1);
+    let lease = scene.lease(1);
+    scene.report(session, vec![held(lease, HeldState::Ended)]);
+    assert!(scene.reason(1).contains("sends the rest of its log"), "{}", scene.reason(1));
+    scene.gone(session);
+    assert!(scene.reason(1).contains("can't be reached"), "{}", scene.reason(1));
 }
 
 #[test]
@@ -173,7 +236,7 @@ fn the_time_to_confirm_begins_when_the_worker_can_be_told() {
     scene.report(session, vec![held(lease, HeldState::Running)]);
     scene.gone(session);
     scene.cancel(1, "a");
-    scene.pass(Duration::from_secs(300));
+    scene.pass(Duration::from_secs(50));
     let back = Register { held: vec![held(lease, HeldState::Running)], ..register(1, 2) };
     let (_, effects) = scene.join(back);
     assert!(matches!(&wishes(&effects)[..], [Wish::Continue(_), Wish::Cancel { .. }]));

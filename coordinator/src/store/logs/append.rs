@@ -5,6 +5,7 @@ use super::error::{LogError, SealError};
 use super::layout::{Layout, Place, Raw};
 use super::read::{LogReader, Progress};
 use super::registry::Logs;
+use super::unstored::{Shortened, Unstored};
 use crate::store::disk::Disk;
 use crate::store::limits::{INLINE_BYTES_MAX, READ_BYTES_MAX, SEGMENT_BYTES};
 use buildpool_protocol::AttemptId;
@@ -26,7 +27,7 @@ pub(super) struct Shared {
     /// Held only briefly, never during file I/O. If both locks are needed, lock `appender` first.
     layout: Mutex<Layout>,
     appender: Mutex<Appender>,
-    progress: watch::Sender<Progress>,
+    pub(super) progress: watch::Sender<Progress>,
     /// Held while segments are compressed or removed.
     packing: Mutex<()>,
     /// Ticket of the newest writer.
@@ -38,14 +39,23 @@ pub(super) struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Appender {
-    opened: bool,
-    state: LogState,
+pub(super) struct Appender {
+    pub(super) opened: bool,
+    pub(super) state: LogState,
     /// Hashers over the bytes of each stream. `None` if an earlier process wrote a part, which must
     /// be read again.
-    hashers: Option<[blake3::Hasher; 2]>,
-    sealed: bool,
-    broken: bool,
+    pub(super) hashers: Option<[blake3::Hasher; 2]>,
+    /// What follows and is not stored, because the disk does not take it.
+    pub(super) unstored: Option<Unstored>,
+    pub(super) sealed: bool,
+    pub(super) broken: bool,
+}
+
+impl Appender {
+    /// The end of what was received.
+    fn received(&self) -> LogState {
+        self.unstored.as_ref().map_or(self.state, Unstored::state)
+    }
 }
 
 impl Shared {
@@ -87,7 +97,7 @@ impl Shared {
         self.packing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn appender(&self) -> MutexGuard<'_, Appender> {
+    pub(super) fn appender(&self) -> MutexGuard<'_, Appender> {
         self.appender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +127,7 @@ impl Shared {
     }
 
     /// Writes bytes at the end of the log, after those in memory.
-    fn write(&self, appender: &Appender, bytes: &[u8]) -> Result<(), LogError> {
+    pub(super) fn write(&self, appender: &Appender, bytes: &[u8]) -> Result<(), LogError> {
         let (head, growing) = {
             let layout = self.layout();
             (layout.head.clone(), layout.raws.back().filter(|raw| !raw.full).cloned())
@@ -167,7 +177,7 @@ impl Shared {
     /// Makes all raw segments and the directory durable. The sync of the directory also covers the
     /// removal of compressed segments. After a power loss, a removed segment that reappears would
     /// be used, although it may never have been complete on disk.
-    fn sync(&self, appender: &mut Appender) -> Result<(), LogError> {
+    pub(super) fn sync(&self, appender: &mut Appender) -> Result<(), LogError> {
         let raws: Vec<Raw> = self.layout().raws.iter().filter(|raw| raw.synced < raw.end).cloned().collect();
         for raw in raws {
             if let Err(source) = self.disk.sync(&raw.file, &raw.path) {
@@ -196,7 +206,7 @@ impl Shared {
 /// Appends chunks to the log of one attempt. Only the newest writer of a log may append.
 #[derive(Debug)]
 pub struct LogWriter {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     ticket: u64,
     logs: Logs,
 }
@@ -226,6 +236,8 @@ pub struct Sealed {
     /// The whole log if it has no file. Commit it together with the end of its job, as
     /// [`crate::store::Record::Log`], and keep the writer until that commit is done.
     pub inline: Option<Bytes>,
+    /// What the disk did not take. None for a log that is stored whole.
+    pub shortened: Option<Shortened>,
 }
 
 impl LogWriter {
@@ -247,7 +259,7 @@ impl LogWriter {
 
     /// Returns the state at the end of the log, which the next chunk must match.
     pub fn state(&self) -> LogState {
-        self.shared.appender().state
+        self.shared.appender().received()
     }
 
     /// Appends the content of an output frame: whole chunks, the first of which begins at
@@ -262,6 +274,9 @@ impl LogWriter {
     /// no part of the content counts as stored, and the same content may be sent again.
     pub fn append(&mut self, position: u64, content: &[u8]) -> Result<Appended, LogError> {
         let mut appender = self.check()?;
+        if let Some(unstored) = &mut appender.unstored {
+            return unstored.take(self.shared.attempt, position, content);
+        }
         let end = appender.state.position;
         if position > end {
             return Ok(Appended::Rewind { position: end });
@@ -326,12 +341,15 @@ impl LogWriter {
     /// [`SealError`], which determines the next request to the worker.
     pub fn seal(&mut self, seals: &[Seal; 2], log_length: u64) -> Result<Sealed, SealError> {
         let mut appender = self.check()?;
-        let stored = appender.state.position;
+        let stored = appender.received().position;
         if stored < log_length {
             return Err(SealError::Missing { position: stored });
         }
         if stored > log_length {
             return Err(SealError::Longer { stored, declared: log_length });
+        }
+        if let Some(unstored) = appender.unstored.take() {
+            return self.seal_shortened(appender, &unstored);
         }
         let hashers = match &appender.hashers {
             Some(hashers) => hashers.clone(),
@@ -347,6 +365,14 @@ impl LogWriter {
         }
         appender.hashers = Some(hashers);
         self.shared.sync(&mut appender)?;
+        Ok(self.sealed(appender, None))
+    }
+
+    pub(super) fn sealed(
+        &self,
+        mut appender: MutexGuard<'_, Appender>,
+        shortened: Option<Shortened>,
+    ) -> Sealed {
         let inline = {
             let layout = self.shared.layout();
             (!layout.head.is_empty()).then(|| Bytes::copy_from_slice(&layout.head))
@@ -356,7 +382,7 @@ impl LogWriter {
         drop(appender);
         self.shared.end();
         self.finished();
-        Ok(Sealed { attempt: self.shared.attempt, state, inline })
+        Sealed { attempt: self.shared.attempt, state, inline, shortened }
     }
 
     /// Closes the incomplete log of a lost attempt. Blocks briefly.
@@ -411,7 +437,7 @@ impl LogWriter {
         }
     }
 
-    fn check(&self) -> Result<MutexGuard<'_, Appender>, LogError> {
+    pub(super) fn check(&self) -> Result<MutexGuard<'_, Appender>, LogError> {
         let appender = self.shared.appender();
         if self.shared.newest_writer.load(Ordering::Acquire) != self.ticket {
             return Err(LogError::Superseded);
@@ -422,7 +448,7 @@ impl LogWriter {
         Ok(appender)
     }
 
-    fn hash_again(&self) -> Result<[blake3::Hasher; 2], LogError> {
+    pub(super) fn hash_again(&self) -> Result<[blake3::Hasher; 2], LogError> {
         let mut hashers: [blake3::Hasher; 2] = Default::default();
         let mut reader = self.reader();
         let mut position = 0;
@@ -439,7 +465,7 @@ impl LogWriter {
 
 /// Checks chunks that begin at `position`, which is at or before the end of `state`. Returns the
 /// number of known bytes, and the state after the rest.
-fn follow(
+pub(super) fn follow(
     attempt: AttemptId,
     mut state: LogState,
     position: u64,
@@ -473,7 +499,14 @@ fn follow(
     Ok((known, state))
 }
 
-fn hash(hashers: &mut [blake3::Hasher; 2], chunks: &[u8]) {
+pub(super) fn seals(state: LogState, hashers: &[blake3::Hasher; 2]) -> [Seal; 2] {
+    Stream::ALL.map(|stream| Seal {
+        length: state.stream_lengths[stream.index()],
+        blake3: hashers[stream.index()].finalize().to_hex().to_string(),
+    })
+}
+
+pub(super) fn hash(hashers: &mut [blake3::Hasher; 2], chunks: &[u8]) {
     let _: ControlFlow<()> = super::read::each_chunk(chunks, |_, header, payload| {
         if header.kind == ChunkKind::Data {
             hashers[header.stream.index()].update(payload);

@@ -14,6 +14,7 @@ mod pack;
 mod read;
 mod registry;
 mod retention;
+mod unstored;
 
 pub use append::{Appended, LogWriter, Sealed};
 pub use error::{LogError, SealError};
@@ -22,3 +23,4 @@ pub(crate) use read::each_chunk;
 pub use read::{LogReader, Progress};
 pub use registry::Logs;
 pub use retention::{Retained, Retention};
+pub use unstored::Shortened;

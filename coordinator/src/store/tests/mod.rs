@@ -6,3 +6,4 @@ mod keeping;
 mod logs;
 mod records;
 pub(crate) mod support;
+mod unstored;
