@@ -23,20 +23,20 @@ const SKIPPED: [&str; 8] =
 pub enum Goal<'a> {
     /// Run the tests.
     Test {
-        /// Run only the tests that this selects: a name, or the form of the test runner.
+        /// Run only the tests that this selects: a name, or an expression of the test runner.
         filter: Option<&'a str>,
     },
     /// Build the project.
     Build {
-        /// Build only this part, as the tool names it.
+        /// Build only this part, in the form of the tool.
         target: Option<&'a str>,
-        /// With optimisation.
+        /// Build with optimisation.
         release: bool,
     },
 }
 
 impl Goal<'_> {
-    /// `test` or `build`: the key in the configuration.
+    /// Returns `test` or `build`, the key in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Test { .. } => "test",
@@ -48,33 +48,33 @@ impl Goal<'_> {
 /// A command and the reason for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chosen {
-    /// For `sh -c`.
+    /// Command for `sh -c`.
     pub command: String,
     /// The working directory.
     pub directory: PathBuf,
-    /// The file that decided, as a clause.
+    /// The file that determined the choice, as a clause.
     pub because: String,
-    /// Globs of the test reports that the tool writes by itself.
+    /// Globs of the test reports that the tool writes by default.
     pub reports: Vec<String>,
 }
 
-/// Why no command can be chosen.
+/// Reason why no command can be chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ChooseError {
-    /// No file in the directory or above shows a tool that can do it.
+    /// No file in the directory or above indicates a tool for the goal.
     Nothing {
         /// Where the search began.
         directory: PathBuf,
         /// `test` or `build`.
         goal: &'static str,
-        /// The tools that were found and can't do it, each with the reason.
+        /// The detected tools without a command for the goal, each with the reason.
         unfit: Vec<String>,
         /// The projects below the directory: relative directory and file, at most 20.
         below: Vec<String>,
     },
-    /// The project's tool does not take an option of the call.
+    /// The project's tool does not support an option of the call.
     Option {
-        /// The file that shows the tool.
+        /// The file that indicates the tool.
         marker: String,
         /// The option, the reason and the alternative.
         reason: String,
@@ -97,7 +97,7 @@ pub enum ChooseError {
         /// `filter`, `target` or `release`.
         option: &'static str,
     },
-    /// The entry of the configuration is wrong.
+    /// The configuration of the command is invalid.
     Configuration(super::ConfigProblem),
 }
 

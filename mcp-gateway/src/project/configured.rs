@@ -1,4 +1,4 @@
-//! Commands from the configuration: each option of a call becomes one argument of the command.
+//! Commands from the configuration. Each option of a call becomes one argument of the command.
 
 use super::choose::{ChooseError, Chosen, Goal};
 use super::quote::quoted;
@@ -40,7 +40,8 @@ pub(super) fn configured(
     })
 }
 
-/// Whether the text stands anywhere inside single quotes, double quotes or backquotes of a shell command.
+/// Returns true if the text is inside single quotes, double quotes or backquotes of a shell
+/// command.
 fn is_quoted(command: &str, placeholder: &str) -> bool {
     let mut quote = None;
     let mut escaped = false;

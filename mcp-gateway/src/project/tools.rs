@@ -1,6 +1,7 @@
-//! The build tools that detection knows, one file each.
+//! The supported build tools, one file each.
 //!
-//! To add a tool: a file with a type that implements [`Tool`] and a function `detect`, and a line in [`DETECTORS`].
+//! To add a tool: a file with a type that implements [`Tool`] and a function `detect`, and a line
+//! in [`DETECTORS`].
 
 mod bazel;
 mod bundler;
@@ -31,7 +32,7 @@ use std::num::NonZeroU32;
 
 pub(super) use python::loose_tests;
 
-/// Why a tool has no command for a goal.
+/// Reason why a tool has no command for a goal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
     /// The tool can't do this here. Another tool of the project may.
@@ -40,27 +41,27 @@ pub(super) enum Refusal {
     Option(String),
 }
 
-/// How a tool tests and builds a project. The commands are for `sh -c`.
+/// Test and build commands of a tool, for `sh -c`.
 pub(super) trait Tool {
-    /// The command that runs the tests, or only those that `filter` selects.
+    /// Returns the command that runs the tests, or only those that `filter` selects.
     fn test(&self, filter: Option<&str>) -> Result<String, Refusal>;
 
-    /// The command that builds the project, or only `target`.
+    /// Returns the command that builds the project, or only `target`.
     fn build(&self, target: Option<&str>, release: bool, parallel: Parallel) -> Result<String, Refusal>;
 
-    /// Globs of the test reports that the tool writes by itself.
+    /// Returns globs of the test reports that the tool writes by default.
     fn test_reports(&self) -> &'static [&'static str] {
         &[]
     }
 }
 
-/// How many processes a build may start at once.
+/// Limit on the concurrent processes of a build.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Parallel(pub(super) Option<NonZeroU32>);
 
 impl Parallel {
-    /// A word of a shell command: the number, or the processors of the machine that runs it.
-    /// `getconf _NPROCESSORS_ONLN` works on Linux and macOS (getconf(1) on both).
+    /// Returns a shell word: the number, or a command that prints the processors of the machine
+    /// that runs it. `getconf _NPROCESSORS_ONLN` works on Linux and macOS (getconf(1) on both).
     fn word(self) -> String {
         match self.0 {
             Some(count) => count.to_string(),
@@ -69,11 +70,11 @@ impl Parallel {
     }
 }
 
-/// A tool that the files of a directory show.
+/// A tool that was detected by a file.
 pub(super) struct Detected {
     /// The tool.
     pub(super) tool: Box<dyn Tool>,
-    /// The file that shows it.
+    /// The file that indicates it.
     pub(super) marker: String,
 }
 
@@ -82,7 +83,7 @@ impl Detected {
         Self { tool: Box::new(tool), marker: marker.into() }
     }
 
-    /// The command for a goal.
+    /// Returns the command for a goal.
     pub(super) fn command(&self, goal: Goal<'_>, parallel: Parallel) -> Result<String, Refusal> {
         match goal {
             Goal::Test { filter } => self.tool.test(filter),
@@ -90,7 +91,7 @@ impl Detected {
         }
     }
 
-    /// Globs of the reports that the tool writes by itself.
+    /// Returns globs of the reports that the tool writes by default.
     pub(super) fn reports(&self, goal: Goal<'_>) -> Vec<String> {
         match goal {
             Goal::Test { .. } => self.tool.test_reports().iter().map(|&glob| glob.to_owned()).collect(),
@@ -125,12 +126,12 @@ const DETECTORS: [Detector; 20] = [
     make::detect,
 ];
 
-/// The tools of a directory, the preferred one first.
+/// Returns the tools of a directory, the preferred one first.
 pub(super) fn detect(directory: &Directory<'_>) -> Vec<Detected> {
     DETECTORS.iter().filter_map(|detect| detect(directory)).collect()
 }
 
-/// `command option filter`, or the command alone.
+/// Returns `command option filter`, or the command alone.
 fn with_filter(command: &str, option: &str, filter: Option<&str>) -> String {
     match filter {
         Some(filter) => format!("{command} {option}{}", quoted(filter)),
@@ -138,12 +139,12 @@ fn with_filter(command: &str, option: &str, filter: Option<&str>) -> String {
     }
 }
 
-/// `command option target`, or the command alone.
+/// Returns `command option target`, or the command alone.
 fn with_target(command: &str, option: &str, target: Option<&str>) -> String {
     with_filter(command, option, target)
 }
 
-/// The refusal of a tool that has no such option.
+/// Returns the refusal of a tool without such an option.
 fn no_option(tool: &str, option: &str, instead: &str) -> Refusal {
     Refusal::Option(format!("{tool} has no `{option}`; {instead}"))
 }

@@ -131,7 +131,7 @@ async fn once(
         Event::Step(Message::Done { .. }) => return Ok(None),
         Event::Step(Message::Want { .. }) if is_base_suspect => (None, None),
         Event::Step(Message::Want { base, head: true, lacks: None, .. }) => {
-            // This coordinator identifies the head by its commit alone, but the same commit can
+            // An older coordinator identifies the head by its commit alone, but one commit can
             // come with more or less history. So send all commits and tags.
             let head = snapshot.manifest.head.iter();
             (base, Some(head.flat_map(pack::commits_and_tags).map(|part| part.id).collect()))

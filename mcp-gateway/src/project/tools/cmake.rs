@@ -1,4 +1,4 @@
-//! CMake with CTest, by a preset where the project has presets.
+//! CMake with CTest, by a preset if the project has presets.
 
 use super::{Detected, Parallel, Refusal, Tool, with_filter};
 use crate::project::directory::Directory;
@@ -10,7 +10,7 @@ struct Cmake {
     presets: Option<Presets>,
 }
 
-/// CMakePresets.json, as far as commands need it (cmake-presets(7)).
+/// The parts of CMakePresets.json that the commands need (cmake-presets(7)).
 struct Presets {
     configure: Vec<Configure>,
     build: Vec<Step>,
@@ -27,7 +27,7 @@ struct Configure {
 /// A build or test preset that is not hidden.
 struct Step {
     name: String,
-    /// The configure preset that it goes with.
+    /// Its configure preset.
     configure: String,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Presets {
-    /// Reads the visible presets. Returns nothing if there is no visible configure preset.
+    /// Reads the visible presets. Returns `None` if there is no visible configure preset.
     fn read(text: &str) -> Option<Self> {
         let file: Value = serde_json::from_str(text).ok()?;
         let list = |key: &str| file.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -64,7 +64,7 @@ impl Presets {
         (!presets.configure.is_empty()).then_some(presets)
     }
 
-    /// The only preset, or the one named `default`.
+    /// Returns the only preset, or the one named `default`.
     fn chosen(&self) -> Result<&Configure, Refusal> {
         if let [only] = self.configure.as_slice() {
             return Ok(only);
@@ -89,7 +89,8 @@ fn text_of<'a>(preset: &'a Value, key: &str) -> Option<&'a str> {
     preset.get(key).and_then(Value::as_str)
 }
 
-/// The `binaryDir` of a preset or of the first preset that it inherits one from. Cycles end at the depth of the list.
+/// Returns the `binaryDir` of a preset, or of the first preset from which it inherits one. The
+/// depth limit ends cycles.
 fn inherited_directory<'a>(all: &'a [Value], preset: &'a Value, depth: usize) -> Option<&'a str> {
     if let Some(directory) = text_of(preset, "binaryDir") {
         return Some(directory);

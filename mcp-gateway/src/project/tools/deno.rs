@@ -6,7 +6,7 @@ use crate::project::filter;
 use crate::project::quote::quoted;
 
 struct Deno {
-    /// deno.json, which may have comments.
+    /// Text of deno.json, which may have comments.
     configuration: String,
 }
 

@@ -1,4 +1,4 @@
-//! Gradle, by the wrapper where the project has one.
+//! Gradle, by the wrapper if the project has one.
 
 use super::{Detected, Parallel, Refusal, Tool, no_option, with_filter};
 use crate::project::directory::Directory;
@@ -17,7 +17,8 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Gradle {
-    /// A Gradle daemon would end with the job, and with it the builds of other jobs that use it.
+    /// Returns the program without its daemon. A daemon would end with the job, and with it the
+    /// builds of other jobs that use it.
     fn command(&self) -> String {
         format!("{} --no-daemon", self.program)
     }

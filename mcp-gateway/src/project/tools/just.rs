@@ -19,7 +19,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
     Some(Detected::new(Just { recipes }, marker))
 }
 
-/// The recipes of a justfile: `name parameters: dependencies`, not indented.
+/// Returns the recipes of a justfile: `name parameters: dependencies`, not indented.
 fn recipes(text: &str) -> Vec<Recipe> {
     let header = |line: &str| {
         let (head, rest) = line.split_once(':')?;

@@ -4,7 +4,7 @@ use super::{Detected, Parallel, Refusal, Tool, no_option};
 use crate::project::directory::Directory;
 use crate::project::quote::quoted;
 
-/// Most targets that a message lists.
+/// Limit on targets that a message lists.
 const LISTED_MAX: usize = 20;
 
 struct Make {
@@ -25,7 +25,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
     Some(Detected::new(Make { rules }, marker))
 }
 
-/// The rules with plain target names, in the order of the file.
+/// Returns the rules with plain target names, in the order of the file.
 fn rules(text: &str) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let mut phony: Vec<&str> = Vec::new();
@@ -63,7 +63,7 @@ fn rules(text: &str) -> Vec<Rule> {
 }
 
 impl Rule {
-    /// Whether the rule creates the file that its target names: the recipe mentions it.
+    /// Returns true if the rule creates the file of its target: the recipe mentions it.
     fn creates_its_file(&self) -> bool {
         let mentions = |word: &str| word.trim_matches(['"', '\'']) == self.target;
         !self.is_phony && (self.recipe.contains("$@") || self.recipe.split_whitespace().any(mentions))
@@ -75,7 +75,8 @@ impl Make {
         self.rules.iter().any(|rule| rule.target == name)
     }
 
-    /// What `make` may build without a named target. The first target of a makefile can be anything, also a deployment.
+    /// Targets that `make` may build by default. The first target of a makefile can be anything,
+    /// also a deployment.
     fn default_target(&self) -> Result<&str, Refusal> {
         let named = ["all", "build", "default"].into_iter().find(|name| self.has(name));
         let first =

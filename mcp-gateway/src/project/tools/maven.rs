@@ -1,4 +1,4 @@
-//! Maven, by the wrapper where the project has one.
+//! Maven, by the wrapper if the project has one.
 
 use super::{Detected, Parallel, Refusal, Tool, no_option};
 use crate::project::directory::Directory;

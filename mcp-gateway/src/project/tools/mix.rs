@@ -12,7 +12,8 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 
 impl Tool for Mix {
     fn test(&self, filter: Option<&str>) -> Result<String, Refusal> {
-        // ExUnit selects by file and line, or by the tag `test`, whose value is the name with the prefix "test ".
+        // ExUnit selects by file and line, or by the tag `test`. The value of the tag is the test's
+        // name with the prefix "test ".
         Ok(match filter {
             None => "mix test".to_owned(),
             Some(path) if path.contains(".exs") => format!("mix test {}", quoted(path)),

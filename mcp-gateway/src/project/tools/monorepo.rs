@@ -1,4 +1,5 @@
-//! Task runners at the root of a JavaScript monorepo whose package.json has no script of its own: nx and turbo.
+//! Task runners at the root of a JavaScript monorepo without a script in package.json: nx and
+//! turbo.
 
 use super::{Detected, Parallel, Refusal, Tool, no_option};
 use crate::project::directory::Directory;

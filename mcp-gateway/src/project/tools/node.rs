@@ -1,4 +1,4 @@
-//! package.json: its scripts, and the program that runs them.
+//! package.json: its scripts, and the package manager that runs them.
 
 use super::script::{self, Filtered};
 use super::{Detected, Parallel, Refusal, Tool, no_option};
@@ -31,7 +31,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Manager {
-    /// The field `packageManager` decides, else the lock file.
+    /// Returns the manager of the field `packageManager`, else that of the lock file.
     fn of_package(package: &Value, directory: &Directory<'_>) -> Self {
         let named = package.get("packageManager").and_then(Value::as_str).unwrap_or_default();
         let by_name =
@@ -47,7 +47,7 @@ impl Manager {
         named.or_else(locked).map_or(Self::Npm, |(_, manager)| *manager)
     }
 
-    /// The program.
+    /// Returns the name of the program.
     const fn name(self) -> &'static str {
         match self {
             Self::Npm => "npm",
@@ -57,7 +57,8 @@ impl Manager {
         }
     }
 
-    /// The command that runs the script `test`. `bun test` is bun's own test runner instead.
+    /// Returns the command that runs the script `test`. `bun test` is bun's own test runner
+    /// instead.
     const fn test(self) -> &'static str {
         match self {
             Self::Npm => "npm test",
@@ -74,7 +75,8 @@ impl Node {
         (!script.contains(NO_TESTS)).then(|| script.to_owned())
     }
 
-    /// A script with a filter, and with the script before it, outside the package manager.
+    /// Returns a command that runs a filtered script and its `pretest` script, outside the package
+    /// manager.
     fn rewritten(&self, text: &str) -> String {
         let before = self.script("pretest").map(|_| format!("{} run pretest && ", self.manager.name()));
         format!("{}PATH=\"$PWD/node_modules/.bin:$PATH\"; {text}", before.unwrap_or_default())
@@ -100,7 +102,7 @@ impl Tool for Node {
             )
         })?;
         Ok(match (filtered, self.manager) {
-            // Only npm keeps for itself what is not behind two dashes.
+            // npm passes only arguments after `--` to the script.
             (Filtered::Appended(options), Manager::Npm) => format!("{command} -- {options}"),
             (Filtered::Appended(options), _) => format!("{command} {options}"),
             (Filtered::Rewritten(text), _) => self.rewritten(&text),

@@ -1,4 +1,4 @@
-//! Python: pytest in the project's environment, and the environment's own builder.
+//! Python: pytest and the builder in the project's environment.
 
 use super::{Detected, Parallel, Refusal, Tool, no_option, with_filter};
 use crate::project::directory::Directory;
@@ -6,12 +6,13 @@ use crate::project::quote::quoted;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// What runs the project's programs.
+/// The environment that runs the project's programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Environment {
-    /// A tool that has a lock file; the program and the word before the command.
+    /// A tool with a lock file. It runs a command by `TOOL run`.
     Manager(&'static str),
-    /// A virtual environment in `.venv`. Where it did not travel, the machine's Python is found instead.
+    /// A virtual environment in `.venv`. If it is not part of the snapshot, the machine's Python is
+    /// used.
     Venv,
     /// tox, and whether its configuration passes arguments on.
     Tox { passes_arguments: bool },
@@ -43,7 +44,8 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
     Some(Detected::new(Python { environment, has_tests, has_build }, marker))
 }
 
-/// pytest, if the directory itself has files that pytest collects: for directories where no tool shows.
+/// Returns pytest if the directory itself has files that pytest collects. For directories without a
+/// detected tool.
 pub(in crate::project) fn loose_tests(directory: &Directory<'_>) -> Option<Detected> {
     let marker = test_file(directory.names())?.to_owned();
     let python = Python { environment: environment(directory), has_tests: true, has_build: false };
@@ -66,7 +68,7 @@ fn environment(directory: &Directory<'_>) -> Environment {
     Environment::System
 }
 
-/// The file that shows pytest.
+/// Returns the file that indicates pytest.
 fn pytest_marker(directory: &Directory<'_>) -> Option<String> {
     for (file, section) in [
         ("pytest.ini", ""),
@@ -86,7 +88,7 @@ fn pytest_marker(directory: &Directory<'_>) -> Option<String> {
     })
 }
 
-/// The first name that pytest collects.
+/// Returns the first name that pytest collects.
 fn test_file<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let is_test = |name: &&str| {
         name.strip_suffix(".py").is_some_and(|stem| stem.starts_with("test_") || stem.ends_with("_test"))
@@ -95,7 +97,7 @@ fn test_file<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 }
 
 impl Environment {
-    /// A program of the environment.
+    /// Returns the command of a program in the environment.
     fn command(self, program: &str) -> String {
         match self {
             Self::Manager(tool) => format!("{tool} run {program}"),
@@ -105,9 +107,10 @@ impl Environment {
     }
 }
 
-/// The arguments of pytest that select tests.
+/// Returns the arguments of pytest that select tests.
 ///
-/// Node ids and paths are arguments. `Class.test` and unittest's `test (module.Class)` become an expression for `-k`.
+/// Node ids and paths are arguments. `Class.test` and unittest's `test (module.Class)` become an
+/// expression for `-k`.
 fn selection(filter: &str) -> String {
     static DOTTED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\w+(?:\.\w+)+$").ok());
     static UNITTEST: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^(\w+) \(([\w.]+)\)$").ok());
@@ -123,7 +126,7 @@ fn selection(filter: &str) -> String {
         };
     }
     if DOTTED.as_ref().is_some_and(|form| form.is_match(&name)) {
-        // Packages are not part of what `-k` matches; class and test are.
+        // `-k` matches the class and the test, but not the package.
         let parts: Vec<&str> = name.rsplitn(3, '.').take(2).collect();
         name = parts.into_iter().rev().collect::<Vec<_>>().join(" and ");
     }

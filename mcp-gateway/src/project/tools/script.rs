@@ -1,32 +1,32 @@
-//! Scripts of package.json: which test runner a script calls, and the script with a filter for that runner.
+//! Scripts of package.json: detects the test runner of a script, and adds a filter for that runner.
 
 use crate::project::filter;
 use crate::project::quote::quoted;
 
-/// Depth to which scripts that call scripts are followed.
+/// Maximum depth of scripts that call scripts.
 const DEPTH_MAX: usize = 4;
 
 /// A filtered script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Filtered {
-    /// The options, for a runner that is the last command of the script itself: they can be appended.
+    /// Options to append. The runner is the last command of the script itself.
     Appended(String),
-    /// The whole script, with the options where they belong.
+    /// The whole script, with the options inserted.
     Rewritten(String),
 }
 
-/// The options that select tests by name, and where they go.
+/// The options that select tests by name, and their position.
 enum Options {
-    /// Behind the arguments.
+    /// After the arguments.
     Last(String),
-    /// Behind this argument.
+    /// After this argument.
     After(&'static str, String),
 }
 
 /// Adds a filter to a script.
 ///
 /// # Errors
-/// A clause that says why the filter can't reach a runner.
+/// A clause with the reason why the filter can't be added.
 pub(super) fn filtered(
     script: &str,
     filter: &str,
@@ -44,7 +44,7 @@ pub(super) fn filtered(
     }
 }
 
-/// The options, if the script's last command is the runner and takes them at the end.
+/// Returns the options if the script's last command is the runner and accepts them at the end.
 fn last_options(script: &str, filter: &str) -> Option<String> {
     let (_, last) = commands(script).pop()?;
     match runner(last).and_then(|(name, words)| options(name, &words, filter))? {
@@ -53,7 +53,8 @@ fn last_options(script: &str, filter: &str) -> Option<String> {
     }
 }
 
-/// The script with options for each runner in it; `found` has the names of the runners.
+/// Returns the script with options for each of its runners. Adds the names of the runners to
+/// `found`.
 fn rewrite(
     script: &str,
     filter: &str,
@@ -87,7 +88,7 @@ fn rewrite(
     text.trim().to_owned()
 }
 
-/// The commands of a script, each with the operator before it.
+/// Returns the commands of a script, each with the operator before it.
 fn commands(script: &str) -> Vec<(&str, &str)> {
     let mut commands = Vec::new();
     let (mut start, mut operator, mut quote) = (0, "", None);
@@ -119,13 +120,14 @@ fn commands(script: &str) -> Vec<(&str, &str)> {
     commands
 }
 
-/// Words that run the command behind them.
+/// Commands that run the command after them.
 const PREFIXES: [&str; 12] =
     ["npx", "bunx", "pnpx", "cross-env", "env", "c8", "nyc", "exec", "dlx", "dotenv", "--", "time"];
-/// Programs whose subcommand `exec` or `dlx` runs the command behind it.
+/// Package managers. With `exec`, `dlx` or the name of a runner, they start another program.
 const MANAGERS: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
 
-/// The program of a command, past assignments and programs that only start another, and its arguments.
+/// Returns the program of a command and its arguments, without assignments and programs that only
+/// start another one.
 fn runner(command: &str) -> Option<(&str, Vec<&str>)> {
     let mut words: Vec<&str> = command.split_whitespace().collect();
     let mut is_prefixed = false;
@@ -152,10 +154,10 @@ fn runner(command: &str) -> Option<(&str, Vec<&str>)> {
     Some((program, words.split_off(1)))
 }
 
-/// Runners that a package manager runs by their name.
+/// Runners that a package manager starts by name.
 const RUNNERS: [&str; 6] = ["jest", "vitest", "mocha", "ava", "playwright", "jasmine"];
 
-/// The script that a command of a package manager calls.
+/// Returns the script that a command of a package manager calls.
 fn called_script(command: &str) -> Option<&str> {
     let words: Vec<&str> = command.split_whitespace().filter(|word| !word.starts_with('-')).collect();
     match words.as_slice() {
@@ -165,7 +167,7 @@ fn called_script(command: &str) -> Option<&str> {
     }
 }
 
-/// The options of a runner that select tests by name.
+/// Returns the options of a runner that select tests by name.
 fn options(program: &str, words: &[&str], name: &str) -> Option<Options> {
     let has = |word: &str| words.contains(&word);
     let spaced = filter::spaced(name);
@@ -183,7 +185,7 @@ fn options(program: &str, words: &[&str], name: &str) -> Option<Options> {
         "qunit" => Options::Last(format!("--filter {}", quoted(&spaced))),
         "bun" if has("test") => Options::Last(format!("-t {pattern}")),
         "deno" if has("test") => Options::Last(format!("--filter {}", quoted(&spaced))),
-        // Node takes what follows a file as the file's own arguments.
+        // Node passes arguments after a file to that file.
         "node" | "tsx" if has("--test") => {
             Options::After("--test", format!("--test-name-pattern={}", quoted(&filter::pattern(name))))
         }

@@ -1,18 +1,19 @@
-//! Xcode projects and workspaces, with their shared schemes. A scheme of one user's own is not on another machine.
+//! Xcode projects and workspaces, with their shared schemes. A user's own scheme does not exist on
+//! other machines.
 
 use super::{Detected, Parallel, Refusal, Tool};
 use crate::project::directory::Directory;
 use crate::project::filter;
 use crate::project::quote::quoted;
 
-/// A workspace or project and the schemes that are shared with it.
+/// A workspace or project and its shared schemes.
 struct Xcode {
     /// `App.xcworkspace` or `App.xcodeproj`.
     container: String,
     schemes: Vec<String>,
 }
 
-/// The container of a directory: a workspace before a project, the first by name.
+/// Returns the container of a directory: a workspace before a project, the first by name.
 pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
     let mut containers = directory.ending_in(&[".xcworkspace", ".xcodeproj"]);
     containers.sort_by_key(|name| (name.ends_with(".xcodeproj"), *name));
@@ -29,7 +30,7 @@ pub(super) fn detect(directory: &Directory<'_>) -> Option<Detected> {
 }
 
 impl Xcode {
-    /// `xcodebuild ACTION` with container and scheme.
+    /// Returns `xcodebuild ACTION` with container and scheme.
     fn command(&self, action: &str, scheme: Option<&str>) -> Result<String, Refusal> {
         let scheme = match (scheme, self.schemes.as_slice()) {
             (Some(scheme), _) => scheme,
