@@ -16,8 +16,8 @@ pub struct Quota {
     pub queued_jobs: Option<usize>,
     /// Limit on running jobs. Further jobs of the same submitter wait.
     pub running_jobs: Option<usize>,
-    /// Limit on the run time of a job. It is the timeout if the submitter chose no timeout. A longer
-    /// chosen timeout is refused.
+    /// Limit on the run time of a job. It is the timeout if the submitter chose no timeout. A
+    /// longer chosen timeout is refused.
     pub job_time: Option<Duration>,
     /// Limit on the log of an attempt, in bytes. Beyond it, head and tail are kept.
     pub log_bytes: Option<u64>,

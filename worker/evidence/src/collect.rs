@@ -22,8 +22,8 @@ use buildpool_protocol::spec::check_report;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Tolerance for file timestamps. The kernel stamps files with the time of its last tick, and it has
-/// at least 100 ticks per second.
+/// Tolerance for file timestamps. The kernel stamps files with the time of its last tick, and it
+/// has at least 100 ticks per second.
 const TICK_SLACK_MS: i64 = 20;
 /// Tolerance for file systems that store timestamps in whole seconds or in steps of two seconds.
 const WHOLE_SECONDS_SLACK_MS: i64 = 2_000;

@@ -196,8 +196,8 @@ pub fn machine_boot() -> Option<String> {
     system::machine_boot()
 }
 
-/// Returns the permanent id of this machine, or `None` without support by the system. Complete copies
-/// of a disk may share it.
+/// Returns the permanent id of this machine, or `None` without support by the system. Complete
+/// copies of a disk may share it.
 pub fn machine_id() -> Option<String> {
     system::machine_id()
 }
