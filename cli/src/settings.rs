@@ -255,17 +255,17 @@ impl Given {
         match token::parse(token) {
             Ok(_) => Ok(token.to_owned()),
             Err(error) => {
-                Err(Failure::new(USAGE, format!("the token that {} gives is none: {error}", self.place)))
+                Err(Failure::new(USAGE, format!("the token in {} is invalid: {error}", self.place)))
             }
         }
     }
 }
 
 /// Returns the failure for a missing token.
-pub(crate) fn no_token(what_for: &str, file: Option<&Path>) -> Failure {
+pub(crate) fn no_token(purpose: &str, file: Option<&Path>) -> Failure {
     let file = file.map_or_else(|| "the configuration".to_owned(), |path| path.display().to_string());
     let text = format!(
-        "no token was given {what_for}; give one by --token, {TOKEN_VARIABLE} or `token` in {file}; `buildpool token create` on the coordinator's machine prints one"
+        "no token was given {purpose}; pass one with --token, {TOKEN_VARIABLE} or `token` in {file}; `buildpool token create` on the coordinator's machine prints one"
     );
     Failure::new(POOL, text)
 }

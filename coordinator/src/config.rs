@@ -134,8 +134,8 @@ impl Config {
             (Some(_), Some(_), Some(true)) => {
                 return Err("insecure_plain_text: not together with tls_cert".to_owned());
             }
-            (Some(_), None, _) => return Err("tls_key: missing beside tls_cert".to_owned()),
-            (None, Some(_), _) => return Err("tls_cert: missing beside tls_key".to_owned()),
+            (Some(_), None, _) => return Err("tls_key: missing, but tls_cert is set".to_owned()),
+            (None, Some(_), _) => return Err("tls_cert: missing, but tls_key is set".to_owned()),
         };
         if let Some(secs) = file.lost_after_secs {
             let least = limits::SILENCE_MAX + limits::SELF_FENCE_MARGIN;

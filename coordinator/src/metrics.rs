@@ -135,7 +135,7 @@ impl Metrics {
             self.refused.clone(),
         );
         all.register("jobs", "Jobs that are not over", self.jobs.clone());
-        all.register("workers", "Workers that the pool knows", self.workers.clone());
+        all.register("workers", "Known workers", self.workers.clone());
         all.register("slots", "Slots of connected workers", self.slots.clone());
         all.register("clients", "Connected clients", self.clients.clone());
         all.register_with_unit(

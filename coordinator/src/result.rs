@@ -96,10 +96,10 @@ fn next_without_result(record: &JobRecord, verdict: Verdict) -> Vec<String> {
                 .to_owned(),
         ],
         Verdict::Lost => vec![
-            format!("`buildpool logs {job}` shows what had arrived"),
+            format!("`buildpool logs {job}` shows the output that had arrived"),
             "`buildpool workers` shows which workers are there; submit again when one is".to_owned(),
         ],
-        Verdict::Cancelled => vec![format!("`buildpool logs {job}` shows what it had written")],
+        Verdict::Cancelled => vec![format!("`buildpool logs {job}` shows its output")],
         Verdict::Passed | Verdict::Failed | Verdict::Crashed | Verdict::TimedOut | Verdict::Inconclusive => {
             Vec::new()
         }

@@ -137,7 +137,7 @@ impl Shared {
 
 pub(crate) fn internal(error: StoreError) -> LinkError {
     tracing::error!(error = &error as &dyn std::error::Error, "records can't be read");
-    LinkError::new(ErrorCode::Internal, "the coordinator can't read its records; its log says why")
+    LinkError::new(ErrorCode::Internal, "the coordinator can't read its records; its log has the reason")
 }
 
 /// Returns the milliseconds since 1970.

@@ -210,7 +210,7 @@ async fn once(
         }
     };
     if blake3.as_str() != entry.blake3 || length != entry.bytes {
-        return Err(PumpError::Misbehaved("another artifact than was asked for").into());
+        return Err(PumpError::Misbehaved("another artifact than the requested one").into());
     }
     let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };
     let (target, content) = (target.to_owned(), entry.blake3.clone());

@@ -22,7 +22,7 @@ const DISK: &str = "the worker's disk is full: free space there";
 const DATABASE: &str =
     "another build uses the same DerivedData: run again, or give each its own -derivedDataPath";
 const LOCKED: &str = "another process holds the database: run again; two builds of one DerivedData need a -derivedDataPath each";
-const KEYCHAIN: &str = "the signing keychain is locked or asks for permission: unlock it for the worker's session (`security unlock-keychain`)";
+const KEYCHAIN: &str = "the signing keychain is locked or waits for permission: unlock it for the worker's session (`security unlock-keychain`)";
 const LICENCE: &str = "accept the licence on that worker: `sudo xcodebuild -license accept`";
 const PORT: &str = "a port is taken by another process on the worker: run again, or use port 0";
 const NETWORK: &str = "the worker could not reach the network: run again; check its connection and DNS";

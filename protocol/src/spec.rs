@@ -228,7 +228,7 @@ impl FromStr for Verbosity {
             "full" | "verbose" => Ok(Self::Full),
             other => Err(SpecError::new(
                 "verbosity",
-                format!("`{other}` is none; valid are minimal, normal (standard), full (verbose)"),
+                format!("`{other}` is not a verbosity; valid are minimal, normal (standard), full (verbose)"),
             )),
         }
     }

@@ -96,7 +96,7 @@ impl fmt::Display for FormError {
             Self::Empty => f.write_str("it is empty")?,
             Self::Prefix => write!(f, "it does not begin with `{PREFIX}`")?,
             Self::Part { what, digits, found } if found == digits => {
-                write!(f, "its {what} has something else than hexadecimal digits")?;
+                write!(f, "its {what} has characters that are not hexadecimal digits")?;
             }
             Self::Part { what, digits, found } => {
                 write!(f, "its {what} has {found} characters, and {digits} hexadecimal digits are valid")?;

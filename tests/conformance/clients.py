@@ -235,7 +235,7 @@ async def check_long_work(client, world):
     await asyncio.sleep(0.3)
     numbers = [number for number, _ in progress]
     # The first line may be about what comes before there is a job to tell of.
-    stages = ("asking the pool", "reaching the pool", "taking the working tree", "submitting")
+    stages = ("asking the pool", "reaching the pool", "reading the working tree", "submitting")
     told = [text for _, text in progress if not text.startswith(stages)]
     assert len(told) >= 2 and all("running" in text or "queued" in text or "preparing" in text for text in told), progress
     assert len(numbers) == len(set(numbers)), numbers

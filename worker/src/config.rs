@@ -317,7 +317,7 @@ impl Config {
         let place = std::path::absolute(&self.data_dir).unwrap_or_else(|_| self.data_dir.clone());
         if let Some(barrier) = barrier(&place) {
             let reason = format!(
-                "other users can't pass {}, so no job would reach its files; `chmod o+x` it or name another place",
+                "other users can't enter {}, so no job would reach its files; `chmod o+x` it or name another place",
                 barrier.display()
             );
             return invalid("data_dir", reason);
@@ -333,7 +333,7 @@ impl Config {
         let kept = self.secret_files.iter().chain(&self.hidden).chain([&self.data_dir]).chain(&program);
         if let Some((place, name)) = kept.into_iter().find_map(|path| users::changeable(path, &users)) {
             let reason = format!(
-                "`{name}` could change {0}, and with it what jobs are kept from; `chown root: {0} && chmod go-w {0}`, or name another place",
+                "`{name}` could change {0}, and with it the protection from jobs; `chown root: {0} && chmod go-w {0}`, or name another place",
                 place.display()
             );
             return invalid("job_users", reason);

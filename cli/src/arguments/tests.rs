@@ -58,7 +58,7 @@ fn bad_values_are_refused_with_what_is_valid() {
             &["token", "create", "--role", "worker", "--name", "n", "--expires", "99999999d"],
             "'--expires <DURATION>': `99999999d` is too long; valid is up to 36500d",
         ),
-        (&["mcp", "--http", "127.0.0.1:0", "--project", "x"], "`x` says no directory; valid is NAME=DIR"),
+        (&["mcp", "--http", "127.0.0.1:0", "--project", "x"], "`x` has no directory; valid is NAME=DIR"),
         (&["mcp", "--http", "x"], "'--http <ADDRESS>': valid are an IP address and a port"),
         (&["coordinator", "--listen", "localhost:7420"], "'--listen <ADDRESS>': valid are an IP address"),
         // After a space, a value that begins with a hyphen is still a value.

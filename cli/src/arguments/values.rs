@@ -63,7 +63,7 @@ impl JoinText {
         match text.trim().split_once('#') {
             Some((url, token)) if url.contains("://") => match token::parse(token) {
                 Ok(_) => Ok(Join { url: url.to_owned(), token: token.to_owned() }),
-                Err(error) => Err(fail(format!("what stands behind `#` is no token: {error}"))),
+                Err(error) => Err(fail(format!("the text after `#` is not a token: {error}"))),
             },
             _ => Err(fail(
                 "valid is URL#TOKEN, as in wss://pool.example.com:7420#bp_…, or - for standard input"
@@ -94,9 +94,9 @@ pub(super) fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn project(text: &str) -> Result<(String, String), String> {
-    let (name, directory) = text
-        .split_once('=')
-        .ok_or_else(|| format!("`{text}` says no directory; valid is NAME=DIR, as in app=/home/ada/app"))?;
+    let (name, directory) = text.split_once('=').ok_or_else(|| {
+        format!("`{text}` has no directory; valid is NAME=DIR, for example app=/home/ada/app")
+    })?;
     Ok((name.to_owned(), directory.to_owned()))
 }
 

@@ -185,7 +185,7 @@ fn private(path: &Path) -> Check {
     let Ok(metadata) = std::fs::metadata(path) else {
         let text = format!("{} can't be looked at", path.display());
         return Check::new("permissions", State::Warning, text)
-            .mended_by("check that it exists and whose it is");
+            .mended_by("check that it exists and who owns it");
     };
     if metadata.permissions().mode() & 0o077 == 0 {
         return Check::new("permissions", State::Ok, format!("{} is its owner's only", path.display()));
@@ -257,7 +257,7 @@ async fn pool(target: Target) -> Vec<Check> {
             let check = Check::new("pool", State::Failed, chain(&error));
             vec![match error {
                 ClientError::Unauthorized { .. } => check.mended_by(
-                    "ask whoever runs the pool for a token of role submit: `buildpool token create --role submit --name NAME`",
+                    "get a token of role submit from the pool's administrator: `buildpool token create --role submit --name NAME`",
                 ),
                 ClientError::VersionMismatch { .. } => {
                     check.mended_by("bring the older of the two programs up to the newer one's version")
@@ -281,7 +281,7 @@ async fn of_client(client: Client) -> Vec<Check> {
             let text = format!("{connected} of {} connected", workers.len());
             if connected == 0 {
                 Check::new("workers", State::Warning, text).mended_by(
-                    "start a worker; `buildpool doctor --worker FILE` on its machine says what it lacks",
+                    "start a worker; `buildpool doctor --worker FILE` on its machine lists the missing parts",
                 )
             } else {
                 Check::new("workers", State::Ok, text)

@@ -260,7 +260,7 @@ fn jobs_home(service: &Service, home: &Path) -> Option<String> {
     }
     let (user, place) = (&service.user, service.home());
     Some(format!(
-        "the home directory of {user} is the worker's data directory, so jobs find its files there, or, isolated, lose what they keep there; `install -d -m 700 -o {user} -g {user} {0} && usermod --home {0} {user}` while the worker is stopped",
+        "the home directory of {user} is the worker's data directory, so jobs can read its files there, and isolated jobs can't use their home directory; `install -d -m 700 -o {user} -g {user} {0} && usermod --home {0} {user}` while the worker is stopped",
         place.display()
     ))
 }
@@ -275,7 +275,11 @@ fn unreachable(service: &Service, launchd: bool) -> Option<String> {
         hidden.map(|(path, top)| (path, format!("lies below {top}, which the unit hides from the daemon")));
     let (path, why) = hidden.or_else(|| {
         let barrier = barrier(&service.program)?;
-        let why = format!("can't be started by {}, who can't pass {}", service.user, barrier.display());
+        let why = format!(
+            "can't be started by {}, because this user can't enter {}",
+            service.user,
+            barrier.display()
+        );
         Some((service.program.as_path(), why))
     })?;
     let mend = if path == service.program {
@@ -314,7 +318,7 @@ fn make_data_directory(part: Part, path: &Path, owner: Option<&User>) -> Result<
         return give(path, user).map_err(|error| failed(&error));
     }
     let text = format!(
-        "--data-dir: {0} is there and not {1}'s, as whom the {2} runs; `chown -R {1}: '{0}'`, or name another",
+        "--data-dir: {0} exists and belongs to another user than {1}, which runs the {2}; `chown -R {1}: '{0}'`, or name another",
         path.display(),
         user.name,
         part.name()

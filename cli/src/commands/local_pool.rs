@@ -111,7 +111,7 @@ async fn serve(pool: LocalPool, lock: Lock, idle_limit: Duration) -> Result<Exit
 
 fn worker_failure(ended: Result<Result<(), WorkerError>, tokio::task::JoinError>) -> Failure {
     match ended {
-        Ok(Ok(())) => Failure::new(POOL, "the worker ended without being asked to"),
+        Ok(Ok(())) => Failure::new(POOL, "the worker ended without a request"),
         Ok(Err(error)) => Failure::while_doing(POOL, "the worker ended", &error),
         Err(error) => Failure::while_doing(POOL, "the worker ended", &error),
     }
@@ -182,7 +182,7 @@ impl Watch {
         };
         let joined = tokio::time::timeout(JOIN_WITHIN, joined).await;
         joined.map_err(|_| {
-            Failure::new(POOL, "the local pool's worker does not join it; the lines above say why")
+            Failure::new(POOL, "the local pool's worker does not join it; the lines above have the reason")
         })
     }
 

@@ -92,7 +92,7 @@ fn template(name: &str, directory: &Path) -> Result<TemplateSpec, Failure> {
     }
     let reason = match templates.problem_of(name) {
         Some(problem) => problem.to_owned(),
-        None => format!("`{name}` is none; there are: {}", templates.names().join(", ")),
+        None => format!("unknown template `{name}`; valid are: {}", templates.names().join(", ")),
     };
     Err(Failure::new(USAGE, format!("--template: {reason}")))
 }

@@ -43,7 +43,7 @@ fn of_worker(error: &WorkerError) -> Failure {
 async fn pass_signals_on(handle: &ShutdownHandle) {
     loop {
         super::asked_to_end().await;
-        tracing::info!("asked to end: no more jobs are taken");
+        tracing::info!("shutting down: no more jobs are taken");
         handle.ask_more();
     }
 }

@@ -62,7 +62,7 @@ fn set(
             }
             if is_emptied(&workers, worker) {
                 terminal::warn(&format!(
-                    "`{worker}` still takes no jobs: it is about to end, or has not heard of this yet"
+                    "`{worker}` still takes no jobs: it is shutting down, or has not received this order yet"
                 ));
             }
         }

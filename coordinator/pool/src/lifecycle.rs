@@ -214,7 +214,7 @@ impl Pool {
             Meaning::Result if completed.infrastructure && self.may_retry(id) => {
                 let reason = completed
                     .cause
-                    .map_or_else(|| "it failed for what is not its fault".to_owned(), |cause| cause.text);
+                    .map_or_else(|| "it failed because of the infrastructure".to_owned(), |cause| cause.text);
                 self.end_attempt(now, id, lease, &reason, Loss::Retried);
             }
             Meaning::Result => self.finish(

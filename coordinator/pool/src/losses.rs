@@ -110,8 +110,7 @@ impl Pool {
         let workers: BTreeSet<_> = job.losses().map(|attempt| attempt.worker).collect();
         if self.is_poison(job, losses, workers.len()) {
             // An attempt that never started cannot have crashed a worker.
-            let hint =
-                if loss == Loss::Unbegun { "" } else { " The job itself may be what ends its workers." };
+            let hint = if loss == Loss::Unbegun { "" } else { " The job itself may end its workers." };
             return lost(format!(
                 "Given up after {losses} attempts were lost on {} worker(s), the last one because {reason}.{hint}",
                 workers.len()

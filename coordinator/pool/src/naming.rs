@@ -100,7 +100,7 @@ impl Pool {
             let error = LinkError::new(
                 ErrorCode::Conflict,
                 format!(
-                    "worker `{}` is connected, or may come back to jobs that it runs; only one that is away and has none is forgotten: stop it, or revoke its token, and cancel its jobs or wait until they count as lost",
+                    "worker `{}` is connected, or may come back to its running jobs; only an absent worker without jobs can be forgotten: stop it, or revoke its token, and cancel its jobs or wait until they count as lost",
                     name.escape_debug()
                 ),
             );

@@ -89,7 +89,7 @@ impl Pool {
         let asked = submit.spec.timeout.filter(|_| !submit.spec.timeout_is_default).unwrap_or_default();
         if let Some(most) = quota.job_time.filter(|most| asked > *most) {
             let text = format!(
-                "timeout: {} s asked for (`--timeout`, `timeout_secs`); the quota (job_secs) of `{name}` is {} s, which counts where none is asked for",
+                "timeout: {} s requested (`--timeout`, `timeout_secs`); the quota (job_secs) of `{name}` is {} s, which is also the default timeout",
                 asked.as_secs(),
                 most.as_secs()
             );

@@ -74,7 +74,7 @@ impl Worker {
         let unconfirmed = self
             .distrusted
             .first()
-            .map(|job| format!("it was asked to end job {job} and has not confirmed it"));
+            .map(|job| format!("it received the order to end job {job} and has not confirmed it"));
         let unapproved = (!self.record.approved).then(|| {
             let WorkerRecord { name, worker, token, .. } = &self.record;
             let token = token.as_deref().unwrap_or_default();
@@ -265,7 +265,7 @@ impl Roster {
         let labels = spec.selectors.iter().map(ToString::to_string);
         let resources = spec.resources.iter().map(|(name, count)| format!("{name}={count}"));
         let wanted: Vec<_> = labels.chain(resources).collect();
-        format!("no single worker has all of what was asked for ({})", wanted.join(", "))
+        format!("no single worker has all requested labels and resources ({})", wanted.join(", "))
     }
 
     fn labels(&self) -> String {

@@ -24,7 +24,7 @@ impl Shared {
         }
         let free = self.logs.free_bytes().filter(|free| *free < JOBS_ROOM_BYTES)?;
         let text = format!(
-            "nothing new is accepted while the coordinator's disk has {free} bytes of room; {JOBS_ROOM_BYTES} are kept for what runs"
+            "no new job is accepted while the coordinator's disk has only {free} bytes free; {JOBS_ROOM_BYTES} are reserved for running jobs"
         );
         Some(LinkError::new(ErrorCode::Unavailable, text))
     }
@@ -33,7 +33,7 @@ impl Shared {
 /// Returns the error for new jobs while records can't be written.
 pub(crate) fn without_records(why: &str) -> LinkError {
     let text =
-        format!("nothing new is accepted while the coordinator can't write its records ({why}); try again");
+        format!("no new job is accepted while the coordinator can't write its records ({why}); try again");
     LinkError::new(ErrorCode::Unavailable, text)
 }
 

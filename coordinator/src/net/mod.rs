@@ -24,11 +24,11 @@ use std::time::Duration;
 const LAST_WORD_WITHIN: Duration = Duration::from_secs(1);
 
 /// Returns the protocol version to use with a peer.
-fn agree(shared: &Shared, theirs: VersionRange, who: &str) -> Result<u16, LinkError> {
+fn agree(shared: &Shared, theirs: VersionRange, peer: &str) -> Result<u16, LinkError> {
     let ours = shared.config.protocol;
     ours.agree(theirs).ok_or_else(|| {
         let text = format!(
-            "no protocol version in common: this coordinator speaks {ours}, the {who} {theirs}; upgrade the older one"
+            "no common protocol version: this coordinator supports {ours}, the {peer} {theirs}; upgrade the older one"
         );
         LinkError::new(ErrorCode::VersionMismatch, text)
     })

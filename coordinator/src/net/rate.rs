@@ -32,7 +32,7 @@ impl Rates {
     pub(crate) fn within(&self, principal: &str, now: Instant) -> Result<(), LinkError> {
         self.take(principal, now).map_err(|limit| {
             let text = format!(
-                "`{principal}` asks too often: {limit} requests a minute are allowed (requests_per_minute); ask again in a moment"
+                "`{principal}` sends too many requests: {limit} a minute are allowed (requests_per_minute); try again in a moment"
             );
             LinkError::new(ErrorCode::Exhausted, text)
         })

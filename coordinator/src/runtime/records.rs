@@ -66,9 +66,8 @@ impl Mirror {
     /// reason.
     pub(super) fn unwritten(&self, now: Now, job: JobId, why: &str) -> Option<LiveJob> {
         let record = self.ending(job)?;
-        let reason = format!(
-            "it has ended, and how is told when that is recorded: the coordinator can't write its records ({why})"
-        );
+        let reason =
+            format!("it has ended; the result follows when the coordinator can write its records ({why})");
         let since_ms = record.done.as_ref().map_or(now.wall_ms, |done| done.finished_at_ms);
         Some(LiveJob {
             record: Arc::new(to_pool_job(record, 0, None)),

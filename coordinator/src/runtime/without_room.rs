@@ -128,7 +128,7 @@ impl Runtime {
             && let Some(why) = self.parts.hub.degraded()
         {
             let reason = format!(
-                "whether it still runs is told when that can be recorded: the coordinator can't write its records ({why})"
+                "it may have ended; its state follows when the coordinator can write its records ({why})"
             );
             live.waiting = Some(Waits::because(reason, since_ms));
         }
@@ -205,7 +205,7 @@ impl Runtime {
             let error = LinkError::new(
                 ErrorCode::Unavailable,
                 format!(
-                    "the coordinator can't write its records ({why}): this is done as soon as it can, unless it is restarted before; ask again then"
+                    "the coordinator can't write its records ({why}): the change follows as soon as it can, unless the coordinator restarts before; check again then"
                 ),
             );
             self.parts.hub.to_client(client, Reply::Refused { request: client.request, error });

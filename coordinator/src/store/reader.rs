@@ -59,7 +59,7 @@ impl fmt::Display for ResolveError {
             Self::Unknown => f.write_str("no job is known by this id"),
             Self::NotAnId => f.write_str("a job id has hexadecimal digits and hyphens only"),
             Self::Build(Some(_)) => f.write_str(
-                "that is a build, and one of its jobs is asked for; the answer about the build (`buildpool job`, get_job) names them",
+                "this is the id of a build, and a job's id is needed; the answer about the build (`buildpool job`, get_job) lists its jobs",
             ),
             Self::Build(None) => f.write_str("a build is known by its whole id only"),
             Self::Ambiguous(ids) => {
@@ -285,7 +285,7 @@ impl Reader {
                     })
                     .optional()
             };
-            let length = read().map_err(StoreError::database("read what was evicted"))?;
+            let length = read().map_err(StoreError::database("read the record of a removed log"))?;
             Ok(length.map(|length| u64::try_from(length).unwrap_or(0)))
         })
     }

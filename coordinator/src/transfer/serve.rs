@@ -112,7 +112,7 @@ async fn offer(
     };
     if length > limit && limit < TRANSFER_BYTES_MAX {
         let text = format!(
-            "snapshot: {length} bytes would have to be sent; your quota (snapshot_bytes) is {limit}: keep large new files out by .gitignore or .buildpoolignore (what is committed goes with its commit, whatever these say)"
+            "snapshot: it would send {length} bytes; your quota (snapshot_bytes) is {limit}: put large new files into .gitignore or .buildpoolignore (committed files always travel with their commit)"
         );
         return Err(LinkError::new(ErrorCode::TooLarge, text));
     }

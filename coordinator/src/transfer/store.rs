@@ -228,7 +228,9 @@ impl TransferStore {
 fn mend(cache: &ObjectCache) {
     let directory = cache.directory().display();
     match cache.mend(|| true) {
-        Ok(true) => tracing::warn!(%directory, "objects were damaged; what is not whole of them comes anew"),
+        Ok(true) => {
+            tracing::warn!(%directory, "objects were damaged; the damaged ones are transferred again")
+        }
         Ok(false) => {}
         Err(error) => {
             let error = &error as &dyn std::error::Error;

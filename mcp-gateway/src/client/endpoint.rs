@@ -147,7 +147,7 @@ impl FromStr for PoolUrl {
         }
         let port = match port.map(str::parse::<u16>) {
             Some(Ok(port)) if port != 0 => port,
-            Some(_) => return fail("its port is none; valid are 1 to 65535"),
+            Some(_) => return fail("its port is invalid; valid are 1 to 65535"),
             None if secure => 443,
             None => 80,
         };

@@ -159,10 +159,9 @@ impl fmt::Display for ClientError {
                  encrypted, say `--insecure-plain-text` (`insecure_plain_text = true` in config.toml)"
             ),
             Self::Untrusted { url, source } => match Distrust::of(source) {
-                Distrust::NoTls => write!(
-                    f,
-                    "what answers at {url} does not speak TLS; a coordinator that was told to do without is reached by ws://"
-                ),
+                Distrust::NoTls => {
+                    write!(f, "the server at {url} does not use TLS; for a coordinator without TLS use ws://")
+                }
                 Distrust::AnotherCertificate => write!(
                     f,
                     "the coordinator at {url} is not trusted: it has another certificate than the one whose fingerprint \
@@ -179,12 +178,12 @@ impl fmt::Display for ClientError {
             }
             Self::NoHttp { url } => write!(
                 f,
-                "what answers at {url} does not speak plain HTTP; a coordinator that speaks TLS is reached by wss://"
+                "the server at {url} does not accept plain HTTP; for a coordinator with TLS use wss://"
             ),
             Self::NotAPool { url, status: Some(status) } => {
-                write!(f, "what answers at {url} is no coordinator (HTTP status {status})")
+                write!(f, "the server at {url} is not a coordinator (HTTP status {status})")
             }
-            Self::NotAPool { url, status: None } => write!(f, "what answers at {url} is no coordinator"),
+            Self::NotAPool { url, status: None } => write!(f, "the server at {url} is not a coordinator"),
             Self::Unauthorized { url, with_token: true } => {
                 write!(
                     f,
@@ -193,10 +192,10 @@ impl fmt::Display for ClientError {
             }
             Self::Unauthorized { url, with_token: false } => write!(
                 f,
-                "the coordinator at {url} wants a token; give one by --token, BUILDPOOL_TOKEN or the configuration"
+                "the coordinator at {url} needs a token; pass one with --token, BUILDPOOL_TOKEN or the configuration"
             ),
             Self::VersionMismatch { url, said } => {
-                write!(f, "no protocol version in common with the coordinator at {url}: {said}")
+                write!(f, "no common protocol version with the coordinator at {url}: {said}")
             }
             Self::Refused(error) => error.fmt(f),
             Self::Misbehaved(what) => write!(f, "the coordinator broke the protocol: {what}"),

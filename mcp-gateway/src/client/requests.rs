@@ -148,7 +148,7 @@ impl Requests {
     /// against other senders of the same content.
     fn leave_transfer(&mut self, channel: u32) {
         if self.transfers.remove(&channel).is_some() {
-            let error = LinkError::new(ErrorCode::Unavailable, "whoever began this transfer has left");
+            let error = LinkError::new(ErrorCode::Unavailable, "the client that began this transfer is gone");
             let last = FromClient::Transfer(transfer::Message::Failed { channel, error });
             self.outbox.push_back(last.into());
         }

@@ -402,7 +402,7 @@ fn assemble(answer: &BuildAnswer, shown: &Shown) -> Answer {
         failed.len(),
         answer.jobs.len()
     ));
-    let name = answer.request_id.as_deref().unwrap_or("of several calls, asked for by its jobs");
+    let name = answer.request_id.as_deref().unwrap_or("of several calls, listed by its jobs");
     page.line(format_args!("build {name}, at {}", answer.timestamp));
     if let Some(build) = &answer.request_id {
         structured["request_id"] = json!(build);

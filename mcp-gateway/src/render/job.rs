@@ -148,7 +148,7 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
         next.push(call("worker_status", &json!({})));
         if !result.labels.is_empty() {
             let labels = short(&result.labels.join(", "));
-            next.push(format!("the same call with `labels` that a worker has; asked for: {labels}"));
+            next.push(format!("the same call with `labels` that a worker has; requested: {labels}"));
         }
         // A job that was never on a worker has no log.
         return next;

@@ -154,7 +154,7 @@ fn a_rejected_job_leads_to_workers_and_labels_not_to_a_log() {
     };
     let answer = job(result, &Extras::default(), &Budget::of(Verbosity::Minimal, "x"));
     let next =
-        json!(["worker_status {}", "the same call with `labels` that a worker has; asked for: os=plan9"]);
+        json!(["worker_status {}", "the same call with `labels` that a worker has; requested: os=plan9"]);
     assert_eq!(answer.structured["next"], next);
     assert_same_facts(&answer);
 }

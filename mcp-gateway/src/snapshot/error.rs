@@ -121,11 +121,11 @@ impl fmt::Display for SnapshotError {
             {
                 write!(
                     f,
-                    "no snapshot could be taken, because git does not take its configuration: {}; mend it (`git config --list --show-origin` shows what comes from which file)",
+                    "no snapshot was taken, because git refuses its configuration: {}; correct it (`git config --list --show-origin` shows the file of each setting)",
                     said(message)
                 )
             }
-            Self::Git(error) => write!(f, "no snapshot could be taken: {error}"),
+            Self::Git(error) => write!(f, "no snapshot was taken: {error}"),
             Self::Directory { path, .. } => write!(f, "the directory {} can't be used", path.display()),
             Self::TooBroad { path } => write!(
                 f,
@@ -145,7 +145,7 @@ impl fmt::Display for SnapshotError {
             ),
             Self::Broken { path, message } => write!(
                 f,
-                "{} does not lead to a repository, so what belongs to the project can't be told ({}); mend it (`git worktree repair`) or remove it",
+                "{} does not lead to a repository, so the files of the project are unknown ({}); repair it (`git worktree repair`) or remove it",
                 path.display(),
                 said(message)
             ),
@@ -158,13 +158,13 @@ impl fmt::Display for SnapshotError {
                 write!(f, "--ref: `{}` names no commit of this repository", name.escape_debug())
             }
             Self::NoRepository { path } => {
-                write!(f, "--ref needs a git repository; {} is in none", path.display())
+                write!(f, "--ref needs a git repository; {} is not in one", path.display())
             }
             Self::Index { path, .. } => write!(f, "{} can't be read", path.display()),
             Self::TooLarge { bytes, guard, largest } => {
                 write!(
                     f,
-                    "{} of files that are new or changed (what is committed as it lies on disk does not count) are more than the {} that are sent unasked; put what the build does not need into .gitignore or .buildpoolignore, or raise the guard (--max-snapshot-mb). The largest:",
+                    "new and changed files have {}, more than the limit of {} (committed unchanged files do not count); put files that the build does not need into .gitignore or .buildpoolignore, or raise the limit (--max-snapshot-mb). The largest:",
                     megabytes(*bytes),
                     megabytes(*guard)
                 )?;
@@ -181,7 +181,7 @@ impl fmt::Display for SnapshotError {
             }
             Self::TooManyFiles { count } => write!(
                 f,
-                "{count} files are more than a snapshot may have; put what the build does not need into .gitignore or .buildpoolignore"
+                "{count} files are more than a snapshot may have; put files that the build does not need into .gitignore or .buildpoolignore"
             ),
             Self::Nesting { path } => {
                 write!(f, "repositories are nested too deeply, or there are too many, at {}", path.display())

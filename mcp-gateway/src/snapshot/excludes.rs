@@ -58,7 +58,7 @@ impl Excludes {
     pub(super) fn text(self, notes: &mut Vec<String>) -> String {
         notes.extend(self.too_long.iter().map(|path| {
             format!(
-                "{} is too long to travel; what only it ignores is not kept between builds",
+                "{} is too long to travel; files that only it ignores are not kept between builds",
                 path.display()
             )
         }));

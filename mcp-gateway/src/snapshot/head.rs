@@ -152,7 +152,7 @@ impl Asking<'_> {
         }
         let text = [&here.any, &here.annotated].into_iter().flatten().next().map_or("", String::as_str);
         let note = format!(
-            "`git describe` finds {} here and no name in the workspace: what was merged since reaches back further than the {HISTORY_MAX} commits that travel",
+            "`git describe` finds {} here but no name in the workspace: branches merged since reach back further than the {HISTORY_MAX} commits that travel",
             parts(text).map_or("a name", |(name, _)| name)
         );
         Ok(Told { head: self.alone.clone(), note: Some(note) })

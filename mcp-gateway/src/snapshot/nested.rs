@@ -133,7 +133,7 @@ impl<'a> Taker<'a> {
                     | SnapshotError::Git(GitError::Failed { .. })),
                 ) => {
                     let reason = error.reason();
-                    self.notes.push(format!("the repository in {name} can't be asked what it ignores for itself, so that goes along ({reason})"));
+                    self.notes.push(format!("the ignore rules of the repository in {name} can't be read, so its ignored files travel too ({reason})"));
                     Repository::without_git(self.git, &directory)?
                 }
                 found => found?,

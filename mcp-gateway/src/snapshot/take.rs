@@ -106,7 +106,9 @@ impl Snapshot {
         let more = [(&self.kept_back, "kept back"), (&self.changed_meanwhile, "changed meanwhile")]
             .into_iter()
             .filter(|(paths, _)| paths.len() > PATHS_TOLD_MAX)
-            .map(|(paths, how)| format!("{how}: {} files, of which {PATHS_TOLD_MAX} are named", paths.len()));
+            .map(|(paths, how)| {
+                format!("{how}: {} files; the first {PATHS_TOLD_MAX} are listed", paths.len())
+            });
         SnapshotInfo {
             id: self.manifest.tree.to_string(),
             files: self.manifest.files,
@@ -348,7 +350,7 @@ impl Call {
         };
         if !taken.closed.is_empty() {
             notes.push(format!(
-                "stayed behind because this user may not look into these directories: {} (in .buildpoolignore nothing is said of them)",
+                "stayed behind because this user can't read these directories: {} (list them in .buildpoolignore to hide this note)",
                 some_of(&text(taken.closed))
             ));
         }
@@ -390,7 +392,7 @@ impl Call {
             return Ok(Some(head));
         }
         notes.push(format!(
-            "this clone is partial (--filter), and {absent} files or directories of its commit are not in it: the files travel, the commit does not, so git knows of none in the workspace"
+            "this clone is partial (--filter), and {absent} files or directories of its commit are not in it: the files travel, the commit does not, so git in the workspace has no commit"
         ));
         Ok(None)
     }

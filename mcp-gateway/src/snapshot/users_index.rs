@@ -67,7 +67,8 @@ impl WorkTree<'_> {
         let is_sparse = index.entries.iter().any(|entry| entry.mode == SPARSE_DIRECTORY);
         let left = index.entries.iter().filter(|entry| is_sparse && entry.skip_worktree);
         let left: Vec<u8> = left.flat_map(|entry| [entry.path.as_slice(), b"\0"].concat()).collect();
-        fs::write(self.store.users_sparse(), left).map_err(GitError::io("noting what a sparse index has"))?;
+        fs::write(self.store.users_sparse(), left)
+            .map_err(GitError::io("recording the files of a sparse index"))?;
         if is_sparse {
             // git would read and update the trees of whole directories, although their files are
             // not on disk.

@@ -135,7 +135,7 @@ impl Arguments {
         let variables: BTreeMap<String, String> = value
             .as_object()
             .and_then(read)
-            .ok_or_else(|| self.mistaken(field, &value, "an object whose values are texts"))?;
+            .ok_or_else(|| self.mistaken(field, &value, "an object with text values"))?;
         for name in variables.keys() {
             check_given_variable(field, name).map_err(|error| self.wrong(field, error.reason))?;
         }
@@ -205,7 +205,7 @@ mod tests {
         check(given.word::<Verbosity>("verbosity").unwrap_err(), &["loud", "minimal", "normal", "full"]);
         check(given.texts("labels").unwrap_err(), &["`labels`", "a list of texts"]);
         check(given.lists_of_texts("on").unwrap_err(), &["`on`", "a list of lists"]);
-        check(given.variables("env").unwrap_err(), &["`env`", "values are texts"]);
+        check(given.variables("env").unwrap_err(), &["`env`", "text values"]);
         let mut named = arguments(json!({"command": "x", "env": {"1 A": "b"}}));
         check(named.variables("env").unwrap_err(), &["`1 A`", "no valid variable name"]);
         check(given.flag("release").unwrap_err(), &["`release`", "true or false"]);

@@ -28,7 +28,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let release = arguments.flag("release")?;
     let command = arguments.text("command")?.filter(|command| !command.trim().is_empty());
     if (target.is_some() || release) && command.is_some() {
-        let reason = "can't be given together with `target` or `release`; put them into it";
+        let reason = "can't be combined with `target` or `release`; put them into the command";
         return Err(arguments.wrong("command", reason).into());
     }
     let options = run::Options::take(arguments, call)?;

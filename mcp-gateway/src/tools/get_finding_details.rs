@@ -32,7 +32,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let request = arguments.text("request_id")?;
     if job.is_some() && request.is_some() {
         return Err(arguments
-            .wrong("request_id", "can't be given together with `job_id`: each says where")
+            .wrong("request_id", "can't be combined with `job_id`: each selects a job")
             .into());
     }
     let Some(place) = job.or(request) else {

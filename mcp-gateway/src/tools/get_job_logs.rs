@@ -51,7 +51,11 @@ impl FromStr for Stream {
             "stderr" => StreamChoice::Stderr,
             "both" => StreamChoice::Both,
             "interleaved" => StreamChoice::Interleaved,
-            other => return Err(format!("{other:?} is none; valid are stdout, stderr, both, interleaved")),
+            other => {
+                return Err(format!(
+                    "{other:?} is not a stream; valid are stdout, stderr, both, interleaved"
+                ));
+            }
         }))
     }
 }
@@ -75,7 +79,7 @@ pub(super) async fn call(mut arguments: Arguments, call: &Call) -> Result<Reply,
     let starts = [query.tail.is_some(), query.cursor.is_some(), query.offset.is_some()];
     if starts.into_iter().filter(|is_given| *is_given).count() > 1 {
         return Err(arguments
-            .wrong("tail", "can't be given together with `cursor` or `offset`: each says where to begin")
+            .wrong("tail", "can't be combined with `cursor` or `offset`: each sets the start")
             .into());
     }
     let too_long = arguments

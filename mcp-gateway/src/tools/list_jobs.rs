@@ -39,9 +39,9 @@ impl FromStr for State {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let state = STATES.into_iter().find(|state| state.name() == text);
-        state
-            .map(Self)
-            .ok_or_else(|| format!("{text:?} is none; valid are {}", STATES.map(JobState::name).join(", ")))
+        state.map(Self).ok_or_else(|| {
+            format!("{text:?} is not a state; valid are {}", STATES.map(JobState::name).join(", "))
+        })
     }
 }
 

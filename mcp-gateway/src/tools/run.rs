@@ -275,8 +275,7 @@ impl Running<'_> {
             worker: heard.worker,
             waiting: heard.waiting,
             notes: vec![
-                "the pool did not answer in time: this is how the job was when it was heard of last"
-                    .to_owned(),
+                "the pool did not answer in time: this is the last known state of the job".to_owned(),
             ],
             ..JobResult::default()
         }
@@ -325,7 +324,7 @@ impl Start {
     async fn run(self) -> Result<Started, ToolError> {
         self.progress.stage("reaching the pool");
         let client = self.pool.client().await?;
-        self.progress.stage("taking the working tree and sending what of it is new");
+        self.progress.stage("reading the working tree and sending its changes");
         let source = source::of(&client, &self.task.directory).await?;
         // Before the job can write anything.
         let tree = if source.in_place { Tree::around(&self.task.directory).await } else { None };

@@ -82,7 +82,7 @@ where
     }
 
     fn answer(&mut self, broken: &Broken) {
-        tracing::debug!(?broken, "what came in is no message");
+        tracing::debug!(?broken, "the input is not a message");
         if !broken.is_one_way() {
             self.answer =
                 Some(Box::pin(write(self.output.clone(), broken.answer().to_string().into_bytes())));

@@ -65,7 +65,7 @@ impl fmt::Display for ServeError {
             ),
             Self::Project { path, .. } => write!(f, "the project directory {} can't be used", path.display()),
             Self::Serve(_) => f.write_str("the gateway can't go on serving"),
-            Self::Signals(_) => f.write_str("signals can't be heard"),
+            Self::Signals(_) => f.write_str("can't install the signal handlers"),
         }
     }
 }

@@ -35,7 +35,7 @@ impl fmt::Display for Excess {
         let Self { what, found, limit } = self;
         write!(
             f,
-            "the snapshot has at least {found} {what}; at most {limit} are valid: keep large directories out by .gitignore or .buildpoolignore"
+            "the snapshot has at least {found} {what}; at most {limit} are valid: put large directories into .gitignore or .buildpoolignore"
         )
     }
 }

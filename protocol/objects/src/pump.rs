@@ -243,7 +243,7 @@ async fn open_after_others<C: Channel>(
             event = channel.next() => return Err(match event? {
                 Event::Step(Message::Failed { error, .. }) => PumpError::Refused(error),
                 Event::Step(_) | Event::Bytes { .. } => {
-                    PumpError::Misbehaved("it did not wait until it was told from where to send")
+                    PumpError::Misbehaved("it sent before it received a start position")
                 }
             }),
         }

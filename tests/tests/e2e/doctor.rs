@@ -52,7 +52,7 @@ fn a_pool_behind_tls_is_well_from_all_three_ends() {
     let worker = worker_file(&pool.place().home(), &plain, pool.worker_token());
     let worker = pool.buildpool(&["doctor", "--worker", &worker]).expect(1);
     for said in [doctor.out(), jobs.err(), worker.out()] {
-        assert!(said.contains("does not speak plain HTTP") && said.contains("by wss://"), "{said}");
+        assert!(said.contains("does not accept plain HTTP") && said.contains("use wss://"), "{said}");
     }
     // The token of another coordinator contains the fingerprint of another certificate.
     let other = PoolBuilder::default().listen("0.0.0.0:0").start();

@@ -187,7 +187,7 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
     let without = Pool::start(0);
     let secure = format!("wss://{}", without.address());
     let no_tls = pool.buildpool(&["jobs", "--coordinator", &secure]).expect(125);
-    assert!(no_tls.err().contains("does not speak TLS") && no_tls.err().contains("ws://"), "{no_tls}");
+    assert!(no_tls.err().contains("does not use TLS") && no_tls.err().contains("ws://"), "{no_tls}");
     let plain = pool.buildpool(&["jobs", "--coordinator", &format!("ws://127.0.0.1:{port}")]).expect(125);
     assert!(plain.err().starts_with("buildpool: "), "{plain}");
 }
@@ -358,7 +358,7 @@ fn a_build_that_nobody_knows_is_an_error_and_one_that_is_known_is_cancelled_whol
     for command in ["logs", "artifacts"] {
         let refused = pool.buildpool(&[command, name]).expect(1);
         assert!(
-            refused.err().contains("that is a build") && refused.err().contains("`buildpool job`"),
+            refused.err().contains("this is the id of a build") && refused.err().contains("`buildpool job`"),
             "{refused}"
         );
     }

@@ -186,7 +186,7 @@ fn a_worker_that_can_t_keep_its_promise_does_not_start() {
     refused(&data, &["--slots", "2", "--job-user", "daemon"], "one user a slot");
     refused(&data, &["--job-user", "root"], "has root's rights");
     refused(&data, &["--job-user", "daemon", "--token", "bp_1_2"], "on the worker's command line");
-    refused(&closed.join("data"), &["--job-user", "daemon"], "can't pass");
+    refused(&closed.join("data"), &["--job-user", "daemon"], "can't enter");
     // A job's user can read and replace files that it owns, independent of their mode.
     let owner = User::from_name("daemon").unwrap().unwrap();
     let give = |path: &Path| std::os::unix::fs::chown(path, Some(owner.uid.as_raw()), None).unwrap();

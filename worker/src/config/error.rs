@@ -58,7 +58,7 @@ impl fmt::Display for ConfigError {
             Self::Unreadable { path, .. } => write!(f, "{} can't be read", path.display()),
             Self::Unresolvable { path, .. } => write!(
                 f,
-                "{} can't be found, so it can't be hidden from jobs; `hidden` names what is there, relative to the configuration's directory",
+                "{} does not exist, so it can't be hidden from jobs; paths in `hidden` are relative to the configuration's directory",
                 path.display()
             ),
             Self::TooLarge { path, length } => write!(

@@ -52,7 +52,7 @@ fn what_is_hidden_is_the_thing_itself_wherever_the_worker_was_started() {
     assert_eq!(config.secret_files, [etc.join("keys/token"), file.clone()]);
     std::fs::write(&file, "hidden = [\"kyes\"]\n").expect("written");
     let error = Config::from_file(&file).expect_err("it is not there").to_string();
-    assert!(error.contains("etc/kyes can't be found, so it can't be hidden"), "{error}");
+    assert!(error.contains("etc/kyes does not exist, so it can't be hidden"), "{error}");
     std::fs::write(&file, "token_file = \"tokne\"\n").expect("written");
     let error = Config::from_file(&file).expect_err("it is not there").to_string();
     assert!(error.contains("etc/tokne can't be read") && !error.contains("hidden"), "{error}");

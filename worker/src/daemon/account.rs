@@ -74,7 +74,10 @@ pub(super) fn write_down(directory: &Path, name: &str, outcome: &Outcome) -> boo
         // The attempt has no directory yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
         Err(error) => {
-            warn!("{} can't be written and is told all the same: {error}", directory.join(name).display());
+            warn!(
+                "{} can't be written; the end of the attempt is reported anyway: {error}",
+                directory.join(name).display()
+            );
             false
         }
     }

@@ -42,10 +42,10 @@ impl Masking {
         match self {
             Self::Nothing => find(),
             Self::Values(masker) => masked(&find(), masker).unwrap_or_else(|| {
-                without("what the reports say can't be told without the values of the job's secrets")
+                without("the reports can't be shown without the values of the job's secrets")
             }),
             Self::Unknown => without(
-                "no reports were read: the worker was restarted, and what they say could not be masked without the values of the job's secrets",
+                "no reports were read: the worker was restarted, and their text can't be masked without the values of the job's secrets",
             ),
         }
     }

@@ -79,7 +79,7 @@ impl fmt::Display for WorkerError {
             Self::Home(error) => error.fmt(f),
             Self::Dialler(error) => error.fmt(f),
             Self::Workspaces(error) => error.fmt(f),
-            Self::Startup(_) => f.write_str("what earlier attempts left behind can't be read"),
+            Self::Startup(_) => f.write_str("the files of earlier attempts can't be read"),
             Self::Token(error) => error.fmt(f),
         }
     }

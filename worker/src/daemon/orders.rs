@@ -91,7 +91,7 @@ impl Agent {
             }
             ToWorker::Desired { desired } => {
                 if let Some(link) = self.link.as_mut().filter(|link| !link.is_registered && !link.is_heard) {
-                    info!("the coordinator hears this worker and can't register it yet");
+                    info!("the coordinator is in contact but can't register this worker yet");
                     link.is_heard = true;
                 }
                 self.answered();

@@ -210,7 +210,7 @@ impl Agent {
             Work::Silent if is_found && is_alive => self.keepers.reconnect(&self.home, number),
             Work::Silent if !is_found => {
                 let reason =
-                    format!("a keeper ended before it said hello; see {}", self.home.keeper_log().display());
+                    format!("a keeper ended before its greeting; see {}", self.home.keeper_log().display());
                 self.no_keeper(&reason);
             }
             Work::Silent | Work::Idle => {}

@@ -46,7 +46,7 @@ fn run(arguments: Vec<OsString>) -> Result<Infallible, io::Error> {
         return Err(invalid("it is started by a keeper, with ids and a command"));
     };
     let (uid, gid) = (Uid::from_raw(number(uid)?), Gid::from_raw(number(gid)?));
-    let groups = groups.to_str().ok_or_else(|| invalid("its groups are none"))?;
+    let groups = groups.to_str().ok_or_else(|| invalid("it has no supplementary groups"))?;
     let groups: Vec<Gid> = groups
         .split(',')
         .map(|group| number(OsStr::new(group)).map(Gid::from_raw))

@@ -102,7 +102,7 @@ impl Hidden {
                 Ok(now) if (now.dev(), now.ino()) == *identity => {}
                 Ok(_) => {
                     return Err(format!(
-                        "{} is not what it was when the worker started; restart the worker",
+                        "{} was replaced since the worker started; restart the worker",
                         path.display()
                     ));
                 }
@@ -176,7 +176,7 @@ mod tests {
         fs::rename(top.join("share"), top.join("moved")).unwrap();
         assert!(hidden.check().unwrap_err().contains("can't be found any more"));
         fs::create_dir_all(&data).unwrap();
-        assert!(hidden.check().unwrap_err().contains("is not what it was"));
+        assert!(hidden.check().unwrap_err().contains("was replaced since the worker started"));
         fs::remove_dir_all(top.join("share")).unwrap();
         fs::rename(top.join("moved"), top.join("share")).unwrap();
         assert_eq!(hidden.check(), Ok(()), "put back");

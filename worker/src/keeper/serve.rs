@@ -240,7 +240,7 @@ impl Keeper {
             return attempt.give_up(now);
         }
         eprintln!(
-            "buildpool keeper: the directory of attempt {} was removed, nobody can hear of it",
+            "buildpool keeper: the directory of attempt {} was removed, so its result can't be reported",
             attempt.id()
         );
         (self.attempt, self.connection) = (None, None);

@@ -26,7 +26,7 @@ pub const JOB_VARIABLE: &str = "BUILDPOOL_JOB_ID";
 pub const ATTEMPT_VARIABLE: &str = "BUILDPOOL_ATTEMPT";
 
 /// Name of this process in the list of survivors.
-const KEEPER: &str = "the keeper of what is left, until it is ended";
+const KEEPER: &str = "the keeper of the remaining processes, until they are ended";
 
 /// The process tree of one attempt.
 #[derive(Debug)]

@@ -129,7 +129,7 @@ impl fmt::Display for ConnectError {
             Self::Io(error) => write!(f, "no connection: {error}"),
             Self::Tls(error) => match Distrust::of(error) {
                 Distrust::NoTls => f.write_str(
-                    "what answers does not speak TLS; a coordinator that was told to do without is reached by ws://",
+                    "the server does not use TLS; for a coordinator without TLS use ws://",
                 ),
                 Distrust::AnotherCertificate => f.write_str(
                     "the coordinator has another certificate than the one whose fingerprint the token carries or the configuration names",
@@ -138,7 +138,7 @@ impl fmt::Display for ConnectError {
             },
             Self::Name(host) => write!(f, "`{host}` is no name that a certificate could have"),
             Self::NoHttp => f.write_str(
-                "what answers does not speak plain HTTP; a coordinator that speaks TLS is reached by wss://",
+                "the server does not accept plain HTTP; for a coordinator with TLS use wss://",
             ),
             Self::WebSocket(error) => write!(f, "no WebSocket: {error}"),
         }

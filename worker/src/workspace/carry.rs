@@ -170,7 +170,7 @@ async fn fetch_once(
     };
     let is_wanted = manifest.project == lacking.project && record::fits(&lacking.name, &manifest);
     if !is_wanted || manifest.check().is_err() {
-        return Err(PumpError::Misbehaved("it sent another snapshot than was asked for").into());
+        return Err(PumpError::Misbehaved("it sent another snapshot than the requested one").into());
     }
     let directory = workspaces.incoming(&lacking.project);
     let announced = Announced { blake3, length, limit: TRANSFER_BYTES_MAX };

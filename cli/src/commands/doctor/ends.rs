@@ -198,7 +198,7 @@ async fn link(config: &buildpool_worker::Config) -> Vec<Check> {
     };
     let (mut checks, is_there) = reach::checks(&url, &trust).await;
     if config.token.is_none() {
-        let text = "the file gives none and BUILDPOOL_TOKEN is not set here, so none was tried";
+        let text = "the file has no token and BUILDPOOL_TOKEN is not set here, so no token was tried";
         let remedy = "name a `token_file`, or see that the worker is started with BUILDPOOL_TOKEN";
         checks.push(Check::new("token", State::Warning, text).mended_by(remedy));
     } else if is_there {

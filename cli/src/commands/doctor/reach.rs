@@ -46,8 +46,8 @@ pub(super) async fn checks(url: &PoolUrl, trust: &Trust) -> (Vec<Check>, bool) {
     };
     let is_ours = look.answer.starts_with("HTTP/1.1 200") && look.answer.ends_with("\r\n\r\nok\n");
     if !url.is_secure() && !look.answer.starts_with("HTTP/") {
-        let text = format!("what answers at {url} does not speak plain HTTP");
-        let remedy = "a coordinator that speaks TLS is reached by wss://";
+        let text = format!("the server at {url} does not accept plain HTTP");
+        let remedy = "for a coordinator with TLS use wss://";
         return (vec![Check::new("reach", State::Failed, text).mended_by(remedy)], false);
     }
     if !is_ours {
@@ -147,7 +147,7 @@ fn of_tls(error: &TlsError) -> (String, String) {
             "set the clock: `timedatectl set-ntp true`",
         ),
         TlsError::InvalidCertificate(C::UnknownIssuer) => (
-            "nobody that this machine trusts has signed its certificate",
+            "its certificate is not signed by an authority that this machine trusts",
             "use a token that was made on this coordinator, which carries the fingerprint, or name the authority by `ca_file`",
         ),
         TlsError::InvalidCertificate(C::NotValidForName | C::NotValidForNameContext { .. }) => {
@@ -158,11 +158,11 @@ fn of_tls(error: &TlsError) -> (String, String) {
             "if the coordinator was set up anew, make new tokens on it; else something else answers at this address",
         ),
         TlsError::InvalidCertificate(C::Other(other)) if other.to_string().contains(CA_AS_END) => (
-            "its certificate says that it is an authority's, and is used as a server's",
-            "make it with `-addext basicConstraints=critical,CA:FALSE`, or pin it: `token create --config` on the coordinator's machine says its fingerprint",
+            "its certificate is marked as an authority's, but the server uses it as its own",
+            "make it with `-addext basicConstraints=critical,CA:FALSE`, or pin it: `token create --config` on the coordinator's machine prints its fingerprint",
         ),
         TlsError::InvalidMessage(_) => {
-            ("no TLS is spoken there", "a coordinator without TLS is dialled by ws://")
+            ("the server does not use TLS", "for a coordinator without TLS use ws://")
         }
         _ => return (format!("TLS can't be agreed: {error}"), "see the coordinator's log".to_owned()),
     };

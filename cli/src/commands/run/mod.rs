@@ -100,6 +100,6 @@ async fn detach(client: &Client, submit: SubmitMessage) -> Result<ExitCode, Fail
             Ok(ExitCode::SUCCESS)
         }
         Some(JobEvent::Failed(error)) => Err(error.into()),
-        Some(_) | None => Err(Failure::new(POOL, "the pool did not say whether it accepted the job")),
+        Some(_) | None => Err(Failure::new(POOL, "the pool did not confirm that it accepted the job")),
     }
 }

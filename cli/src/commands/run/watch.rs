@@ -112,7 +112,7 @@ impl Watch {
             Ended::Left => Err(self.leave().await),
             Ended::Terminated => Err(terminated(&goes_on(&self.job))),
             Ended::Unread => {
-                let text = format!("nobody reads the output any more; job {} goes on", self.job);
+                let text = format!("the reader of the output is gone; job {} goes on", self.job);
                 Err(Failure::new(BROKEN_PIPE, text))
             }
             Ended::Done(result) => self.conclude(&result).await,
@@ -181,7 +181,7 @@ impl Watch {
             }
             JobEvent::Attempt(attempt) => {
                 self.note(format!(
-                    "attempt {attempt} begins; `buildpool job {}` says why the one before did not count",
+                    "attempt {attempt} begins; `buildpool job {}` has the reason why the previous attempt did not count",
                     self.job
                 ));
             }

@@ -127,7 +127,7 @@ fn a_job_that_no_known_worker_could_run_is_rejected_and_says_what_is_missing() {
         (simulators(3), "no worker has 3 of the resource `simulator`; the most is 2"),
         (
             JobSpec { selectors: vec!["os=linux".parse().expect("a selector")], ..simulators(1) },
-            "no single worker has all of what was asked for (os=linux, simulator=1)",
+            "no single worker has all requested labels and resources (os=linux, simulator=1)",
         ),
     ] {
         let mut scene = Scene::new();

@@ -107,7 +107,7 @@ impl fmt::Display for LogError {
             Self::File { doing, path, .. } => write!(f, "can't {doing} {}", path.display()),
             Self::Malformed { position, reason } => write!(f, "log chunk at position {position}: {reason}"),
             Self::Diverged { position } => {
-                write!(f, "what was sent at position {position} of the log does not fit what is stored")
+                write!(f, "the bytes sent at position {position} of the log differ from the stored ones")
             }
             Self::TooLong { limit } => write!(f, "the log is over the limit of {limit} bytes"),
             Self::Sealed => f.write_str("the log is sealed: nothing may follow"),

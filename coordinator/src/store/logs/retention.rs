@@ -178,7 +178,7 @@ impl Logs {
             .before(Operation::Commit, self.root())
             .map_err(LogError::file("write", self.root()))?;
         write_evicted(&mut connection, chosen, &lengths)
-            .map_err(StoreError::database("write what was evicted"))?;
+            .map_err(StoreError::database("record a removed log"))?;
         for attempt in chosen {
             Place::new(self.root(), *attempt).remove_all(&self.inner.disk)?;
         }

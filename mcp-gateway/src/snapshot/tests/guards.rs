@@ -41,7 +41,7 @@ fn a_result_names_the_first_of_many_secrets_and_counts_them() {
     assert_eq!(snapshot.kept_back.len(), 150);
     let info = snapshot.info();
     assert_eq!((info.kept_back.len(), info.kept_back[99].as_str()), (100, "099.pem"));
-    assert_eq!(info.notes, ["kept back: 150 files, of which 100 are named"]);
+    assert_eq!(info.notes, ["kept back: 150 files; the first 100 are listed"]);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn what_may_not_be_read_is_named() {
     let snapshot = take(&project.options()).unwrap();
     assert!(
         snapshot.notes[0].ends_with(
-            "into these directories: data/deep, nest/data (in .buildpoolignore nothing is said of them)"
+            "read these directories: data/deep, nest/data (list them in .buildpoolignore to hide this note)"
         ),
         "{:?}",
         snapshot.notes

@@ -354,11 +354,14 @@ fn a_repository_inside_that_git_takes_for_none_goes_along_as_files() {
     project.git(&["init", "-q", "outer"]);
     project.write("outer/file", "x");
     let snapshot = project.take_as_it_is();
-    let begins = snapshot.notes.iter().map(|note| note.split(" can't be asked").next().unwrap());
+    let begins = snapshot.notes.iter().map(|note| note.split(" can't be read").next().unwrap());
     let begins: Vec<_> = begins.collect();
     assert_eq!(
         begins,
-        ["the repository in outer/bare", "the repository in outer/new"],
+        [
+            "the ignore rules of the repository in outer/bare",
+            "the ignore rules of the repository in outer/new"
+        ],
         "{:?}",
         snapshot.notes
     );

@@ -381,6 +381,6 @@ fn a_configuration_that_git_does_not_take_is_named_with_what_is_wrong() {
         let project = Project::new();
         project.write(".git/config", configuration);
         let text = take(&project.options()).unwrap_err().to_string();
-        assert!(text.contains("git does not take its configuration") && text.contains(reason), "{text}");
+        assert!(text.contains("git refuses its configuration") && text.contains(reason), "{text}");
     }
 }

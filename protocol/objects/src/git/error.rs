@@ -130,7 +130,9 @@ impl fmt::Display for GitError {
             Self::TooMuchOutput { command, limit } => {
                 write!(f, "`git {command}` wrote more than {limit} bytes")
             }
-            Self::Unexpected { command, what } => write!(f, "`git {command}` answered oddly: {what}"),
+            Self::Unexpected { command, what } => {
+                write!(f, "`git {command}` returned an unexpected answer: {what}")
+            }
             Self::Io { what, .. } => f.write_str(what),
         }
     }

@@ -202,7 +202,7 @@ impl CrashSearch {
             self.earlier.iter().filter(|(_, count)| **count >= CRASH_THROTTLE).collect();
         crowded.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         if self.query.killed_from_outside {
-            return "no crash report: the command was killed from outside, and the system writes none for that".to_owned();
+            return "no crash report: the command was killed from outside, and the system writes no crash file for that".to_owned();
         }
         if let Some((name, count)) = crowded.first() {
             return format!(

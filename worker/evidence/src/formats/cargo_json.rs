@@ -16,7 +16,7 @@ use suites::{Binaries, Suites};
 const RUNS_MAX: u32 = 100;
 /// The first bytes of an event line.
 const OPENINGS: &[&str] = &["{\"type\":", "{ \"type\":", "{\"reason\":"];
-const EARLIER: &str = "an earlier run failed; the stream does not say how";
+const EARLIER: &str = "an earlier run failed; the stream has no reason";
 
 #[derive(Deserialize)]
 struct Event {
@@ -171,7 +171,7 @@ impl Stream {
         unfinished.iter().for_each(|name| self.tally.unfinished(name));
         let is_told = self.issues.iter().any(|issue| issue.severity == Severity::Error);
         if self.built == Some(false) && !is_told {
-            let text = "cargo says that the build failed, and the stream has no error of a compiler";
+            let text = "cargo reports a failed build, and the stream has no compiler error";
             self.issues.push(problem(text));
         }
         let mut cut = self.suites.cut();

@@ -434,7 +434,7 @@ impl Walk<'_> {
         }
         parsed.notes.append(&mut self.notes);
         if let Some(reason) = cut_short {
-            let note = format!("the report breaks off: {reason}; what came before is counted");
+            let note = format!("the report is incomplete: {reason}; the part before is counted");
             parsed.notes.push(note.clone());
             self.cut = Some(note);
         }

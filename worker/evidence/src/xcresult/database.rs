@@ -317,7 +317,7 @@ fn missing(tables: &Tables, bundle: &Bundle, orphans: u64) -> Result<Option<Stri
     } else if is_test && !says_why {
         Some("the bundle is of an action that tests, and has no test".to_owned())
     } else if actions == 0 && !says_why && tables.has("Actions") {
-        Some("the bundle tells of no action: it is empty".to_owned())
+        Some("the bundle has no action: it is empty".to_owned())
     } else {
         None
     })

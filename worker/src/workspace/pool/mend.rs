@@ -15,7 +15,7 @@ impl Workspaces {
         let mended = self.cache(project, tree).and_then(|cache| Ok(cache.mend(is_free)?));
         match mended {
             Ok(true) => {
-                tracing::warn!(project, "objects were damaged; what is not whole of them is fetched anew");
+                tracing::warn!(project, "objects were damaged; the damaged ones are fetched again");
             }
             Ok(false) => {}
             Err(error) => {

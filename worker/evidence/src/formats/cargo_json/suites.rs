@@ -164,7 +164,7 @@ impl Suites {
             return Some(format!("suites count {declared} and list {}", self.failed_listed));
         }
         (self.failed_without && self.failed_listed == 0)
-            .then(|| "a suite says that it failed and names no test".to_owned())
+            .then(|| "a suite reports a failure and names no test".to_owned())
     }
 }
 

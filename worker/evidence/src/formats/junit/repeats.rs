@@ -126,7 +126,7 @@ fn remark(doubtful: &[String], suite: &Suite) -> Option<String> {
     let which =
         if suite.name.is_empty() { String::new() } else { format!("suite {}: ", text::name(&suite.name)) };
     (!doubtful.is_empty()).then(|| {
-        format!("{which}tests that share a name are counted each, since nothing says that they are attempts at one: {shown}{more}")
+        format!("{which}tests that share a name count as different tests, because nothing marks them as attempts at one test: {shown}{more}")
     })
 }
 
