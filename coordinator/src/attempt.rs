@@ -24,27 +24,27 @@ pub(crate) struct LiveAttempt {
     /// A connection with refused output, until the coordinator requests that output again; 0 means
     /// no connection.
     asking_again: AtomicU64,
-    /// Its worker reported that the command and its processes have ended.
+    /// Whether the worker has reported the end of the command and its processes.
     ended: AtomicBool,
     refusals: Mutex<Refusals>,
 }
 
-/// What the disk has refused of a log.
+/// Refusals of the disk for one log.
 #[derive(Default)]
 struct Refusals {
-    /// Output, since the last output that it took.
+    /// Since the last output that the disk accepted.
     output: Option<Refusal>,
-    /// The seal. It counts from the first time: a seal that fails again and again must end too.
+    /// Since the first refusal of the seal: a seal that fails repeatedly must end too.
     seal: Option<Refusal>,
 }
 
-/// Since when and why the disk does not take a log.
+/// Start and reason of the refusals.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     since: Instant,
     /// Milliseconds since 1970.
     pub(crate) since_ms: i64,
-    /// In the words of the system, or of the coordinator's reserve.
+    /// The error of the system, or the message about the coordinator's reserve.
     pub(crate) reason: String,
 }
 
@@ -79,7 +79,7 @@ impl LiveAttempt {
         }
     }
 
-    /// Its worker reported that the command and its processes have ended.
+    /// Records that the worker has reported the end of the command and its processes.
     pub(crate) fn note_ended(&self) {
         self.ended.store(true, Ordering::Release);
     }
@@ -88,17 +88,17 @@ impl LiveAttempt {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Notes that the disk refused output. Returns for how long it has.
+    /// Records that the disk refused output. Returns the time since the first refusal.
     pub(crate) fn output_refused(&self, reason: String) -> Duration {
         Refusal::note(&mut self.refusals().output, reason)
     }
 
-    /// Notes that the disk refused the seal. Returns for how long it has.
+    /// Records that the disk refused the seal. Returns the time since the first refusal.
     pub(crate) fn seal_refused(&self, reason: String) -> Duration {
         Refusal::note(&mut self.refusals().seal, reason)
     }
 
-    /// What the disk refuses at present.
+    /// Returns the current refusal, if any.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         let refusals = self.refusals();
         refusals.seal.clone().or_else(|| refusals.output.clone())
@@ -140,17 +140,17 @@ impl LiveAttempt {
         Ok(appended)
     }
 
-    /// Whether output is stored, or only followed because the disk does not take it.
+    /// Returns true if output is stored, not only counted because the disk refuses it.
     pub(crate) fn is_storing(&self) -> bool {
         self.lock().writer.as_ref().is_none_or(LogWriter::is_storing)
     }
 
-    /// Follows the rest of the log without storing it.
+    /// Stops storing the log; later output is only counted.
     pub(crate) fn stop_storing(&self, logs: &Logs, reason: String) -> Result<(), LogError> {
         self.writer(&mut self.lock(), logs)?.stop_storing(reason)
     }
 
-    /// Stores again, from the position at which the stored log ends.
+    /// Stores output again. Returns the position at which the stored log ends.
     pub(crate) fn store_again(&self, logs: &Logs) -> Result<u64, LogError> {
         let mut log = self.lock();
         let writer = self.writer(&mut log, logs)?;

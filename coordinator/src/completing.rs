@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 /// Delay before the seal of a log is retried after a disk error.
 const SEAL_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Seals and digests an attempt, or asks its worker for what is missing. A log that can't be stored becomes a counted gap
-/// after `log_wait`.
+/// Seals and digests an attempt, or requests missing output from its worker. A log that can't be
+/// stored becomes a counted gap after `log_wait`.
 pub(crate) async fn complete(
     shared: Arc<Shared>,
     session: Session,
@@ -68,7 +68,7 @@ pub(crate) async fn complete(
     shared.runtime.send(Command::Completed(Box::new(ending))).await;
 }
 
-/// Seals the log, or what the disk takes of it.
+/// Seals the log, or the part that the disk accepts.
 async fn seal(
     shared: &Shared,
     session: Session,
@@ -88,7 +88,7 @@ async fn seal(
         if error.needs_restart() {
             return Err(error.into());
         }
-        // No disk says when it has room again.
+        // The system does not report when a disk has room again, so retry on a timer.
         tokio::time::sleep(SEAL_AGAIN_AFTER).await;
     }
 }

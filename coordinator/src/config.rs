@@ -40,7 +40,7 @@ pub struct Config {
     pub retention_age: Duration,
     /// Maximum total size of logs, in bytes. The oldest logs are removed first.
     pub retention_bytes: u64,
-    /// How long the log of an attempt that has ended waits for a disk that does not take it.
+    /// Maximum time that the log of an ended attempt waits for a disk that refuses it.
     pub log_wait: Duration,
     /// Limits for each submitter.
     pub quotas: Quotas,

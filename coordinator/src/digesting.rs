@@ -85,7 +85,7 @@ pub(crate) fn from_log(logs: &Logs, attempt: &LiveAttempt) -> Result<Digester, L
     Ok(digester)
 }
 
-/// The digester of an attempt whose log can't be read: each stream is one gap.
+/// Returns a digester for an attempt with an unreadable log: each stream is one gap.
 pub(crate) fn without_log(attempt: &LiveAttempt, outcome: &Outcome, reason: &str) -> Digester {
     let mut digester = Digester::new(options(&attempt.spec, attempt.lease.attempt.job));
     for stream in Stream::ALL {

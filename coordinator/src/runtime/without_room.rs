@@ -112,8 +112,8 @@ impl Runtime {
         self.mirror.ended().filter_map(|job| self.mirror.unwritten(now, job, &why)).collect()
     }
 
-    /// Adds why the coordinator's disk keeps a job waiting: it does not take its log, or its end, which is told as soon as it
-    /// can be recorded.
+    /// Adds the reason why the coordinator's disk delays a job: it refuses the job's log, or the
+    /// record of its end, which is reported as soon as it is on disk.
     pub(super) fn with_doubt(&self, mut live: LiveJob) -> LiveJob {
         if let Some(attempt) = live.attempts.last()
             && let Some(attempt) =

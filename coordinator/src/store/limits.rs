@@ -22,7 +22,7 @@ pub const INLINE_FOR: Duration = Duration::from_secs(1);
 /// Free space below which output stays on its worker, in bytes. The rest is for records of running
 /// jobs, which exist nowhere else.
 pub const RECORDS_ROOM_BYTES: u64 = 4 << 20;
-/// Of output that the disk does not take, so many of the last bytes are kept, chunk headers included.
+/// Maximum bytes of unstored output that are kept, including chunk headers; they are its end.
 pub const UNSTORED_TAIL_BYTES: u64 = 64 << 10;
 /// Free space below which no job is accepted, in bytes.
 pub const JOBS_ROOM_BYTES: u64 = 2 * RECORDS_ROOM_BYTES;

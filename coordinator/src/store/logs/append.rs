@@ -45,14 +45,14 @@ pub(super) struct Appender {
     /// Hashers over the bytes of each stream. `None` if an earlier process wrote a part, which must
     /// be read again.
     pub(super) hashers: Option<[blake3::Hasher; 2]>,
-    /// What follows and is not stored, because the disk does not take it.
+    /// The unstored part of the log, if the disk refuses it.
     pub(super) unstored: Option<Unstored>,
     pub(super) sealed: bool,
     pub(super) broken: bool,
 }
 
 impl Appender {
-    /// The end of what was received.
+    /// End position of the received log.
     fn received(&self) -> LogState {
         self.unstored.as_ref().map_or(self.state, Unstored::state)
     }
@@ -236,7 +236,7 @@ pub struct Sealed {
     /// The whole log if it has no file. Commit it together with the end of its job, as
     /// [`crate::store::Record::Log`], and keep the writer until that commit is done.
     pub inline: Option<Bytes>,
-    /// What the disk did not take. None for a log that is stored whole.
+    /// The unstored parts. `None` if the whole log is stored.
     pub shortened: Option<Shortened>,
 }
 

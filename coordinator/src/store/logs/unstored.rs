@@ -1,5 +1,5 @@
-//! The part of a log that the disk does not take. It is followed but not stored, so that its job can end. The seal
-//! counts it as a gap and keeps its last bytes.
+//! The unstored part of a log, if the disk refuses it. The part is read but not stored, so that its
+//! job can end. The seal counts it as a gap and keeps its last bytes.
 
 use super::append::{Appended, Appender, LogWriter, Sealed, follow, hash, seals};
 use super::error::{LogError, SealError};
@@ -22,7 +22,7 @@ pub(super) struct Unstored {
     reason: String,
 }
 
-/// What the seal appends for the unstored part.
+/// The chunks that the seal appends for the unstored part.
 #[derive(Debug, Default)]
 struct Ending {
     /// Gap chunks, then the chunks of the tail.
@@ -31,12 +31,12 @@ struct Ending {
     gaps: Vec<GapEntry>,
 }
 
-/// What is stored of a log that the disk did not take whole.
+/// Description of the stored part of a log that the disk did not accept completely.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shortened {
-    /// Lengths, holes included, and checksums of what is stored.
+    /// Lengths (including gaps) and checksums of the stored streams.
     pub seals: [Seal; 2],
-    /// What is missing.
+    /// The missing parts.
     pub gaps: Vec<GapEntry>,
 }
 
@@ -49,7 +49,7 @@ impl Unstored {
         self.state
     }
 
-    /// Follows chunks as [`super::LogWriter::append`] does.
+    /// Checks and counts chunks as [`super::LogWriter::append`] does.
     pub(super) fn take(
         &mut self,
         attempt: AttemptId,
@@ -79,7 +79,7 @@ impl Unstored {
         }
     }
 
-    /// The end of a log that is stored up to `stored`.
+    /// Returns the end of a log that is stored up to `stored`.
     fn ending(&self, attempt: AttemptId, stored: LogState) -> Ending {
         let mut ending = Ending { state: stored, ..Ending::default() };
         for stream in Stream::ALL {
@@ -96,7 +96,8 @@ impl Unstored {
 }
 
 impl LogWriter {
-    /// Follows the rest of the log without storing it, for this reason. See [`LogWriter::store_again`].
+    /// Stops storing the log, with this reason. Later chunks are checked and counted. See
+    /// [`LogWriter::store_again`].
     ///
     /// # Errors
     /// [`LogError::Superseded`], [`LogError::Broken`].
@@ -108,21 +109,22 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Whether output is stored, or only followed.
+    /// Returns true if output is stored, not only counted.
     pub fn is_storing(&self) -> bool {
         self.shared.appender().unstored.is_none()
     }
 
-    /// Stores again. What was not stored must be sent again; [`LogWriter::state`] returns from where.
+    /// Stores output again. The worker must send the unstored part again, from the position of
+    /// [`LogWriter::state`].
     pub fn store_again(&mut self) {
         self.shared.appender().unstored = None;
     }
 
-    /// Declares a log complete of which nothing can be stored: files that are there are removed, and gaps of these stream
-    /// lengths take the place of the log.
+    /// Seals a log without storing any of it. Existing files are removed, and gaps with these
+    /// stream lengths replace the log.
     ///
     /// # Errors
-    /// [`SealError::Log`] when the log is sealed or a newer writer has it.
+    /// [`SealError::Log`] if the log is sealed or a newer writer has it.
     pub fn seal_unstored(&mut self, lengths: [u64; 2], reason: &str) -> Result<Sealed, SealError> {
         if let Err(error) = self.restart() {
             match error {
@@ -142,8 +144,8 @@ impl LogWriter {
         Ok(self.sealed(appender, Some(Shortened { seals, gaps })))
     }
 
-    /// Seals what is stored, with gaps and the tail of `unstored` after it. If the disk does not take those either, they are
-    /// missing from the log, and the gaps are in the result only.
+    /// Seals the stored part, followed by gaps and the tail of `unstored`. If the disk refuses
+    /// those too, they are missing from the log, and only the result contains the gaps.
     pub(super) fn seal_shortened(
         &self,
         mut appender: MutexGuard<'_, Appender>,
@@ -179,7 +181,7 @@ impl LogWriter {
 }
 
 impl Ending {
-    /// The gaps alone, for a log of which nothing is stored.
+    /// Returns only the gaps, for a log without any stored part.
     fn of_nothing(attempt: AttemptId, lengths: [u64; 2], reason: &str) -> Self {
         let mut ending = Self::default();
         for stream in Stream::ALL {
@@ -188,7 +190,7 @@ impl Ending {
         ending
     }
 
-    /// The gaps without their chunks, because the disk does not take these either.
+    /// Returns the gaps without their chunks, because the disk refuses these too.
     fn noted(unstored: &Unstored, stored: LogState) -> Self {
         let gap = |stream: Stream| {
             let offset = stored.stream_lengths[stream.index()];
