@@ -16,13 +16,13 @@ use tokio::task::JoinHandle;
 pub(crate) struct LiveAttempt {
     pub(crate) lease: Lease,
     pub(crate) spec: Arc<JobSpec>,
-    /// The only connection that may write; 0 means no connection.
+    /// The connection that may write; 0 if there is none.
     session: AtomicU64,
     log: Mutex<Log>,
     live: Arc<Mutex<Live>>,
     completing: AtomicBool,
-    /// A connection with refused output, until the coordinator requests that output again; 0 means
-    /// no connection.
+    /// The connection whose output the disk refused, until the coordinator requests that output
+    /// again; 0 if there is none.
     asking_again: AtomicU64,
     /// Whether the worker has reported the end of the command and its processes.
     ended: AtomicBool,

@@ -1,6 +1,7 @@
 //! Configuration of a coordinator.
 
 use crate::public_url::PublicUrl;
+use crate::trust::Trust;
 use buildpool_pool::{Quota, Quotas};
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::check_name;
@@ -50,6 +51,8 @@ pub struct Config {
     pub protocol: VersionRange,
     /// Whether a new worker waits for `buildpool workers approve NAME`.
     pub approve_workers: bool,
+    /// Which submitters share workspaces and caches.
+    pub trust: Trust,
     /// Maximum requests of one principal per minute. No limit if absent.
     pub requests_per_minute: Option<NonZeroU32>,
 }
@@ -91,6 +94,7 @@ impl Config {
             open_metrics: false,
             protocol: VersionRange::ours(),
             approve_workers: false,
+            trust: Trust::default(),
             requests_per_minute: None,
         }
     }
@@ -166,6 +170,7 @@ impl Config {
         if let Some(open) = file.open_metrics {
             self.open_metrics = open;
         }
+        self.trust = Trust::read(file.trust.as_deref(), file.teams)?;
         if let Some(quota) = file.quota {
             self.quotas.everybody = quota.read("quota")?.or(Quota::standard());
         }
@@ -195,6 +200,9 @@ struct File {
     open_metrics: Option<bool>,
     approve_workers: Option<bool>,
     requests_per_minute: Option<NonZeroU32>,
+    trust: Option<String>,
+    #[serde(default)]
+    teams: BTreeMap<String, Vec<String>>,
     quota: Option<QuotaTable>,
     #[serde(default)]
     quota_of: BTreeMap<String, QuotaTable>,
@@ -286,6 +294,8 @@ mod tests {
             ("colour = \"red\"", "colour"),
             ("[quota]\nrunning_jobs = 0", "quota.running_jobs"),
             ("[quota]\njobs = 1", "jobs"),
+            ("trust = \"all\"", "trust"),
+            ("[teams]\na = [\"ada\"]\nb = [\"ada\"]", "teams.b"),
             ("[quota_of.ada]\nlog_bytes = 1", "quota_of.ada.log_bytes"),
             ("[quota_of.\"a b\"]\njob_secs = 1", "quota_of"),
         ] {

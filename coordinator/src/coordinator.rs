@@ -14,6 +14,7 @@ use crate::shared::wall_ms;
 use crate::store::{Logs, Lookup, Retention, Store, StoreError};
 use crate::tls::{Tls, TlsError, TlsSource};
 use crate::transfer::TransferStore;
+use crate::trust::Trust;
 use buildpool_pool::{Input, Pool};
 use buildpool_protocol::transfer::SnapshotName;
 use std::fmt;
@@ -166,6 +167,7 @@ impl Coordinator {
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),
             transfers: TransferStore::new(&config.data_dir),
+            trust: Trust { is_local: config.local, ..config.trust.clone() },
             config,
             hub,
             runtime,

@@ -142,9 +142,16 @@ impl Hub {
         self.attempts.get(&attempt).map(|live| live.clone())
     }
 
-    /// Returns true if a job with this snapshot is granted to this connection.
-    pub(crate) fn grants_snapshot(&self, session: Session, project: &str, asked: &SnapshotName) -> bool {
-        self.attempts.iter().any(|attempt| attempt.is_of(session) && runs_on(&attempt.spec, project, asked))
+    /// Returns the trust class of a job with this snapshot that is granted to this connection.
+    pub(crate) fn granted_class(
+        &self,
+        session: Session,
+        project: &str,
+        asked: &SnapshotName,
+    ) -> Option<String> {
+        let mut granted = self.attempts.iter();
+        let fits = |attempt: &LiveAttempt| attempt.is_of(session) && runs_on(&attempt.spec, project, asked);
+        granted.find(|attempt| fits(attempt)).map(|attempt| attempt.spec.access.class.clone())
     }
 
     pub(crate) fn attempt_or(

@@ -24,6 +24,7 @@ mod shared;
 pub mod store;
 pub mod tls;
 mod transfer;
+pub mod trust;
 
 pub use config::{Config, ConfigError, Protection};
 pub use coordinator::{Activity, Coordinator, CoordinatorError, run};

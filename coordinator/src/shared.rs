@@ -10,6 +10,7 @@ use crate::runtime::Handle;
 use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
 use crate::tls::Tls;
 use crate::transfer::TransferStore;
+use crate::trust::Trust;
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::spec::JobSpec;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
+    pub(crate) trust: Trust,
     pub(crate) hub: Arc<Hub>,
     pub(crate) runtime: Handle,
     pub(crate) reader: Reader,

@@ -93,6 +93,7 @@ impl Pool {
             slots: 2,
             labels: BTreeMap::from([("os".into(), "macos".into())]),
             resources: BTreeMap::new(),
+            accepts: Vec::new(),
             held,
             condition: Condition::default(),
         })))

@@ -8,8 +8,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+mod access;
 mod check;
 
+pub use access::{Access, workspace_key};
 pub use check::{
     OWN_VARIABLES, SpecError, check_artifact, check_given_variable, check_name, check_report,
     is_trace_context,
@@ -351,6 +353,9 @@ pub struct JobSpec {
     /// The submitter's trace as W3C `traceparent`, for the logs of coordinator and worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// Who it runs for; the coordinator's decision.
+    #[serde(default, skip_serializing_if = "Access::is_open")]
+    pub access: Access,
 }
 
 impl JobSpec {
@@ -385,6 +390,7 @@ impl JobSpec {
             build: None,
             fallback: None,
             trace: None,
+            access: Access::default(),
         }
     }
 }

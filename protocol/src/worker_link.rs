@@ -75,6 +75,9 @@ pub struct Register {
     pub labels: BTreeMap<String, String>,
     /// Units of counted resources.
     pub resources: BTreeMap<String, u32>,
+    /// Submitters and teams whose jobs it takes; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<String>,
     /// All attempts that the coordinator has not yet recorded as ended.
     pub held: Vec<Held>,
     /// Condition of the worker.
@@ -122,7 +125,7 @@ pub struct Condition {
     pub quarantined: Option<String>,
     /// Free disk space for spools and workspaces, in bytes.
     pub disk_free_bytes: Option<u64>,
-    /// Projects with a warm workspace.
+    /// Warm workspaces, as [`crate::spec::workspace_key`] names them.
     pub warm_projects: Vec<String>,
 }
 

@@ -129,6 +129,7 @@ fn the_worker_link_is_as_it_was() {
         slots: 2,
         labels: BTreeMap::from([("os".into(), "macos".into())]),
         resources: BTreeMap::from([("simulator".into(), 2)]),
+        accepts: vec!["team-a".into()],
         held: vec![held()],
         condition: Condition::default(),
     };

@@ -286,6 +286,7 @@ async fn register(pool: &Pool, number: u32) -> impl Sized + use<> {
         slots: 2,
         labels: BTreeMap::from([("os".into(), "linux".into())]),
         resources: BTreeMap::new(),
+        accepts: Vec::new(),
         held: Vec::new(),
         condition: Condition::default(),
     };

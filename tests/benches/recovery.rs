@@ -180,6 +180,7 @@ async fn register(
         slots: 1,
         labels: BTreeMap::new(),
         resources: BTreeMap::new(),
+        accepts: Vec::new(),
         held: Vec::new(),
         // The workers accept no jobs: only the coordinator is measured.
         condition: Condition { draining: true, ..Condition::default() },

@@ -36,6 +36,8 @@ pub struct Config {
     pub found: BTreeMap<String, String>,
     /// Units of counted resources.
     pub resources: BTreeMap<String, u32>,
+    /// Submitters and teams whose jobs it takes; all if empty.
+    pub accepts: Vec<String>,
     /// Directory for identity, attempts and workspaces.
     pub data_dir: PathBuf,
     /// Token from the coordinator. May contain the fingerprint of its certificate.
@@ -100,6 +102,7 @@ struct File {
     slots: u32,
     labels: BTreeMap<String, String>,
     resources: BTreeMap<String, u32>,
+    accepts: Vec<String>,
     data_dir: Option<PathBuf>,
     token: Option<String>,
     token_file: Option<PathBuf>,
@@ -125,6 +128,7 @@ impl Default for File {
             slots: 1,
             labels: BTreeMap::new(),
             resources: BTreeMap::new(),
+            accepts: Vec::new(),
             data_dir: None,
             token: None,
             token_file: None,
@@ -154,6 +158,7 @@ impl Config {
             labels: BTreeMap::new(),
             found: BTreeMap::new(),
             resources: BTreeMap::new(),
+            accepts: Vec::new(),
             data_dir: data_dir.into(),
             token: None,
             token_file: None,
@@ -238,6 +243,7 @@ impl Config {
             slots: file.slots,
             labels: file.labels,
             resources: file.resources,
+            accepts: file.accepts,
             token,
             token_file,
             ca_file: file.ca_file.map(|path| directory.join(path)),
@@ -286,6 +292,9 @@ impl Config {
         }
         for name in self.resources.keys() {
             check_name("resource", name)?;
+        }
+        for name in &self.accepts {
+            check_name("accepts", name)?;
         }
         for name in self.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {

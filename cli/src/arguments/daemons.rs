@@ -98,6 +98,9 @@ pub(crate) struct WorkerArguments {
     /// Counted resource that jobs can take
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
+    /// Take jobs of this submitter or team only; repeat it for more
+    #[arg(long, value_name = "NAME")]
+    pub(crate) accepts: Vec<String>,
     /// Remove warm workspaces, least recently used first, while less than this is free on their
     /// disk; default: a tenth of it, at most 10 GiB
     #[arg(long, value_name = "BYTES")]

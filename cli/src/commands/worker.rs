@@ -28,8 +28,8 @@ pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Converts an error of the worker. An error that a user must correct gets another exit code than a
-/// temporary one. So a service manager does not restart the worker in a loop.
+/// Converts an error of the worker. Errors that a user must correct get another exit code than
+/// temporary ones, so that a service manager does not restart the worker in a loop.
 fn of_worker(error: &WorkerError) -> Failure {
     let code = match error {
         WorkerError::Token(_) | WorkerError::Config(_) | WorkerError::Dialler(_) => USAGE,
@@ -154,6 +154,7 @@ fn config(arguments: WorkerArguments) -> Result<Config, Failure> {
         config.labels.insert(key.to_owned(), value.to_owned());
     }
     config.resources.extend(arguments.resources);
+    config.accepts.extend(arguments.accepts);
     if let Some(data_dir) = daemon.data_dir {
         config.data_dir = data_dir;
     }

@@ -46,6 +46,7 @@ impl Scene {
                 slots: 4,
                 labels: BTreeMap::from([("os".into(), "macos".into())]),
                 resources: BTreeMap::new(),
+                accepts: Vec::new(),
                 held: Vec::new(),
                 condition: Condition::default(),
             };

@@ -262,6 +262,9 @@ pub struct WorkerRecord {
     pub labels: BTreeMap<String, String>,
     /// Units of its resources.
     pub resources: BTreeMap<String, u32>,
+    /// Submitters and teams whose jobs it takes; all if empty.
+    #[serde(default)]
+    pub accepts: Vec<String>,
     /// True if an operator drains it.
     pub draining: bool,
     /// Time when its running jobs are ended, in milliseconds since 1970.

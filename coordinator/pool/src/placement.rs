@@ -5,7 +5,7 @@ use crate::pool::Pool;
 use crate::reserve::Reserved;
 use crate::roster::Worker;
 use buildpool_protocol::ids::{JobId, WorkerId};
-use buildpool_protocol::spec::{JobSpec, Source};
+use buildpool_protocol::spec::JobSpec;
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -88,10 +88,8 @@ impl Pool {
     /// without a project count as warm.
     fn best_worker(&self, job: &Job, reserved: &Reserved) -> Option<(WorkerId, bool)> {
         let spec = &*job.record.spec;
-        let is_warm = |worker: &Worker| match &spec.source {
-            Source::Snapshot { project, .. } => worker.is_warm(project),
-            Source::InPlace { .. } | Source::Empty => true,
-        };
+        let key = spec.workspace_key();
+        let is_warm = |worker: &Worker| key.as_ref().is_none_or(|key| worker.is_warm(key));
         self.roster
             .iter()
             .filter(|(_, worker)| worker.has_room(spec, reserved))
@@ -109,14 +107,14 @@ impl Pool {
     /// Returns the time until which the job waits for a busy worker with a warm workspace, if there
     /// is one.
     fn warm_wait(&self, job: &Job, spec: &JobSpec, now: Duration) -> Option<Duration> {
-        let Source::Snapshot { project, .. } = &spec.source else { return None };
+        let key = spec.workspace_key()?;
         let Phase::Queued { since, .. } = &job.phase else { return None };
         let until = since.clock + self.config.warm_wait;
         let exists = self.roster.iter().any(|(_, worker)| {
             worker.session().is_some()
                 && !worker.is_draining()
                 && !worker.is_quarantined()
-                && worker.is_warm(project)
+                && worker.is_warm(&key)
                 && worker.could_run(spec)
         });
         (exists && now < until).then_some(until)

@@ -163,6 +163,7 @@ impl Pool {
                     slots: 0,
                     labels: BTreeMap::new(),
                     resources: BTreeMap::new(),
+                    accepts: Vec::new(),
                     draining: false,
                     drain_until_ms: None,
                     resumed: false,
@@ -371,32 +372,40 @@ impl Pool {
         if self.queue.len() == 0 || is_closed {
             return BinaryHeap::new();
         }
-        let nothing = Reserved::default();
+        // A worker that accepts some submitters only makes their jobs differ, whatever these ask for.
+        let is_restricted = self.roster.iter().any(|(_, worker)| !worker.record.accepts.is_empty());
         let mut candidates = Vec::new();
         for lanes in self.queue.heads() {
             let mut lanes = lanes.peekable();
             // All jobs of a class have the same requirements, so an obstacle applies to all of
             // them.
-            let competes = lanes.peek().and_then(|head| self.jobs.get(&head.job)).is_some_and(|job| {
-                let spec = &job.record.spec;
-                let is_free =
-                    spec.concurrency_group.as_ref().is_none_or(|group| !self.groups.contains_key(group));
-                let fits = |worker: &Worker| {
-                    worker.has_room(spec, &nothing)
-                        || !spec.resources.is_empty() && worker.is_in_service() && worker.could_run(spec)
-                };
-                is_free && self.roster.iter().any(|(_, worker)| fits(worker))
-            });
-            if competes {
-                candidates.extend(lanes.filter_map(|head| {
-                    let share = self.share(head.submitter);
-                    let rank = (share.turn(), head.place);
-                    let is_held_back = self.running_quota_reached(head.submitter, share).is_some();
-                    (!is_held_back).then_some(Reverse((rank, head.job)))
-                }));
+            if !is_restricted && !lanes.peek().is_some_and(|head| self.competes(head.job)) {
+                continue;
             }
+            let lanes = lanes.filter(|head| !is_restricted || self.competes(head.job));
+            candidates.extend(lanes.filter_map(|head| {
+                let share = self.share(head.submitter);
+                let rank = (share.turn(), head.place);
+                let is_held_back = self.running_quota_reached(head.submitter, share).is_some();
+                (!is_held_back).then_some(Reverse((rank, head.job)))
+            }));
         }
         BinaryHeap::from(candidates)
+    }
+
+    /// Returns true if a worker has room for this job, or lacks only units of a resource.
+    fn competes(&self, id: JobId) -> bool {
+        let nothing = Reserved::default();
+        self.jobs.get(&id).is_some_and(|job| {
+            let spec = &job.record.spec;
+            let is_free =
+                spec.concurrency_group.as_ref().is_none_or(|group| !self.groups.contains_key(group));
+            let fits = |worker: &Worker| {
+                worker.has_room(spec, &nothing)
+                    || !spec.resources.is_empty() && worker.is_in_service() && worker.could_run(spec)
+            };
+            is_free && self.roster.iter().any(|(_, worker)| fits(worker))
+        })
     }
 
     /// Puts a job at its position in the queue. A job without values of its secrets is parked until

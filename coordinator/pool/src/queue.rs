@@ -18,6 +18,8 @@ use std::time::Duration;
 pub(crate) struct Class {
     selectors: Vec<Selector>,
     resources: BTreeMap<String, u32>,
+    /// The workers to which the token is restricted.
+    workers: Vec<String>,
     group: Option<String>,
     /// Warm workspaces belong to a project. A job that waits for its own project must not block
     /// other projects.
@@ -26,14 +28,21 @@ pub(crate) struct Class {
 
 impl Class {
     pub(crate) fn of(spec: &JobSpec) -> Self {
-        let mut selectors = spec.selectors.clone();
+        let mut selectors: Vec<Selector> =
+            spec.selectors.iter().chain(&spec.access.labels).cloned().collect();
         selectors.sort();
         selectors.dedup();
         let project = match &spec.source {
             Source::Snapshot { project, .. } => Some(project.clone()),
             Source::InPlace { .. } | Source::Empty => None,
         };
-        Self { selectors, resources: spec.resources.clone(), group: spec.concurrency_group.clone(), project }
+        Self {
+            selectors,
+            resources: spec.resources.clone(),
+            workers: spec.access.workers.clone(),
+            group: spec.concurrency_group.clone(),
+            project,
+        }
     }
 }
 

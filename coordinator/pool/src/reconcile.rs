@@ -79,12 +79,12 @@ impl Pool {
             let text = format!("slots: 0 given; valid are 1 to {}", limits::SLOTS_MAX);
             return Err(LinkError::new(ErrorCode::Invalid, text));
         }
-        let labels = register.labels.len().max(register.resources.len());
+        let labels = register.labels.len().max(register.resources.len()).max(register.accepts.len());
         if register.slots > limits::SLOTS_MAX || labels > OFFERS_MAX {
             return Err(LinkError::new(
                 ErrorCode::Invalid,
                 format!(
-                    "at most {} slots, {OFFERS_MAX} labels and {OFFERS_MAX} resources are valid",
+                    "at most {} slots, {OFFERS_MAX} labels, {OFFERS_MAX} resources and {OFFERS_MAX} names in `accepts` are valid",
                     limits::SLOTS_MAX
                 ),
             ));
@@ -139,6 +139,7 @@ impl Pool {
             slots: register.slots,
             labels: labels_of(register),
             resources: register.resources.clone(),
+            accepts: register.accepts.clone(),
             draining: known.is_some_and(|worker| worker.record.draining),
             drain_until_ms: known.and_then(|worker| worker.record.drain_until_ms),
             resumed: known.is_some_and(|worker| worker.record.resumed) && register.condition.draining,

@@ -4,7 +4,7 @@ use crate::effect::WorkerRecord;
 use crate::input::Session;
 use crate::reserve::Reserved;
 use buildpool_protocol::ids::{BootId, JobId, WorkerId};
-use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::spec::{Access, JobSpec};
 use buildpool_protocol::worker_link::Condition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -122,12 +122,31 @@ impl Worker {
 
     /// Returns true if it could run the job when idle.
     pub(crate) fn could_run(&self, spec: &JobSpec) -> bool {
+        self.admits(&spec.access) && self.offers(spec)
+    }
+
+    /// Returns true if it has everything that the job asks for, when idle.
+    fn offers(&self, spec: &JobSpec) -> bool {
         self.record.slots > 0
             && spec.selectors.iter().all(|selector| selector.matches(&self.record.labels))
             && spec
                 .resources
                 .iter()
                 .all(|(name, count)| self.record.resources.get(name).unwrap_or(&0) >= count)
+    }
+
+    /// Returns true if neither its own restriction nor that of the submitter's token excludes a job.
+    pub(crate) fn admits(&self, access: &Access) -> bool {
+        let WorkerRecord { name, labels, .. } = &self.record;
+        self.accepts(&access.names)
+            && (access.workers.is_empty() || access.workers.contains(name))
+            && access.labels.iter().all(|selector| selector.matches(labels))
+    }
+
+    /// Returns true if it takes jobs of a submitter with these names.
+    fn accepts(&self, names: &[String]) -> bool {
+        let accepts = &self.record.accepts;
+        accepts.is_empty() || names.iter().any(|name| accepts.contains(name))
     }
 
     /// Returns true if it can run the job now, without the units reserved for other jobs.
@@ -152,8 +171,9 @@ impl Worker {
         spec.resources.iter().map(|wish| u64::from(missing(wish))).sum()
     }
 
-    pub(crate) fn is_warm(&self, project: &str) -> bool {
-        self.condition.warm_projects.iter().any(|warm| warm == project)
+    /// Whether it has a warm workspace of this key.
+    pub(crate) fn is_warm(&self, key: &str) -> bool {
+        self.condition.warm_projects.iter().any(|warm| warm == key)
     }
 }
 
@@ -262,10 +282,37 @@ impl Roster {
                 Some(_) => {}
             }
         }
+        if let Some(reason) = self.not_admitted(spec) {
+            return reason;
+        }
         let labels = spec.selectors.iter().map(ToString::to_string);
         let resources = spec.resources.iter().map(|(name, count)| format!("{name}={count}"));
         let wanted: Vec<_> = labels.chain(resources).collect();
         format!("no single worker has all requested labels and resources ({})", wanted.join(", "))
+    }
+
+    /// Returns the reason if restrictions exclude the job from each worker that has what it asks for.
+    fn not_admitted(&self, spec: &JobSpec) -> Option<String> {
+        let fitting: Vec<&Worker> = self.workers.values().filter(|worker| worker.offers(spec)).collect();
+        if fitting.is_empty() {
+            return None;
+        }
+        let Access { names, workers, labels, .. } = &spec.access;
+        let submitter = names.first().map(String::as_str).unwrap_or_default();
+        if !fitting.iter().any(|worker| worker.accepts(names)) {
+            let accepted: BTreeSet<&str> =
+                fitting.iter().flat_map(|worker| &worker.record.accepts).map(String::as_str).collect();
+            let accepted = joined(accepted.into_iter(), LABELS_SHOWN_MAX);
+            return Some(format!(
+                "the workers that fit accept jobs of {accepted} only, not of `{submitter}`"
+            ));
+        }
+        let labels = labels.iter().map(ToString::to_string);
+        let only: Vec<String> = workers.iter().map(|name| format!("name={name}")).chain(labels).collect();
+        Some(format!(
+            "the token of `{submitter}` is restricted to {}, and no worker there fits",
+            joined(only.iter().map(String::as_str), LABELS_SHOWN_MAX)
+        ))
     }
 
     fn labels(&self) -> String {
@@ -275,10 +322,15 @@ impl Roster {
             .flat_map(|worker| worker.record.labels.iter())
             .map(|(key, value)| if value.is_empty() { key.clone() } else { format!("{key}={value}") })
             .collect();
-        let shown: Vec<_> = all.iter().take(LABELS_SHOWN_MAX).cloned().collect();
-        let rest = all.len() - shown.len();
-        if rest > 0 { format!("{} and {rest} more", shown.join(", ")) } else { shown.join(", ") }
+        joined(all.iter().map(String::as_str), LABELS_SHOWN_MAX)
     }
+}
+
+/// Joins the first texts of a list, and adds the number of the others.
+fn joined<'a>(texts: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
+    let rest = texts.len().saturating_sub(most);
+    let shown: Vec<_> = texts.take(most).collect();
+    if rest > 0 { format!("{} and {rest} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
 /// Limit on the workers that a pool remembers, connected or not.
@@ -300,6 +352,7 @@ mod tests {
             slots: 1,
             labels: BTreeMap::new(),
             resources: BTreeMap::new(),
+            accepts: Vec::new(),
             draining: false,
             drain_until_ms: None,
             resumed: false,

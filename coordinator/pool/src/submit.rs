@@ -12,7 +12,7 @@ use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
-use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
+use buildpool_protocol::spec::{Access, JobSpec, Source, Verbosity};
 use buildpool_protocol::worker_link::{Desired, HeldState, ToWorker};
 use std::sync::Arc;
 
@@ -48,7 +48,10 @@ impl Pool {
     /// Returns the earlier job that this submit repeats.
     fn earlier(&self, submit: &Submit) -> Result<Option<JobId>, LinkError> {
         if let Some(job) = self.jobs.get(&submit.job) {
-            if job.record.submitter != submit.submitter.name || job.record.spec != submit.spec {
+            // The operator may have changed the access meanwhile.
+            let access = job.record.spec.access.clone();
+            let same = JobSpec { access, ..JobSpec::clone(&submit.spec) };
+            if job.record.submitter != submit.submitter.name || *job.record.spec != same {
                 return Err(LinkError::new(
                     ErrorCode::Conflict,
                     format!(
@@ -342,6 +345,7 @@ pub(crate) fn likeness(spec: &JobSpec) -> String {
         fallback: None,
         verbosity: Verbosity::default(),
         template: None,
+        access: Access::default(),
         ..spec.clone()
     };
     if matches!(spec.source, Source::InPlace { .. }) {

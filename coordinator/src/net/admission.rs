@@ -10,7 +10,7 @@ use buildpool_pool::{ClientRef, Input, LiveJob, Submit};
 use buildpool_protocol::client_link::{Role, SubmitMessage, View};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::ids::JobId;
-use buildpool_protocol::spec::{JobSpec, Source};
+use buildpool_protocol::spec::{Access, JobSpec, Source};
 use buildpool_protocol::transfer::SnapshotName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,8 +42,15 @@ pub(crate) fn without_records(why: &str) -> LinkError {
 pub(crate) async fn submit(
     back: &Back,
     request: u32,
-    message: SubmitMessage,
+    mut message: SubmitMessage,
 ) -> Result<Submitted, LinkError> {
+    // Whatever the client sent.
+    message.spec.access = back.shared.trust.access_of(&back.principal.name);
+    admit(back, request, message).await
+}
+
+/// Hands a submit to the pool whose access was decided.
+async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Submitted, LinkError> {
     let shared = &back.shared;
     let known = known(back, &message)?;
     let refused = match shared.refuses_jobs() {
@@ -103,10 +110,13 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
         );
         return Err(LinkError::new(ErrorCode::Invalid, text));
     }
+    // The tree is its submitter's, whoever repeats the job.
+    let class = shared.trust.class_of(&submitter);
+    let access = Access { class, ..shared.trust.access_of(&back.principal.name) };
     let message = SubmitMessage {
         job: new,
         // A build ends with its jobs; a later job is not part of it.
-        spec: JobSpec { build: None, ..JobSpec::clone(&spec) },
+        spec: JobSpec { build: None, access, ..JobSpec::clone(&spec) },
         client_request_id: None,
         attach: false,
         secrets: BTreeMap::new(),
@@ -120,7 +130,7 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
             format!("the snapshot of job {job} is not kept any more; submit it again with `buildpool run`");
         return Err(LinkError::new(ErrorCode::NotFound, text));
     }
-    submit(back, request, message).await
+    admit(back, request, message).await
 }
 
 /// Checks that the snapshot of a job is stored. A job waits for workers, not for files, so the
@@ -130,7 +140,8 @@ async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Resu
     let invalid =
         |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));
     let Some(name) = SnapshotName::of(&message.spec.source).map_err(invalid)? else { return Ok(()) };
-    let (store, project) = (shared.transfers.clone(), project.clone());
+    // A snapshot that a submitter of another class sent counts as not sent.
+    let (store, project) = (shared.transfers.of_class(&message.spec.access.class), project.clone());
     let has = tokio::task::spawn_blocking(move || store.has(&project, &name)).await;
     if has.unwrap_or(false) {
         return Ok(());

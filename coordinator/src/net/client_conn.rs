@@ -89,7 +89,8 @@ pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal:
     let (bulk, bulk_out) = mpsc::channel(BULK_MAX);
     let (sink, stream) = socket.split();
     let quota = shared.config.quotas.of(&principal.name);
-    let who = Who::Client { snapshot_bytes: quota.snapshot_bytes };
+    let class = shared.trust.class_of(&principal.name);
+    let who = Who::Client { snapshot_bytes: quota.snapshot_bytes, class };
     let back = Back { shared: shared.clone(), principal, connection: number, control, bulk };
     let (transfers, transfers_out) = Peer::new(shared.clone(), who);
     let (cut, last_word) = oneshot::channel();

@@ -106,6 +106,7 @@ pub(crate) async fn workers(shared: &Shared) -> Vec<WorkerSummary> {
             busy: u32::try_from(worker.jobs.len()).unwrap_or(u32::MAX),
             labels: worker.record.labels,
             resources: worker.record.resources,
+            accepts: worker.record.accepts,
             jobs: worker.jobs.iter().map(ToString::to_string).collect(),
             last_seen: Some(rfc3339(if worker.connected { wall_ms() } else { worker.record.last_seen_ms })),
             version: worker.record.version,

@@ -259,6 +259,7 @@ pub(super) fn to_pool_worker(worker: WorkerRecord) -> pool::WorkerRecord {
         slots: worker.slots,
         labels: worker.labels,
         resources: worker.resources,
+        accepts: worker.accepts,
         draining: worker.draining,
         drain_until_ms: worker.drain_until_ms,
         resumed: worker.resumed,
@@ -277,6 +278,7 @@ fn to_store_worker(worker: pool::WorkerRecord, first_seen_ms: i64) -> WorkerReco
         slots: worker.slots,
         labels: worker.labels,
         resources: worker.resources,
+        accepts: worker.accepts,
         draining: worker.draining,
         drain_until_ms: worker.drain_until_ms,
         resumed: worker.resumed,
@@ -316,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Returns a mirror with a job of one attempt. The log and digest of the attempt have arrived.
+    /// Returns a mirror with a job of one attempt, whose log and digest have arrived.
     fn ended() -> (Mirror, JobId) {
         let mut mirror = Mirror::default();
         let job = JobId::from_uuid(uuid::Uuid::now_v7());

@@ -64,8 +64,8 @@ impl Writer {
         reader::live_jobs(&self.connection)
     }
 
-    /// Returns the jobs, live or ended, that an equal submit attaches to. Removes entries without a
-    /// job record.
+    /// Returns the jobs, live or ended, that an equal submit attaches to. Removes entries whose job
+    /// record no longer exists.
     ///
     /// # Errors
     /// If the database can't be read or written, or a record does not parse.
@@ -199,6 +199,7 @@ mod tests {
             slots: 1,
             labels: BTreeMap::from([("os".to_owned(), label.to_owned())]),
             resources: BTreeMap::new(),
+            accepts: Vec::new(),
             draining: false,
             drain_until_ms: None,
             resumed: false,

@@ -29,12 +29,14 @@ pub(crate) enum Frame {
 pub(crate) type Out = mpsc::Receiver<Frame>;
 
 /// The kind of peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
     /// A client. Its token allows it to submit and read.
     Client {
         /// Maximum bytes of one snapshot, from the client's quota.
         snapshot_bytes: Option<u64>,
+        /// Its trust class: snapshots of another one are not here for it.
+        class: String,
     },
     /// A worker. It may transfer only for jobs that are granted to this connection.
     Worker(Session),
@@ -62,7 +64,7 @@ impl Peer {
         while self.tasks.try_join_next().is_some() {}
         self.channels.retain(|_, channel| !channel.is_closed());
         let number = message.channel();
-        if !serve::opens(self.who, &message) {
+        if !serve::opens(&self.who, &message) {
             return self.deliver(number, Event::Step(message));
         }
         let refusal = if self.channels.contains_key(&number) {
@@ -76,7 +78,7 @@ impl Peer {
         };
         let (sender, incoming) = mpsc::channel(EVENTS_MAX);
         let mut channel = Channel { number, out: self.out.clone(), incoming };
-        let (shared, who) = (self.shared.clone(), self.who);
+        let (shared, who) = (self.shared.clone(), self.who.clone());
         if refusal.is_none() {
             self.channels.insert(number, sender);
         }

@@ -13,7 +13,7 @@ use buildpool_protocol::transfer::{Checksum, Manifest, Message, ObjectId, Snapsh
 use std::sync::Arc;
 
 /// Returns true if a message from this peer opens a transfer.
-pub(super) fn opens(who: Who, message: &Message) -> bool {
+pub(super) fn opens(who: &Who, message: &Message) -> bool {
     match (who, message) {
         (Who::Client { .. }, Message::Offer { .. } | Message::FetchArtifact { .. }) => true,
         (Who::Worker(_), Message::FetchSnapshot { .. } | Message::Begin { .. }) => true,
@@ -32,9 +32,10 @@ pub(super) async fn serve(
     opening: Message,
 ) -> Result<(), LinkError> {
     match (who, opening) {
-        (Who::Client { snapshot_bytes }, Message::Offer { manifest, bases, .. }) => {
+        (Who::Client { snapshot_bytes, class }, Message::Offer { manifest, bases, .. }) => {
             let limit = snapshot_bytes.unwrap_or(TRANSFER_BYTES_MAX).min(TRANSFER_BYTES_MAX);
-            offer(shared, channel, *manifest, bases, limit).await
+            let store = shared.transfers.of_class(&class);
+            offer(shared, store, channel, (*manifest, bases), limit).await
         }
         (Who::Client { .. }, Message::FetchArtifact { job, path, .. }) => {
             artifact_out(shared, channel, &job, &path).await
@@ -44,11 +45,12 @@ pub(super) async fn serve(
             Message::FetchSnapshot { project, tree, head, trees, manifest, known, .. },
         ) => {
             let name = SnapshotName { tree, head, manifest };
-            if !shared.hub.grants_snapshot(session, &project, &name) {
+            let Some(class) = shared.hub.granted_class(session, &project, &name) else {
                 let text = format!("snapshot {}: no job on it is granted to this worker", name.tree);
                 return Err(LinkError::new(ErrorCode::Forbidden, text));
-            }
-            snapshot_out(shared, channel, Fetch { project, name, trees, known }).await
+            };
+            snapshot_out(shared.transfers.of_class(&class), channel, Fetch { project, name, trees, known })
+                .await
         }
         (
             Who::Worker(session),
@@ -72,9 +74,9 @@ fn unexpected() -> LinkError {
 /// Receives a snapshot from a client.
 async fn offer(
     shared: &Arc<Shared>,
+    transfers: TransferStore,
     channel: &mut Channel,
-    manifest: Manifest,
-    bases: Vec<ObjectId>,
+    (manifest, bases): (Manifest, Vec<ObjectId>),
     limit: u64,
 ) -> Result<(), LinkError> {
     manifest.check()?;
@@ -84,7 +86,7 @@ async fn offer(
     }
     let number = channel.number();
     let stop = Stop::default();
-    let (store, offered) = (shared.transfers.stopped_by(&stop), manifest.clone());
+    let (store, offered) = (transfers.stopped_by(&stop), manifest.clone());
     let lacks = blocking(channel, &stop, move || {
         let place = (offered.project.as_str(), offered.tree.format());
         // If damaged objects were removed meanwhile, answer again: the snapshot now counts as
@@ -117,9 +119,9 @@ async fn offer(
         return Err(LinkError::new(ErrorCode::TooLarge, text));
     }
     let announced = Announced { blake3, length, limit };
-    let (store, wanted) = (shared.transfers.clone(), manifest.clone());
+    let (store, wanted) = (transfers.clone(), manifest.clone());
     let is_here = move || store.has(&wanted.project, &record::name(&wanted));
-    let incoming = shared.transfers.incoming();
+    let incoming = transfers.incoming();
     let pack = match pump::receive(channel, incoming, announced, &mut Progress::default(), is_here).await {
         Ok(Some(pack)) => pack,
         // Another connection has sent the snapshot meanwhile.
@@ -128,7 +130,7 @@ async fn offer(
     };
     shared.metrics.snapshot_bytes.inc_by(length);
     let stop = Stop::default();
-    let store = shared.transfers.stopped_by(&stop);
+    let store = transfers.stopped_by(&stop);
     blocking(channel, &stop, move || {
         let place = (manifest.project.as_str(), manifest.tree.format());
         let cache = store.cache(place.0, place.1)?;
@@ -171,9 +173,13 @@ fn answer(
 }
 
 /// Sends a snapshot to a worker.
-async fn snapshot_out(shared: &Arc<Shared>, channel: &mut Channel, fetch: Fetch) -> Result<(), LinkError> {
+async fn snapshot_out(
+    transfers: TransferStore,
+    channel: &mut Channel,
+    fetch: Fetch,
+) -> Result<(), LinkError> {
     let stop = Stop::default();
-    let store = shared.transfers.stopped_by(&stop);
+    let store = transfers.stopped_by(&stop);
     let (outgoing, manifest, base) = blocking(channel, &stop, move || {
         let packed = store.pack(&fetch);
         store.after(packed, (&fetch.project, fetch.name.tree.format()))

@@ -1,7 +1,7 @@
 //! Storage of snapshots and artifacts below `transfer` in the data directory: one object cache for
-//! each project, and artifacts by job.
+//! each project and trust class, and artifacts by job.
 
-use buildpool_objects::cache::{ObjectCache, project_key};
+use buildpool_objects::cache::{ObjectCache, class_key, project_key_in};
 use buildpool_objects::incoming::{Received, checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::PackFile;
 use buildpool_objects::{CacheError, Git, GitError, Stop, record, removal};
@@ -33,6 +33,8 @@ fn create_private(path: &Path) -> io::Result<()> {
 #[derive(Clone, Debug)]
 pub(crate) struct TransferStore {
     root: PathBuf,
+    /// Trust class whose snapshots this value reaches.
+    class: String,
     /// Stops the git commands of one transfer.
     stop: Stop,
 }
@@ -88,7 +90,8 @@ pub(crate) struct Fetch {
 
 impl TransferStore {
     pub(crate) fn new(data_directory: &Path) -> Self {
-        let store = Self { root: data_directory.join("transfer"), stop: Stop::default() };
+        let store =
+            Self { root: data_directory.join("transfer"), class: String::new(), stop: Stop::default() };
         // Create these here, so that directories created below them are not accessible to others.
         // An earlier version left them readable.
         for directory in [store.root.clone(), store.incoming(), store.outgoing(), store.root.join("projects")]
@@ -107,14 +110,22 @@ impl TransferStore {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
+    /// Returns the store of one trust class. No path of one class leads to the snapshots of another,
+    /// so nobody can run them or build on them.
+    pub(crate) fn of_class(&self, class: &str) -> Self {
+        Self { class: class.to_owned(), ..self.clone() }
+    }
+
     /// Directory of packs that workers fetch.
     fn outgoing(&self) -> PathBuf {
         self.root.join("outgoing")
     }
 
-    /// Directory of bytes that are being received.
+    /// Directory of bytes that are being received. Each class has its own, so nobody continues a
+    /// transfer that another class began.
     pub(crate) fn incoming(&self) -> PathBuf {
-        self.root.join("incoming")
+        let all = self.root.join("incoming");
+        if self.class.is_empty() { all } else { all.join(class_key(&self.class)) }
     }
 
     /// Opens the object cache of a project. It looks up git only here, so a coordinator without
@@ -151,7 +162,7 @@ impl TransferStore {
     }
 
     fn project(&self, project: &str, format: ObjectFormat) -> PathBuf {
-        self.root.join("projects").join(format!("{}.{}", project_key(project), format.name()))
+        self.root.join("projects").join(format!("{}.{}", project_key_in(&self.class, project), format.name()))
     }
 
     /// Returns true if the store has the whole snapshot. This counts as a use of the snapshot.
@@ -167,7 +178,7 @@ impl TransferStore {
         let manifest =
             cache.manifest(&fetch.name).ok_or_else(|| CacheError::Unknown(fetch.name.tree.clone()))?;
         let name = record::name(&manifest);
-        let question = format!("{} {name:?} {trees:?} {known:?}", fetch.project);
+        let question = format!("{} {} {name:?} {trees:?} {known:?}", self.class, fetch.project);
         let outgoing = self.outgoing();
         create_private(&outgoing).map_err(GitError::io(format!("creating {}", outgoing.display())))?;
         let path = outgoing.join(format!("{}.pack", checksum(&blake3::hash(question.as_bytes()))));
@@ -208,6 +219,9 @@ impl TransferStore {
     pub(crate) fn tidy(&self, pinned: &[SnapshotName], is_known: impl Fn(JobId) -> bool) {
         let now = SystemTime::now();
         remove_stale(&self.incoming(), STALE_AFTER, now);
+        for class in directories(&self.incoming()) {
+            remove_stale(&class, STALE_AFTER, now);
+        }
         remove_stale(&self.outgoing(), STALE_AFTER, now);
         for directory in directories(&self.artifacts()) {
             let job = directory.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());

@@ -8,9 +8,9 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-/// Limit on projects below a directory that an error lists.
+/// Most projects below a directory that an error lists.
 const LISTED_MAX: usize = 20;
-/// Limit on directories that the search for projects below one visits.
+/// Most directories that the search for projects below one visits.
 const VISITED_MAX: usize = 2_000;
 /// Depth of the search for projects below a directory.
 const DEPTH_MAX: usize = 3;
@@ -76,7 +76,7 @@ pub enum ChooseError {
     Option {
         /// The file that indicates the tool.
         marker: String,
-        /// The option, the reason and the alternative.
+        /// The option, the reason and what to do instead.
         reason: String,
     },
     /// The configured command has no placeholder for an option of the call.
@@ -134,15 +134,13 @@ impl fmt::Display for ChooseError {
 
 impl std::error::Error for ChooseError {}
 
-/// Chooses a command: the configured one, else that of the nearest tool at or above `directory`,
-/// else pytest if the directory has test files for it. Directories above `top` are outside the
-/// project and are not searched.
+/// Chooses a command: the configured one, else that of the nearest tool at or above `directory`, else pytest if the
+/// directory has test files for it. Directories above `top` belong to something else and are not searched.
 ///
-/// `processors` limits the processes of a build; without it, a build uses the processors of the
-/// machine that runs it.
+/// `processors` limits the processes of a build; without it, a build uses the processors of the machine that runs it.
 ///
 /// # Errors
-/// [`ChooseError`]; each one contains the file or parameter to change.
+/// [`ChooseError`]; each says which file or parameter to change.
 pub fn choose(
     configuration: &Configuration,
     directory: &Path,
@@ -191,13 +189,13 @@ pub fn choose(
     Err(ChooseError::Nothing { directory: directory.to_owned(), goal: goal.name(), unfit, below })
 }
 
-/// Returns the root of the repository that contains a directory.
+/// The root of the repository that a directory lies in.
 pub fn repository_of(directory: &Path) -> Option<&Path> {
     directory.ancestors().find(|place| place.join(".git").exists())
 }
 
-/// Returns the directories below this one with a detected tool, each with the detected file. A
-/// project's own subprojects are not listed.
+/// The directories below this one that show a tool, each with the file that shows it. A project's own subprojects are
+/// not listed.
 fn projects_below(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut visited = 0;

@@ -1,6 +1,6 @@
-//! Quoting of shell words.
+//! Words of a shell command.
 
-/// Quotes a word for a POSIX shell.
+/// The word as a POSIX shell reads it back.
 pub fn quoted(word: &str) -> String {
     let is_plain = !word.is_empty()
         && word.chars().all(|c| {

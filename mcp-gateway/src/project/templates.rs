@@ -1,11 +1,11 @@
-//! Output filters (templates) that a project can use.
+//! The output filters that a project may name.
 
 use super::config::Configuration;
 use buildpool_digest::templates;
 use buildpool_protocol::spec::TemplateSpec;
 use std::path::{Path, PathBuf};
 
-/// Valid templates of a project by name, and the problems of the invalid ones.
+/// The filters that hold for a project, by name, and what is wrong with the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Templates {
     list: Vec<TemplateSpec>,
@@ -14,8 +14,7 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// Returns the templates of the configuration and the built-in ones. The former take
-    /// precedence.
+    /// The built-in ones, and those of the configuration, which go before them.
     pub fn of(configuration: &Configuration) -> Self {
         let raw = TemplateSpec {
             name: buildpool_digest::RAW.to_owned(),
@@ -37,22 +36,22 @@ impl Templates {
         Self { list, problems, file }
     }
 
-    /// Returns the templates, sorted by name.
+    /// By name.
     pub fn list(&self) -> &[TemplateSpec] {
         &self.list
     }
 
-    /// Returns all names.
+    /// All names.
     pub fn names(&self) -> Vec<String> {
         self.list.iter().map(|template| template.name.clone()).collect()
     }
 
-    /// Returns the template with this name.
+    /// The one of this name.
     pub fn get(&self, name: &str) -> Option<&TemplateSpec> {
         self.list.iter().find(|template| template.name == name)
     }
 
-    /// Returns the problem of a configured template with this name, if it is invalid.
+    /// Why a name that the configuration has can't be used.
     pub fn problem_of(&self, name: &str) -> Option<&str> {
         let key = format!("templates.{name}");
         let is_about =
@@ -60,12 +59,12 @@ impl Templates {
         self.problems.iter().find(|(of, _)| is_about(of)).map(|(_, problem)| problem.as_str())
     }
 
-    /// Returns all problems of the configuration, each with file, key and reason.
+    /// All that is wrong with the configuration; each names file, key and reason.
     pub fn problems(&self) -> Vec<String> {
         self.problems.iter().map(|(_, problem)| problem.clone()).collect()
     }
 
-    /// Returns the configuration file, if there is one.
+    /// The configuration's file.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }

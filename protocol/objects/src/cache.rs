@@ -93,6 +93,20 @@ pub fn project_key(project: &str) -> String {
     format!("{}-{}", tail.trim_matches('-'), &hash.as_str()[..12])
 }
 
+/// Returns the directory name of a project within a trust class. Two classes have different names for
+/// every project. The empty class has the names that older versions used.
+pub fn project_key_in(class: &str, project: &str) -> String {
+    if class.is_empty() {
+        return project_key(project);
+    }
+    format!("{}.{}", project_key(project), class_key(class))
+}
+
+/// Returns the part of a directory name that stands for a trust class. Only the operator names classes.
+pub fn class_key(class: &str) -> String {
+    checksum(&blake3::hash(class.as_bytes())).as_str()[..16].to_owned()
+}
+
 /// The object cache of one project.
 #[derive(Clone, Debug)]
 pub struct ObjectCache {

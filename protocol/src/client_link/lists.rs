@@ -78,6 +78,9 @@ pub struct WorkerSummary {
     pub labels: BTreeMap<String, String>,
     /// Total units of each resource.
     pub resources: BTreeMap<String, u32>,
+    /// The submitters and teams whose jobs it takes; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepts: Vec<String>,
     /// Jobs that it runs.
     pub jobs: Vec<String>,
     /// RFC 3339.

@@ -36,6 +36,7 @@ impl Limited for Register {
             slots,
             labels,
             resources,
+            accepts,
             held,
             condition,
         } = self;
@@ -45,6 +46,10 @@ impl Limited for Register {
         limiter.number("slots", &mut u64::from(*slots), u64::from(SLOTS_MAX));
         limit_labels(labels, limiter);
         limit_resources(resources, limiter);
+        limiter.count("accepts", accepts.len(), OFFERS_MAX);
+        for name in accepts {
+            limiter.name("accepts", name, NAME_BYTES_MAX);
+        }
         all_held(held, limiter);
         condition.limit(limiter);
     }
@@ -109,7 +114,7 @@ impl Limited for Condition {
         if let Some(bytes) = disk_free_bytes {
             limiter.number("disk_free_bytes", bytes, LOG_LENGTH_MAX);
         }
-        limiter.texts("warm_projects", warm_projects, OFFERS_MAX, PROJECT_BYTES_MAX);
+        limiter.texts("warm_projects", warm_projects, OFFERS_MAX, PROJECT_BYTES_MAX + TEXT_BYTES_MAX);
     }
 }
 

@@ -223,6 +223,7 @@ impl Daemon {
             slots: host.slots,
             labels: host.labels.clone(),
             resources: host.resources.clone(),
+            accepts: Vec::new(),
             held: self.held(host),
             condition: self.condition(),
         };

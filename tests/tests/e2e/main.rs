@@ -18,5 +18,6 @@ mod quotas;
 mod reading;
 mod retrying;
 mod streams;
+mod trust;
 mod users;
 mod waiting;

@@ -45,7 +45,8 @@ impl Files {
         mut stopped: watch::Receiver<bool>,
     ) -> Result<Arranged, StartFailure> {
         let stop = Stop::default();
-        let files = Self { workspaces: self.workspaces.stopped_by(&stop), ..self };
+        let workspaces = self.workspaces.stopped_by(&stop).of_class(&grant.spec.access.class);
+        let files = Self { workspaces, ..self };
         let (mut cancelled, stop_early) = (stopped.clone(), stop.clone());
         let _watching = AbortOnDrop(tokio::spawn(async move {
             if cancelled.wait_for(|stopped| *stopped).await.is_ok() {

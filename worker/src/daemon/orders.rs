@@ -33,6 +33,7 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             slots: self.config.slots,
             labels: self.config.all_labels(),
+            accepts: self.config.accepts.clone(),
             resources: self.config.resources.clone(),
             held: self.held(),
             condition: self.condition(),

@@ -1,5 +1,5 @@
-//! The workspaces of a worker: below `projects`, one directory per project with its objects and its
-//! checkouts. A checkout belongs to one attempt at a time.
+//! The workspaces of a worker: below `projects`, one directory per project and trust class with its
+//! objects and its checkouts. A checkout belongs to one attempt at a time.
 
 use super::artifacts::{self, Collected};
 use super::checkout::{Checkout, link_all, remove};
@@ -7,12 +7,12 @@ use super::derived_data::with_derived_data;
 use super::error::WorkspaceError;
 use super::names::Disk;
 use crate::platform;
-use buildpool_objects::cache::{ObjectCache, project_key};
+use buildpool_objects::cache::{ObjectCache, project_key_in};
 use buildpool_objects::incoming::remove_stale;
 use buildpool_objects::{CacheError, Git, Stop, record};
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::BASES_MAX;
-use buildpool_protocol::spec::Source;
+use buildpool_protocol::spec::{Source, workspace_key};
 use buildpool_protocol::transfer::{Checksum, Manifest, ObjectFormat, ObjectId, SnapshotName};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File};
@@ -29,12 +29,19 @@ use leases::checkouts;
 /// Time after which unfinished transfers are removed.
 const STALE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
+/// The file with a project's name, in its directory.
+const PROJECT_NOTE: &str = "project";
+/// The file with the trust class of the project's directory. Older versions wrote none.
+const CLASS_NOTE: &str = "class";
+
 /// The workspaces of a worker.
 #[derive(Clone, Debug)]
 pub struct Workspaces {
     root: PathBuf,
     disk: Disk,
     links_objects: bool,
+    /// Trust class of the attempt.
+    class: String,
     /// Stops the git commands of one attempt.
     stop: Stop,
 }
@@ -88,7 +95,7 @@ impl Workspaces {
         // Builds store absolute paths. A path without symbolic links stays the same.
         let root = root.canonicalize().map_err(WorkspaceError::io("finding", &root))?;
         let disk = probe(&root)?;
-        Ok(Self { root, disk, links_objects: false, stop: Stop::default() })
+        Ok(Self { root, disk, links_objects: false, class: String::new(), stop: Stop::default() })
     }
 
     /// Returns workspaces with hard links to the objects next to each checkout. Jobs that must not
@@ -104,8 +111,14 @@ impl Workspaces {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
+    /// The same ones for an attempt of this trust class. No path of one class leads to the workspaces of another.
+    #[must_use]
+    pub fn of_class(&self, class: &str) -> Self {
+        Self { class: class.to_owned(), ..self.clone() }
+    }
+
     fn project(&self, project: &str) -> PathBuf {
-        self.root.join(project_key(project))
+        self.root.join(project_key_in(&self.class, project))
     }
 
     fn cache(&self, project: &str, tree: &ObjectId) -> Result<ObjectCache, WorkspaceError> {
@@ -120,9 +133,12 @@ impl Workspaces {
             tree.format(),
             self.disk.ignores_case,
         )?;
-        let note = directory.join("project");
-        if !note.exists() {
-            fs::write(&note, project).map_err(WorkspaceError::io("writing", &note))?;
+        // The class first: a project counts as warm from its note on.
+        for (name, text) in [(CLASS_NOTE, self.class.as_str()), (PROJECT_NOTE, project)] {
+            let note = directory.join(name);
+            if !note.exists() {
+                fs::write(&note, text).map_err(WorkspaceError::io("writing", &note))?;
+            }
         }
         Ok(cache)
     }
@@ -322,23 +338,24 @@ impl Workspaces {
     fn all_checkouts(&self) -> Vec<Checkout> {
         self.projects()
             .flat_map(|project| {
-                let name = readable_name(&fs::read_to_string(project.join("project")).unwrap_or_default());
+                let name = readable_name(&fs::read_to_string(project.join(PROJECT_NOTE)).unwrap_or_default());
                 checkouts(&project.join("checkouts"), &name).collect::<Vec<_>>()
             })
             .collect()
     }
 
-    /// Returns the full names of projects with a warm checkout, most recently used first, for job
-    /// placement.
+    /// Returns the projects with a warm checkout, as [`workspace_key`] names them, most recently
+    /// used first, for job placement.
     pub fn warm_projects(&self) -> Vec<String> {
         let mut warm: Vec<(u64, String)> = self
             .projects()
             .filter_map(|project| {
-                let name = fs::read_to_string(project.join("project")).ok()?;
+                let name = fs::read_to_string(project.join(PROJECT_NOTE)).ok()?;
+                let class = fs::read_to_string(project.join(CLASS_NOTE)).unwrap_or_default();
                 let states = checkouts(&project.join("checkouts"), &readable_name(&name))
                     .map(|checkout| checkout.state());
                 let used_at = states.filter(|state| state.tree.is_some()).map(|state| state.used_at).max()?;
-                Some((used_at, name))
+                Some((used_at, workspace_key(&class, &name)))
             })
             .collect();
         warm.sort_by(|a, b| b.cmp(a));

@@ -9,4 +9,5 @@ mod placing;
 mod restarting;
 mod scene;
 mod submitting;
+mod trusting;
 mod workers;

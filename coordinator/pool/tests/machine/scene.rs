@@ -94,6 +94,7 @@ pub(crate) fn register(number: u64, slots: u32) -> Register {
         slots,
         labels: BTreeMap::new(),
         resources: BTreeMap::new(),
+        accepts: Vec::new(),
         held: Vec::new(),
         condition: Condition::default(),
     }

@@ -1,6 +1,6 @@
-use super::{Fetch, IDLE_AFTER, TransferStore};
+use super::{Fetch, IDLE_AFTER, STALE_AFTER, TransferStore};
 use buildpool_objects::record;
-use buildpool_protocol::transfer::{Manifest, ObjectFormat};
+use buildpool_protocol::transfer::{Manifest, ObjectFormat, SnapshotName};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -49,31 +49,34 @@ fn what_lies_here_is_for_this_user_only_after_an_upgrade_too() {
     }
 }
 
+/// A snapshot of one file, taken in.
+fn kept(store: &TransferStore, project: &str) -> SnapshotName {
+    let cache = store.cache(project, ObjectFormat::Sha1).expect("git");
+    let write = |arguments: &[&str], input: String| {
+        let call = cache.git().run(&cache.place()).args(arguments).input(input.into_bytes());
+        call.text().expect("an object")
+    };
+    let blob = write(&["hash-object", "-w", "--stdin"], "text".into());
+    let tree = write(&["mktree"], format!("100644 blob {blob}\ta\n"));
+    let manifest = Manifest {
+        project: project.into(),
+        tree: tree.parse().expect("an id"),
+        head: None,
+        excludes: String::new(),
+        left_behind: vec![],
+        files: 1,
+        bytes: 4,
+    };
+    cache.adopt(&manifest).expect("all of it is here");
+    record::name(&manifest)
+}
+
 #[test]
 fn a_snapshot_whose_objects_are_gone_is_not_said_to_be_here() {
     let root = tempfile::tempdir().expect("a directory");
     let store = TransferStore::new(root.path());
     let place = ("example.org/app", ObjectFormat::Sha1);
-    let keep = || {
-        let cache = store.cache(place.0, place.1).expect("git");
-        let write = |arguments: &[&str], input: String| {
-            let call = cache.git().run(&cache.place()).args(arguments).input(input.into_bytes());
-            call.text().expect("an object")
-        };
-        let blob = write(&["hash-object", "-w", "--stdin"], "text".into());
-        let tree = write(&["mktree"], format!("100644 blob {blob}\ta\n"));
-        let manifest = Manifest {
-            project: place.0.into(),
-            tree: tree.parse().expect("an id"),
-            head: None,
-            excludes: String::new(),
-            left_behind: vec![],
-            files: 1,
-            bytes: 4,
-        };
-        cache.adopt(&manifest).expect("all of it is here");
-        record::name(&manifest)
-    };
+    let keep = || kept(&store, place.0);
     let objects = store.cache(place.0, place.1).expect("git").directory().join("objects");
     let name = keep();
     store.looked_at(place.0, place.1).expect("git");
@@ -87,4 +90,25 @@ fn a_snapshot_whose_objects_are_gone_is_not_said_to_be_here() {
     let fetch = Fetch { project: place.0.into(), name: name.clone(), trees: vec![], known: vec![] };
     store.after(store.pack(&fetch), place).expect_err("nothing to make a pack of");
     assert!(!store.has(place.0, &name), "found by the failure");
+}
+
+#[test]
+fn a_snapshot_of_one_class_is_not_here_for_another() {
+    let root = tempfile::tempdir().expect("a directory");
+    let all = TransferStore::new(root.path());
+    let (ada, eve) = (all.of_class("submitter:ada"), all.of_class("submitter:eve"));
+    let name = kept(&ada, "example.org/app");
+    assert!(ada.has("example.org/app", &name));
+    for other in [&eve, &all] {
+        assert!(!other.has("example.org/app", &name));
+        let cache = other.cache("example.org/app", ObjectFormat::Sha1).expect("git");
+        assert!(!cache.has_tree(&name.tree), "nor can it be built on");
+        assert_ne!(other.incoming(), ada.incoming());
+    }
+    fs::create_dir_all(ada.incoming()).expect("a disk");
+    let cut = ada.incoming().join("cut");
+    fs::write(&cut, "part of a pack").expect("a disk");
+    age(&cut, STALE_AFTER + Duration::from_secs(3600));
+    all.tidy(&[], |_| true);
+    assert!(!cut.exists(), "what was never finished goes in each class");
 }

@@ -292,6 +292,30 @@ fn parallel_attempts_never_share_a_checkout_and_a_restart_remembers_who_has_what
 }
 
 #[test]
+fn no_class_has_the_workspace_or_the_objects_of_another() {
+    let mut bench = Bench::new();
+    bench.write(".gitignore", "*.o\n");
+    bench.commit();
+    bench.workspaces = bench.workspaces.of_class("submitter:ada");
+    let source = bench.deliver();
+    let first = bench.prepare(1, &source);
+    fs::write(first.root.join("left.o"), "ada's").unwrap();
+    bench.workspaces.release(attempt(1)).unwrap();
+    assert_eq!(bench.workspaces.warm_projects(), ["submitter:ada example.org/team/app"]);
+    let others = bench.workspaces.of_class("submitter:eve");
+    assert!(others.lacking(&source).unwrap().is_some(), "the objects are ada's");
+    assert!(others.prepare(attempt(2), &source, false, bench.root.path()).is_err());
+    bench.workspaces = others;
+    let theirs = bench.prepare(3, &bench.deliver());
+    assert_ne!(theirs.root, first.root);
+    assert!(!theirs.root.join("left.o").exists());
+    let own = bench.workspaces.of_class("submitter:ada");
+    let again = own.prepare(attempt(4), &source, false, bench.root.path()).unwrap();
+    assert_eq!(again.root, first.root);
+    assert_eq!(fs::read_to_string(again.root.join("left.o")).unwrap(), "ada's");
+}
+
+#[test]
 fn git_answers_in_a_workspace_as_in_the_users_tree() {
     let bench = Bench::new();
     bench.write(".gitignore", "*.o\n");

@@ -1,0 +1,110 @@
+//! Which submitters trust each other.
+
+use buildpool_protocol::spec::{Access, check_name};
+use std::collections::BTreeMap;
+
+/// Most teams, and most members of one team.
+const TEAM_LIST_MAX: usize = 1_000;
+
+/// The trust classes of a pool, by its configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Trust {
+    /// All jobs have one class: a local pool.
+    pub is_local: bool,
+    /// The members of a team share one class.
+    pub teams_share: bool,
+    /// The team of a submitter, where it is in one.
+    pub teams: BTreeMap<String, String>,
+}
+
+impl Trust {
+    /// Reads the keys `trust` and `teams` of a configuration.
+    ///
+    /// # Errors
+    /// The key that is wrong, and what is valid.
+    pub(crate) fn read(trust: Option<&str>, teams: BTreeMap<String, Vec<String>>) -> Result<Self, String> {
+        let teams_share = match trust {
+            None | Some("submitter") => false,
+            Some("team") => true,
+            Some(other) => {
+                return Err(format!("trust: `{}`: valid are submitter and team", other.escape_debug()));
+            }
+        };
+        if teams.len() > TEAM_LIST_MAX {
+            return Err(format!("teams: {} given; at most {TEAM_LIST_MAX} are valid", teams.len()));
+        }
+        let mut found: BTreeMap<String, String> = BTreeMap::new();
+        for (team, members) in teams {
+            check_name("teams", &team).map_err(|error| error.to_string())?;
+            if members.len() > TEAM_LIST_MAX {
+                return Err(format!(
+                    "teams.{team}: {} members; at most {TEAM_LIST_MAX} are valid",
+                    members.len()
+                ));
+            }
+            for member in members {
+                check_name("teams", &member).map_err(|error| error.to_string())?;
+                if let Some(other) = found.insert(member.clone(), team.clone()).filter(|other| *other != team)
+                {
+                    return Err(format!(
+                        "teams.{team}: `{member}` is in {other} too; a submitter can be in one team"
+                    ));
+                }
+            }
+        }
+        Ok(Self { is_local: false, teams_share, teams: found })
+    }
+
+    /// The class of a submitter's jobs.
+    pub(crate) fn class_of(&self, submitter: &str) -> String {
+        let team = self.teams.get(submitter).filter(|_| self.teams_share);
+        match team {
+            _ if self.is_local => String::new(),
+            Some(team) => format!("team:{team}"),
+            None => format!("submitter:{submitter}"),
+        }
+    }
+
+    /// What the jobs of a submitter may use, as far as the configuration decides it.
+    pub(crate) fn access_of(&self, submitter: &str) -> Access {
+        let names = [Some(submitter), self.teams.get(submitter).map(String::as_str)];
+        Access {
+            class: self.class_of(submitter),
+            names: names.into_iter().flatten().map(str::to_owned).collect(),
+            ..Access::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Trust;
+    use std::collections::BTreeMap;
+
+    fn teams(entries: &[(&str, &[&str])]) -> BTreeMap<String, Vec<String>> {
+        let members = |members: &[&str]| members.iter().map(|name| (*name).to_owned()).collect();
+        entries.iter().map(|(team, names)| ((*team).to_owned(), members(names))).collect()
+    }
+
+    #[test]
+    fn a_submitter_has_a_class_of_its_own_unless_its_team_shares_one() {
+        let members: &[(&str, &[&str])] = &[("core", &["ada", "grace"]), ("ada2", &["linus"])];
+        let alone = Trust::read(None, teams(members)).expect("valid");
+        assert_ne!(alone.class_of("ada"), alone.class_of("grace"));
+        assert_eq!(alone.access_of("ada").names, ["ada", "core"]);
+        let together = Trust::read(Some("team"), teams(members)).expect("valid");
+        assert_eq!(together.class_of("ada"), together.class_of("grace"));
+        assert_ne!(together.class_of("ada"), together.class_of("eve"));
+        assert_ne!(together.class_of("linus"), together.class_of("ada2"), "a team is not a submitter");
+        assert_eq!(Trust { is_local: true, ..alone }.class_of("ada"), "");
+    }
+
+    #[test]
+    fn a_wrong_key_is_named() {
+        let wrong = |trust, members| Trust::read(trust, teams(members)).expect_err("wrong");
+        assert!(wrong(Some("all"), &[]).starts_with("trust: `all`: valid are submitter and team"));
+        assert!(wrong(None, &[("a b", &["ada"])]).contains("teams"));
+        assert!(wrong(None, &[("a", &["x y"])]).contains("teams"));
+        assert!(wrong(None, &[("a", &["ada"]), ("b", &["ada"])]).contains("is in a too"));
+    }
+}

@@ -1,0 +1,101 @@
+//! Submitters who do not trust each other on one pool: what one leaves behind or sends is not the other's.
+
+use buildpool_tests::{Finished, Peer, Pool, PoolBuilder};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::Command;
+
+/// A pool of one slot whose coordinator has this configuration.
+fn configured(text: &str) -> Pool {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    let path = file.path().to_str().unwrap();
+    PoolBuilder::default().coordinator(&["--config", path]).worker(&["--slots", "1"]).start()
+}
+
+fn token(pool: &Pool, name: &str, options: &[&str]) -> String {
+    let mut words = vec!["token", "create", "--role", "submit", "--name", name, "--json"];
+    words.extend(options);
+    pool.buildpool(&words).expect(0).json()["token"].as_str().unwrap().to_owned()
+}
+
+/// Runs a shell text on the working tree with this token.
+fn run(pool: &Pool, token: &str, text: &str) -> Finished {
+    let mut command = pool.command(&["run", "--", "sh", "-c", text]);
+    command.env("BUILDPOOL_TOKEN", token).output().unwrap().into()
+}
+
+/// A working tree in which files that end with `.o` are build products.
+fn project(pool: &Pool) {
+    let top = pool.place().work();
+    let made = Command::new("git").args(["init", "-q", "-b", "main"]).current_dir(&top).status().unwrap();
+    assert!(made.success());
+    fs::write(top.join(".gitignore"), "*.o\n").unwrap();
+    fs::write(top.join("secret"), "uncommitted\n").unwrap();
+}
+
+#[test]
+fn what_a_submitter_leaves_behind_is_its_team_s_and_nobody_else_s() {
+    let pool = configured("trust = \"team\"\n[teams]\ncore = [\"ada\", \"grace\"]\n");
+    project(&pool);
+    let [ada, grace, eve] = ["ada", "grace", "eve"].map(|name| token(&pool, name, &[]));
+    let first = run(&pool, &ada, "echo left > left.o; pwd").expect(0);
+    assert_eq!(run(&pool, &grace, "cat left.o; pwd").expect(0).out(), format!("left\n{}", first.out()));
+    let theirs = run(&pool, &eve, "test ! -e left.o && pwd").expect(0);
+    assert_ne!(theirs.out(), first.out());
+    assert_eq!(run(&pool, &eve, "pwd").expect(0).out(), theirs.out(), "its own stays warm");
+}
+
+#[tokio::test]
+async fn knowing_the_id_of_a_snapshot_is_not_having_it() {
+    let pool = configured("");
+    project(&pool);
+    let (ada, eve) = (token(&pool, "ada", &[]), token(&pool, "eve", &[]));
+    run(&pool, &ada, "cat secret").expect(0);
+    let jobs = pool.buildpool(&["jobs", "--json"]).expect(0).json();
+    let job = pool.job(jobs[0]["job_id"].as_str().unwrap());
+    let projects = fs::read_dir(pool.data("w0").join("projects")).unwrap();
+    let project = projects.flatten().find_map(|entry| fs::read_to_string(entry.path().join("project")).ok());
+    let source = json!({"snapshot": {
+        "id": job["snapshot"]["id"], "project": project.unwrap(), "directory": "", "head": Value::Null,
+    }});
+    // The access that a client writes itself is not looked at.
+    let access = json!({"class": "submitter:ada", "names": ["ada"]});
+    let spec = json!({"command": {"shell": "cat secret"}, "source": source, "access": access});
+    for (token, answer) in [(&ada, "accepted"), (&eve, "error")] {
+        let mut peer = Peer::dial(pool.address(), "/v1/client", Some(token)).await.unwrap();
+        let versions = json!({"min": 1, "max": 1});
+        peer.say_json(&json!({"type": "register", "protocol": versions, "client": "test"})).await;
+        assert_eq!(peer.hear().await.unwrap()["type"], "registered");
+        let id = format!("00000000-0000-7000-8000-{:012x}", token.len() + usize::from(answer == "error"));
+        peer.say_json(&json!({"type": "submit", "request": 1, "submit": {"job": id, "spec": spec}})).await;
+        let heard = peer.hear().await.unwrap();
+        assert_eq!(heard["type"], answer, "{heard}");
+        if answer == "error" {
+            let text = heard["error"]["message"].as_str().unwrap();
+            assert!(text.contains("is not here; send it first"), "{heard}");
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_accepts_a_team_gets_no_other_job() {
+    let config = "[teams]\ncore = [\"ada\"]\n";
+    let mut pool = configured(config);
+    let (ada, eve) = (token(&pool, "ada", &[]), token(&pool, "eve", &[]));
+    pool.kill_worker(0);
+    pool.set_worker_arguments(0, &["--accepts", "core"]);
+    pool.start_worker(0);
+    pool.wait_for_workers();
+    let shell = |token: &str| -> Finished {
+        let mut command = pool.command(&["run", "--no-snapshot", "--", "true"]);
+        command.env("BUILDPOOL_TOKEN", token).output().unwrap().into()
+    };
+    buildpool_tests::wait_until("the worker has said whom it accepts", || {
+        let workers = pool.buildpool(&["workers", "--json"]).expect(0).json();
+        workers[0]["accepts"] == json!(["core"]) && workers[0]["connected"] == true
+    });
+    shell(&ada).expect(0);
+    let refused = shell(&eve).expect(125);
+    assert!(refused.err().contains("accept jobs of core only, not of `eve`"), "{refused}");
+}
