@@ -1,5 +1,7 @@
 //! What a command says of the tools that it runs, as far as a line of a shell can be read without one.
 
+use crate::xcodebuild;
+
 /// Programs that run the program that comes after them.
 const CARRIERS: &[&str] = &[
     "env", "npx", "bunx", "exec", "run", "time", "nice", "command", "pnpm", "yarn", "poetry", "uv", "pipenv",
@@ -56,6 +58,18 @@ impl Command {
         let mut runs = self.0.iter().enumerate().filter(|(_, part)| part.is_of(tool)).peekable();
         runs.peek().is_some()
             && runs.all(|(at, part)| part.operator == "||" && self.0.get(at + 1).is_some_and(is_pardon))
+    }
+
+    /// Whether a pipe hides the exit code of a program: `set -o pipefail` is not there.
+    pub(crate) fn has_pipe(&self) -> bool {
+        let pipes = self.0.iter().any(|part| part.operator == "|");
+        pipes && !self.0.iter().any(|part| part.words.iter().any(|word| word == "pipefail"))
+    }
+
+    /// The last action that it asks xcodebuild for.
+    pub(crate) fn xcodebuild_action(&self) -> Option<&'static str> {
+        let last = self.0.iter().rev().find(|part| part.is_of("xcodebuild"))?;
+        xcodebuild::last_action(last.words.iter().map(String::as_str))
     }
 
     /// Whether it runs this tool.

@@ -5,6 +5,7 @@ mod case;
 use crate::claims::Claims;
 use crate::command::Command;
 use crate::digester::{Gathered, Options, SummaryLine};
+use crate::evidence;
 use crate::facts::Facts;
 use crate::found::Found;
 use crate::machine;
@@ -120,11 +121,10 @@ impl Digest {
             last_text,
         } = gathered;
         let command = Command::new(&options.command);
-        signs.heed(&command);
-        signs.of_others.extend(tally.failed_apart());
+        signs.heed(&command, tally.failed_apart());
         let ended_badly = facts.ending.as_ref().map(|_| !exited_zero(facts));
         signs.complete(|family| tally.knows(family), ended_badly, last_text);
-        if exited_zero(facts) || !signs.build_failed() {
+        if exited_zero(facts) || !signs.runs.build_failed() {
             finds.take_back_build_errors();
         }
         finds.drop_told_in_full();
@@ -156,6 +156,11 @@ impl Digest {
                 .latest_running()
                 .map(str::to_owned)
                 .or_else(|| reports::first_unfinished(facts)),
+            standing_error: exited_zero(facts)
+                .then(|| evidence::standing_error(&finds, &ranked, &signs.runs, &command))
+                .flatten(),
+            has_pipe: command.has_pipe(),
+            action_left: signs.runs.action_left(command.xcodebuild_action()),
             collapsed,
             tests_missed: command
                 .tests_asked_of_maven()
@@ -326,7 +331,7 @@ fn silent(verdict: Verdict, facts: &Facts, ranked: &[Ranked], signs: &Signs, rul
         return verdict != Verdict::Passed || ruling.rule == "zero_failed_before";
     }
     let unexplained = ranked.iter().all(|ranked| ranked.found.severity > Severity::Error)
-        && signs.failure.is_none()
+        && signs.runs.last().is_none()
         && signs.crashes.is_empty()
         && facts.evidence.crash_reports.is_empty()
         && !facts.evidence.memory.as_ref().is_some_and(|memory| memory.oom_killed);
@@ -366,7 +371,7 @@ fn explain(
             success.line.trim()
         ));
     }
-    if let Some(failure) = failure_of(signs) {
+    if let Some(failure) = failure_of(signs, facts) {
         evidence.push(format!(
             "{} said failure at {} byte {}: {}",
             failure.what,

@@ -209,28 +209,9 @@ impl Family {
         matches!(self, Self::BoostTest)
     }
 
-    /// Whether the tool can be told to run those tests again that failed, and no others.
-    pub(crate) const fn runs_failed_again(self) -> bool {
-        matches!(
-            self,
-            Self::Pytest
-                | Self::CTest
-                | Self::RSpec
-                | Self::Jest
-                | Self::Playwright
-                | Self::Bats
-                | Self::Stestr
-                | Self::Cucumber
-                | Self::Behave
-                | Self::Robot
-                | Self::CommonTest
-                | Self::Cargo
-                | Self::Nextest
-                | Self::Go
-                | Self::GoogleTest
-                | Self::XcTest
-                | Self::SwiftTesting
-        )
+    /// Whether tests of several parts may share a name, and the tool names the part before its tests.
+    pub(crate) const fn shares_names_among_parts(self) -> bool {
+        matches!(self, Self::Cargo | Self::CTest)
     }
 
     /// Whether each suite has a total before that of the suite that it is in.

@@ -2,11 +2,12 @@
 
 use crate::command::Command;
 use crate::rules::{Indicator, Sign};
+use crate::runs::Runs;
 use crate::tally::{Counts, Family};
-use crate::toolbox::{self, Apart, JUNIT_CONTAINERS, MAKE_RECIPE};
+use crate::toolbox::{self, Apart};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::CrashIndicators;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A sign and the line that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,24 +25,8 @@ pub(crate) struct Seen<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Signs {
     pub(crate) success: Option<Seen<&'static str>>,
-    /// The last one, until it is known which stand: see [`standing_failure`](Self::standing_failure).
-    pub(crate) failure: Option<Seen<&'static str>>,
-    /// The last one that another tool had said before it.
-    failure_before: Option<Seen<&'static str>>,
-    /// The last word of failure of each tool whose failure stands for itself.
-    apart: BTreeMap<&'static str, Seen<&'static str>>,
-    /// Tools that failed after an error with a place was told.
-    shown: BTreeSet<&'static str>,
-    /// Tools whose own success, if there is one, is of other tests than those that failed.
-    pub(crate) of_others: BTreeSet<&'static str>,
-    /// The only tool that the command runs.
-    alone: Option<&'static str>,
-    /// The order of each tool's last word of success, and of the line with which that run began, if it had one.
-    successes: BTreeMap<&'static str, (u64, Option<u64>)>,
-    /// The order of the last word of failure that some tool said.
-    last_failure: u64,
-    /// The order of the line with which a tool's run began that has not ended.
-    began: BTreeMap<&'static str, u64>,
+    /// Runs that succeeded and runs that failed.
+    pub(crate) runs: Runs,
     pub(crate) crashes: Vec<Seen<Indicator>>,
     pub(crate) tools: BTreeSet<&'static str>,
     /// Lines that said success, each once: what is to be contradicted where something knows better.
@@ -79,57 +64,30 @@ impl Signs {
                 if self.claims.len() < CLAIMS_MAX {
                     self.claims.insert(line.trim().to_owned());
                 }
-                // A total has several lines.
-                let same = self.successes.get(tool).filter(|(order, _)| *order > self.last_failure);
-                let began = self.began.remove(tool).or(same.and_then(|(_, began)| *began));
-                self.successes.insert(tool, (order, began));
+                self.runs.succeeded(tool, order);
                 self.success = Some(Seen { what: tool, line, stream, from, order, last: order });
             }
             Sign::Failure(tool) => {
                 self.tools.insert(tool);
-                if is_shown {
-                    self.shown.insert(tool);
-                }
                 let seen = Seen { what: tool, line, stream, from, order, last: order };
-                if toolbox::of(tool).apart != Apart::Never {
-                    self.apart.insert(tool, seen.clone());
-                }
-                self.began.remove(tool);
-                self.last_failure = order;
-                if let Some(other) = self.failure.take_if(|failure| failure.what != tool) {
-                    self.failure_before = Some(other);
-                }
-                self.failure = Some(seen);
+                self.runs.failed(seen, is_shown, false);
             }
             Sign::FailureToo(tool) => {
                 let success = self.success.as_ref().map_or(0, |seen| seen.order);
-                match self.failure.as_mut().filter(|seen| seen.what == tool && seen.order > success) {
-                    Some(failure) => {
-                        failure.order = order;
-                        self.last_failure = order;
-                    }
-                    None => self.add(Sign::Failure(tool), place, is_shown),
+                if !self.runs.fails_still(tool, success, order) {
+                    self.add(Sign::Failure(tool), place, is_shown);
                 }
             }
             Sign::StillFailure(tool) => {
-                if let Some(failure) = self.failure.as_mut().filter(|failure| failure.what == tool) {
-                    failure.order = order;
-                }
+                self.runs.fails_still(tool, 0, order);
             }
-            Sign::TakesBack(tool) => {
-                self.apart.remove(tool);
-                if self.failure.take_if(|failure| failure.what == tool).is_some() {
-                    self.failure = self.failure_before.take();
-                }
-            }
+            Sign::TakesBack(tool) => self.runs.takes_back(tool),
             // What it counts on is known where lines are heard.
             Sign::TotalOfErrors(_) | Sign::FailureUnder(_) => {}
             Sign::Tool(tool) => {
                 self.tools.insert(tool);
             }
-            Sign::Begins(tool) => {
-                self.began.insert(tool, order);
-            }
+            Sign::Begins(tool) => self.runs.begins(tool, order),
             Sign::NoTests => {
                 let line = line.trim().to_owned();
                 self.no_tests.get_or_insert(Seen { what: (), line, stream, from, order, last: order });
@@ -151,84 +109,41 @@ impl Signs {
         }
     }
 
-    /// A line of a tool's run.
-    pub(crate) fn at_work(&mut self, tool: &'static str, order: u64) {
-        self.began.entry(tool).or_insert(order);
-    }
-
-    /// The last word of failure that no success took back: the last word of all, or that of a tool with which the success has
-    /// nothing to do.
-    pub(crate) fn standing_failure(&self) -> Option<&Seen<&'static str>> {
+    /// The last failure that no success took back. Without an exit code, a failure of a tool that may have been run again and
+    /// says nothing when it succeeds counts only if no tool succeeded after it.
+    pub(crate) fn standing_failure(&self, has_code: bool) -> Option<&Seen<&'static str>> {
+        if has_code {
+            return self.runs.standing(|_| true, true);
+        }
         let success = self.success.as_ref().map_or(0, |seen| seen.order);
-        let last = self.failure.as_ref().filter(|seen| seen.order > success);
-        last.or_else(|| self.standing_apart(|apart| apart == Apart::Always, true))
+        let last = self.runs.last().filter(|seen| seen.order > success);
+        last.or_else(|| self.runs.standing(|apart| apart == Apart::Always, true))
     }
 
     /// A failure or a word of death that only an exit code could take back: what succeeded after it had nothing to do with it.
     pub(crate) fn contradiction(&self) -> Option<&str> {
-        let failure = self.standing_apart(|apart| apart != Apart::Never, false);
-        let failure = failure.map(|seen| seen.line.as_str());
+        let failure = self.runs.standing(|_| true, false).map(|seen| seen.line.as_str());
         failure.or_else(|| {
-            let sanitizer = |seen: &&Seen<Indicator>| seen.what == Indicator::Sanitizer;
-            // A run of which nothing tells when it began may have printed it, or not; a driver tells what died under it.
-            let is_within = |seen: &Seen<Indicator>, tool: &str, order: u64, began: Option<u64>| {
-                order > seen.last && began.map_or(toolbox::of(tool).drives, |began| began < seen.order)
-            };
-            let before = |seen: &&Seen<Indicator>| {
-                let mut runs = self.successes.iter();
-                seen.what.is_word()
-                    && !runs.any(|(tool, (order, began))| is_within(seen, tool, *order, *began))
-            };
-            self.crashes.iter().find(|seen| sanitizer(seen) || before(seen)).map(|seen| seen.line.as_str())
+            let stands = |seen: &&Seen<Indicator>| self.is_death_outside(seen);
+            self.crashes.iter().find(stands).map(|seen| seen.line.as_str())
         })
     }
 
-    /// A tool that runs others was at work, and has not said how it ended.
-    pub(crate) fn unended(&self) -> Option<&'static str> {
-        let is_open = |tool: &&str| toolbox::of(tool).drives && !self.successes.contains_key(*tool);
-        self.began.keys().copied().find(is_open)
-    }
-
-    fn standing_apart(&self, is: fn(Apart) -> bool, is_trusted: bool) -> Option<&Seen<&'static str>> {
-        let stands = |seen: &&Seen<&'static str>| {
-            is(toolbox::of(seen.what).apart) && !self.is_taken_back(seen, is_trusted)
-        };
-        self.apart.values().filter(stands).max_by_key(|seen| seen.order)
-    }
-
-    /// Of what another tool said after a failure, only the success of a run counts that had begun before it. That of a runner
-    /// that says nothing at its beginning counts if it `is_trusted`, unless the tool that failed has shown what is wrong and where.
-    fn is_taken_back(&self, failure: &Seen<&'static str>, is_trusted: bool) -> bool {
-        let first_word = |tool: &'static str| tool.split([' ', ',']).next();
-        let is_bare = !self.shown.contains(failure.what);
-        let judges = toolbox::of(failure.what).judges_by_itself;
-        self.successes.iter().any(|(name, (order, began))| {
-            let tool = toolbox::of(name);
-            let may_have_begun = tool.drives || tool.begins_in_silence && is_trusted && is_bare;
-            let had_begun =
-                self.alone == Some(*name) || began.map_or(may_have_begun, |began| began < failure.order);
-            let is_its_own = ![MAKE_RECIPE, JUNIT_CONTAINERS].contains(&failure.what)
-                && !self.of_others.contains(failure.what)
-                && first_word(name) == first_word(failure.what);
-            *order > failure.order && (is_its_own || had_begun && !judges)
-        })
+    /// Whether a sign of death is a sanitizer's report, or was told outside of the runs that succeeded.
+    fn is_death_outside(&self, seen: &Seen<Indicator>) -> bool {
+        let is_outside = |order| !self.runs.contains(order);
+        seen.what == Indicator::Sanitizer
+            || seen.what.is_word() && (is_outside(seen.order) || is_outside(seen.last))
     }
 
     /// What the command says of the tools that it runs: the failure of one may not count where another succeeded after it, or
-    /// it may be the only one.
-    pub(crate) fn heed(&mut self, command: &Command) {
-        let success = self.success.as_ref().map_or(0, |seen| seen.order);
+    /// it may be the only one. `failed` are families whose failed tests did not all pass later.
+    pub(crate) fn heed(&mut self, command: &Command, failed: impl Iterator<Item = &'static str>) {
         let asked = |tool: &'static str| match toolbox::of(tool).host {
             Some(host) if !command.runs(tool) => host,
             _ => tool,
         };
-        self.apart.retain(|tool, seen| seen.order > success || !command.forgives(asked(tool)));
-        self.alone = self.successes.keys().copied().find(|tool| command.runs_only(tool));
-    }
-
-    /// Whether a tool that builds says that it failed, and took it not back.
-    pub(crate) fn build_failed(&self) -> bool {
-        self.apart.values().any(|seen| toolbox::of(seen.what).builds && !self.is_taken_back(seen, false))
+        self.runs.heed(failed, |tool| command.forgives(asked(tool)), |tool| command.runs_only(tool));
     }
 
     /// A line has counted tests.
@@ -241,7 +156,11 @@ impl Signs {
     pub(crate) fn total(&mut self, family: Family, counts: Counts, place: (&str, Stream, u64, u64)) {
         if counts.failed > 0 {
             self.failed_total = place.3;
-            self.add(Sign::Failure(family.name()), place, false);
+            self.tools.insert(family.name());
+            let (line, stream, from, order) = place;
+            let line = crate::text::clip_chars(line, LINE_CHARS_MAX).into_owned();
+            let seen = Seen { what: family.name(), line, stream, from, order, last: order };
+            self.runs.failed(seen, false, true);
         } else if counts.is_good() {
             self.add(Sign::Success(family.name()), place, false);
         }
@@ -266,7 +185,7 @@ impl Signs {
     ) {
         let under = self.under.take();
         let under = under.filter(|(family, _)| self.tools.contains(family.name()) || was_at_work(*family));
-        let last_failure = self.last_failure;
+        let last_failure = self.runs.last_failure();
         let ends = |seen: &Seen<Indicator>| {
             ended_badly.unwrap_or(last_text <= seen.order || last_failure > seen.order)
         };
@@ -288,10 +207,13 @@ impl Signs {
         self.settled
     }
 
-    /// Crash signs, without words of death after which a tool counted its failed tests: it lived, and they are what a
-    /// test printed.
-    pub(crate) fn standing_crashes(&self) -> Vec<Seen<Indicator>> {
-        let stands = |seen: &&Seen<Indicator>| !seen.what.is_word() || seen.last >= self.failed_total;
+    /// Crash signs, without words of death after which a tool counted its failed tests: what said them lived, or a test printed
+    /// them. The same holds within a run that succeeded, where the command `has_ended_well`.
+    pub(crate) fn standing_crashes(&self, has_ended_well: bool) -> Vec<Seen<Indicator>> {
+        let stands = |seen: &&Seen<Indicator>| {
+            !seen.what.is_word()
+                || seen.last >= self.failed_total && (!has_ended_well || self.is_death_outside(seen))
+        };
         self.crashes.iter().filter(stands).cloned().collect()
     }
 

@@ -112,8 +112,10 @@ impl Tally {
         if event == TestEvent::Ended {
             return true;
         }
+        account.named = account.named.saturating_add(1);
+        let part = account.part.filter(|_| family.shares_names_among_parts());
         if !family.names_repeat() {
-            let id = hashed((family, test));
+            let id = hashed((family, part, test));
             let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
             if kept && let Some(before) = self.last.insert(id, event) {
                 if let Some(slot) = account.by_test.slot(before) {
@@ -151,6 +153,11 @@ impl Tally {
             account.part.is_some()
                 && (!any_told || account.summaries() > 0 && account.ledger().sum().total() == 0)
         })
+    }
+
+    /// The next total of a family is of the tests that failed before.
+    pub(crate) fn reruns_failed(&mut self, family: Family) {
+        self.accounts.entry(family).or_default().reruns_failed = true;
     }
 
     /// A runner names a test that passed only after it had failed.
@@ -310,6 +317,7 @@ impl Tally {
             }
         };
         let part = account.part_of(family, at.task);
+        let reruns = std::mem::take(&mut account.reruns_failed);
         let ledger = account.at();
         // What a program counts only grows.
         let is_another = |open: Counts| counts.failed < open.failed || counts.total() < open.total();
@@ -317,6 +325,7 @@ impl Tally {
             ledger.close(family);
         }
         ledger.begin(counts, part, of);
+        ledger.reruns_failed |= reruns;
         account.standing()
     }
 
@@ -532,10 +541,10 @@ impl Tally {
         failed.all(|(family, account)| account.failures_are_past(family))
     }
 
-    /// Tools that do not count their tests, and of which a run failed that no later run of the same tests took back.
+    /// Families of which a run failed that no later run of the same tests took back.
     pub(crate) fn failed_apart(&self) -> impl Iterator<Item = &'static str> {
-        let silent = self.accounts.iter().filter(|(family, _)| family.counts_no_tests());
-        silent
+        self.accounts
+            .iter()
             .filter(|(family, account)| !account.failures_are_past(**family))
             .map(|(family, _)| family.name())
     }

@@ -3,6 +3,9 @@
 /// What make ran died.
 pub(crate) const MAKE_RECIPE: &str = "make, of what it ran,";
 
+/// A target that scons could not make. Told not to mind, scons goes on to its success.
+pub(crate) const SCONS_TARGET: &str = "a target of scons,";
+
 /// What JUnit says of what comes before and after all tests of a class. Its last count is one of tests only.
 pub(crate) const JUNIT_CONTAINERS: &str = "JUnit, of what contains tests,";
 
@@ -31,6 +34,10 @@ pub(crate) struct Tool {
     pub(crate) begins_in_silence: bool,
     /// It judges what another tool's success says nothing of, also where that one runs it.
     pub(crate) judges_by_itself: bool,
+    /// It counts no tests and names the part of the run that failed: the tally tells whether that part passed later.
+    pub(crate) names_failed_part: bool,
+    /// What its runs name are parts of a command line, such as `build`: the same part of another command line is another run.
+    pub(crate) units_of_command: bool,
     /// The tool that runs it where the command does not.
     pub(crate) host: Option<&'static str>,
 }
@@ -56,6 +63,16 @@ impl Tool {
         self
     }
 
+    const fn naming_failed_part(mut self) -> Self {
+        self.names_failed_part = true;
+        self
+    }
+
+    const fn with_actions(mut self) -> Self {
+        self.units_of_command = true;
+        self
+    }
+
     const fn within(mut self, host: &'static str) -> Self {
         self.host = Some(host);
         self
@@ -70,6 +87,8 @@ const fn tool(name: &'static str, apart: Apart) -> Tool {
         builds: false,
         begins_in_silence: false,
         judges_by_itself: false,
+        names_failed_part: false,
+        units_of_command: false,
         host: None,
     }
 }
@@ -98,11 +117,12 @@ const TOOLS: &[Tool] = &[
     tool(JUNIT_CONTAINERS, Always),
     tool("make", WithoutCode).building(),
     tool("scons", WithoutCode).building(),
+    tool(SCONS_TARGET, WithoutCode).building(),
     tool(MAKE_RECIPE, Always),
     tool("ninja", WithoutCode).building(),
     tool("sbt", Never).driving(),
     tool("bazel", Never).driving(),
-    tool("xcodebuild", Never).driving(),
+    tool("xcodebuild", Never).driving().with_actions(),
     tool("dotnet", Never).driving(),
     tool("dotnet test", Never).driving(),
     tool("prove", Never).driving(),
@@ -113,7 +133,7 @@ const TOOLS: &[Tool] = &[
     tool("jest", Always),
     tool("vitest", Always),
     tool("PHPUnit", Always),
-    tool("Boost.Test", Always),
+    tool("Boost.Test", Always).naming_failed_part(),
     tool("pytest", Always).silent(),
     tool("unittest", Never).silent(),
     tool("node --test", Never).silent(),

@@ -6,9 +6,9 @@ mod recorded;
 use buildpool_digest::{Digest, Digester, Facts, Options, text};
 use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::output::Stream;
-use buildpool_protocol::report::JobResult;
+use buildpool_protocol::report::{JobResult, Verdict};
 use buildpool_protocol::spec::Verbosity;
-use recorded::{Log, ending, read, sets};
+use recorded::{Log, ending, hidden, read, sets};
 
 fn digest(log: &Log, ending: Option<Ending>) -> Digest {
     let mut digester = Digester::new(Options::default());
@@ -33,6 +33,21 @@ fn no_verdict_contradicts_a_known_outcome() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What real tools print where a command of two steps, a pipe or a loop hides that one of them failed.
+#[test]
+fn no_failure_behind_exit_code_0_passes() {
+    let logs = hidden();
+    assert!(logs.len() > 50, "the logs are there");
+    for (name, log) in logs {
+        let mut digester = Digester::new(Options::default());
+        digester.push(Stream::Stdout, &log);
+        let ending = Some(Ending::Exited { code: 0 });
+        let digest = digester.finish(&Facts { ending, ..Facts::default() });
+        assert_eq!(digest.verdict, Verdict::Inconclusive, "{name}: {}", digest.explain());
+        assert!(digest.cause.is_some_and(|cause| !cause.text.is_empty()), "{name}");
+    }
 }
 
 #[test]

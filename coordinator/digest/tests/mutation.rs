@@ -15,7 +15,7 @@ use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{JobResult, Verdict};
 use buildpool_protocol::spec::Verbosity;
 use cases::{Case, cases, faults_of_fine, fine};
-use recorded::{Log, ending, read, sets};
+use recorded::{Log, ending, hidden, read, sets};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -182,6 +182,16 @@ fn samples() -> Vec<Sample> {
                 faults: Box::new(move |digest| faults_of_fine(tool, digest, known)),
             });
         }
+    }
+    for (name, log) in hidden() {
+        all.push(Sample {
+            name,
+            bytes: log.into(),
+            ending: Some(Ending::Exited { code: 0 }),
+            faults: Box::new(|digest| {
+                (digest.verdict == Verdict::Passed).then(String::new).into_iter().collect()
+            }),
+        });
     }
     all.sort_by_key(|sample| sample.bytes.len());
     all

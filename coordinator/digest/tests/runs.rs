@@ -299,8 +299,12 @@ fn failures_that_a_good_end_hides_are_told() {
     assert_eq!(hidden.verdict, Verdict::Inconclusive);
     assert!(hidden.silent_failure);
     assert!(hidden.cause.is_some_and(|cause| cause.text.contains("1 test as failed")));
-    let log = "=== 1 failed, 2 passed in 0.1s ===\n== test session starts ==\n=== 1 passed in 0.1s ===\n";
-    let rerun = digest(log, Some(0));
+    let run = |reruns: &str| {
+        let second = format!("== test session starts ==\n{reruns}=== 1 passed in 0.1s ===\n");
+        digest(&format!("=== 1 failed, 2 passed in 0.1s ===\n{second}"), Some(0))
+    };
+    assert_eq!(run("").verdict, Verdict::Inconclusive);
+    let rerun = run("run-last-failure: rerun previous 1 failure (skipped 1 file)\n");
     assert_eq!(rerun.verdict, Verdict::Passed);
     assert!(
         rerun.silent_failure
@@ -312,13 +316,9 @@ fn failures_that_a_good_end_hides_are_told() {
 fn a_tool_s_own_total_without_failures_is_success() {
     let wrong: Vec<_> = GOOD_TOTALS
         .iter()
-        .flat_map(|(tool, log)| {
-            let alone = digest(log, None);
-            let noisy = digest(&format!("Killed\npanic: recovered\nFatal error: simulated\n{log}"), Some(0));
-            [(tool, "alone", alone), (tool, "after words", noisy)]
-        })
-        .filter(|(.., digest)| digest.verdict != Passed)
-        .map(|(tool, way, digest)| format!("{tool}, {way}: {} {:?}", digest.verdict, digest.cause))
+        .map(|(tool, log)| (tool, digest(log, None)))
+        .filter(|(_, digest)| digest.verdict != Passed)
+        .map(|(tool, digest)| format!("{tool}: {} {:?}", digest.verdict, digest.cause))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -463,6 +463,37 @@ fn checks_of_nim_are_told_with_their_tests() {
 #[test]
 fn a_tool_that_runs_again_takes_its_failure_back() {
     check(TAKEN_BACK);
+}
+
+#[test]
+fn a_success_is_of_its_own_invocation() {
+    check(INVOCATIONS);
+}
+
+#[test]
+fn a_command_that_asks_for_a_further_action_is_not_complete() {
+    for (command, verdict) in [
+        ("xcodebuild archive -scheme A && xcodebuild -exportArchive -archivePath A", Verdict::Inconclusive),
+        ("xcodebuild archive -scheme A", Passed),
+    ] {
+        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
+        digester.push(Stream::Stdout, b"** ARCHIVE SUCCEEDED **\n");
+        let ending = Some(Ending::Exited { code: 0 });
+        assert_eq!(digester.finish(&Facts { ending, ..Facts::default() }).verdict, verdict, "{command}");
+    }
+}
+
+#[test]
+fn a_pipe_that_hides_exit_codes_is_told() {
+    let cause = |command: &str| {
+        let mut digester = Digester::new(Options { command: command.to_owned(), ..Options::default() });
+        digester.push(Stream::Stdout, b"a.c:3:5: error: 'x' undeclared\n");
+        let ending = Some(Ending::Exited { code: 0 });
+        digester.finish(&Facts { ending, ..Facts::default() }).cause.expect("there is one").text
+    };
+    assert!(cause("gcc a.c 2>&1 | cat").contains("set -o pipefail"));
+    assert!(!cause("gcc a.c; echo done").contains("pipefail"));
+    assert!(!cause("set -o pipefail; gcc a.c | cat").contains("pipefail"));
 }
 
 #[test]
@@ -635,7 +666,7 @@ fn an_exception_that_nothing_follows_ended_the_program() {
             (&last, None, Verdict::Crashed),
             (&before, Some(1), Verdict::Crashed),
             (&before, None, Verdict::Inconclusive),
-            (&before, Some(0), Passed),
+            (&before, Some(0), Verdict::Inconclusive),
         ] {
             assert_eq!(digest(log, code).verdict, verdict, "{code:?}: {log}");
         }

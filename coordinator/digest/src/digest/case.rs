@@ -8,6 +8,7 @@ use crate::signs::{Seen, Signs};
 use crate::tally::Tally;
 use crate::tier::{self, Ranked};
 use crate::verdict::Case;
+use buildpool_protocol::outcome::Ending;
 use buildpool_protocol::report::{KnownFrom, Severity, TestCounts};
 
 /// What a case borrows from.
@@ -24,6 +25,9 @@ pub(super) struct OwnedCase {
     pub(super) collapsed: Option<(u64, u64)>,
     tests_missed: Option<String>,
     first_error: Option<String>,
+    standing_error: Option<String>,
+    has_pipe: bool,
+    action_left: Option<&'static str>,
     first_remark: Option<String>,
     first_warning: Option<String>,
     last_line: Option<String>,
@@ -48,6 +52,9 @@ pub(super) struct CaseParts<'a> {
     pub(super) report: Option<&'a str>,
     pub(super) unfinished: u64,
     pub(super) running_test: Option<String>,
+    pub(super) standing_error: Option<String>,
+    pub(super) has_pipe: bool,
+    pub(super) action_left: Option<&'static str>,
     pub(super) collapsed: Option<(u64, u64)>,
     pub(super) tests_missed: Option<String>,
     pub(super) failures_are_past: bool,
@@ -56,15 +63,15 @@ pub(super) struct CaseParts<'a> {
 }
 
 /// The word of failure that stands, or the last one.
-pub(super) fn failure_of(signs: &Signs) -> Option<&Seen<&'static str>> {
-    signs.standing_failure().or(signs.failure.as_ref())
+pub(super) fn failure_of<'s>(signs: &'s Signs, facts: &Facts) -> Option<&'s Seen<&'static str>> {
+    signs.standing_failure(facts.ending.is_some()).or(signs.runs.last())
 }
 
 pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
     let signs = parts.signs;
     let success = signs.success.as_ref().map_or(0, |seen| seen.order);
-    let stands = success > 0 && signs.standing_failure().is_none();
-    let crashes = signs.standing_crashes();
+    let stands = success > 0 && signs.standing_failure(parts.facts.ending.is_some()).is_none();
+    let crashes = signs.standing_crashes(parts.facts.ending == Some(Ending::Exited { code: 0 }));
     let is =
         |found: &Found, kind: Kind| found.kind == kind && !found.remark && found.severity <= Severity::Error;
     let first = parts
@@ -92,6 +99,9 @@ pub(super) fn build_case(parts: &CaseParts<'_>) -> OwnedCase {
         collapsed: parts.collapsed,
         tests_missed: parts.tests_missed.clone(),
         first_error: first.map(|ranked| ranked.headline()),
+        standing_error: parts.standing_error.clone(),
+        has_pipe: parts.has_pipe,
+        action_left: parts.action_left,
         first_remark: parts.ranked.first().filter(is_remark).map(|ranked| ranked.headline()),
         first_warning: parts.ranked.first().filter(is_warning).map(Ranked::headline),
         last_line: parts.last_line.clone(),
@@ -122,9 +132,9 @@ impl OwnedCase {
             crash_report: facts.evidence.crash_reports.first(),
             crashes: &self.crashes,
             success: signs.success.as_ref(),
-            failure: failure_of(signs),
+            failure: failure_of(signs, facts),
             contradiction: self.contradiction.as_deref(),
-            unended: signs.unended(),
+            unended: signs.runs.unended(),
             success_is_last: self.success_is_last,
             failures_are_past: self.failures_are_past,
             tests_failed: self.tests_failed,
@@ -134,6 +144,9 @@ impl OwnedCase {
             collapsed: self.collapsed,
             tests_missed: self.tests_missed.as_deref(),
             first_error: self.first_error.clone(),
+            standing_error: self.standing_error.as_deref(),
+            has_pipe: self.has_pipe,
+            action_left: self.action_left,
             first_remark: self.first_remark.as_deref(),
             first_warning: self.first_warning.as_deref(),
             last_line: self.last_line.as_deref(),

@@ -6,6 +6,7 @@ use crate::probes;
 use crate::rules::{Act, Asker, Groups, Indicator, Rule, Sign, TestEvent};
 use crate::tally::{Counts, Family, Standing, hashed};
 use crate::text::{clip_chars, lossy};
+use crate::xcodebuild;
 use buildpool_protocol::output::Stream;
 
 /// What a tool ran died; of what, the line may say.
@@ -29,6 +30,11 @@ struct Hearing {
     problem_seen: bool,
     /// No other rule is heard.
     settled: bool,
+}
+
+/// What a run is of: a package, or a goal in a project.
+fn unit(groups: &Groups<'_>) -> String {
+    format!("{} {}", groups.text("u").unwrap_or_default(), groups.text("w").unwrap_or_default())
 }
 
 /// `FAIL: 0`, `errors = 3`: a count is no message.
@@ -127,7 +133,7 @@ impl Digester {
         if let Some(family) = act.at_work() {
             let nested = line.body.starts_with(b"    ");
             let suite = self.suite.filter(|_| family == Family::Mocha && nested);
-            self.signs.at_work(family.name(), suite.unwrap_or(self.order));
+            self.signs.runs.at_work(family.name(), suite.unwrap_or(self.order));
         }
         let task = &line.text[line.front.task.clone()];
         let counted = || Standing { task: (!task.is_empty()).then(|| hashed(task)), ..line.standing };
@@ -156,6 +162,25 @@ impl Digester {
             Act::FailedPart(family) => {
                 let named = |name| groups.text(name).unwrap_or_default();
                 self.tally.failed_part(family, &format!("{} @ {}", named("goal"), named("project")));
+            }
+            Act::RerunsFailed(family) => self.tally.reruns_failed(family),
+            Act::Unit(tool) => {
+                self.signs.runs.at_work(tool, self.order);
+                self.signs.runs.works_on(tool, &unit(groups));
+            }
+            Act::FailedUnit(tool) => self.signs.runs.fails_at(tool, &unit(groups)),
+            Act::TriesAgain(tool) => self.signs.runs.tries_again(tool, self.order),
+            Act::Command => self.signs.runs.announces(&groups.text("m").unwrap_or_default(), self.order),
+            Act::XcodebuildCommand => {
+                let command = groups.text("m").unwrap_or_default();
+                self.signs.runs.announces(&command, self.order);
+                self.signs.runs.asks_for(xcodebuild::last_action(command.split_whitespace()));
+            }
+            Act::ActionResult => {
+                if let Some(action) = groups.text("u").and_then(|result| xcodebuild::action_of(&result)) {
+                    self.signs.runs.works_on("xcodebuild", action);
+                    self.signs.runs.has_result_of(action);
+                }
             }
             Act::TellsPasses(family) => self.tally.tells_passes(family),
             Act::Flaky => self.tally.names_flaky(&groups.text("t").unwrap_or_default()),
@@ -227,6 +252,7 @@ impl Digester {
                 self.tally.expect(groups.number("n"));
                 if family.runs_them_itself() {
                     self.signs.settle(self.order);
+                    self.signs.runs.begins(family.name(), self.order);
                 }
             }
             Act::Over(family, completely) => {

@@ -185,13 +185,23 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "xcodebuild.succeeded",
-        pattern: r"^\*\* (?:BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) SUCCEEDED \*\*",
-        acts: &[Act::Sign(Sign::Success("xcodebuild")), Act::Sign(Sign::Tool("xcodebuild")), Act::Summary],
+        pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) SUCCEEDED \*\*",
+        acts: &[
+            Act::ActionResult,
+            Act::Sign(Sign::Success("xcodebuild")),
+            Act::Sign(Sign::Tool("xcodebuild")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "xcodebuild.failed",
-        pattern: r"^\*\* (?:BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) (?:FAILED|INTERRUPTED) \*\*",
-        acts: &[Act::Sign(Sign::Failure("xcodebuild")), Act::Sign(Sign::Tool("xcodebuild")), Act::Summary],
+        pattern: r"^\*\* (?P<u>BUILD|TEST|TEST BUILD|TEST EXECUTE|ARCHIVE|CLEAN|ANALYZE|INSTALL|EXPORT|DOCBUILD) (?:FAILED|INTERRUPTED) \*\*",
+        acts: &[
+            Act::ActionResult,
+            Act::Sign(Sign::Failure("xcodebuild")),
+            Act::Sign(Sign::Tool("xcodebuild")),
+            Act::Summary,
+        ],
     },
     Rule {
         name: "xcodebuild.error",
@@ -211,6 +221,11 @@ pub(super) const RULES: &[Rule] = &[
         name: "xcodebuild.begins",
         pattern: r"^Command line invocation:$",
         acts: &[Act::Sign(Sign::Begins("xcodebuild"))],
+    },
+    Rule {
+        name: "xcodebuild.invocation",
+        pattern: r"^\s+(?:/\S+/)?xcodebuild (?P<m>\S.*)$",
+        acts: &[Act::XcodebuildCommand],
     },
     Rule {
         name: "xcodebuild.command",

@@ -1,5 +1,7 @@
 //! C, C++, Fortran, Ada and assembler compilers, linkers, and what drives them: make, ninja, cmake.
 
+use crate::toolbox::SCONS_TARGET;
+
 use super::{
     Act, Draft, ERROR, FATAL, Kind, Level, Next, Problem, Rule, Sign, WARNING, indented_or_blank, one_more,
     problem,
@@ -152,9 +154,14 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^scons: \*\*\* (?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 40)),
-            Act::Sign(Sign::Failure("scons")),
+            Act::Sign(Sign::Failure(SCONS_TARGET)),
             Act::Summary,
         ],
+    },
+    Rule {
+        name: "scons.begun",
+        pattern: r"^scons: Building targets \.\.\.$",
+        acts: &[Act::Sign(Sign::Begins("scons"))],
     },
     Rule {
         name: "scons.ended_badly",

@@ -18,6 +18,12 @@ fn annotated(draft: &mut Draft) {
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        // A shell that traces what it runs, yarn, and GitHub's runner.
+        name: "ci.command",
+        pattern: r"^(?:\+{1,3} |\$ |##\[command\]|\[command\])(?P<m>\S.*)$",
+        acts: &[Act::Command],
+    },
+    Rule {
         name: "ci.annotation_exit",
         pattern: r"^(?:##\[error\]|::error(?: [^:]*)?::)\s*(?:Process completed with exit code|The operation was canceled|The process '.*' failed with exit code).*",
         acts: &[

@@ -90,6 +90,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Failure("tsc")), Act::Summary],
     },
     Rule {
+        name: "tsc.again",
+        pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?File change detected\.",
+        acts: &[Act::TriesAgain("tsc")],
+    },
+    Rule {
         name: "tsc.clean",
         // A compiler that watches compiles again. Most of its stamp was taken for the stamp of the line.
         pattern: r"^(?:\[?\d+:\d+:\d+(?: [AP]M)?\]? ?(?:- )?)?(?:[AP]M\]? )?(?:- )?Found 0 errors\.",

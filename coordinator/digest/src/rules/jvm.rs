@@ -81,6 +81,16 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Sign(Sign::Begins("maven"))],
     },
     Rule {
+        name: "maven.goal",
+        pattern: r"^\[INFO\] --- \S+:(?P<u>[^\s:]+ \(\S+\)) @ (?P<w>\S+) ---$",
+        acts: &[Act::Unit("maven")],
+    },
+    Rule {
+        name: "maven.failed_unit",
+        pattern: r"^\[ERROR\] Failed to execute goal \S+:(?P<u>[^\s:]+ \(\S+\)) on project (?P<w>[^\s:]+):",
+        acts: &[Act::FailedUnit("maven")],
+    },
+    Rule {
         name: "maven.success",
         pattern: r"^\[INFO\] BUILD SUCCESS$",
         acts: &[Act::Over(Family::Maven, true), Act::Sign(Sign::Success("maven")), Act::Summary],

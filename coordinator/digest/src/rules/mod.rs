@@ -313,6 +313,20 @@ pub(crate) enum Act {
     Adds(Family, Count),
     /// It tells how many of the summary that came before did not simply pass: `FAILED (failures=3)`.
     Moves(Family, Count),
+    /// The run under way of this tool is of the unit in group `u`, in that of group `w` if there is one.
+    Unit(&'static str),
+    /// The run under way failed at that unit.
+    FailedUnit(&'static str),
+    /// What failed is tried again by the same process.
+    TriesAgain(&'static str),
+    /// It announces the command line in group `m`.
+    Command,
+    /// It announces a command line of xcodebuild, in group `m`.
+    XcodebuildCommand,
+    /// It tells the result of the action in group `u`.
+    ActionResult,
+    /// The next total of this family is of the tests that failed before.
+    RerunsFailed(Family),
     /// It begins a test session: counts that come after it are those of another one.
     Session(Family),
     /// A program of this family has ended; completely if all its tests passed.
@@ -503,6 +517,12 @@ mod tests {
                         assert!(groups.contains("sig"), "{} names no signal", rule.name);
                     }
                     Act::RunnerSays(_) | Act::Within(..) => {}
+                    Act::Unit(_) | Act::FailedUnit(_) | Act::ActionResult => {
+                        assert!(groups.contains("u"), "{} names no unit", rule.name);
+                    }
+                    Act::Command | Act::XcodebuildCommand => {
+                        assert!(groups.contains("m"), "{} names no command", rule.name);
+                    }
                     Act::Plan(_) | Act::Announces(_) => {
                         assert!(groups.contains("n"), "{} has no number", rule.name)
                     }
@@ -515,6 +535,8 @@ mod tests {
                     | Act::Announced(..)
                     | Act::FailedPart(_)
                     | Act::Logs
+                    | Act::TriesAgain(_)
+                    | Act::RerunsFailed(_)
                     | Act::AtWork(_)
                     | Act::Ends(_)
                     | Act::Cut(_)

@@ -1,6 +1,6 @@
 //! GoogleTest, cmocka, ctest, Catch2, TAP, bats.
 
-use super::TestEvent::{Ended, ExpectedFailure, Failed, Passed, Skipped, Started};
+use super::TestEvent::{ExpectedFailure, Failed, Passed, Skipped, Started};
 use super::{
     Act, Count, Draft, ERROR, FATAL, INFO, Indicator, Kind, Next, Problem, Rule, SORTS, Sign, problem,
 };
@@ -185,16 +185,25 @@ pub(super) const RULES: &[Rule] = &[
         pattern: r"^(?:\d+: )?\[  SKIPPED \] (?:\S.*: )?(?P<n>\d+) test(?:s|\(s\))?, listed below:$",
         acts: &[Act::Adds(Family::GoogleTest, SKIPPED)],
     },
-    Rule { name: "ctest.project", pattern: r"^Test project \S", acts: &[Act::Heading(Family::CTest)] },
+    Rule {
+        name: "ctest.project",
+        pattern: r"^Test project (?P<t>\S.*)$",
+        acts: &[Act::Heading(Family::CTest), Act::Part(Family::CTest)],
+    },
     Rule {
         name: "ctest.begun",
         pattern: r"^\s+Start\s+\d+: (?P<t>\S.*)$",
         acts: &[Act::Test(Family::CTest, Started)],
     },
     Rule {
-        name: "ctest.ended",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*(?:Passed |\*\*\*)",
-        acts: &[Act::Test(Family::CTest, Ended)],
+        name: "ctest.passed",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*Passed ",
+        acts: &[Act::Test(Family::CTest, Passed)],
+    },
+    Rule {
+        name: "ctest.not_run",
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>\S.*?) \.*\s*\*\*\*(?:Skipped|Not Run \(Disabled\))",
+        acts: &[Act::Test(Family::CTest, Skipped)],
     },
     Rule {
         name: "ctest.crashed",
@@ -214,8 +223,11 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "ctest.failed",
-        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s?\*\*\*(?:Failed|Timeout|Not Run *(?:[\d.]+ sec)?$|Exception)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 88).refine(ctest_name))],
+        pattern: r"^\s*\d+/\d+ Test\s+#\d+: (?P<t>.+?) \.*\s*\*\*\*(?:Failed|Timeout|Not Run *(?:[\d.]+ sec)?$|Exception)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 88).refine(ctest_name)),
+            Act::Test(Family::CTest, Failed),
+        ],
     },
     Rule {
         name: "ctest.list",

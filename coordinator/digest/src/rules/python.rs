@@ -227,6 +227,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Session(Family::Pytest), Act::Sign(Sign::Begins("pytest"))],
     },
     Rule {
+        name: "pytest.reruns",
+        pattern: r"^run-last-failure: rerun previous \d+ failures?",
+        acts: &[Act::RerunsFailed(Family::Pytest)],
+    },
+    Rule {
         // A quiet run has no head: its dots after another run's total are the next one's.
         name: "pytest.dots",
         pattern: r"^[.FEsxX]+ +\[ *\d+%\]$",
@@ -466,7 +471,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "mypy.found",
         pattern: r"^Found \d+ errors? in \d+ files?",
-        acts: &[Act::Sign(Sign::Failure("mypy")), Act::Summary],
+        acts: &[Act::Sign(Sign::Failure("mypy")), Act::Summary, Act::Alone],
     },
     Rule {
         name: "mypy.success",

@@ -131,6 +131,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 90)), Act::Summary],
     },
     Rule {
+        name: "rspec.reruns",
+        pattern: r"^Run options: include \{:?last_run_status(?:=>|: )\x22failed\x22\}",
+        acts: &[Act::RerunsFailed(Family::RSpec)],
+    },
+    Rule {
         name: "rspec.outside",
         pattern: r"^An error occurred (?:while loading (?P<f>\S+?)\.|in an? .* hook\.?|outside of examples\.?)$",
         acts: &[Act::Problem(problem(ERROR, Kind::Test, 92).follow(outside).owning())],

@@ -137,6 +137,11 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Session(Family::ScalaTest), Act::Counts(Family::ScalaTest, SORTS), Act::Summary],
     },
     Rule {
+        name: "bazel.target",
+        pattern: r"^INFO: Analyzed target (?P<u>\S+) \(",
+        acts: &[Act::Unit("bazel")],
+    },
+    Rule {
         name: "bazel.test_passed",
         pattern: r"^(?P<t>@?@?\w*//\S+)\s+(?:\(cached\) )?PASSED(?: in .*)?$",
         acts: &[Act::Test(Family::Bazel, Passed)],

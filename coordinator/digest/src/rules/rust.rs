@@ -171,8 +171,28 @@ const NEXTEST: Count = |groups: &Groups<'_>| {
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
+        name: "cargo.unit",
+        pattern: r"^\s+(?:Compiling|Checking|Documenting) (?P<u>\S+) v\d",
+        acts: &[Act::Unit("cargo build")],
+    },
+    Rule {
+        name: "cargo.failed_unit",
+        pattern: r"^error: could not (?:compile|document) `(?P<u>[^`]+)`",
+        acts: &[Act::FailedUnit("cargo build")],
+    },
+    Rule {
+        // The total of the tests says so too.
+        name: "cargo.test_failed",
+        pattern: r"^error: test failed, to rerun(?P<m>.*)",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 50)),
+            Act::Sign(Sign::FailureToo("cargo test")),
+            Act::Summary,
+        ],
+    },
+    Rule {
         name: "cargo.could_not_compile",
-        pattern: r"^error: (?:could not compile|aborting due to|test failed, to rerun|test run failed|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
+        pattern: r"^error: (?:could not compile|aborting due to|test run failed|\d+ targets? failed|doctest failed|process didn't exit)(?P<m>.*)",
         acts: &[
             Act::Problem(problem(ERROR, Kind::Consequence, 50)),
             Act::Sign(Sign::Failure("cargo")),
@@ -253,8 +273,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "cargo.running",
-        pattern: r"^\s+(?:Running (?:unittests |tests/|benches/|`).*|Doc-tests \S+)$",
-        acts: &[Act::Over(Family::Nextest, false), Act::Heading(Family::Cargo)],
+        pattern: r"^\s+(?P<t>Running (?:unittests |tests/|benches/|`).*|Doc-tests \S+)$",
+        acts: &[Act::Over(Family::Nextest, false), Act::Heading(Family::Cargo), Act::Part(Family::Cargo)],
     },
     Rule {
         name: "nextest.session",

@@ -52,6 +52,8 @@ pub(super) struct Ledger {
     part: Option<u64>,
     /// How many tests the program said that it runs, if it did: of those a run that stopped early counts only some.
     tests: Option<u64>,
+    /// It is of the tests that failed before.
+    pub(super) reruns_failed: bool,
     /// Totals of closed sessions that count failed tests.
     failed: FailedTotals,
     pub(super) summaries: u64,
@@ -62,8 +64,9 @@ impl Ledger {
     pub(super) fn close(&mut self, family: Family) {
         if let Some(open) = self.open.take() {
             self.closed.add(&open);
-            self.failed.add(family, self.part, self.tests, open);
+            self.failed.add(family, self.part, self.tests, open, self.reruns_failed);
             self.tests = None;
+            self.reruns_failed = false;
         }
     }
 
@@ -87,7 +90,7 @@ impl Ledger {
     pub(super) fn failures_are_past(&self, family: Family) -> bool {
         let Some(open) = self.open else { return self.failed.are_past() };
         let mut failed = self.failed.clone();
-        failed.add(family, self.part, self.tests, open);
+        failed.add(family, self.part, self.tests, open, self.reruns_failed);
         failed.are_past()
     }
 
@@ -144,6 +147,10 @@ pub(super) struct Account {
     pub(super) tells_passes: bool,
     /// The part of the run whose tests follow, where the tool names it: a hash of its name.
     pub(super) part: Option<u64>,
+    /// Results that were told by test, those of tests that ran again included.
+    pub(super) named: u64,
+    /// The next total is of the tests that failed before.
+    pub(super) reruns_failed: bool,
     /// The latest total is a loose one.
     pub(super) at_loose: bool,
 }
@@ -199,12 +206,13 @@ impl Account {
         }
     }
 
-    /// Whether each failed test was run again and did not fail. Where all tests are named, each has its last result, and what
-    /// is of another test takes none of it back.
+    /// Whether each failed test was run again and did not fail. Where all tests are named, the last result of each tells that;
+    /// otherwise a later total of the same tests does.
     pub(super) fn failures_are_past(&self, family: Family) -> bool {
         let ledger = self.ledger();
-        let names_all = self.by_test.total() >= ledger.sum().total();
-        self.summaries() > 0 && ledger.failures_are_past(family) && (self.by_test.failed == 0 || !names_all)
+        let names_all = self.named > 0 && self.named >= ledger.sum().total() && !family.names_repeat();
+        self.summaries() > 0
+            && if names_all { self.by_test.failed == 0 } else { ledger.failures_are_past(family) }
     }
 
     /// The counts of this family that are believed.

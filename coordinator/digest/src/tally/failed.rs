@@ -4,6 +4,9 @@ use super::{Counts, Family};
 use crate::limits::FAILED_TOTALS_MAX;
 use std::collections::BTreeSet;
 
+/// Two selections of so many tests are rarely different ones of the same size.
+const SAME_TESTS_MIN: u64 = 10;
+
 /// A part of the run by a hash of its name, 0 if it has none, and two numbers of tests.
 type Key = [u64; 3];
 
@@ -19,17 +22,27 @@ pub(super) struct FailedTotals {
 }
 
 impl FailedTotals {
-    /// A total. It takes back those before it that are of the same tests: of the same part, and of as many tests. Where the
-    /// name of a part tells which tests are in it, their number says nothing. A good one of as many tests as had failed is of
-    /// these, if the tool can run what failed again. A run that stopped early counts fewer than were `announced`.
-    pub(super) fn add(&mut self, family: Family, part: Option<u64>, announced: Option<u64>, counts: Counts) {
+    /// A total. It takes back those before it that are of the same tests: of the same named part, and of as many tests; without
+    /// names, so many tests are the same if there are [`SAME_TESTS_MIN`] or more. Where the name of a part tells which tests are
+    /// in it, their number says nothing. A good one that `reruns_failed` tests is of those that failed, if there are as many. A
+    /// run that stopped early counts fewer than were `announced`.
+    pub(super) fn add(
+        &mut self,
+        family: Family,
+        part: Option<u64>,
+        announced: Option<u64>,
+        counts: Counts,
+        reruns_failed: bool,
+    ) {
         let (key, total) = (part.unwrap_or(0), announced.unwrap_or_else(|| counts.total()));
         if counts.failed == 0 && !counts.is_good() {
             return;
         }
         if !family.names_parts() {
-            self.take(key, [total, total]);
-            if counts.failed == 0 && family.runs_failed_again() {
+            if part.is_some() || total >= SAME_TESTS_MIN {
+                self.take(key, [total, total]);
+            }
+            if counts.failed == 0 && reruns_failed {
                 self.take_of_failed(key, total);
             }
         } else if part.is_some() {
@@ -93,17 +106,17 @@ mod tests {
         let mut failed = FailedTotals::default();
         let parts = FAILED_TOTALS_MAX as u64;
         for part in 1..=parts {
-            failed.add(Family::Maven, Some(part), None, BAD);
+            failed.add(Family::Maven, Some(part), None, BAD, false);
         }
         let mut all_again = failed.clone();
         for part in 1..=parts {
-            all_again.add(Family::Maven, Some(part), None, GOOD);
+            all_again.add(Family::Maven, Some(part), None, GOOD, false);
         }
         assert!(all_again.are_past());
-        failed.add(Family::Maven, Some(parts + 1), None, BAD);
+        failed.add(Family::Maven, Some(parts + 1), None, BAD, false);
         assert_eq!((failed.by_total.len(), failed.by_failed.len()), (FAILED_TOTALS_MAX, FAILED_TOTALS_MAX));
         for part in 1..=parts + 1 {
-            failed.add(Family::Maven, Some(part), None, GOOD);
+            failed.add(Family::Maven, Some(part), None, GOOD, false);
         }
         assert!(failed.by_total.is_empty() && failed.by_failed.is_empty() && !failed.are_past());
     }
@@ -112,25 +125,35 @@ mod tests {
     fn only_a_total_of_the_same_tests_takes_failures_back() {
         let are_past = |family: Family, totals: &[(Option<u64>, Counts)]| {
             let mut failed = FailedTotals::default();
-            totals.iter().for_each(|(part, counts)| failed.add(family, *part, None, *counts));
+            totals.iter().for_each(|(part, counts)| failed.add(family, *part, None, *counts, false));
             failed.are_past()
         };
+        let are_past_if_rerun = |totals: &[(Counts, bool)]| {
+            let mut failed = FailedTotals::default();
+            let add =
+                |(counts, reruns): &(Counts, bool)| failed.add(Family::Pytest, None, None, *counts, *reruns);
+            totals.iter().for_each(add);
+            failed.are_past()
+        };
+        let (many, many_bad) = (Counts { passed: 10, ..GOOD }, Counts { passed: 9, failed: 1, ..GOOD });
         let one = Counts { passed: 1, ..GOOD };
         assert!(are_past(Family::TclTest, &[(Some(1), BAD), (Some(1), GOOD)]));
         assert!(!are_past(Family::TclTest, &[(Some(1), BAD), (Some(2), GOOD)]));
         assert!(!are_past(Family::TclTest, &[(Some(1), BAD), (Some(1), one)]));
         assert!(are_past(Family::Maven, &[(Some(1), BAD), (Some(1), one)]));
         assert!(!are_past(Family::Maven, &[(None, BAD), (None, GOOD)]));
-        assert!(are_past(Family::Pytest, &[(None, BAD), (None, one)]));
-        assert!(!are_past(Family::Check, &[(None, BAD), (None, one)]));
+        assert!(are_past_if_rerun(&[(BAD, false), (one, true)]));
+        assert!(!are_past_if_rerun(&[(BAD, false), (one, false)]));
+        assert!(!are_past(Family::Check, &[(None, BAD), (None, GOOD)]));
+        assert!(are_past(Family::Check, &[(None, many_bad), (None, many)]));
         assert!(!are_past(Family::Check, &[(None, GOOD), (None, BAD)]));
         let skipped = Counts { passed: 0, skipped: 3, ..GOOD };
         assert!(!are_past(Family::Check, &[(None, BAD), (None, skipped)]));
         // Two more failures of the same tests are none of others.
         let worse = Counts { passed: 0, failed: 3, ..GOOD };
-        assert!(are_past(Family::Check, &[(None, BAD), (None, worse), (None, GOOD)]));
+        assert!(are_past(Family::Check, &[(Some(1), BAD), (Some(1), worse), (Some(1), GOOD)]));
         // What ran again and failed again takes nothing of others back.
         let of_three = Counts { passed: 6, failed: 3, ..GOOD };
-        assert!(!are_past(Family::Pytest, &[(None, of_three), (None, BAD), (None, one)]));
+        assert!(!are_past_if_rerun(&[(of_three, false), (BAD, true), (one, true)]));
     }
 }

@@ -32,6 +32,14 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             format!("The command exited 0, but {}: the run was cut short.", unfinished(case)),
         );
     }
+    if let (Some(action), None) = (case.action_left, case.failure) {
+        return contradiction(
+            "zero_action_left",
+            format!(
+                "The command exited 0, but the log has no result of `xcodebuild {action}`: it is not complete."
+            ),
+        );
+    }
     if let Some(problem) = case.report_problem {
         // The machine's fault is not the command's: then only that nothing is known is known.
         let (verdict, crash_type) = match case.problem_is_machines {
@@ -64,9 +72,10 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         let mut ruling = contradiction(
             "zero_failure_marker",
             format!(
-                "The command exited 0, but {} says that it failed: {}",
+                "The command exited 0, but {} says that it failed: {}{}",
                 failure.what,
-                failure.line.trim()
+                failure.line.trim(),
+                pipe(case)
             ),
         );
         ruling.crash_type = failure_type(case);
@@ -76,13 +85,17 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
     if case.tests_failed > 0 && !case.failures_are_past {
         let mut ruling = contradiction(
             "zero_tests_failed",
-            format!("The command exited 0, but its output counts {} as failed.", tests(case.tests_failed)),
+            format!(
+                "The command exited 0, but its output counts {} as failed{}.",
+                tests(case.tests_failed),
+                pipe(case)
+            ),
         );
         ruling.crash_type = CrashType::TestFailure;
         return ruling;
     }
-    // A word of death may be a test's own, and a tool's last word stands; a sanitizer's report is nothing that a test prints.
-    let stands = |what| !case.success_is_last || what == Indicator::Sanitizer;
+    // Words of death within a run that succeeded are no signs any more: those that are left, nothing takes back.
+    let stands = |what: Indicator| what.is_word() || !case.success_is_last || what == Indicator::Sanitizer;
     let is_death = |what| is_death(what, case.panics_are_tests) && stands(what);
     if let Some(seen) = case.crashes.iter().find(|seen| is_death(seen.what)) {
         let mut ruling = contradiction(
@@ -90,6 +103,17 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             format!("The command exited 0, but its output speaks of a death: {}", seen.line.trim()),
         );
         ruling.line = Some(seen.line.clone());
+        return ruling;
+    }
+    if let Some(error) = case.standing_error {
+        let mut ruling = contradiction(
+            "zero_standing_error",
+            format!(
+                "The command exited 0, but its output has an error that nothing took back: {error}{}",
+                pipe(case)
+            ),
+        );
+        ruling.crash_type = failure_type(case);
         return ruling;
     }
     if let (Some(memory), false) = (&case.out_of_memory, case.success_is_last) {
@@ -122,6 +146,15 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         cause: None,
         rule: "zero",
         line: case.success.map(|seen| seen.line.clone()),
+    }
+}
+
+/// What to do where the exit code may be hidden, as the end of a sentence.
+fn pipe(case: &Case<'_>) -> &'static str {
+    if case.has_pipe {
+        " (the exit code is that of the last program in the pipe: put `set -o pipefail` before it)"
+    } else {
+        ""
     }
 }
 

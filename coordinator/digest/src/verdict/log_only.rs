@@ -81,6 +81,15 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
             return ruling("log_unended", inconclusive, CrashType::Unknown, marker, text);
         }
+        if let Some(action) = case.action_left {
+            let text = format!(
+                "{} says that it succeeded (`{}`), but the log has no result of `xcodebuild {action}`.",
+                success.what,
+                success.line.trim()
+            );
+            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
+            return ruling("log_action_left", inconclusive, CrashType::Unknown, marker, text);
+        }
         if let Some(unread) = case.unread {
             let text = format!(
                 "{} says that it succeeded, but what a report says is not known: {unread}",

@@ -52,6 +52,12 @@ pub(crate) struct Case<'a> {
     pub(crate) tests_missed: Option<&'a str>,
     /// The first line of the likeliest cause, its place included.
     pub(crate) first_error: Option<String>,
+    /// The first error with a place that nothing took back, where the command exited 0.
+    pub(crate) standing_error: Option<&'a str>,
+    /// An action that xcodebuild was asked for and whose result is not there, although that of another one is.
+    pub(crate) action_left: Option<&'a str>,
+    /// The command has a pipe, which hides the exit codes of all programs but the last.
+    pub(crate) has_pipe: bool,
     /// The first of a linter's remarks, where there is nothing else.
     pub(crate) first_remark: Option<&'a str>,
     /// The first of the warnings, where there are no errors.

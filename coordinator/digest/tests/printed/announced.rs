@@ -61,6 +61,7 @@ pub(crate) const ANNOUNCED: &[(Run, &str)] = &[
             log: "Test project /w/build\n      Start  1: a b\n 1/3 Test  #1: a b ..............................   Passed    0.00 sec\n      Start  2: b\n 2/3 Test  #2: b ................................***Skipped   0.00 sec\n      Start  3: c\n",
             code: 139,
             verdicts: [Failed, Inconclusive],
+            tests: Some([1, 0, 1, 0]),
             
             ..RUN
         },

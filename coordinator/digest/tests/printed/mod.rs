@@ -90,6 +90,7 @@ pub(crate) fn runs() -> impl Iterator<Item = &'static Run> {
         COMMON_WORDS,
         TAKEN_BACK,
         NIM,
+        INVOCATIONS,
     ];
     groups.into_iter().flatten().chain(ANNOUNCED.iter().map(|(run, _)| run))
 }
@@ -108,3 +109,4 @@ include!("several.rs");
 include!("javascript.rs");
 include!("common_words.rs");
 include!("taken_back.rs");
+include!("invocations.rs");

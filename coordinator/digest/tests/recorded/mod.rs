@@ -34,6 +34,19 @@ pub(crate) fn read(directory: &Path) -> Vec<Log> {
     logs.collect()
 }
 
+/// Logs of commands that exited with 0 although one of their steps failed, by name.
+pub(crate) fn hidden() -> Vec<(String, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/two_steps");
+    let entries = std::fs::read_dir(directory).expect("the directory is there");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("it can be read").path()).collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        (name, std::fs::read(path).expect("it can be read"))
+    };
+    paths.into_iter().map(read).collect()
+}
+
 /// The logs beside the tests, and the larger set that `BUILDPOOL_CORPUS` names.
 pub(crate) fn sets() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");

@@ -1,0 +1,96 @@
+//! Errors that speak against exit code 0: those of a compiler, a linter or an interpreter that name a place.
+
+use crate::command::Command;
+use crate::found::{Finds, Found};
+use crate::rules::Kind;
+use crate::runs::Runs;
+use crate::tier::Ranked;
+use buildpool_protocol::report::Severity;
+
+/// What git answers to a question about a repository. A build script asks, and goes on without it.
+const GIT_ANSWERS: &[&str] = &[
+    "not a git repository",
+    "No names found",
+    "No tags can describe",
+    "no tag exactly matches",
+    "No annotated tags can describe",
+    "ambiguous argument",
+    "Needed a single revision",
+    "your current branch",
+    "no upstream configured",
+    "No such remote",
+    "bad revision",
+];
+
+/// The likeliest error that nothing took back, in a line.
+pub(crate) fn standing_error(
+    finds: &Finds,
+    ranked: &[Ranked],
+    runs: &Runs,
+    command: &Command,
+) -> Option<String> {
+    let stands = |found: &Found| {
+        is_evidence(found)
+            && !runs.contains(found.order)
+            && !runs.is_past(found.order)
+            && !command.forgives(found.rule.split('.').next().unwrap_or_default())
+    };
+    let orders: Vec<u64> =
+        finds.errors.iter().filter(|found| stands(found)).map(|found| found.order).collect();
+    let first = ranked.iter().find(|ranked| orders.contains(&ranked.found.order))?;
+    Some(first.headline())
+}
+
+/// Whether only a program that failed prints it.
+fn is_evidence(found: &Found) -> bool {
+    if found.remark || found.probe || found.in_test || found.severity > Severity::Error {
+        return false;
+    }
+    let first = found.lines.first().map_or("", String::as_str);
+    if first.starts_with("# ") || is_of_cppcheck(first) {
+        return false;
+    }
+    match found.kind {
+        Kind::Build | Kind::Lint => found.location.as_ref().is_some_and(|place| place.line.is_some()),
+        Kind::Runtime => ended_program(found),
+        _ => false,
+    }
+}
+
+/// Whether a message ends as those of cppcheck do, which exits with 0 after its remarks: `[nullPointer]`.
+fn is_of_cppcheck(line: &str) -> bool {
+    let id = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once(" [")).map(|(_, id)| id);
+    id.is_some_and(|id| {
+        id.len() > 6
+            && id.starts_with(|c: char| c.is_ascii_lowercase())
+            && id.bytes().all(|byte| byte.is_ascii_alphabetic())
+    })
+}
+
+/// Whether it is the last word of a program that an error ended, and not one that a program logged before it went on.
+fn ended_program(found: &Found) -> bool {
+    let first = found.lines.first().map_or("", String::as_str);
+    let says = |text: &str| found.lines.iter().any(|line| line.contains(text));
+    match found.rule {
+        // What was raised in a function may be logged there. What no function of the script caught ended it.
+        "python.traceback" => {
+            let frame = found.lines.iter().find(|line| line.trim_start().starts_with("File \""));
+            frame.is_some_and(|frame| frame.ends_with(", in <module>") || frame.contains("runpy"))
+        }
+        "ruby.exception" => says("<main>") || says("<top (required)>"),
+        "java.exception" => first.starts_with("Exception in thread \"main\""),
+        "php.error" => found.severity <= Severity::Error && found.location.is_some(),
+        "python.syntax" | "python.start" | "lua.error" | "dotnet.exception" | "node.uncaught" => true,
+        "git.fatal" => !GIT_ANSWERS.iter().any(|answer| first.contains(answer)),
+        "shell.not_found" | "shell.zsh_not_found" => is_of_the_command(first),
+        _ => false,
+    }
+}
+
+/// Whether the shell that runs the command said it, and not a script or make.
+fn is_of_the_command(line: &str) -> bool {
+    let after = |shell: &str| line.strip_prefix(shell).and_then(|rest| rest.split_once(": "));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    after("bash: line ").or_else(|| after("sh: ")).is_some_and(|(number, _)| is_number(number))
+        || line.starts_with("zsh:")
+}

@@ -1,0 +1,342 @@
+//! Runs of tools, and which success takes which failure back: that of the same invocation, or that of a run which the failure
+//! lies within.
+
+use crate::signs::Seen;
+use crate::tally::hashed;
+use crate::toolbox::{self, Apart, JUNIT_CONTAINERS, MAKE_RECIPE};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most failures that are kept. A further one takes the place of the last.
+const FAILURES_MAX: usize = 64;
+/// Most successes that are kept. The oldest is dropped, so that at worst a failure stands.
+const SUCCESSES_MAX: usize = 256;
+/// Most units of a run that are kept. A run with more units has no known scope.
+const UNITS_MAX: usize = 4096;
+
+/// What a run is of, as far as the log names it.
+#[derive(Clone, Debug, Default)]
+struct Scope {
+    /// Packages, projects, targets or actions, each by a hash of its name.
+    units: BTreeSet<u64>,
+    /// The command line that the log announced before it.
+    command: Option<Command>,
+}
+
+/// A command line that the log announces, by a hash, and the order of the line that does.
+type Command = (u64, u64);
+
+impl Scope {
+    /// Whether `other` is of the same invocation: it has each unit, or the same command line was announced again. Units of some
+    /// tools are parts of a command line and need both.
+    fn is_within(&self, other: &Self, tool: &'static str) -> bool {
+        let is_known = !self.units.is_empty() && self.units.len() < UNITS_MAX;
+        let has_units = is_known && self.units.is_subset(&other.units);
+        let again = |command: Command| {
+            other.command.is_some_and(|(line, order)| line == command.0 && order > command.1)
+        };
+        let has_command = self.command.is_some_and(again);
+        match toolbox::of(tool).units_of_command {
+            true => has_command && has_units,
+            false => has_units || self.units.is_empty() && has_command,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Failure {
+    seen: Seen<&'static str>,
+    scope: Scope,
+    /// It is a total of tests. The tally knows whether the same tests passed later.
+    counted: bool,
+    /// An error with a place came before it.
+    shown: bool,
+}
+
+#[derive(Debug)]
+struct Success {
+    tool: &'static str,
+    order: u64,
+    /// The order of the line with which the run began, if the log has one.
+    began: Option<u64>,
+    scope: Scope,
+}
+
+/// Runs that have ended, and what is known of those that have not.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    failures: Vec<Failure>,
+    successes: Vec<Success>,
+    /// The order of the line with which a tool's run began that has not ended.
+    began: BTreeMap<&'static str, u64>,
+    /// Units of the run under way, by the first word of the tool's name.
+    units: BTreeMap<&'static str, BTreeSet<u64>>,
+    /// The command line that the log announced last.
+    command: Option<Command>,
+    /// The last action that a command line asks for, until its result is told.
+    asked: Option<&'static str>,
+    /// Actions whose results were told.
+    results: BTreeSet<&'static str>,
+    /// An action whose result was not told before the next command line.
+    left: Option<&'static str>,
+    /// Tools whose failed tests did not all pass later.
+    of_others: BTreeSet<&'static str>,
+    /// The only tool that the command runs.
+    alone: Option<&'static str>,
+}
+
+/// `cargo` of `cargo build`.
+fn first_word(tool: &'static str) -> &'static str {
+    tool.split([' ', ',']).next().unwrap_or(tool)
+}
+
+impl Runs {
+    /// A run of a tool begins. What the tool ran before has ended.
+    pub(crate) fn begins(&mut self, tool: &'static str, order: u64) {
+        self.units.remove(first_word(tool));
+        self.began.insert(tool, order);
+    }
+
+    /// A line of a tool's run.
+    pub(crate) fn at_work(&mut self, tool: &'static str, order: u64) {
+        self.began.entry(tool).or_insert(order);
+    }
+
+    /// The run under way is of this unit: a package, a project, a target.
+    pub(crate) fn works_on(&mut self, tool: &'static str, unit: &str) {
+        let units = self.units.entry(first_word(tool)).or_default();
+        if units.len() < UNITS_MAX {
+            units.insert(hashed(unit));
+        }
+    }
+
+    /// The run under way failed at this unit.
+    pub(crate) fn fails_at(&mut self, tool: &'static str, unit: &str) {
+        self.units.insert(first_word(tool), BTreeSet::from([hashed(unit)]));
+    }
+
+    /// What failed last is tried again by the same process, which watches its files.
+    pub(crate) fn tries_again(&mut self, tool: &'static str, order: u64) {
+        let again = hashed(("again", order));
+        if let Some(last) = self.failures.last_mut().filter(|last| last.seen.what == tool) {
+            last.scope.units = BTreeSet::from([again]);
+            self.units.entry(first_word(tool)).or_default().insert(again);
+        }
+    }
+
+    /// The log announces a command line.
+    pub(crate) fn announces(&mut self, command: &str, order: u64) {
+        self.command = Some((hashed(command), order));
+    }
+
+    /// A command line asks xcodebuild for actions, of which this is the last.
+    pub(crate) fn asks_for(&mut self, action: Option<&'static str>) {
+        self.left = self.left.or(self.asked);
+        self.asked = action;
+    }
+
+    /// The result of an action is told.
+    pub(crate) fn has_result_of(&mut self, action: &'static str) {
+        self.results.insert(action);
+        if self.asked == Some(action) {
+            self.asked = None;
+        }
+    }
+
+    /// An action that the log or the command asks for and whose result is not there, where other results are.
+    pub(crate) fn action_left(&self, asked_by_command: Option<&'static str>) -> Option<&'static str> {
+        let missing = asked_by_command.filter(|action| !self.results.contains(action));
+        self.left.or(self.asked).or(missing).filter(|_| !self.results.is_empty())
+    }
+
+    /// Ends the run under way and gives its scope. A result may have several lines: a later one without a run of its own is of
+    /// the run that ended last.
+    fn ended(&mut self, tool: &'static str) -> Scope {
+        Scope { units: self.units.get(first_word(tool)).cloned().unwrap_or_default(), command: self.command }
+    }
+
+    /// A tool says that it succeeded.
+    pub(crate) fn succeeded(&mut self, tool: &'static str, order: u64) {
+        let scope = self.ended(tool);
+        let began = self.began.remove(tool);
+        let last_failure = self.last_failure();
+        let same = self.successes.iter_mut().rev().find(|success| success.tool == tool);
+        // A total has several lines.
+        if let Some(same) = same.filter(|same| began.is_none() && same.order > last_failure) {
+            same.order = order;
+            same.scope.units.extend(scope.units);
+        } else {
+            if self.successes.len() == SUCCESSES_MAX {
+                self.successes.remove(0);
+            }
+            // A driver that does not tell its beginning began after its last result.
+            let began = began.or_else(|| toolbox::of(tool).drives.then(|| self.last_result(tool)));
+            self.successes.push(Success { tool, order, began, scope });
+        }
+        self.units.remove(first_word(tool));
+    }
+
+    /// The order of the last result of a tool, 0 if there is none.
+    fn last_result(&self, tool: &'static str) -> u64 {
+        let same = |other: &'static str| first_word(other) == first_word(tool);
+        let failed = self.failures.iter().filter(|failure| same(failure.seen.what) && !failure.counted);
+        let succeeded = self.successes.iter().filter(|success| same(success.tool));
+        let orders = failed.map(|failure| failure.seen.order).chain(succeeded.map(|success| success.order));
+        orders.max().unwrap_or(0)
+    }
+
+    /// A tool says that it failed.
+    pub(crate) fn failed(&mut self, seen: Seen<&'static str>, shown: bool, counted: bool) {
+        let tool = seen.what;
+        let scope = self.ended(tool);
+        if counted {
+            // What ran the tests has not ended.
+            self.began.remove(tool);
+        } else {
+            self.began.retain(|other, _| first_word(other) != first_word(tool));
+            self.units.remove(first_word(tool));
+        }
+        let last_success = self.successes.last().map_or(0, |success| success.order);
+        let counted = counted || toolbox::of(tool).names_failed_part;
+        let mut failure = Failure { seen, scope, counted, shown };
+        let full = self.failures.len() == FAILURES_MAX;
+        if let Some(last) = self.failures.last_mut()
+            && (full || last.seen.what == tool && last.seen.order > last_success)
+        {
+            // Of the same run, the last word is kept, with all that its words before it named.
+            failure.scope.units.extend(std::mem::take(&mut last.scope.units));
+            failure.counted |= last.counted;
+            failure.shown |= last.shown;
+            *last = failure;
+        } else {
+            self.failures.push(failure);
+        }
+    }
+
+    /// The last failure is this tool's and was told after `after`: it is told again. False if there is none.
+    pub(crate) fn fails_still(&mut self, tool: &'static str, after: u64, order: u64) -> bool {
+        let last = self.failures.last_mut().filter(|last| last.seen.what == tool && last.seen.order > after);
+        last.map(|last| last.seen.order = order).is_some()
+    }
+
+    /// A tool says that its failure is no more. It speaks of the run that has just ended, and of no other one.
+    pub(crate) fn takes_back(&mut self, tool: &'static str) {
+        let scope = self.ended(tool);
+        self.units.remove(first_word(tool));
+        let of_others = &self.of_others;
+        self.failures.retain(|failure| {
+            let is_past = if failure.counted {
+                !of_others.contains(tool)
+            } else {
+                failure.scope.is_within(&scope, tool)
+            };
+            failure.seen.what != tool || !is_past
+        });
+    }
+
+    /// The order of the last word of failure that some tool said.
+    pub(crate) fn last_failure(&self) -> u64 {
+        self.failures.last().map_or(0, |failure| failure.seen.order)
+    }
+
+    /// The last word of failure of all, whether it stands or not.
+    pub(crate) fn last(&self) -> Option<&Seen<&'static str>> {
+        self.failures.last().map(|failure| &failure.seen)
+    }
+
+    /// What is known besides the log: tools whose failed tests did not pass later, tools whose failure the command does not mind,
+    /// and the tool that is the command's only one.
+    pub(crate) fn heed(
+        &mut self,
+        of_others: impl Iterator<Item = &'static str>,
+        forgives: impl Fn(&'static str) -> bool,
+        is_only: impl Fn(&'static str) -> bool,
+    ) {
+        self.of_others.extend(of_others);
+        let success = self.successes.last().map_or(0, |success| success.order);
+        self.failures.retain(|failure| failure.seen.order > success || !forgives(failure.seen.what));
+        self.alone = self.successes.iter().map(|success| success.tool).find(|tool| is_only(tool));
+    }
+
+    /// The last failure that no success took back, of tools of this sort. `trusts` that what a test may have printed is a test's.
+    pub(crate) fn standing(&self, is: fn(Apart) -> bool, trusts: bool) -> Option<&Seen<&'static str>> {
+        let stands = |failure: &&Failure| {
+            is(toolbox::of(failure.seen.what).apart) && !self.is_taken_back(failure, trusts)
+        };
+        self.failures.iter().filter(stands).map(|failure| &failure.seen).max_by_key(|seen| seen.order)
+    }
+
+    /// Whether a tool that builds failed, and did not take that back.
+    pub(crate) fn build_failed(&self) -> bool {
+        let builds = |failure: &&Failure| toolbox::of(failure.seen.what).builds;
+        self.failures.iter().filter(builds).any(|failure| !self.is_taken_back(failure, false))
+    }
+
+    fn is_taken_back(&self, failure: &Failure, trusts: bool) -> bool {
+        self.successes.iter().any(|success| self.takes(success, failure, trusts))
+    }
+
+    /// Whether a success takes a failure back: its run contains the failure, or it is of the same invocation.
+    fn takes(&self, success: &Success, failure: &Failure, trusts: bool) -> bool {
+        let Failure { seen, .. } = failure;
+        if success.order <= seen.order {
+            return false;
+        }
+        let contains = self.has_begun(success, seen.order) && !toolbox::of(seen.what).judges_by_itself;
+        contains
+            || trusts && self.may_be_printed_by(success, failure)
+            || self.is_of_same_invocation(success, failure)
+    }
+
+    /// Whether a runner that says nothing at its beginning may have run the test that printed a failure: a mere total of a linter's
+    /// errors without any of them.
+    fn may_be_printed_by(&self, success: &Success, failure: &Failure) -> bool {
+        let (tool, by) = (toolbox::of(failure.seen.what), toolbox::of(success.tool));
+        let is_total = tool.apart == Apart::Always && !tool.builds && !failure.counted && !failure.shown;
+        by.begins_in_silence
+            && success.began.is_none()
+            && is_total
+            && first_word(failure.seen.what) != first_word(success.tool)
+    }
+
+    fn is_of_same_invocation(&self, success: &Success, failure: &Failure) -> bool {
+        let tool = failure.seen.what;
+        if [MAKE_RECIPE, JUNIT_CONTAINERS].contains(&tool) || first_word(tool) != first_word(success.tool) {
+            return false;
+        }
+        if failure.counted {
+            !self.of_others.contains(tool)
+        } else {
+            failure.scope.is_within(&success.scope, tool)
+        }
+    }
+
+    /// Whether a run that succeeded had begun at this line.
+    fn has_begun(&self, success: &Success, order: u64) -> bool {
+        self.alone == Some(success.tool) || success.began.is_some_and(|began| began < order)
+    }
+
+    /// Whether a line lies within a run that succeeded.
+    pub(crate) fn contains(&self, order: u64) -> bool {
+        self.successes.iter().any(|success| success.order > order && self.has_begun(success, order))
+    }
+
+    /// Whether an error is of a run whose failure was taken back: the first one that was told after the error.
+    pub(crate) fn is_past(&self, order: u64) -> bool {
+        let of_run = self.failures.iter().filter(|failure| failure.seen.order >= order);
+        let of_run = of_run.min_by_key(|failure| failure.seen.order);
+        let again = |failure: &Failure| {
+            let mut later = self.successes.iter().filter(|success| success.order > failure.seen.order);
+            later.any(|success| self.is_of_same_invocation(success, failure))
+        };
+        let between = |failure: &Failure| {
+            self.successes.iter().any(|success| order < success.order && success.order < failure.seen.order)
+        };
+        of_run.is_some_and(|failure| again(failure) && !between(failure))
+    }
+
+    /// A tool that runs others was at work, and has not said how it ended.
+    pub(crate) fn unended(&self) -> Option<&'static str> {
+        let has_ended = |tool: &str| self.successes.iter().any(|success| success.tool == tool);
+        self.began.keys().copied().find(|tool| toolbox::of(tool).drives && !has_ended(tool))
+    }
+}
