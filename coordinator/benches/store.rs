@@ -30,6 +30,7 @@ fn job() -> JobRecord {
         spec: Arc::new(spec),
         submitter: "bench".into(),
         principal: "local".into(),
+        token: None,
         client_request_id: None,
         created_at_ms: 1,
         attempts: Vec::new(),

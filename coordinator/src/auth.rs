@@ -52,6 +52,23 @@ pub struct Principal {
     pub role: Role,
 }
 
+/// What a revocation does to the jobs that were submitted with the token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JobsAfter {
+    /// Jobs that are not done are cancelled.
+    End,
+    /// They go on.
+    Continue,
+}
+
+/// A revoked token whose jobs end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct EndsJobs {
+    pub(crate) token: TokenId,
+    /// Time of the revocation, in milliseconds since 1970.
+    pub(crate) revoked_at_ms: i64,
+}
+
 impl Principal {
     /// Returns true if the principal has this role. An admin has every role.
     pub fn may(&self, role: Role) -> bool {
@@ -198,7 +215,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`AuthError::NoSuchToken`] if there is no unrevoked one; [`AuthError::Store`].
-    pub fn revoke(&self, id_or_name: &str, by: &str) -> Result<Vec<TokenId>, AuthError> {
+    pub fn revoke(&self, id_or_name: &str, jobs: JobsAfter, by: &str) -> Result<Vec<TokenId>, AuthError> {
         self.refresh()?;
         let wanted: Option<TokenId> = id_or_name.parse().ok();
         let ids: Vec<TokenId> = {
@@ -216,14 +233,29 @@ impl Tokens {
         self.change("revoke a token", |connection| {
             for id in &ids {
                 connection.execute(
-                    "UPDATE tokens SET revoked_at_ms = ?2 WHERE id = ?1",
-                    params![id.as_uuid().as_bytes(), now],
+                    "UPDATE tokens SET revoked_at_ms = ?2, ends_jobs = ?3 WHERE id = ?1",
+                    params![id.as_uuid().as_bytes(), now, jobs == JobsAfter::End],
                 )?;
                 audit(connection, by, "token_revoke", id_or_name, &id.to_string())?;
             }
             Ok(())
         })?;
         Ok(ids)
+    }
+
+    /// Returns the revoked tokens whose jobs end.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the tokens can't be read.
+    pub(crate) fn ending_jobs(&self) -> Result<Vec<EndsJobs>, StoreError> {
+        self.refresh_if_old()?;
+        let picture = self.inner.picture.read().unwrap_or_else(PoisonError::into_inner);
+        let ending = picture.tokens.values().filter(|token| token.ends_jobs);
+        Ok(ending
+            .filter_map(|token| {
+                Some(EndsJobs { token: token.principal.token, revoked_at_ms: token.revoked_at_ms? })
+            })
+            .collect())
     }
 
     /// Creates a token with the name and role of the token with this id, or of all tokens with this

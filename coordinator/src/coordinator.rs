@@ -8,6 +8,7 @@ use crate::metrics::Metrics;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::rate::Rates;
 use crate::net::router::router;
+use crate::revocations;
 use crate::runtime::{Parts, Runtime, StartError};
 use crate::shared::Shared;
 use crate::shared::wall_ms;
@@ -222,6 +223,7 @@ impl Coordinator {
         let mut upkeep = tokio::task::JoinSet::new();
         upkeep.spawn(retain(self.store.logs(), retention));
         upkeep.spawn(tidy_transfers(self.shared.clone()));
+        upkeep.spawn(revocations::end_jobs(self.shared.clone()));
         if let Some(tls) = self.shared.tls.clone() {
             upkeep.spawn(reload(tls));
         }

@@ -19,6 +19,7 @@ mod net;
 mod priority;
 mod public_url;
 mod result;
+mod revocations;
 mod runtime;
 mod shared;
 pub mod store;

@@ -1,6 +1,6 @@
 //! The coordinator over real sockets, with a worker and a client that are written out message by message.
 
-use buildpool_coordinator::auth::Tokens;
+use buildpool_coordinator::auth::{JobsAfter, Tokens};
 use buildpool_coordinator::{Config, Coordinator};
 use buildpool_protocol::client_link::{FromClient, Role, StreamChoice, SubmitMessage, ToClient, View};
 use buildpool_protocol::error::ErrorCode;
@@ -447,7 +447,7 @@ async fn a_revocation_cuts_a_peer_that_takes_no_answers() {
     // The refusal repeats the name.
     let job = "-".repeat(16 << 10);
     until_stuck(&mut client, &FromClient::Cancel { request: 1, job, reason: String::new() }).await;
-    pool.tokens.revoke("ada", "test").expect("revoked");
+    pool.tokens.revoke("ada", JobsAfter::End, "test").expect("revoked");
     assert!(is_cut(&client).await, "a client");
 
     let (id, boot) = ids();
@@ -463,7 +463,7 @@ async fn a_revocation_cuts_a_peer_that_takes_no_answers() {
     };
     let report = FromWorker::Report { held: (1..1_000).map(held).collect(), condition: Condition::default() };
     until_stuck(&mut worker, &report).await;
-    pool.tokens.revoke("mac-1", "test").expect("revoked");
+    pool.tokens.revoke("mac-1", JobsAfter::End, "test").expect("revoked");
     assert!(is_cut(&worker).await, "a worker");
 }
 

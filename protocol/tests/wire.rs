@@ -248,7 +248,7 @@ fn the_client_link_is_as_it_was() {
             FromClient::Drain { request: 10, worker: "mac-1".into(), draining: true, deadline: None },
             FromClient::TokenCreate { request: 11, role: Role::Submit, name: "ada".into(), expires: None },
             FromClient::TokenList { request: 12 },
-            FromClient::TokenRevoke { request: 13, token: "ada".into() },
+            FromClient::TokenRevoke { request: 13, token: "ada".into(), keep_jobs: true },
             FromClient::TokenRotate {
                 request: 14,
                 token: "ada".into(),

@@ -66,7 +66,7 @@ fn revoke(runtime: &tokio::runtime::Runtime) {
                 panic!("it was not accepted");
             };
             let began = Instant::now();
-            admin.token_revoke(&name).await.expect("revoked");
+            admin.token_revoke(&name, true).await.expect("revoked");
             while !matches!(events.next().await, Some(JobEvent::Failed(_)) | None) {}
             took.push(began.elapsed());
             admin.cancel(&job.to_string(), "measured").await.expect("cancelled");

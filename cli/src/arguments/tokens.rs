@@ -56,13 +56,16 @@ pub(crate) enum TokenAction {
         #[command(flatten)]
         form: Form,
     },
-    /// Revoke a token and close its connections
+    /// Revoke a token, close its connections and cancel the jobs that were submitted with it
     Revoke {
         #[command(flatten)]
         place: TokenPlace,
         /// Id or name of the token
         #[arg(value_name = "ID|NAME")]
         which: String,
+        /// Do not cancel the jobs that were submitted with the token
+        #[arg(long)]
+        keep_jobs: bool,
         #[command(flatten)]
         form: Form,
     },

@@ -4,7 +4,7 @@
 use crate::arguments::{LocalPoolArguments, LogFormat};
 use crate::failure::{Failure, POOL, USAGE};
 use crate::settings;
-use buildpool_coordinator::auth::{LOCAL, LOCAL_WORKER};
+use buildpool_coordinator::auth::{JobsAfter, LOCAL, LOCAL_WORKER};
 use buildpool_coordinator::{Activity, Coordinator};
 use buildpool_gateway::local::{IDLE_VARIABLE, LocalPool, Lock, Published};
 use buildpool_protocol::client_link::Role;
@@ -122,7 +122,7 @@ fn fresh_token(coordinator: &Coordinator, role: Role, name: &str) -> Result<Stri
     let fail = |error: &dyn std::error::Error| Failure::while_doing(POOL, "a token can't be made", error);
     let (tokens, fingerprint) = (coordinator.tokens(), coordinator.fingerprint());
     // A failure means that there is no token to revoke.
-    let _ = tokens.revoke(name, LOCAL);
+    let _ = tokens.revoke(name, JobsAfter::Continue, LOCAL);
     let created =
         tokens.create(role, name, None, fingerprint.as_deref(), LOCAL).map_err(|error| fail(&error))?;
     Ok(created.token)

@@ -7,7 +7,7 @@ use crate::failure::{Failure, REFUSED};
 use crate::settings;
 use crate::terminal;
 use crate::terminal::table::Table;
-use buildpool_coordinator::auth::{TOKENS_FILE, Tokens};
+use buildpool_coordinator::auth::{JobsAfter, TOKENS_FILE, Tokens};
 use buildpool_coordinator::tls::{Tls, TlsSource};
 use buildpool_coordinator::{Config, Protection};
 use buildpool_gateway::client::PoolUrl;
@@ -41,7 +41,9 @@ pub(crate) fn run(arguments: TokenArguments) -> Result<ExitCode, Failure> {
                 show_created(&rotate(&place, &which, grace, expires).await?, form)
             }
             TokenAction::List { place, form } => show(&list(&place).await?, form),
-            TokenAction::Revoke { place, which, form } => show(&revoke(&place, &which).await?, form),
+            TokenAction::Revoke { place, which, keep_jobs, form } => {
+                show(&revoke(&place, &which, keep_jobs).await?, form)
+            }
         }
     })
 }
@@ -214,13 +216,17 @@ async fn list(place: &TokenPlace) -> Result<Vec<TokenSummary>, Failure> {
     }
 }
 
-async fn revoke(place: &TokenPlace, token: &str) -> Result<Vec<TokenSummary>, Failure> {
+async fn revoke(place: &TokenPlace, token: &str, keep_jobs: bool) -> Result<Vec<TokenSummary>, Failure> {
     let Some(config) = files(place)? else {
-        return Ok(settings::connect_to_running(&place.pool).await?.token_revoke(token).await?);
+        return Ok(settings::connect_to_running(&place.pool).await?.token_revoke(token, keep_jobs).await?);
     };
     let tokens = open(&config.data_dir)?;
-    tokens.revoke(token, BY_FILES).map_err(|error| Failure::of(REFUSED, &error))?;
+    tokens.revoke(token, jobs_after(keep_jobs), BY_FILES).map_err(|error| Failure::of(REFUSED, &error))?;
     tokens.list().map_err(|error| Failure::of(REFUSED, &error))
+}
+
+const fn jobs_after(keep_jobs: bool) -> JobsAfter {
+    if keep_jobs { JobsAfter::Continue } else { JobsAfter::End }
 }
 
 /// Opens the tokens of a data directory that has some. Only creating the first token creates the

@@ -71,7 +71,11 @@ impl Scene {
         let submit = Submit {
             job: JobId::from_uuid(Uuid::from_u128(self.jobs)),
             spec: Arc::new(spec),
-            submitter: Submitter { name: SUBMITTERS[index % SUBMITTERS.len()].into(), admin: false },
+            submitter: Submitter {
+                name: SUBMITTERS[index % SUBMITTERS.len()].into(),
+                admin: false,
+                token: None,
+            },
             client_request_id: None,
             attach: false,
             secrets: BTreeMap::new(),

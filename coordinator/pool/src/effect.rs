@@ -2,7 +2,7 @@
 
 use crate::input::{ClientRef, Session};
 use buildpool_protocol::error::LinkError;
-use buildpool_protocol::ids::{BootId, JobId, Lease, WorkerId};
+use buildpool_protocol::ids::{BootId, JobId, Lease, TokenId, WorkerId};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::report::{Cause, SnapshotInfo, Verdict};
 use buildpool_protocol::spec::JobSpec;
@@ -184,6 +184,9 @@ pub struct JobRecord {
     pub spec: Arc<JobSpec>,
     /// Name of the submitter.
     pub submitter: String,
+    /// Token that it was submitted with; `None` in records of earlier versions.
+    #[serde(default)]
+    pub token: Option<TokenId>,
     /// Time of submission, in milliseconds since 1970.
     pub created_at_ms: i64,
     /// Its position in the queue.

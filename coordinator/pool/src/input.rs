@@ -2,12 +2,12 @@
 
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::error::LinkError;
-use buildpool_protocol::ids::{JobId, Lease};
+use buildpool_protocol::ids::{JobId, Lease, TokenId};
 use buildpool_protocol::outcome::Outcome;
 use buildpool_protocol::report::{Cause, SnapshotInfo, Verdict};
 use buildpool_protocol::spec::JobSpec;
 use buildpool_protocol::worker_link::{Condition, Held, Register};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub struct Submitter {
     pub name: String,
     /// True if it may access jobs of other submitters.
     pub admin: bool,
+    /// Token of the request.
+    pub token: Option<TokenId>,
 }
 
 /// A submitted job.
@@ -102,6 +104,11 @@ pub enum Input {
         by: Submitter,
         /// Reason given by the user.
         reason: String,
+    },
+    /// Tokens were revoked: the jobs that were submitted with them are cancelled.
+    Revoked {
+        /// The tokens.
+        tokens: BTreeSet<TokenId>,
     },
     /// The result of a done job was delivered to its submitter.
     Delivered {
@@ -186,6 +193,7 @@ impl Input {
             | Self::Approve { client, .. }
             | Self::Forget { client, .. } => Some(*client),
             Self::Delivered { .. }
+            | Self::Revoked { .. }
             | Self::Registered { .. }
             | Self::Reported { .. }
             | Self::Declined { .. }

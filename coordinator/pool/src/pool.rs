@@ -250,6 +250,7 @@ impl Pool {
             Input::Submit { client, submit } => self.submit(now, client, *submit),
             Input::Cancel { client, job, by, reason } => self.cancel(now, client, job, &by, reason),
             Input::Delivered { job } => self.delivered(job),
+            Input::Revoked { tokens } => self.revoked(now, &tokens),
             Input::Registered { session, register, token } => self.register(now, session, *register, token),
             Input::Approve { client, worker } => self.approve(client, &worker),
             Input::Forget { client, worker } => self.forget(now, client, &worker),

@@ -211,6 +211,7 @@ mod tests {
             job: id(order),
             spec: Arc::new(spec),
             submitter: submitter.to_owned(),
+            token: None,
             created_at_ms: 0,
             order,
             client_request_id: None,

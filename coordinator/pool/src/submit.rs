@@ -9,15 +9,18 @@ use crate::pool::{Pool, Timer};
 use crate::roster::Worker;
 use buildpool_protocol::client_link::check_length;
 use buildpool_protocol::error::{ErrorCode, LinkError};
-use buildpool_protocol::ids::JobId;
+use buildpool_protocol::ids::{JobId, TokenId};
 use buildpool_protocol::limits;
 use buildpool_protocol::report::{Cause, KnownFrom, Verdict};
 use buildpool_protocol::spec::{Access, JobSpec, Source, Verbosity};
 use buildpool_protocol::worker_link::{Desired, HeldState, ToWorker};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Limit on the attachable jobs remembered until their result is delivered.
 const UNDELIVERED_MAX: usize = 1_000;
+/// Name of the pool itself, as the one that cancels a job.
+const POOL: &str = "the pool";
 
 impl Pool {
     pub(crate) fn submit(&mut self, now: Now, client: ClientRef, mut submit: Submit) {
@@ -133,6 +136,7 @@ impl Pool {
             job: id,
             spec: submit.spec,
             submitter: submit.submitter.name,
+            token: submit.submitter.token,
             created_at_ms: now.wall_ms,
             order: self.next_order,
             client_request_id: submit.client_request_id,
@@ -227,7 +231,7 @@ impl Pool {
         by: &Submitter,
         mut reason: String,
     ) {
-        let Some(job) = self.jobs.get_mut(&id) else {
+        let Some(job) = self.jobs.get(&id) else {
             return self.emit(Effect::Acknowledged { client, job: Some(id) });
         };
         if job.record.submitter != by.name && !by.admin {
@@ -238,15 +242,11 @@ impl Pool {
             return self.emit(Effect::Refused { client, error });
         }
         reason.truncate(reason.floor_char_boundary(limits::TEXT_BYTES_MAX));
-        let first = job.cancel.is_none();
         let is_own = job.record.submitter == by.name;
-        if first {
-            job.cancel = Some(CancelAsked { by: by.name.clone(), reason: reason.clone() });
-            self.emit(Effect::Persist(Change::CancelAsked { job: id, by: by.name.clone(), reason }));
-        }
+        let first = self.note_cancel(id, &by.name, reason);
         if is_own {
-            // The submitter cancelled it, so detach identical submits. If an admin cancelled it,
-            // keep it attachable until the submitter has seen the result.
+            // Its submitter knows the result, so an equal submit is a new job. A submitter whose job an
+            // admin cancelled does not know it yet.
             self.delivered(id);
         }
         self.emit(Effect::Acknowledged { client, job: Some(id) });
@@ -254,6 +254,28 @@ impl Pool {
             self.limit_cancel(now, id);
             self.carry_out_cancel(now, id);
         }
+    }
+
+    /// Cancels the jobs that were submitted with these tokens.
+    pub(crate) fn revoked(&mut self, now: Now, tokens: &BTreeSet<TokenId>) {
+        let is_ended = |job: &&Job| job.record.token.is_some_and(|token| tokens.contains(&token));
+        let jobs: Vec<JobId> = self.jobs.values().filter(is_ended).map(Job::id).collect();
+        for id in jobs {
+            let Some(token) = self.jobs.get(&id).and_then(|job| job.record.token) else { continue };
+            let reason = format!("the token that it was submitted with ({token}) was revoked");
+            if self.note_cancel(id, POOL, reason) {
+                self.limit_cancel(now, id);
+                self.carry_out_cancel(now, id);
+            }
+        }
+    }
+
+    /// Records the first cancel of a job. Returns false if there was one before.
+    fn note_cancel(&mut self, id: JobId, by: &str, reason: String) -> bool {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.cancel.is_none()) else { return false };
+        job.cancel = Some(CancelAsked { by: by.to_owned(), reason: reason.clone() });
+        self.emit(Effect::Persist(Change::CancelAsked { job: id, by: by.to_owned(), reason }));
+        true
     }
 
     /// The end of a job was asked for so long ago that nothing is waited for any more: neither its worker nor a disk. The

@@ -25,6 +25,8 @@ pub(super) struct Stored {
     pub(super) created_at_ms: i64,
     pub(super) expires_at_ms: Option<i64>,
     pub(super) revoked_at_ms: Option<i64>,
+    /// The revocation ends the jobs that were submitted with the token.
+    pub(super) ends_jobs: bool,
 }
 
 impl Stored {
@@ -47,7 +49,7 @@ impl Stored {
 
 pub(super) fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId, Stored>> {
     let mut statement = connection.prepare_cached(
-        "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms FROM tokens",
+        "SELECT id, name, role, hash, created_at_ms, expires_at_ms, revoked_at_ms, ends_jobs FROM tokens",
     )?;
     let rows = statement.query_map([], |row| {
         let token = TokenId::from_uuid(Uuid::from_bytes(row.get(0)?));
@@ -61,6 +63,7 @@ pub(super) fn read(connection: &Connection) -> rusqlite::Result<HashMap<TokenId,
             created_at_ms: row.get(4)?,
             expires_at_ms: row.get(5)?,
             revoked_at_ms: row.get(6)?,
+            ends_jobs: row.get(7)?,
         };
         Ok(Some((token, stored)))
     })?;

@@ -1,4 +1,4 @@
-use super::{AuthError, REFRESH_EVERY, Tokens, fingerprint_of};
+use super::{AuthError, JobsAfter, REFRESH_EVERY, Tokens, fingerprint_of};
 use crate::store::limits::{AUDIT_REASON_BYTES, AUDIT_ROWS_MAX};
 use buildpool_protocol::client_link::Role;
 use buildpool_protocol::ids::JobId;
@@ -63,14 +63,14 @@ fn what_another_process_changes_is_seen() {
     let elsewhere = Tokens::open(directory.path()).unwrap();
     let created = elsewhere.create(Role::Submit, "ada", None, None, "data directory").unwrap();
     assert!(coordinator.verify(&created.token).is_ok(), "a new token counts at once");
-    elsewhere.revoke("ada", "data directory").unwrap();
+    elsewhere.revoke("ada", JobsAfter::End, "data directory").unwrap();
     let deadline = Instant::now() + REFRESH_EVERY * 20;
     while coordinator.check(created.id).is_ok() {
         assert!(Instant::now() < deadline, "the revocation was not seen");
         std::thread::yield_now();
     }
     assert!(matches!(coordinator.verify(&created.token), Err(AuthError::Revoked)));
-    assert!(matches!(coordinator.revoke("ada", "local"), Err(AuthError::NoSuchToken { .. })));
+    assert!(matches!(coordinator.revoke("ada", JobsAfter::End, "local"), Err(AuthError::NoSuchToken { .. })));
     assert!(coordinator.list().unwrap()[0].revoked_at.is_some());
 }
 
@@ -80,7 +80,7 @@ fn a_token_is_replaced_by_one_of_the_same_name() {
     let tokens = Tokens::open(directory.path()).unwrap();
     let old = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
     let new = tokens.create(Role::Worker, "mini", None, None, "local").unwrap();
-    assert_eq!(tokens.revoke(&old.id.to_string(), "local").unwrap(), [old.id]);
+    assert_eq!(tokens.revoke(&old.id.to_string(), JobsAfter::End, "local").unwrap(), [old.id]);
     assert!(tokens.verify(&old.token).is_err());
     assert!(tokens.verify(&new.token).is_ok());
 }
@@ -111,7 +111,7 @@ fn changes_are_in_the_audit_log() {
     let tokens = Tokens::open(directory.path()).unwrap();
     let created = tokens.create(Role::Admin, "ada", None, None, "local").unwrap();
     tokens.audit("ada", "drain", "mini", "").unwrap();
-    tokens.revoke("ada", "root").unwrap();
+    tokens.revoke("ada", JobsAfter::End, "root").unwrap();
     let tail = tokens.audit_tail(10).unwrap();
     let lines: Vec<_> = tail.iter().map(|entry| (entry.actor.as_str(), entry.action.as_str())).collect();
     assert_eq!(lines, [("root", "token_revoke"), ("ada", "drain"), ("local", "token_create")]);
@@ -132,4 +132,20 @@ fn nobody_pushes_what_others_did_out_of_the_audit_log() {
     assert!(all.len() < 25_000, "{} lines", all.len());
     assert_eq!((all[0].actor.as_str(), all[0].action.as_str()), ("eve", "cancel_request"));
     assert!(all[0].detail.len() <= AUDIT_REASON_BYTES);
+}
+
+#[test]
+fn a_revocation_ends_the_jobs_of_its_token_unless_they_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let tokens = Tokens::open(directory.path()).unwrap();
+    let ends = tokens.create(Role::Submit, "ada", None, None, "local").unwrap();
+    let keeps = tokens.create(Role::Submit, "bob", None, None, "local").unwrap();
+    tokens.create(Role::Submit, "eve", None, None, "local").unwrap();
+    tokens.revoke(&ends.id.to_string(), JobsAfter::End, "local").unwrap();
+    tokens.revoke(&keeps.id.to_string(), JobsAfter::Continue, "local").unwrap();
+    let again = Tokens::open(directory.path()).unwrap();
+    for tokens in [tokens, again] {
+        let ending: Vec<_> = tokens.ending_jobs().unwrap().iter().map(|ends| ends.token).collect();
+        assert_eq!(ending, [ends.id]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::client_conn::{Back, Submitted};
 use super::reading;
-use crate::auth::{LOCAL, LOCAL_WORKER, Principal};
+use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Principal};
 use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
@@ -128,8 +128,9 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         FromClient::TokenList { .. } => {
             token_list(&back).map(|tokens| Some(ToClient::Tokens { request, tokens }))
         }
-        FromClient::TokenRevoke { token, .. } => {
-            token_revoke(&back, &token).map(|tokens| Some(ToClient::Tokens { request, tokens }))
+        FromClient::TokenRevoke { token, keep_jobs, .. } => {
+            let jobs = if keep_jobs { JobsAfter::Continue } else { JobsAfter::End };
+            token_revoke(&back, &token, jobs).map(|tokens| Some(ToClient::Tokens { request, tokens }))
         }
         FromClient::Register { .. }
         | FromClient::Submit { .. }
@@ -147,7 +148,11 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
 }
 
 pub(crate) fn submitter(back: &Back) -> Submitter {
-    Submitter { name: back.principal.name.clone(), admin: back.principal.role == Role::Admin }
+    Submitter {
+        name: back.principal.name.clone(),
+        admin: back.principal.role == Role::Admin,
+        token: Some(back.principal.token),
+    }
 }
 
 /// Waits for the end of a job and sends `complete`, with progress messages before it.
@@ -443,10 +448,10 @@ fn is_not_the_pools_own(back: &Back, token: &str) -> Result<(), LinkError> {
     Err(LinkError::new(ErrorCode::Invalid, text))
 }
 
-fn token_revoke(back: &Back, token: &str) -> Result<Vec<TokenSummary>, LinkError> {
+fn token_revoke(back: &Back, token: &str, jobs: JobsAfter) -> Result<Vec<TokenSummary>, LinkError> {
     admin(back, "revoking a token")?;
     is_not_the_pools_own(back, token)?;
-    let revoked = back.shared.tokens.revoke(token, &back.principal.name);
+    let revoked = back.shared.tokens.revoke(token, jobs, &back.principal.name);
     revoked.map_err(|error| LinkError::from(&error))?;
     token_list(back)
 }

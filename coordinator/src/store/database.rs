@@ -69,7 +69,7 @@ CREATE TABLE attachable(job BLOB PRIMARY KEY) WITHOUT ROWID;
 ";
 
 /// Format of the tokens and the audit log ([`crate::auth`]).
-pub(crate) const AUTH: Format = Format { application_id: 0x6270_6c32, migrations: &[AUTH_1] };
+pub(crate) const AUTH: Format = Format { application_id: 0x6270_6c32, migrations: &[AUTH_1, AUTH_2] };
 
 const AUTH_1: &str = "
 CREATE TABLE tokens(
@@ -89,6 +89,11 @@ CREATE TABLE audit(
     subject TEXT NOT NULL,
     detail TEXT NOT NULL
 );
+";
+
+/// Adds whether a revocation ends the jobs that were submitted with the token.
+const AUTH_2: &str = "
+ALTER TABLE tokens ADD COLUMN ends_jobs INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Opens a database for writing, and creates it if it is missing.

@@ -422,6 +422,7 @@ fn record(row: &Row<'_>) -> Result<JobRecord, StoreError> {
         job,
         spec: Arc::new(serde_json::from_str(&spec).map_err(broken)?),
         submitter: body.submitter,
+        token: body.token,
         principal,
         client_request_id,
         created_at_ms,

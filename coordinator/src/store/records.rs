@@ -4,7 +4,7 @@ use buildpool_protocol::ids::BootId;
 use buildpool_protocol::outcome::{CrashType, Outcome};
 use buildpool_protocol::report::{Cause, SnapshotInfo, TestCounts, Verdict};
 use buildpool_protocol::spec::JobSpec;
-use buildpool_protocol::{AttemptId, BuildId, JobId, WorkerId};
+use buildpool_protocol::{AttemptId, BuildId, JobId, TokenId, WorkerId};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -49,6 +49,8 @@ pub struct JobRecord {
     pub submitter: String,
     /// Identity of the submitter: a token's id, or `local`. The scope of `client_request_id`.
     pub principal: String,
+    /// Token that the job was submitted with; `None` in records of earlier versions.
+    pub token: Option<TokenId>,
     /// Idempotency key: the same key from the same principal means the same job.
     pub client_request_id: Option<String>,
     /// Time of acceptance, in milliseconds since 1970 by the coordinator's clock.
@@ -289,6 +291,8 @@ pub struct JobFilter {
 #[derive(Serialize)]
 pub(super) struct BodyRef<'a> {
     submitter: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<TokenId>,
     attempts: &'a [AttemptRecord],
     cancel: Option<&'a CancelRecord>,
     snapshot: Option<&'a SnapshotInfo>,
@@ -299,6 +303,7 @@ impl<'a> From<&'a JobRecord> for BodyRef<'a> {
     fn from(record: &'a JobRecord) -> Self {
         Self {
             submitter: &record.submitter,
+            token: record.token,
             attempts: &record.attempts,
             cancel: record.cancel.as_ref(),
             snapshot: record.snapshot.as_ref(),
@@ -313,6 +318,8 @@ impl<'a> From<&'a JobRecord> for BodyRef<'a> {
 #[derive(Default)]
 pub(super) struct Body {
     pub(super) submitter: String,
+    #[serde(default)]
+    pub(super) token: Option<TokenId>,
     pub(super) attempts: Vec<AttemptRecord>,
     pub(super) cancel: Option<CancelRecord>,
     pub(super) snapshot: Option<SnapshotInfo>,

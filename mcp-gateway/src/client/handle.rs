@@ -296,13 +296,14 @@ impl Client {
         }
     }
 
-    /// Revokes a token and returns the remaining tokens.
+    /// Revokes a token and returns the remaining tokens. The jobs that were submitted with it end,
+    /// unless `keep_jobs`.
     ///
     /// # Errors
     /// `not_found`, `forbidden`, and errors of the link.
-    pub async fn token_revoke(&self, token: &str) -> Result<Vec<TokenSummary>, ClientError> {
+    pub async fn token_revoke(&self, token: &str, keep_jobs: bool) -> Result<Vec<TokenSummary>, ClientError> {
         let token = token.to_owned();
-        match self.call(|request| FromClient::TokenRevoke { request, token }).await? {
+        match self.call(|request| FromClient::TokenRevoke { request, token, keep_jobs }).await? {
             ToClient::Tokens { tokens, .. } => Ok(tokens),
             _ => Err(wrong_answer("token_revoke")),
         }

@@ -178,6 +178,9 @@ pub enum FromClient {
         request: u32,
         /// Id or name of the token.
         token: String,
+        /// Lets the jobs that were submitted with the token go on.
+        #[serde(default)]
+        keep_jobs: bool,
     },
     /// Replaces a token with a new one of the same name and role.
     TokenRotate {

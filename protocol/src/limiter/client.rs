@@ -35,7 +35,7 @@ impl Limited for FromClient {
             | Self::Approve { request: _, worker }
             | Self::Forget { request: _, worker } => limiter.name("worker", worker, TEXT_BYTES_MAX),
             Self::TokenCreate { request: _, role: _, name: token, expires: _ }
-            | Self::TokenRevoke { request: _, token }
+            | Self::TokenRevoke { request: _, token, keep_jobs: _ }
             | Self::TokenRotate { request: _, token, grace: _, expires: _ } => {
                 limiter.name("token", token, NAME_BYTES_MAX);
             }

@@ -115,14 +115,75 @@ fn a_token_that_is_revoked_during_a_run_ends_the_client_and_says_where_the_job_i
         let jobs = pool.buildpool(&["jobs", "--state", "running", "--json"]).expect(0).json();
         Some(jobs[0]["job_id"].as_str()?.to_owned())
     });
-    pool.buildpool(&["token", "revoke", "ci"]).expect(0);
+    pool.buildpool(&["token", "revoke", "ci", "--keep-jobs"]).expect(0);
     let ended = Finished::from(child.wait_with_output().unwrap()).expect(125);
     assert!(ended.err().contains("does not accept the token"), "{ended}");
-    assert!(ended.err().contains(&format!("job {id} is not affected: `buildpool logs -f {id}`")), "{ended}");
+    assert!(
+        ended.err().contains(&format!(
+            "job {id} is not affected unless its token was revoked: `buildpool logs -f {id}`"
+        )),
+        "{ended}"
+    );
     std::fs::write(&go, "").unwrap();
     let again = pool.buildpool(&["logs", "-f", &id]).expect(0);
     assert_eq!(again.out(), "ready\ndone\n");
     assert_eq!(pool.wait_for_state(&id, "done")["verdict"], "passed");
+}
+
+/// Starts a job that does not end by itself, with this token.
+fn start_with(pool: &Pool, token: &str) -> String {
+    let mut command = pool.command(&["run", "--no-snapshot", "--detach", "--", "sleep", "1000"]);
+    let started = Finished::from(command.env("BUILDPOOL_TOKEN", token).output().unwrap()).expect(0);
+    started.out().trim().to_owned()
+}
+
+#[test]
+fn a_revoked_token_ends_its_running_and_queued_jobs_unless_they_are_kept() {
+    let mut pool = PoolBuilder::default().worker(&["--slots", "2"]).start();
+    let data = pool.data("coordinator").to_str().unwrap().to_owned();
+    let create = |pool: &Pool| {
+        let create = ["token", "create", "--role", "submit", "--name", "ci", "--json"];
+        let created = pool.buildpool(&create).expect(0).json();
+        [&created["token"], &created["id"]].map(|text| text.as_str().unwrap().to_owned())
+    };
+    // Revoked over the link, beside the running coordinator, and while it does not run.
+    for way in ["link", "files", "stopped"] {
+        let ([kept_token, kept_id], [token, id]) = (create(&pool), create(&pool));
+        let kept = start_with(&pool, &kept_token);
+        let running = start_with(&pool, &token);
+        for job in [&kept, &running] {
+            pool.wait_for_state(job, "running");
+        }
+        let queued = start_with(&pool, &token);
+        match way {
+            "link" => {
+                pool.buildpool(&["token", "revoke", &kept_id, "--keep-jobs"]).expect(0);
+                pool.buildpool(&["token", "revoke", &id]).expect(0);
+            }
+            way => {
+                if way == "stopped" {
+                    pool.kill_coordinator();
+                }
+                let at_files = ["token", "revoke", &id, "--data-dir", &data];
+                pool.place()
+                    .buildpool(&["token", "revoke", &kept_id, "--keep-jobs", "--data-dir", &data])
+                    .expect(0);
+                pool.place().buildpool(&at_files).expect(0);
+                if way == "stopped" {
+                    pool.start_coordinator_again();
+                }
+            }
+        }
+        for job in [&queued, &running] {
+            let done = pool.wait_for_state(job, "done");
+            assert_eq!(done["verdict"], "cancelled", "{way}: {done:#}");
+        }
+        let cause = pool.job(&queued)["cause"]["text"].to_string();
+        assert!(cause.contains(&id) && cause.contains("was revoked"), "{way}: {cause}");
+        assert_eq!(pool.job(&kept)["state"], "running", "{way}");
+        pool.buildpool(&["cancel", &kept]).expect(0);
+        pool.wait_for_state(&kept, "done");
+    }
 }
 
 #[test]

@@ -297,6 +297,6 @@ pub(super) fn terminated(goes_on: &str) -> Failure {
 /// What becomes of a job whose client can't go on, and how another finds it.
 fn goes_on(job: &str) -> String {
     format!(
-        "job {job} is not affected: `buildpool logs -f {job}` attaches to its output again, `buildpool wait {job}` to its end"
+        "job {job} is not affected unless its token was revoked: `buildpool logs -f {job}` attaches to its output again, `buildpool wait {job}` to its end"
     )
 }

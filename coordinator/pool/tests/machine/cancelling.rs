@@ -4,13 +4,15 @@ use crate::scene::{
     LOST_AFTER, SECOND, Scene, accepted, acts, granted, held, job, outcome, refused_as, register, spec,
     submit, wishes,
 };
-use buildpool_pool::{Completed, Effect, Input, Submit, Wish};
+use buildpool_pool::{Completed, Effect, Input, Submit, Submitter, Wish};
 use buildpool_protocol::error::ErrorCode;
+use buildpool_protocol::ids::TokenId;
 use buildpool_protocol::limits;
 use buildpool_protocol::outcome::{Acted, Ending, StartFailure};
 use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{JobSpec, OnLost};
 use buildpool_protocol::worker_link::{Desired, HeldState, Register};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 fn by_a() -> Option<Acted> {
@@ -297,5 +299,40 @@ fn who_cancelled_a_job_and_asks_for_it_anew_gets_another_one() {
             Some((job(3), true)),
             "its submitter has yet to hear of it"
         );
+    }
+}
+
+fn token(number: u128) -> TokenId {
+    TokenId::from_uuid(uuid::Uuid::from_u128(number))
+}
+
+/// A submit of A with a token.
+fn with_token(number: u64, held: u128) -> Submit {
+    let submit = submit(number, "a", spec());
+    Submit { submitter: Submitter { token: Some(token(held)), ..submit.submitter.clone() }, ..submit }
+}
+
+#[test]
+fn a_revoked_token_ends_the_jobs_that_were_submitted_with_it_and_no_others() {
+    for restarts in [false, true] {
+        let mut scene = Scene::new();
+        let session = scene.mac(1, 2);
+        scene.send(with_token(1, 7));
+        scene.send(with_token(2, 8));
+        scene.send(with_token(3, 7));
+        let (running, other) = (scene.lease(1), scene.lease(2));
+        scene.report(session, vec![held(running, HeldState::Running), held(other, HeldState::Running)]);
+        if restarts {
+            scene.restart();
+            let back = Register { held: vec![held(running, HeldState::Running)], ..register(1, 2) };
+            scene.join(back);
+        }
+        let tokens = BTreeSet::from([token(7)]);
+        let effects = scene.step(Input::Revoked { tokens: tokens.clone() });
+        assert!(matches!(&acts(&effects)[..], [Desired::Cancel { lease, .. }] if *lease == running));
+        assert_eq!(scene.verdict(3), Some(Verdict::Cancelled), "a queued job ends at once");
+        assert!(scene.cause(3).contains("was revoked"), "{}", scene.cause(3));
+        assert!(scene.live(2).is_some_and(|live| !live.cancelling), "another token of the same name");
+        assert_eq!(acts(&scene.step(Input::Revoked { tokens })).len(), 0, "a repeat changes nothing");
     }
 }

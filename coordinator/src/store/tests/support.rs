@@ -26,6 +26,7 @@ pub(crate) fn job(created_at_ms: i64) -> JobRecord {
         spec: Arc::new(JobSpec::new(Command::Shell("make test".into()), Source::Empty)),
         submitter: "ada".into(),
         principal: "token-1".into(),
+        token: None,
         client_request_id: None,
         created_at_ms,
         attempts: Vec::new(),

@@ -1,0 +1,42 @@
+//! Ends the jobs of revoked tokens. A revocation may come from another process, so the tokens are compared on a timer too.
+
+use crate::shared::{Shared, wall_ms};
+use buildpool_pool::Input;
+use buildpool_protocol::ids::TokenId;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Interval between two looks at the tokens.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// After a revocation, its jobs are looked for during this time: a submit with the token may still be on its way.
+const REPEAT_FOR: Duration = Duration::from_secs(60);
+
+/// Sends each revocation that ends jobs to the pool, until the coordinator ends. The pool ignores repeats.
+pub(crate) async fn end_jobs(shared: Arc<Shared>) {
+    let mut sent = BTreeSet::new();
+    loop {
+        // Before the look at the tokens, so that no change is missed.
+        let changed = shared.tokens.changed();
+        match shared.tokens.ending_jobs() {
+            Ok(ending) => {
+                let recent = wall_ms() - i64::try_from(REPEAT_FOR.as_millis()).unwrap_or(i64::MAX);
+                let is_due = |token: &TokenId, at_ms: i64| at_ms >= recent || !sent.contains(token);
+                let due = ending.into_iter().filter(|ends| is_due(&ends.token, ends.revoked_at_ms));
+                let tokens: BTreeSet<TokenId> = due.map(|ends| ends.token).collect();
+                if !tokens.is_empty() {
+                    sent.extend(tokens.iter().copied());
+                    shared.runtime.input(Input::Revoked { tokens }).await;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "revoked tokens can't be read; trying again"
+                );
+            }
+        }
+        // A timeout is the usual case.
+        let _ = tokio::time::timeout(LOOK_EVERY, changed).await;
+    }
+}
