@@ -432,7 +432,7 @@ mod tests {
         let data = Service { data_dir: "/home/ci/pool".into(), ..coordinator };
         assert_eq!(data.hidden_by_unit(), Some((data.data_dir.as_path(), "/home")));
         let worker = Service { part: Part::Worker, ..home };
-        assert_eq!(worker.hidden_by_unit(), None, "builds need what is there");
+        assert_eq!(worker.hidden_by_unit(), None, "builds need those directories");
         let agent = Service { part: Part::Coordinator, scope: Scope::User, ..worker };
         assert_eq!(agent.hidden_by_unit(), None);
     }

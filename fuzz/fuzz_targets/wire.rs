@@ -44,7 +44,7 @@ fn chunks(bytes: &[u8]) {
 
 fn control<M: Serialize + DeserializeOwned + Limited + PartialEq + Debug>(text: &str) {
     if let Ok(message) = decode_control::<M>(text) {
-        let again = decode_control::<M>(&encode_control(&message)).expect("what was encoded is decoded");
+        let again = decode_control::<M>(&encode_control(&message)).expect("an encoded message is decoded");
         assert_eq!(again, message);
     }
 }

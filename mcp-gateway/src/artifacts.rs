@@ -65,7 +65,7 @@ impl fmt::Display for FetchError {
             ),
             Self::GitDirectory { path } => write!(
                 f,
-                "`{}` is in a git directory, whose files git trusts and runs; fetch into another directory",
+                "`{}` is in a git directory, and git trusts and runs files there; fetch into another directory",
                 path.escape_debug()
             ),
             Self::SameAs { path, other } => write!(

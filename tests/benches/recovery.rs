@@ -154,7 +154,7 @@ fn herd(runtime: &tokio::runtime::Runtime) {
     let after: Vec<_> = (0..50).map(|_| timed(runtime, &client)).collect();
     println!("herd      coordinator listens again        {listens:>9.3?}");
     print("herd      one of 500 is registered", back);
-    println!("herd      a job asked for in the rush      {meanwhile:>9.3?}");
+    println!("herd      a job submitted in the rush      {meanwhile:>9.3?}");
     print("herd      a job before, 1 worker", before);
     print("herd      a job after, 501 workers", after);
 }

@@ -21,7 +21,7 @@ fn the_example_configurations_load() {
 
 /// Returns the valid configuration keys, which the error for an unknown key lists.
 fn accepted(refusal: &str) -> BTreeSet<String> {
-    let (_, listed) = refusal.split_once("expected one of").expect("the refusal lists what is valid");
+    let (_, listed) = refusal.split_once("expected one of").expect("the refusal lists the valid keys");
     listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 

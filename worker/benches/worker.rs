@@ -5,11 +5,7 @@
 //!
 //! `cargo bench -p buildpool-worker` with `--` and one of `dispatch`, `stream`; both without.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::cast_precision_loss,
-    reason = "it measures, and prints what it measured"
-)]
+#![allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "a benchmark prints its figures")]
 
 use buildpool_protocol::frame::{BINARY_HEADER_BYTES, BinaryHeader, decode_control, encode_control};
 use buildpool_protocol::ids::{AttemptId, JobId, Lease};

@@ -116,7 +116,7 @@ async fn a_job_that_a_disk_has_no_room_for_comes_back_at_once_and_none_is_taken_
     };
     assert!(reason.contains("No space left"), "{reason}");
     let quarantined = || coordinator.read(|book| book.condition.quarantined.clone());
-    let told = until("the worker to say why it takes none", quarantined).await;
+    let told = until("the worker's reason to take no jobs", quarantined).await;
     assert!(told.contains("No space left"), "{told}");
     let other = coordinator.grant(shell("true"));
     let declined =

@@ -92,7 +92,7 @@ async fn a_result_is_told_again_until_it_is_forgotten() {
     let lease = coordinator.grant(shell("echo once"));
     coordinator.outcome(lease).await;
     coordinator.cut();
-    until("the result to be told again", || coordinator.read(|book| (book.completes >= 2).then_some(())))
+    until("the result to be reported again", || coordinator.read(|book| (book.completes >= 2).then_some(())))
         .await;
     worker.shutdown.ask(Wish::Leave);
     drop(worker);
@@ -103,7 +103,7 @@ async fn a_result_is_told_again_until_it_is_forgotten() {
     .await;
     let () = again;
     let _next = Worker::start(config(&coordinator, data.path()));
-    until("the result to be told by the next", || {
+    until("the result to be reported by the next daemon", || {
         coordinator.read(|book| (book.completes >= 3).then_some(()))
     })
     .await;
@@ -207,7 +207,7 @@ async fn a_stopped_keeper_is_waited_for() {
     let _next = Daemon::start(&coordinator, data.path());
     coordinator.registered(2).await;
     let held = coordinator.read(|book| book.registers[1].held.clone());
-    assert_eq!(held.len(), 1, "an attempt whose keeper does not answer is still held");
+    assert_eq!(held.len(), 1, "an attempt with a silent keeper is still held");
     kill(keeper, Signal::SIGCONT).expect("it is stopped");
     std::fs::write(go, "").expect("a file");
     assert_eq!(coordinator.outcome(lease).await.ending, Ending::Exited { code: 0 });
@@ -301,7 +301,7 @@ async fn a_worker_that_leaves_keeps_its_own_deadline_when_the_pool_drains_it_too
     let lease = coordinator.grant(shell("echo running; exec sleep 1000"));
     coordinator.until_output(lease, "running").await;
     worker.shutdown.ask_more();
-    until("the worker to say that it drains", || {
+    until("the worker to report that it drains", || {
         coordinator.read(|book| book.condition.draining.then_some(()))
     })
     .await;
@@ -333,7 +333,7 @@ async fn a_drain_waits_for_what_runs_and_takes_no_more() {
     let lease = coordinator.grant(spec);
     coordinator.until_output(lease, "half").await;
     worker.shutdown.ask_more();
-    until("the worker to say that it drains", || {
+    until("the worker to report that it drains", || {
         coordinator.read(|book| book.condition.draining.then_some(()))
     })
     .await;
@@ -422,5 +422,5 @@ async fn an_idle_keeper_of_an_older_build_is_let_go_and_never_given_a_job() {
         assert_eq!(coordinator.stdout(lease), b"well\n");
     }
     let heard = tokio::task::spawn_blocking(|| heard.join()).await.expect("it runs").expect("it heard");
-    assert_eq!(heard, b"", "nothing was asked of it");
+    assert_eq!(heard, b"", "it received no request");
 }

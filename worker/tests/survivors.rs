@@ -65,7 +65,7 @@ async fn who_could_not_be_ended_keeps_the_worker_from_jobs_until_it_is_gone_and_
         assert!(outcome.survivors.iter().any(|survivor| survivor.pid == pid), "{:?}", outcome.survivors);
     }
     let quarantine = || coordinator.read(|book| book.condition.quarantined.clone());
-    let reason = until("the worker to say so", quarantine).await;
+    let reason = until("the worker to report it", quarantine).await;
     assert!(reason.contains(&leader.to_string()), "{reason}");
     assert!(platform::process(keeper).is_some_and(|keeper| !keeper.zombie), "it goes on to end them");
     freezer.write("freezer.state", "THAWED");

@@ -184,8 +184,7 @@ fn project() -> Check {
 fn private(path: &Path) -> Check {
     let Ok(metadata) = std::fs::metadata(path) else {
         let text = format!("{} can't be looked at", path.display());
-        return Check::new("permissions", State::Warning, text)
-            .mended_by("check that it exists and who owns it");
+        return Check::new("permissions", State::Warning, text).mended_by("check its path and its owner");
     };
     if metadata.permissions().mode() & 0o077 == 0 {
         return Check::new("permissions", State::Ok, format!("{} is its owner's only", path.display()));

@@ -443,7 +443,7 @@ mod tests {
         for own in ["", "tls", "auth.db", "link"] {
             assert_eq!(data.join(own).symlink_metadata().unwrap().uid(), user.uid.as_raw(), "{own}");
         }
-        assert_eq!(place.path().metadata().unwrap().uid(), 0, "what a link leads to stays");
+        assert_eq!(place.path().metadata().unwrap().uid(), 0, "the target of a link stays");
         let other = place.path().join("other");
         std::fs::create_dir(&other).unwrap();
         std::fs::write(other.join("a file"), "").unwrap();

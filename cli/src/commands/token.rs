@@ -118,7 +118,7 @@ pub(super) fn become_owner(directory: &Path) -> Result<(), Failure> {
     setegid(Gid::from_raw(metadata.gid())).and_then(|()| seteuid(Uid::from_raw(metadata.uid()))).map_err(
         |error| {
             let doing = format!(
-                "{} belongs to user {}, whose rights can't be taken",
+                "{} belongs to user {}, and this process can't get that user's rights",
                 directory.display(),
                 metadata.uid()
             );

@@ -157,7 +157,7 @@ fn whatever_is_left_out_is_reached_by_going_on() {
         assert_eq!(last.stdout.unwrap(), format!("{}{}", lines[180], lines[190]), "{size}");
         let one = answer(&pieces, &LogQuery { context: 1, ..grep("L77 ") });
         assert_eq!((one.stdout.as_deref(), one.next_cursor), (Some(lines[76..79].concat().as_str()), None));
-        assert_eq!(omitted(&one), [], "what was not asked for was not left out");
+        assert_eq!(omitted(&one), [], "a part that was not requested is not omitted");
         let all = answer(&pieces, &grep("L"));
         let shown = all.stdout.unwrap().lines().count() as u64;
         assert_eq!(all.omitted[0].lines, 200 - shown, "{size}");

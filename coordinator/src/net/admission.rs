@@ -106,7 +106,7 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
     if !spec.secrets.is_empty() {
         let names = spec.secrets.join(", ");
         let text = format!(
-            "job {job} uses secrets ({names}), whose values the pool does not keep; submit it again with `buildpool run`"
+            "job {job} uses secrets ({names}), and the pool does not keep their values; submit it again with `buildpool run`"
         );
         return Err(LinkError::new(ErrorCode::Invalid, text));
     }

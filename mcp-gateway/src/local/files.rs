@@ -209,7 +209,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let pool = LocalPool::at(place.path().join("deep/pool"), "buildpool".into());
         assert!(!pool.is_running().unwrap());
-        let lock = Lock::take(&pool).unwrap().expect("nobody else has it");
+        let lock = Lock::take(&pool).unwrap().expect("the lock is free");
         assert!(Lock::take(&pool).unwrap().is_none());
         assert!(pool.is_running().unwrap());
         assert_eq!(pool.published().unwrap(), None);

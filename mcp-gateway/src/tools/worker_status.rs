@@ -11,7 +11,7 @@ pub(super) fn listing() -> Tool {
     schema::tool(
         "worker_status",
         "Workers",
-        "Labels, slots, what runs.",
+        "Labels, slots, running jobs.",
         Effect::Reads,
         schema::input(json!({}), &[]),
         None,

@@ -195,7 +195,7 @@ mod tests {
         let (told, count) = exchange(input.into_bytes()).await;
         let codes: Vec<_> = told.iter().map(|answer| (&answer["error"]["code"], &answer["id"])).collect();
         assert_eq!(codes, [(&Value::from(-32700), &Value::Null), (&Value::from(-32600), &Value::Null)]);
-        assert_eq!(count, 2, "what has no end of line is no whole message");
+        assert_eq!(count, 2, "a line without its end is not a message");
     }
 
     #[tokio::test]

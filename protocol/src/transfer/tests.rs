@@ -42,7 +42,7 @@ fn peers_that_do_not_name_manifests_are_understood() {
         known: vec![],
     };
     assert_eq!(decode_control::<Message>(&fetch).unwrap(), expected);
-    assert_eq!(encode_control(&expected), fetch, "and what they do not know is not sent without need");
+    assert_eq!(encode_control(&expected), fetch, "and unknown fields are not sent without need");
 }
 
 #[test]

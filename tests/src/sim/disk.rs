@@ -86,7 +86,7 @@ impl Disk {
             }
             Change::Attempt { job, attempt } => self.write_attempt(*job, attempt)?,
             Change::CancelAsked { job, by, reason } => {
-                self.check_live(*job, "is asked to end")?;
+                self.check_live(*job, "received the order to end")?;
                 self.cancels.insert(*job, (by.clone(), reason.clone()));
             }
             Change::Done { job, record } => self.write_done(*job, record)?,

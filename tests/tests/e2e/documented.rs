@@ -154,7 +154,10 @@ fn the_template_of_the_digest_s_guide_filters_as_the_page_says() {
         command.current_dir(directory).stdin(std::fs::File::open(place.file("LOG")).unwrap());
         let digest = buildpool_tests::Finished::from(command.output().unwrap());
         let shown = digest.expect(0).json()["filtered_output"].clone();
-        assert_eq!(shown, "ERROR one\nWARN two\nlast words\nof it", "what matches, and the last paragraph");
+        assert_eq!(
+            shown, "ERROR one\nWARN two\nlast words\nof it",
+            "the matching lines and the last paragraph"
+        );
     }
 }
 

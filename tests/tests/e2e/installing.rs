@@ -122,7 +122,7 @@ fn a_data_directory_that_a_configuration_names_is_where_a_service_has_its_data()
             assert_eq!(text.contains("ReadWritePaths=/srv/pool-data"), system && init == "systemd", "{text}");
             assert_eq!(text.contains("/srv/pool-data/log.txt"), init == "launchd", "{text}");
             let text = run(&["--data-dir", "/srv/other"]);
-            assert!(text.contains("--data-dir") && text.contains("/srv/other"), "what is asked for: {text}");
+            assert!(text.contains("--data-dir") && text.contains("/srv/other"), "the prompts: {text}");
             std::fs::write(&file, "slots = 1\n").unwrap();
             let is_made = system && init == "systemd";
             assert_eq!(run(&[]).contains("--data-dir"), !is_made, "{part}: systemd tells its service");

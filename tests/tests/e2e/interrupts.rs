@@ -60,7 +60,7 @@ fn a_second_ctrl_c_leaves_at_once_and_the_job_is_cancelled_all_the_same() {
     assert_eq!(ended.code(), 130, "{ended}");
     assert!(ended.err().contains("is being cancelled"), "{ended}");
     // A job that ends before the cancellation keeps its own result.
-    wait_until("the job is asked to end", || place.file("asked").exists());
+    wait_until("the job received the order to end", || place.file("asked").exists());
     std::fs::write(place.file("go"), "").unwrap();
     wait_until("the job is cancelled", || only_job(&place)["verdict"] == "cancelled");
 }

@@ -150,13 +150,13 @@ fn a_worker_says_what_is_wrong_with_its_token_before_it_dials() {
     assert!(missing.err().contains(&expected), "{missing}");
     assert!(missing.err().contains(&format!("`token` in {config}")), "{missing}");
     let of_variable = worker("bp_1_2", &[]).expect(2);
-    assert!(of_variable.err().contains("BUILDPOOL_TOKEN gives is none: its id has 1"), "{of_variable}");
+    assert!(of_variable.err().contains("BUILDPOOL_TOKEN is invalid: its id has 1"), "{of_variable}");
     let of_flag = worker("bp_1_2", &["--token", "s3cret"]).expect(2);
-    assert!(of_flag.err().contains("--token gives is none: it does not begin with `bp_`"), "{of_flag}");
+    assert!(of_flag.err().contains("--token is invalid: it does not begin with `bp_`"), "{of_flag}");
     assert!(!of_flag.err().contains("s3cret"), "{of_flag}");
     std::fs::write(&file, format!("coordinator = \"{}\"\ntoken = \"bp_1_2\"\n", pool.url())).unwrap();
     let of_file = worker("", &[]).expect(2);
-    assert!(of_file.err().contains(&format!("{config} gives is none")), "{of_file}");
+    assert!(of_file.err().contains(&format!("{config} is invalid")), "{of_file}");
 }
 
 #[test]
@@ -175,14 +175,13 @@ fn a_pool_beyond_this_machine_speaks_tls_and_is_known_by_its_tokens() {
     // A malformed or missing token is reported before that.
     let cut = &pool.token()[..pool.token().len() - 7];
     let malformed = with(cut).expect(2);
-    let expected = "the token that BUILDPOOL_TOKEN gives is none: its fingerprint has 57 characters";
+    let expected = "the token in BUILDPOOL_TOKEN is invalid: its fingerprint has 57 characters";
     assert!(malformed.err().contains(expected) && !malformed.err().contains(cut), "{malformed}");
     let missing = with("").expect(125);
     assert!(missing.err().contains("no token was given"), "{missing}");
     let last = if pool.token().ends_with('0') { "1" } else { "0" };
     let another = with(&format!("{}{last}", &pool.token()[..pool.token().len() - 1])).expect(125);
-    let expected =
-        "is not trusted: it has another certificate than the one whose fingerprint the token carries";
+    let expected = "is not trusted: its certificate does not have the fingerprint in the token";
     assert!(another.err().contains(expected), "{another}");
     let without = Pool::start(0);
     let secure = format!("wss://{}", without.address());

@@ -203,7 +203,7 @@ fn what_a_long_log_says_first_and_last_is_in_the_digest() {
         let job =
             pool.buildpool(&["run", "--no-snapshot", "--detach", "--", "sh", "-c", text]).expect(0).out();
         let job = job.trim().to_owned();
-        wait_until("the job said it all", || {
+        wait_until("the job printed it all", || {
             pool.buildpool(&["logs", &job, "--tail", "1"]).expect(0).out().contains("error: last")
         });
         job

@@ -91,7 +91,7 @@ fn a_worker_that_accepts_a_team_gets_no_other_job() {
         let mut command = pool.command(&["run", "--no-snapshot", "--", "true"]);
         command.env("BUILDPOOL_TOKEN", token).output().unwrap().into()
     };
-    buildpool_tests::wait_until("the worker has said whom it accepts", || {
+    buildpool_tests::wait_until("the worker has reported its accepted users", || {
         let workers = pool.buildpool(&["workers", "--json"]).expect(0).json();
         workers[0]["accepts"] == json!(["core"]) && workers[0]["connected"] == true
     });

@@ -265,7 +265,7 @@ async fn garbage_and_silence_on_the_socket_hold_up_nobody_and_are_ended() {
     for mut stream in silent {
         let mut rest = Vec::new();
         let ended = tokio::time::timeout(Duration::from_secs(45), stream.read_to_end(&mut rest)).await;
-        assert!(ended.is_ok(), "a connection that says nothing is kept");
+        assert!(ended.is_ok(), "a silent connection is kept");
     }
     scene.check();
 }
@@ -285,7 +285,9 @@ async fn a_name_that_is_taken_and_an_identity_that_is_copied_are_refused_without
     let log = scene.pool.place().file("copy.log");
     let cloned = cloned.env("BUILDPOOL_TOKEN", scene.pool.worker_token());
     let mut cloned = cloned.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
-    wait_until("the copy is told", || std::fs::read_to_string(&log).unwrap().contains("remove `worker-id`"));
+    wait_until("the copy gets the refusal", || {
+        std::fs::read_to_string(&log).unwrap().contains("remove `worker-id`")
+    });
     let job = scene.workload.submit(&scene.pool, 10_000, Duration::ZERO, &[]);
     scene.check();
     assert_eq!(scene.pool.job(&job.id)["worker"], "w0");
@@ -306,7 +308,7 @@ fn run_copy(pool: &Pool, name: &str, until: &str) {
         pool.command(&["worker", "--no-tools", "--name", name, "--data-dir", copy.to_str().unwrap()]);
     daemon.env("BUILDPOOL_TOKEN", pool.worker_token()).stdout(std::process::Stdio::null());
     let mut daemon = daemon.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
-    wait_until("the copy hears of it", || std::fs::read_to_string(&log).unwrap().contains(until));
+    wait_until("the copy receives it", || std::fs::read_to_string(&log).unwrap().contains(until));
     daemon.kill().unwrap();
     daemon.wait().unwrap();
 }

@@ -279,7 +279,7 @@ async fn whoever_comes_back_while_the_disk_is_full_finds_the_job_and_whoever_can
     pool.disk().unwrap().fill();
     let newcomers = use_up_what_is_kept(&pool).await;
     again("can't write its records").await;
-    assert_eq!(pool.job(&id(&over))["verdict"], "passed", "what is over can be asked for");
+    assert_eq!(pool.job(&id(&over))["verdict"], "passed", "a finished job can be read");
     let refused = pool.buildpool(&["cancel", &id(&long)]);
     assert_eq!(refused.code(), 125, "{refused}");
     assert!(refused.err().contains("as soon as it can"), "{refused}");
@@ -332,7 +332,7 @@ fn a_job_that_fills_its_workers_disk_waits_for_a_stated_reason_and_its_timeout_n
     let endless = ["run", "--no-snapshot", "--detach", "--", "yes", &line];
     let id = pool.buildpool(&endless).expect(0).out().trim().to_owned();
     let waiting =
-        wait_for("it says why it waits", || pool.job(&id)["waiting"]["reason"].as_str().map(str::to_owned));
+        wait_for("it states why it waits", || pool.job(&id)["waiting"]["reason"].as_str().map(str::to_owned));
     assert!(waiting.contains("worker `w0`") && waiting.contains("No space left"), "{waiting}");
     assert_eq!(pool.job(&id)["state"], "running");
     pool.buildpool(&["cancel", &id]).expect(0);
@@ -361,7 +361,7 @@ fn a_job_that_one_worker_has_no_room_for_runs_on_another_one() {
     assert_eq!(shown["attempt"], 2, "{shown:#}");
     let parts = std::fs::read_dir(pool.data("w0").join("projects")).into_iter().flatten().flatten();
     let parts = parts.filter_map(|project| std::fs::read_dir(project.path().join("incoming")).ok());
-    assert_eq!(parts.flatten().count(), 0, "what came of it takes no room");
+    assert_eq!(parts.flatten().count(), 0, "its result takes no space");
 }
 
 #[test]

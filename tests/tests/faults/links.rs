@@ -60,7 +60,7 @@ fn a_worker_that_can_not_be_reached_works_on_and_the_pool_says_so() {
     wait_until("the pool notices", || pool.job(&job.id)["connected"] == false);
     workload.release();
     wait_until("the job ends by itself", || job.has_finished());
-    assert_eq!(pool.job(&job.id)["state"], "running", "nothing is said that is not known");
+    assert_eq!(pool.job(&job.id)["state"], "running", "only known facts are reported");
     proxies[0].heal();
     workload.wait(&pool);
     workload.check(&pool);
@@ -251,5 +251,5 @@ fn an_equal_request_finds_its_job_again_after_a_restart_of_the_coordinator() {
     // find the old job for a moment.
     let newer = wait_for("a run of its own", || Some(submit(&client)).filter(|(_, is_old)| !is_old)).0;
     pool.restart_coordinator();
-    assert_eq!(submit(&client), (newer, true), "and not the one whose answer was had");
+    assert_eq!(submit(&client), (newer, true), "and not the one with a delivered answer");
 }

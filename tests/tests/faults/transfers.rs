@@ -48,7 +48,7 @@ fn strike(proxy: &Proxy, direction: Direction, (cut, carried): (u64, u64), on_di
     wait_until("all that may pass has passed", || proxy.bytes(direction) == carried);
     // An incomplete last frame cannot be stored.
     let whole = cut.saturating_sub(TRANSFER_FRAME_BYTES as u64 + WORDS_BYTES);
-    wait_until("what has come is on the disk", || on_disk() >= whole);
+    wait_until("the received bytes are on the disk", || on_disk() >= whole);
     let (lies, resets) = (on_disk(), proxy.resets());
     proxy.reset();
     wait_until("it is cut", || proxy.resets() > resets);

@@ -60,11 +60,11 @@ fn a_coordinator_and_a_worker_one_version_apart_work_together_either_way_round()
 fn a_worker_that_is_too_new_is_refused_in_words_and_its_job_is_told_when_it_is_put_right() {
     let (mut pool, workload, job) = begin();
     upgrade_worker(&mut pool, TOMORROW);
-    let reason = "this coordinator speaks 1, the worker 2..3; upgrade the older one";
-    wait_until("the worker is told", || pool.log_text("w0").contains(reason));
+    let reason = "this coordinator supports 1, the worker 2..3; upgrade the older one";
+    wait_until("the worker gets the refusal", || pool.log_text("w0").contains(reason));
     workload.release();
     wait_until("the job ends by itself", || job.has_finished());
-    assert_ne!(pool.job(&job.id)["state"], "done", "nobody could tell the pool");
+    assert_ne!(pool.job(&job.id)["state"], "done", "no part could report to the pool");
     upgrade_worker(&mut pool, TODAY);
     workload.wait(&pool);
     workload.check(&pool);
@@ -76,7 +76,7 @@ fn a_client_that_is_too_old_is_refused_in_words() {
     let (mut pool, workload, job) = begin();
     upgrade_coordinator(&mut pool, LATER);
     let refused = pool.buildpool(&["job", &job.id]).expect(125);
-    assert!(refused.err().contains("this coordinator speaks 3..4, the client 1..2;"), "{refused}");
+    assert!(refused.err().contains("this coordinator supports 3..4, the client 1..2;"), "{refused}");
     upgrade_coordinator(&mut pool, TODAY);
     workload.wait(&pool);
     workload.check(&pool);

@@ -38,7 +38,7 @@ fn a_client_that_cuts_early_gets_no_more_than_it_takes() {
         let text = result["content"][0]["text"].as_str().unwrap();
         for form in [text, &result["structuredContent"].to_string()] {
             assert!(form.len() <= CODEX_BYTES, "{} bytes", form.len());
-            assert!(form.len() > CODEX_BYTES / 4, "{} bytes: what fits is given", form.len());
+            assert!(form.len() > CODEX_BYTES / 4, "{} bytes: the fitting part is returned", form.len());
             let is_named = form.contains("omitted") || form.contains("not shown");
             assert!(form.contains("get_job_logs") && is_named, "a cut names its call: {form}");
         }

@@ -120,7 +120,7 @@ fn the_older_text_is_read_in_every_field() {
             format!("{}  {}", words[1], words[3..].join(" "))
         })
         .collect();
-    let message = ours.message.clone().expect("the application said why");
+    let message = ours.message.clone().expect("the application printed the reason");
     let said = text.split_once("Application Specific Information:\n").expect("its words").1;
     assert_eq!(message.lines().next(), said.lines().next());
     let fields = compare(&ours, &wanted, &frames, "app-simulator.crash");

@@ -305,6 +305,6 @@ fn evidence_stays_within_one_message() {
     );
     let kept: u64 =
         evidence.test_reports.iter().map(|report| report.cases.len() as u64 + report.cases_omitted).sum();
-    assert_eq!(kept, 30 * 600, "what was left out is counted");
+    assert_eq!(kept, 30 * 600, "omitted parts are counted");
     assert!(serde_json::to_vec(&evidence).expect("JSON").len() <= EVIDENCE_BYTES_MAX);
 }

@@ -61,7 +61,7 @@ fn a_crash_in_the_older_text() {
     assert_eq!(report.timestamp.as_deref(), Some("2016-03-15T08:26:41.996+00:00"));
     assert_eq!(report.top_frames[0], "libsystem_kernel.dylib  __pthread_kill + 10");
     assert_eq!(report.top_frames.len(), 16);
-    let message = report.message.as_deref().expect("the application said why");
+    let message = report.message.as_deref().expect("the application printed the reason");
     assert!(
         message.starts_with("*** Terminating app due to uncaught exception 'NSInvalidArgumentException'"),
         "{message}"

@@ -158,6 +158,6 @@ mod tests {
         assert!(matches!(of(false, true), Ending::Unobserved { .. }), "the log may have been there");
         let removed = AttemptId { job: JobId::from_uuid(uuid::Uuid::now_v7()), number: 1 };
         let ending = of_dead_keeper(&home, removed, false).expect("a disk").ending;
-        assert!(matches!(ending, Ending::Unobserved { .. }), "all that told of it was removed: {ending:?}");
+        assert!(matches!(ending, Ending::Unobserved { .. }), "all its records were removed: {ending:?}");
     }
 }

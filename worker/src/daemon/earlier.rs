@@ -138,11 +138,11 @@ mod tests {
         assert_eq!(note(&original, 1), (vec![], Left::Here));
         assert_eq!(note(&original, 2), (vec![boot(1)], Left::Here));
         let record = std::fs::metadata(original.path().join(RECORD)).expect("written");
-        assert_eq!(std::os::unix::fs::MetadataExt::mode(&record) & 0o777, 0o600, "nobody else's to read");
+        assert_eq!(std::os::unix::fs::MetadataExt::mode(&record) & 0o777, 0o600, "no other user may read it");
         std::fs::copy(original.path().join(RECORD), copy.path().join(RECORD)).expect("a copy");
         assert_eq!(note(&copy, 3), (vec![], Left::Copied));
         assert_eq!(note(&original, 4), (vec![boot(2), boot(1)], Left::Here));
-        assert_eq!(note(&copy, 5), (vec![boot(3)], Left::Here), "what it has now is its own");
+        assert_eq!(note(&copy, 5), (vec![boot(3)], Left::Here), "its present records are its own");
     }
 
     #[test]

@@ -184,7 +184,7 @@ mod tests {
         shut([&gate, &data.join("attempts/gone")]).unwrap();
         assert_eq!(mode(&gate), 0o700);
         settle(&data, false, &BTreeSet::new()).unwrap();
-        assert_eq!(mode(&data), 0o700, "without users nobody passes");
+        assert_eq!(mode(&data), 0o700, "without users no other user may enter");
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl fmt::Display for ConnectError {
                     "the server does not use TLS; for a coordinator without TLS use ws://",
                 ),
                 Distrust::AnotherCertificate => f.write_str(
-                    "the coordinator has another certificate than the one whose fingerprint the token carries or the configuration names",
+                    "the coordinator's certificate does not have the fingerprint in the token or the configuration",
                 ),
                 Distrust::Unvouched => write!(f, "the coordinator is not trusted: {error}"),
             },

@@ -347,7 +347,7 @@ mod tests {
         assert!(outbox.next().is_none());
         let now = std::time::Instant::now();
         outbox.complete_again(attempt(1), now);
-        assert!(outbox.next().is_none(), "it was said a moment ago");
+        assert!(outbox.next().is_none(), "it was sent a moment ago");
         outbox.complete_again(attempt(1), now + crate::limits::REPEAT_AFTER);
         assert!(matches!(outbox.next(), Some(Parcel::Complete(..))));
         outbox.disconnected();

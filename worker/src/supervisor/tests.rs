@@ -168,7 +168,7 @@ fn what_takes_long_gives_way_to_decisions_and_to_no_look() {
     let mut bench = Bench::running(plan());
     bench.feed(Input::PipesClosed);
     bench.feed(Input::Exited);
-    assert_eq!(left(&bench), Some(SETTLE), "when what is left counts as leaked");
+    assert_eq!(left(&bench), Some(SETTLE), "when the remaining processes count as leaked");
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn a_longer_limit_that_is_told_later_counts_and_a_shorter_one_does_not() {
     let contact = |after| Input::Contact { age: Duration::ZERO, cut_off_after: Some(secs(after)) };
     bench.feed(contact(30));
     bench.pass(secs(59));
-    assert_eq!(bench.take(), [], "it lives as long as it was ever told");
+    assert_eq!(bench.take(), [], "it lives as long as the longest limit that it received");
     bench.feed(contact(600));
     bench.pass(secs(599));
     assert_eq!(bench.take(), []);

@@ -90,7 +90,7 @@ impl fmt::Display for NameProblem {
             Wrong::TooLong => write!(f, "`{path}` is longer than this worker's disk takes"),
             Wrong::SameAs(other) => write!(
                 f,
-                "`{path}` and `{}` are one file on this worker's disk, which ignores case or Unicode normalization; label the job for a worker whose disk does not",
+                "`{path}` and `{}` are one file on this worker's disk, which ignores case or Unicode normalization; label the job for a worker with a disk that distinguishes them",
                 other.escape_debug()
             ),
             Wrong::Mode(mode) => write!(f, "`{path}` has the mode {mode:o}, which no snapshot has"),

@@ -26,9 +26,7 @@ pub(crate) fn run(arguments: RunArguments) -> Result<ExitCode, Failure> {
 async fn submit(arguments: RunArguments) -> Result<ExitCode, Failure> {
     let asked = spec::Asked::of(&arguments)?;
     if terminal::is_given_input() {
-        terminal::warn(
-            "standard input stays here: a job reads an empty one; what it is to read goes with it as a file of the tree",
-        );
+        terminal::warn("stdin is not forwarded to the job; put the input in a file of the working tree");
     }
     let (client, fallback) = reach(&arguments).await?;
     let snapshot = match asked.snapshot(&arguments, client.pool().local) {

@@ -144,7 +144,7 @@ fn a_cancel_ends_the_job_in_time_whatever_its_worker_does() {
             scene.report(session, vec![held(lease, state)])
         };
         let end = if state == HeldState::Ended { Wish::Forget(lease) } else { Wish::Fenced(lease) };
-        assert_eq!(wishes(&answer), [end], "what is left is ended");
+        assert_eq!(wishes(&answer), [end], "the remaining processes are ended");
     }
 }
 
@@ -297,7 +297,7 @@ fn who_cancelled_a_job_and_asks_for_it_anew_gets_another_one() {
         assert_eq!(
             accepted(&scene.send(equal(5))),
             Some((job(3), true)),
-            "its submitter has yet to hear of it"
+            "its submitter has not received it yet"
         );
     }
 }

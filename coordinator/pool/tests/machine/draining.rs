@@ -89,11 +89,11 @@ fn a_worker_that_is_away_hears_of_its_drain_when_it_is_back() {
         scene.pass(Duration::from_secs(40));
         let (session, effects) = scene.join(Register { condition: drained(), ..register(1, 1) });
         assert_eq!(drains(&effects), told, "draining {draining}");
-        assert_eq!(granted(&scene.plain(1)), [0; 0], "it has not said that it takes jobs");
+        assert_eq!(granted(&scene.plain(1)), [0; 0], "it has not reported that it takes jobs");
         assert_eq!(granted(&scene.report(session, Vec::new())).is_empty(), draining);
         scene.gone(session);
         let (_, effects) = scene.join(register(1, 1));
-        assert_eq!(drains(&effects).is_empty(), !draining, "a resume is not told any more, a drain is");
+        assert_eq!(drains(&effects).is_empty(), !draining, "a resume is not sent any more, a drain is");
     }
 }
 
@@ -132,7 +132,7 @@ fn a_worker_that_is_about_to_end_is_not_resumed() {
         |scene: &mut Scene| scene.step(Input::Reported { session, held: Vec::new(), condition: drained() });
     says(&mut scene);
     assert_eq!(drains(&scene.drain("mac-1", false, None)), [(false, None)]);
-    assert!(scene.pool.workers()[0].draining, "it has not said otherwise");
+    assert!(scene.pool.workers()[0].draining, "it has not reported another state");
     assert_eq!(granted(&scene.plain(1)), [0; 0]);
     assert!(scene.reason(1).contains("draining"), "{}", scene.reason(1));
     assert_eq!(granted(&says(&mut scene)), [0; 0]);
@@ -215,7 +215,10 @@ fn a_declined_grant_goes_back_to_its_place_and_the_worker_rests_until_its_next_r
 
     scene.report(session, vec![held(scene.lease(1), HeldState::Running)]);
     scene.step(decline(scene.lease(1)));
-    assert!(scene.live(1).is_some_and(|live| live.waiting.is_none()), "what it holds it can't decline");
+    assert!(
+        scene.live(1).is_some_and(|live| live.waiting.is_none()),
+        "it can't decline an attempt that it holds"
+    );
 }
 
 #[test]

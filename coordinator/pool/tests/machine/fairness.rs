@@ -139,7 +139,7 @@ fn the_longest_run_and_log_of_a_quota_reach_the_worker_and_nobody_can_ask_for_mo
     let unchosen = JobSpec { timeout_is_default: true, ..with(Some(minute * 60)) };
     let unchosen = sent(&scene.send(submit(4, "a", unchosen))).expect("a grant");
     assert_eq!(unchosen.timeout, Some(minute), "nobody chose that");
-    assert_eq!(scene.disk.jobs[&job(1)].spec.timeout, None, "what was asked for stays as it was");
+    assert_eq!(scene.disk.jobs[&job(1)].spec.timeout, None, "the request stays as it was");
 }
 
 /// A job with a known usual run time in seconds.
@@ -168,7 +168,7 @@ fn an_estimate_is_the_work_that_goes_first_shared_among_the_slots() {
     assert_eq!(
         estimate(&scene, 20),
         Some(25),
-        "none of a's goes before the first of who has nothing running"
+        "no job of a goes before the first job of a submitter without running jobs"
     );
     scene.drain("mac-1", true, None);
     assert_eq!(estimate(&scene, 3), None, "no job that ends will help");
@@ -276,7 +276,7 @@ fn units_are_kept_where_they_come_free_first_whatever_the_worker_s_name() {
             let lease = scene.lease(number);
             granted(&scene.pass_job(lease))
         });
-        assert_eq!(turns.concat(), [100], "one turnover, beside the job on w{long}: {turns:?}");
+        assert_eq!(turns.concat(), [100], "one turnover, except the job on w{long}: {turns:?}");
     }
 }
 
@@ -322,7 +322,7 @@ fn of_submitters_who_went_only_so_many_are_remembered() {
     for wanted in [2_002, 2_003, 2_001] {
         let lease = scene.lease(running);
         running = granted(&scene.pass_job(lease))[0];
-        assert_eq!(running, wanted, "who was forgotten counts as new, the others as they were served");
+        assert_eq!(running, wanted, "a forgotten submitter counts as new, the others by their last turn");
     }
 }
 
@@ -431,7 +431,7 @@ fn jobs_with_other_wishes_for_the_same_workers_count_as_well() {
     }
     scene.send(four(27, on(&["name=w2"])));
     assert_eq!(estimate(&scene, 27), Some(4 + 4));
-    assert_eq!(position(&scene, 27), Some(5), "what only the other worker can run is not before it");
+    assert_eq!(position(&scene, 27), Some(5), "a job that only the other worker can run is not before it");
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn units_are_what_jobs_with_a_resource_wait_for() {
         scene.send(ten(number, sims(1)));
     }
     assert_eq!(estimate(&scene, 3), Some(10));
-    assert_eq!(estimate(&scene, 6), Some((20 + 30) / 2), "two at a time, whatever the slots");
+    assert_eq!(estimate(&scene, 6), Some((20 + 30) / 2), "two at a time, with any number of slots");
     scene.send(ten(7, sims(2)));
     assert_eq!(estimate(&scene, 7), Some((20 + 40) / 2));
 }

@@ -463,7 +463,7 @@ fn a_job_that_must_not_run_twice_is_granted_again_where_it_is_certain_that_it_ne
             // The same directory on the same running machine: a start would be recorded.
             let (_, effects) = scene.join(started_again(1));
             assert_eq!(granted(&effects), [1], "{on_lost:?}");
-            assert_eq!(scene.lease(1).attempt.number, first.attempt.number + 1, "the two are told apart");
+            assert_eq!(scene.lease(1).attempt.number, first.attempt.number + 1, "the two are distinct");
         }
     }
 }
@@ -536,7 +536,7 @@ fn what_is_held_and_was_never_granted_is_fenced_or_forgotten() {
         assert_eq!(wishes(&effects), [expected, Wish::Continue(real)]);
     }
     scene.pass_job(stale);
-    assert_eq!(scene.verdict(1), None, "a result under an old epoch is none");
+    assert_eq!(scene.verdict(1), None, "a result under an old epoch does not count");
     assert_eq!(accepted(&scene.plain(1)).map(|(_, reattached)| reattached), Some(true));
 }
 

@@ -57,7 +57,7 @@ fn slots_and_resources_are_never_overbooked() {
     assert_eq!(granted(&scene.plain(6)), [0; 0], "three slots");
     let lease = scene.lease(1);
     assert_eq!(granted(&scene.pass_job(lease)), [2]);
-    assert_eq!(granted(&scene.pass_job(lease)), [0; 0], "an end that is told twice frees once");
+    assert_eq!(granted(&scene.pass_job(lease)), [0; 0], "an end that is reported twice frees once");
     let lease = scene.lease(4);
     assert_eq!(granted(&scene.pass_job(lease)), [3], "two units and one are three");
 }

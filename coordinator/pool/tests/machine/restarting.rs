@@ -192,7 +192,7 @@ fn an_attempt_on_a_worker_that_the_store_does_not_know_is_lost_like_any_other() 
     scene.restart();
     scene.mac(2, 1);
     assert_eq!(granted(&scene.pass(LOST_AFTER)), [1]);
-    assert_eq!(scene.pool.workers().len(), 1, "what stood for it is gone");
+    assert_eq!(scene.pool.workers().len(), 1, "its placeholder is gone");
 }
 
 #[test]

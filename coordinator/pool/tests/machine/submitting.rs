@@ -50,7 +50,7 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
             "`KEY` has no value",
         ),
         (
-            "a secret in place of what the pool sets",
+            "a secret with the name of a pool variable",
             submit(1, "a", JobSpec { secrets: vec!["BUILDPOOL_JOB_ID".into()], ..spec() }),
             ErrorCode::Invalid,
             "secret: `BUILDPOOL_JOB_ID` is the pool's own",
@@ -68,7 +68,7 @@ fn what_cannot_be_served_is_refused_with_its_reason() {
             "client_request_id",
         ),
         (
-            "what no grant could say in one message",
+            "a spec that is too long for one grant message",
             submit(1, "a", JobSpec { env: long, ..spec() }),
             ErrorCode::TooLarge,
             "env 5400008",

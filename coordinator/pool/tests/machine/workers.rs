@@ -22,7 +22,7 @@ fn the_newest_connection_of_a_worker_wins_and_the_old_one_is_closed() {
         closed
             < place(&effects, |effect| matches!(effect, Effect::Welcome { session, .. } if *session == new))
     );
-    assert!(scene.report(old, Vec::new()).is_empty(), "the old one has no say any more");
+    assert!(scene.report(old, Vec::new()).is_empty(), "the old one decides nothing any more");
     scene.gone(old);
     assert_eq!(granted(&scene.plain(1)), [1], "and its end means nothing");
 }
@@ -173,7 +173,7 @@ fn a_job_that_its_workers_disk_holds_up_says_so_until_there_is_room() {
     assert_eq!(first.since_ms, scene.now().wall_ms - 4_000);
     scene.pass(Duration::from_secs(7));
     scene.report(session, vec![full(12)]);
-    assert_eq!(waiting(&scene), Some(first), "one wait, whatever clock it is measured by");
+    assert_eq!(waiting(&scene), Some(first), "one wait, by either clock");
     scene.report(session, vec![held(lease, HeldState::Running)]);
     assert_eq!(waiting(&scene), None);
     scene.report(session, vec![full(1)]);

@@ -352,7 +352,7 @@ fn where_a_stream_says_nothing_is_known_without_reading() {
     assert!(at(200) < next && next <= at(301), "{next} of {}", at(301));
     assert!(log.edges.contains(&usize::try_from(next).unwrap()));
     assert_eq!(reader.next_of(at(150), Stream::Stdout), at(150), "it is here");
-    assert_eq!(reader.next_of(at(302), Stream::Stderr), at(302), "what is to come is not known");
+    assert_eq!(reader.next_of(at(302), Stream::Stderr), at(302), "the rest of the log is unknown");
     assert_eq!(reader.tail(0, Some(Stream::Stderr)).unwrap(), at(301));
     assert_eq!(reader.tail(1, Some(Stream::Stderr)).unwrap(), 0);
 }

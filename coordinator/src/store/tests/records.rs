@@ -63,7 +63,7 @@ fn what_an_equal_submit_attaches_to_outlives_the_process_until_it_is_taken_back_
     assert_eq!(writer.attachable_jobs().unwrap(), [one, over]);
     let connection = rusqlite::Connection::open(directory.path().join("records.db")).unwrap();
     let rows: u32 = connection.query_row("SELECT count(*) FROM attachable", [], |row| row.get(0)).unwrap();
-    assert_eq!(rows, 2, "one whose record is not there is forgotten");
+    assert_eq!(rows, 2, "one without a record is forgotten");
 }
 
 #[test]

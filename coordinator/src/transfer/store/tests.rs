@@ -26,7 +26,7 @@ fn a_project_in_its_first_upload_stays_and_an_idle_one_goes_when_nobody_has_it()
     let taking_in = cache.hold().unwrap();
     age(cache.directory(), IDLE_AFTER + Duration::from_secs(3600));
     tidy();
-    assert!(cache.directory().exists(), "somebody takes something in");
+    assert!(cache.directory().exists(), "another transfer is in progress");
     drop(taking_in);
     age(cache.directory(), IDLE_AFTER - Duration::from_secs(3600));
     tidy();
@@ -110,5 +110,5 @@ fn a_snapshot_of_one_class_is_not_here_for_another() {
     fs::write(&cut, "part of a pack").expect("a disk");
     age(&cut, STALE_AFTER + Duration::from_secs(3600));
     all.tidy(&[], |_| true);
-    assert!(!cut.exists(), "what was never finished goes in each class");
+    assert!(!cut.exists(), "unfinished files go in each class");
 }

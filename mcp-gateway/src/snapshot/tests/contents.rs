@@ -20,7 +20,7 @@ fn modified_added_and_deleted_files_links_and_modes_are_as_on_disk() {
     assert_eq!(project.take_as_it_is().id(), dirty.id());
 
     project.git(&["add", "-A"]);
-    assert_eq!(project.take_as_it_is().id(), dirty.id(), "what is staged makes no difference");
+    assert_eq!(project.take_as_it_is().id(), dirty.id(), "staged changes make no difference");
     project.git(&["stash", "-q"]);
     assert_eq!(project.take_as_it_is().id(), clean.id());
 }

@@ -242,7 +242,7 @@ fn the_outer_ignore_file_keeps_repositories_inside_and_files_in_them_back() {
     let all = project.on_disk(&[]).into_iter();
     let outside = all.filter(|(path, _)| !path.starts_with("vendor") && !path.starts_with("tools"));
     assert_eq!(project.contents(&snapshot), outside.collect());
-    assert_eq!(snapshot.manifest.left_behind, ["vendor/"], "what is committed of it is not missed");
+    assert_eq!(snapshot.manifest.left_behind, ["vendor/"], "its committed files are not missing");
     assert_eq!(project.take().id(), snapshot.id());
     fs::remove_file(project.path(".buildpoolignore")).unwrap();
     project.take_as_it_is();

@@ -300,7 +300,11 @@ fn what_a_killed_git_left_of_a_pack_goes_when_no_git_can_be_writing_it() {
     };
     let taking_in = cache.hold().unwrap();
     cache.tidy(|_| false, 8, false).unwrap();
-    assert_eq!(names(), ["tmp_idx_old", "tmp_pack_new", "tmp_pack_old"], "while somebody takes something in");
+    assert_eq!(
+        names(),
+        ["tmp_idx_old", "tmp_pack_new", "tmp_pack_old"],
+        "while another transfer is in progress"
+    );
     drop(taking_in);
     cache.tidy(|_| false, 8, false).unwrap();
     assert_eq!(names(), ["tmp_pack_new"]);

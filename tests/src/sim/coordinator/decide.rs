@@ -157,7 +157,7 @@ impl Coordinator {
             }
             Effect::Done { job, .. } => {
                 if !self.disk.done.contains_key(&job) {
-                    truth.fail(format!("absorbing: the end of job {job} is told and not on disk"));
+                    truth.fail(format!("absorbing: the end of job {job} is reported and not on disk"));
                 }
             }
             Effect::Abandon(lost) => {

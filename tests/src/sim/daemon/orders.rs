@@ -123,13 +123,13 @@ impl Daemon {
             Desired::Cancel { by, reason, .. } => self.act(host, id, Acted::Cancelled { by, reason }, now),
             Desired::Fenced { .. } => {
                 truth.counts.fenced += 1;
-                truth.note(now, || format!("{} is told that {id} is fenced", host.name));
+                truth.note(now, || format!("{} received `fenced` for {id}", host.name));
                 self.fence(host, id, now);
             }
             Desired::Forget { .. } => {
                 if host.keepers.contains_key(&id) {
                     truth.fail(format!(
-                        "sealed_before_done: {} is told to forget {id}, which runs",
+                        "sealed_before_done: {} received `forget` for {id}, which runs",
                         host.name
                     ));
                 }

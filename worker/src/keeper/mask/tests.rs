@@ -78,7 +78,7 @@ fn base64_in_lines_is_masked_at_every_cut() {
         }
     }
     let long = format!("MDEy{}MzQ1", "\n".repeat(1000));
-    assert_eq!(mask(&[secret], &[long.as_bytes()]), long.as_bytes(), "a gap without an end is none");
+    assert_eq!(mask(&[secret], &[long.as_bytes()]), long.as_bytes(), "a gap without an end is not a gap");
 }
 
 #[test]

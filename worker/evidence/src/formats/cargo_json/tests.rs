@@ -154,5 +154,5 @@ fn what_suites_and_cargo_say_of_their_end_is_heard() {
     assert_eq!(of(&[artifact, &finished(false), &finished(true)]), (None, 1));
     assert_eq!(of(&[artifact]).0.as_deref(), Some("the stream ends before the build does"));
     let error = r#"{"reason":"compiler-message","message":{"level":"error","message":"no x"}}"#;
-    assert_eq!(of(&[error, &finished(false)]), (None, 1), "the compiler's error says it");
+    assert_eq!(of(&[error, &finished(false)]), (None, 1), "the compiler's error has the reason");
 }

@@ -262,7 +262,7 @@ fn what_one_stream_lacks_no_other_one_makes_up_for() {
     assert_eq!(of(&format!("{dies}ok 1 - e\nok 2 - f\n{good}")), (5, vec![missing]));
     assert_eq!(of(&format!("{dies}{good}")).0, 3, "the word of `prove` is no test");
     assert_eq!(of(&format!("{good}{good}1..1\nok 1\nok\n")), (5, vec![]));
-    assert_eq!(of("ok 1 - a\nok 1 - b\n1..2\n"), (2, vec![]), "odd numbers are none of ours");
+    assert_eq!(of("ok 1 - a\nok 1 - b\n1..2\n"), (2, vec![]), "odd numbers are not tests");
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn nothing_that_a_job_did_to_its_repository_reaches_the_next_one() {
             assert!(!root.join(".git").join(file).exists(), "{file}");
         }
         assert_eq!(fs::read_dir(root.join(".git/objects/pack")).unwrap().count(), 0);
-        assert_eq!(fs::read_dir(root.join(".git/objects")).unwrap().count(), 2, "what was added is gone too");
+        assert_eq!(fs::read_dir(root.join(".git/objects")).unwrap().count(), 2, "added files are gone too");
     }
 }
 
@@ -262,7 +262,7 @@ fn a_checkout_that_can_not_be_laid_out_again_makes_place_for_a_new_one() {
     }
     let left = fs::read_dir(directory.ancestors().nth(2).unwrap()).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    assert!(!left.iter().any(|name| name.starts_with("removed")), "what can be removed is: {left:?}");
+    assert!(!left.iter().any(|name| name.starts_with("removed")), "removable files are removed: {left:?}");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn what_is_another_users_is_taken_away_though_nothing_else_of_it_changed() {
     let lent = bench.workspaces.clone().linking_objects();
     give_away("src/a");
     lent.prepare(attempt(7), &bench.deliver(), false, bench.root.path()).unwrap();
-    assert_eq!(owner("src/a"), 60_902, "the one whom a job ran as");
+    assert_eq!(owner("src/a"), 60_902, "the user that ran the job");
 }
 
 #[test]
