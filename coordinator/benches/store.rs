@@ -1,6 +1,7 @@
-//! What durability costs: commits beside a plain append with a sync, log bytes beside a plain file.
+//! Cost of durability: commits compared with a plain append and sync, log bytes compared with a
+//! plain file.
 //!
-//! `BUILDPOOL_BENCH_LOG` names a real log to use in place of a made-up one; `TMPDIR` chooses the disk.
+//! `BUILDPOOL_BENCH_LOG` selects a real log instead of a generated one; `TMPDIR` selects the disk.
 
 use buildpool_coordinator::store::{
     AttemptEnd, AttemptEnding, AttemptRecord, DoneRecord, JobRecord, Record, Store,
@@ -74,7 +75,7 @@ fn done(mut job: JobRecord, log_length: u64) -> JobRecord {
     job
 }
 
-/// Frames of one chunk each, and what a worker would declare at the end.
+/// Frames of one chunk each, and the worker's declaration at the end.
 struct Log {
     frames: Vec<Vec<u8>>,
     state: LogState,
@@ -107,7 +108,7 @@ fn log(attempt: AttemptId, text: &[u8]) -> Log {
     Log { frames, state, seals }
 }
 
-/// Build-like lines; or the log that was named, repeated.
+/// Returns lines like those of a build, or the selected log, repeated.
 fn text(bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 256);
     match std::env::var_os("BUILDPOOL_BENCH_LOG")
@@ -197,7 +198,7 @@ fn commits(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Appends a whole log, seals it, and says how long that took; compression goes on beside it.
+/// Appends a whole log and seals it. Returns the duration. Compression continues in the background.
 fn send(store: &Store, text: &[u8]) -> (AttemptId, Duration) {
     let attempt = attempt(&job());
     let log = log(attempt, text);
@@ -255,7 +256,7 @@ fn logs(criterion: &mut Criterion) {
     );
 }
 
-/// Bytes of the files in a directory and those below it.
+/// Returns the total size of the files in a directory tree, in bytes.
 fn size(path: &Path) -> u64 {
     let entries = std::fs::read_dir(path).expect("the directory is there");
     entries

@@ -1,4 +1,4 @@
-//! The coordinator over real sockets, with a worker and a client that are written out message by message.
+//! Tests of the coordinator over real sockets. The worker and the client send single messages.
 
 use buildpool_coordinator::auth::{JobsAfter, Tokens};
 use buildpool_coordinator::{Config, Coordinator};
@@ -195,7 +195,7 @@ fn echo() -> JobSpec {
     JobSpec::new(Command::Argv(vec!["echo".into(), "hi".into()]), Source::Empty)
 }
 
-/// Everything that a client is sent until `complete`: followed bytes by stream, and the result.
+/// Collects all messages of a client until `complete`: followed bytes by stream, and the result.
 async fn to_completion(client: &mut Peer) -> ([Vec<u8>; 2], buildpool_protocol::JobResult) {
     let mut streams = [Vec::new(), Vec::new()];
     let (mut result, mut ended) = (None, false);
@@ -383,7 +383,7 @@ async fn what_cannot_be_served_is_refused_with_a_reason() {
     );
 }
 
-/// A job that waits for a worker that nobody has seen.
+/// Returns a job that waits for an unknown worker.
 fn patient() -> JobSpec {
     JobSpec { wait_for_worker: Some(Duration::from_secs(3600)), ..echo() }
 }
@@ -420,14 +420,14 @@ async fn a_cancel_is_in_the_audit_log_once_and_only_if_it_is_one() {
     assert_eq!((entries[2].subject.clone(), entries[2].detail.as_str()), (ended.0.to_string(), "enough"));
 }
 
-/// Says it again and again and takes no answer, until it is not taken any more.
+/// Sends a message repeatedly without reading answers, until the peer accepts no more.
 async fn until_stuck(peer: &mut Peer, message: &impl serde::Serialize) {
     let text = frame::encode_control(message);
     let quiet = Duration::from_secs(1);
     while tokio::time::timeout(quiet, peer.0.send(Message::text(text.clone()))).await.is_ok() {}
 }
 
-/// Far below the time after which a connection that takes nothing ends by itself.
+/// Far less than the time after which a blocked connection is closed.
 const CUT_WITHIN: Duration = Duration::from_secs(15);
 
 async fn is_cut(peer: &Peer) -> bool {
@@ -477,7 +477,7 @@ async fn an_answer_without_a_valid_token_ends_its_connection() {
         let mut stream = TcpStream::connect(pool.address).await.expect("it listens");
         stream.write_all(request.as_bytes()).await.expect("taken");
         let mut answer = String::new();
-        // Less than the time after which any silent connection ends.
+        // Less than the time after which any silent connection is closed.
         let read = tokio::time::timeout(Duration::from_secs(10), stream.read_to_string(&mut answer));
         read.await.expect("the connection ends").expect("an answer");
         assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");

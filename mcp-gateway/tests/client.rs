@@ -1,4 +1,4 @@
-//! The client against a coordinator that is played by the test, message by message.
+//! Tests of the client with a simulated coordinator, message by message.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(clippy::result_large_err, reason = "the type is the WebSocket library's own")]
 
@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 
 const TOKEN: &str = "bp_1_secret";
 
-/// A coordinator of which every word is said by the test.
+/// A coordinator simulated by the test.
 struct Played {
     listener: TcpListener,
 }
@@ -40,7 +40,7 @@ impl Played {
         (Self { listener }, Endpoint::new(url, Some(TOKEN.parse().unwrap())))
     }
 
-    /// The next connection, registered.
+    /// Accepts the next connection and registers it.
     async fn accept(&self) -> Peer {
         let mut peer = self.accept_silently().await;
         assert!(matches!(peer.hear().await, FromClient::Register { .. }));
@@ -226,7 +226,7 @@ async fn a_second_attempt_is_told_apart_from_the_first() {
     let (client, mut peer) = connect(&played, endpoint).await;
     let mut events = client.follow(FollowQuery { job: "0".into(), ..FollowQuery::default() }).await.unwrap();
     let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
-    // The word overtakes the last output of the first attempt.
+    // The message overtakes the last output of the first attempt.
     peer.say(&ToClient::Attempt { request, attempt: 2 }).await;
     peer.output(request, 0, &[chunk(1, 0, b"lost")]).await;
     let end = peer.output(request, 0, &[chunk(2, 0, b"again")]).await;
@@ -314,7 +314,7 @@ async fn a_consumer_that_leaves_stops_only_its_own_output() {
     let FromClient::Follow { request, .. } = peer.hear().await else { panic!("no follow") };
     drop(events);
     assert!(matches!(peer.hear().await, FromClient::Unfollow { request: of } if of == request));
-    // Output that was on its way meets nobody, and the next request is served.
+    // Late output has no receiver, and the next request is served.
     peer.output(request, 0, &[chunk(1, 0, b"late")]).await;
     let (jobs, ()) = tokio::join!(client.jobs(None, None, 5), async {
         let FromClient::Jobs { request, limit: 5, .. } = peer.hear().await else { panic!("no jobs") };
@@ -379,13 +379,13 @@ async fn refusals_and_wrong_answers_are_errors_of_their_own() {
 
 #[tokio::test]
 async fn what_can_not_be_connected_to_says_why() {
-    // Nobody there.
+    // No listener.
     let (played, endpoint) = Played::new().await;
     drop(played);
     let error = Client::connect(Target::Named(endpoint), "test").await.unwrap_err();
     assert!(matches!(error, ClientError::Unreachable { .. }) && error.is_worth_a_retry(), "{error:?}");
 
-    // A wrong token, and none.
+    // A wrong token, and a missing one.
     for token in [Some("bp_1_wrong".parse().unwrap()), None] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
@@ -406,7 +406,7 @@ async fn what_can_not_be_connected_to_says_why() {
         );
     }
 
-    // No version in common.
+    // No common protocol version.
     let (played, endpoint) = Played::new().await;
     let (connected, ()) = tokio::join!(Client::connect(Target::Named(endpoint), "test"), async {
         let mut peer = played.accept_silently().await;
@@ -418,7 +418,7 @@ async fn what_can_not_be_connected_to_says_why() {
         matches!(connected.unwrap_err(), ClientError::VersionMismatch { said, .. } if said == "I speak 7 to 9")
     );
 
-    // Something else.
+    // Not a coordinator.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap()).parse().unwrap();
     let endpoint = Endpoint { url, token: None, ca_file: None, certificate: None, allow_plain: false };
@@ -471,7 +471,7 @@ async fn a_transfer_that_its_owner_leaves_ends_at_the_pool_and_one_that_is_over_
         transfer.say(fetch(channel)).await.unwrap();
         assert_eq!(peer.hear().await, FromClient::Transfer(fetch(channel)));
         match last {
-            // Both sides may say the last word.
+            // Both sides may send the last message.
             Some(true) => transfer.say(Step::Done { channel }).await.unwrap(),
             Some(false) => {
                 peer.say(&ToClient::Transfer(Step::Done { channel })).await;
