@@ -32,7 +32,7 @@ fn of_process(result: &JobResult) -> u8 {
     }
 }
 
-/// Returns the warnings for a user who does not see the digest.
+/// Returns the warnings to print if the digest is not shown.
 pub(crate) fn warnings(result: &JobResult) -> Vec<String> {
     let mut warnings: Vec<String> = warning(result).into_iter().collect();
     if !result.survivors.is_empty() {

@@ -4,7 +4,8 @@ use crate::{settings, terminal};
 use buildpool_protocol::token;
 use std::ffi::OsString;
 
-/// Prints a warning if an argument of this process contains a token (`/proc/PID/cmdline` on Linux, ps(1) on both systems).
+/// Prints a warning if an argument of this process contains a token (`/proc/PID/cmdline` on Linux,
+/// ps(1) on both systems).
 pub(crate) fn warn() {
     if !has_token(std::env::args_os().skip(1)) {
         return;
@@ -15,7 +16,8 @@ pub(crate) fn warn() {
     ));
 }
 
-/// Whether an argument is a token, or ends with one after `=` or `#`. Those after `--` belong to a job.
+/// Returns true if an argument is a token, or ends with one after `=` or `#`. Arguments after `--`
+/// belong to a job.
 fn has_token(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let mut own = arguments.into_iter().take_while(|argument| argument != "--");
     own.any(|argument| {

@@ -2,8 +2,13 @@
 //! makes no decisions about jobs.
 //!
 //! Exit codes: `run`, `wait` and `job --wait` return the exit code of the command (see [`exit`]).
-//! All other subcommands return 0 on success, 1 if the pool refused the request, 2 for invalid
-//! arguments, 125 if the pool could not be used, and 141 if stdout is closed.
+//! All other subcommands return:
+//!
+//! - 0 on success
+//! - 1 if the pool refused the request
+//! - 2 for invalid arguments
+//! - 125 if the pool could not be used
+//! - 141 if stdout is closed
 
 mod arguments;
 mod commands;

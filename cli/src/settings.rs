@@ -12,7 +12,7 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-/// Value of `--coordinator` that selects the local pool, whatever is configured.
+/// Value of `--coordinator` that selects the local pool, regardless of the configuration.
 const LOCAL: &str = "local";
 /// Flag with the URL of a coordinator.
 const URL_FLAG: &str = "--coordinator";

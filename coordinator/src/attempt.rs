@@ -16,13 +16,13 @@ use tokio::task::JoinHandle;
 pub(crate) struct LiveAttempt {
     pub(crate) lease: Lease,
     pub(crate) spec: Arc<JobSpec>,
-    /// The connection that may write; 0 if there is none.
+    /// The only connection that may write; 0 means no connection.
     session: AtomicU64,
     log: Mutex<Log>,
     live: Arc<Mutex<Live>>,
     completing: AtomicBool,
-    /// The connection whose output the disk refused, until the coordinator requests that output
-    /// again; 0 if there is none.
+    /// A connection with refused output, until the coordinator requests that output again; 0 means
+    /// no connection.
     asking_again: AtomicU64,
     /// Whether the worker has reported the end of the command and its processes.
     ended: AtomicBool,

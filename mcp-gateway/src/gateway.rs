@@ -152,7 +152,7 @@ impl Project {
         Ok(real)
     }
 
-    /// Returns the topmost directory whose files are used to choose a test or build command: the
+    /// Returns the topmost directory to search for files that select a test or build command: the
     /// root of the repository, else the project. If callers are confined, it is never above the
     /// project.
     pub(crate) fn top_of(&self, directory: &Path) -> PathBuf {

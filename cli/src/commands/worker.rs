@@ -28,8 +28,8 @@ pub(crate) fn run(arguments: WorkerArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Converts an error of the worker. Errors that a user must correct get another exit code than
-/// temporary ones, so that a service manager does not restart the worker in a loop.
+/// Converts an error of the worker. An error that a user must correct gets another exit code than a
+/// temporary one. So a service manager does not restart the worker in a loop.
 fn of_worker(error: &WorkerError) -> Failure {
     let code = match error {
         WorkerError::Token(_) | WorkerError::Config(_) | WorkerError::Dialler(_) => USAGE,

@@ -1,4 +1,5 @@
-//! `buildpool workers`, `workers approve WORKER`, `workers forget WORKER`, `drain WORKER`, `resume WORKER`
+//! `buildpool workers`, `workers approve WORKER`, `workers forget WORKER`, `drain WORKER`,
+//! `resume WORKER`
 
 use super::jobs::ago;
 use crate::arguments::{DrainArguments, Form, PoolOptions, ResumeArguments, WorkersAction, WorkersArguments};

@@ -25,7 +25,8 @@ fn part(text: &str) -> Option<(&str, &str)> {
     Some(text.split_at(end))
 }
 
-/// Returns the digits of a number without leading zeros: they compare by length, then as text, however many they are.
+/// Returns the digits of a number without leading zeros. They compare by length, then as text, so
+/// their number is not limited.
 fn number(part: &str) -> Option<&str> {
     part.starts_with(|c: char| c.is_ascii_digit()).then(|| part.trim_start_matches('0'))
 }

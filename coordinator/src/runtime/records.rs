@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Returns a mirror with a job of one attempt, whose log and digest have arrived.
+    /// Returns a mirror with a job of one attempt. The log and digest of the attempt have arrived.
     fn ended() -> (Mirror, JobId) {
         let mut mirror = Mirror::default();
         let job = JobId::from_uuid(uuid::Uuid::now_v7());

@@ -94,8 +94,8 @@ impl Runtime {
         }
     }
 
-    /// Sends replies before the records are on disk. A job whose end is not recorded yet is
-    /// reported as waiting for its record.
+    /// Sends replies before the records are on disk. If the end of a job is not recorded yet, the
+    /// job is reported as waiting for its record.
     fn answer_ahead(&mut self, why: &str) {
         let now = self.now();
         for answer in std::mem::take(&mut self.answers) {
@@ -106,7 +106,7 @@ impl Runtime {
         }
     }
 
-    /// Returns the jobs whose ends wait for a disk that refuses them.
+    /// Returns the ended jobs that wait for a disk that refuses their records.
     pub(super) fn unwritten(&self, now: Now) -> Vec<LiveJob> {
         let Some(why) = self.parts.hub.degraded() else { return Vec::new() };
         self.mirror.ended().filter_map(|job| self.mirror.unwritten(now, job, &why)).collect()
@@ -135,8 +135,8 @@ impl Runtime {
         live
     }
 
-    /// Sends an empty reply to each worker whose welcome, at index `first` or later, waits for the
-    /// disk.
+    /// Sends an empty reply to each worker with a welcome, at index `first` or later, that waits
+    /// for the disk.
     fn hear_newcomers(&self, first: usize) {
         for effect in self.effects.iter().skip(first) {
             if let Effect::Welcome { session, .. } = effect {
@@ -188,7 +188,7 @@ impl Runtime {
         }
     }
 
-    /// Sends each client whose request waits for the disk a message, once. The request keeps its
+    /// Sends each client with a waiting request one message about the disk. The request keeps its
     /// place, so that a client need not repeat a cancel.
     fn tell_who_waits(&mut self, why: &str) {
         let decided = self.effects.iter().filter_map(|effect| match effect {

@@ -15,7 +15,7 @@ pub const COMPRESSION_LEVEL: i32 = 1;
 /// Minimum length of an ended log that is compressed, in bytes.
 pub const PACK_BYTES_MIN: u64 = 16 << 10;
 /// Maximum length of a log without a file, in bytes. Such a log stays in memory until it is sealed,
-/// and is then stored beside its job's record. So a small job costs one commit.
+/// and is then stored in the database. So a small job costs one commit.
 pub const INLINE_BYTES_MAX: usize = 4 << 10;
 /// Time after which a short log that is still open gets a file.
 pub const INLINE_FOR: Duration = Duration::from_secs(1);

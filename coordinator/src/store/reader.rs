@@ -135,7 +135,8 @@ impl Reader {
         })
     }
 
-    /// Returns the job whose id equals this text or begins with it. Hyphens and case are ignored.
+    /// Returns the job with an id that equals this text or begins with it. Hyphens and case are
+    /// ignored.
     ///
     /// # Errors
     /// [`ResolveError`].
@@ -258,7 +259,7 @@ impl Reader {
         self.with(workers)
     }
 
-    /// Returns the whole log of an attempt whose log is stored beside its record.
+    /// Returns the whole log of an attempt, if it is stored in the database instead of a file.
     pub(super) fn inline_log(&self, attempt: AttemptId) -> Result<Option<Bytes>, StoreError> {
         self.with(|connection| {
             let read = || {
@@ -294,7 +295,7 @@ impl Reader {
         database::open(&self.pool.path, &super::disk::Disk::default())
     }
 
-    /// Returns the ids of all jobs whose records are kept.
+    /// Returns the ids of all jobs with a record.
     pub(super) fn all_ids(&self) -> Result<Vec<JobId>, StoreError> {
         self.with(|connection| {
             let read = || {

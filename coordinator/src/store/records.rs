@@ -15,8 +15,8 @@ use std::sync::Arc;
 pub enum Record {
     /// The current state of a job. The spec is written once; the rest is replaced.
     Job(Box<JobRecord>),
-    /// The whole log of an attempt whose log has no file, from [`super::Sealed::inline`]. Write it
-    /// in the batch that ends its job.
+    /// The whole log of an attempt without a log file, from [`super::Sealed::inline`]. Write it in
+    /// the batch that ends its job.
     Log {
         /// The attempt.
         attempt: AttemptId,

@@ -64,8 +64,8 @@ impl Writer {
         reader::live_jobs(&self.connection)
     }
 
-    /// Returns the jobs, live or ended, that an equal submit attaches to. Removes entries whose job
-    /// record no longer exists.
+    /// Returns the jobs, live or ended, that an equal submit attaches to. Removes entries without a
+    /// job record.
     ///
     /// # Errors
     /// If the database can't be read or written, or a record does not parse.

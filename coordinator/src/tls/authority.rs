@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 /// Name of the authority's file in the data directory. It contains the key and then the
 /// certificates, its own first.
 pub(super) const FILE: &str = "tls-authority.pem";
-/// Number of replaced authorities whose tokens stay valid. Each adds two certificates to every TLS
-/// handshake.
+/// Number of replaced authorities for which tokens stay valid. Each adds two certificates to every
+/// TLS handshake.
 pub const REPLACED_MAX: usize = 4;
 /// Subject name of certificates from versions without authorities (the default of rcgen).
 const NAME_BEFORE_AUTHORITIES: &str = "rcgen self signed cert";

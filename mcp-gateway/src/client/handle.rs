@@ -427,8 +427,8 @@ impl Client {
     }
 }
 
-/// A pending request. If it is dropped before its answer, it notifies the task, so that an unreceived
-/// answer does not count as delivered.
+/// A pending request. If it is dropped before its answer, it notifies the task, so that an
+/// unreceived answer does not count as delivered.
 struct Asked<'a> {
     client: &'a Client,
     request: u32,

@@ -82,7 +82,11 @@ impl Lock {
         }
     }
 
-    /// Writes the endpoint file. The rename makes it atomic: a reader sees the whole file or none.
+    /// Writes the endpoint file. The rename makes it atomic: a reader sees the whole file or no
+    /// file.
+    ///
+    /// # Errors
+    /// If the file can't be written.
     pub fn publish(&self, published: &Published) -> Result<(), LocalError> {
         let path = endpoint_file(&self.directory);
         let written = Written {
@@ -138,10 +142,14 @@ pub(super) fn prepare(directory: &Path) -> Result<(), LocalError> {
     Ok(())
 }
 
-/// Reads the endpoint file. Returns none if there is no file, or if its content is invalid.
+/// Reads the endpoint file. Returns `None` if there is no file, or if its content is invalid.
 ///
-/// A URL without TLS and a token without a fingerprint are invalid. So every endpoint from here is dialled by TLS and pins
-/// the pool's certificate: another process that took over the port of a dead pool receives no token.
+/// A URL without TLS and a token without a fingerprint are invalid. So every endpoint from here is
+/// dialled by TLS and pins the pool's certificate: another process that took over the port of a
+/// dead pool receives no token.
+///
+/// # Errors
+/// [`LocalError::File`] if the file exists and can't be read.
 pub(super) fn read(directory: &Path) -> Result<Option<Published>, LocalError> {
     let path = endpoint_file(directory);
     let text = match read_bounded(&path) {

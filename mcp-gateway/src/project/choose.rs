@@ -8,9 +8,9 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-/// Most projects below a directory that an error lists.
+/// Limit on projects below a directory that an error lists.
 const LISTED_MAX: usize = 20;
-/// Most directories that the search for projects below one visits.
+/// Limit on directories that the search for projects below one visits.
 const VISITED_MAX: usize = 2_000;
 /// Depth of the search for projects below a directory.
 const DEPTH_MAX: usize = 3;
@@ -76,7 +76,7 @@ pub enum ChooseError {
     Option {
         /// The file that indicates the tool.
         marker: String,
-        /// The option, the reason and what to do instead.
+        /// The option, the reason and the alternative.
         reason: String,
     },
     /// The configured command has no placeholder for an option of the call.
@@ -134,13 +134,15 @@ impl fmt::Display for ChooseError {
 
 impl std::error::Error for ChooseError {}
 
-/// Chooses a command: the configured one, else that of the nearest tool at or above `directory`, else pytest if the
-/// directory has test files for it. Directories above `top` belong to something else and are not searched.
+/// Chooses a command: the configured one, else that of the nearest tool at or above `directory`,
+/// else pytest if the directory has test files for it. Directories above `top` are outside the
+/// project and are not searched.
 ///
-/// `processors` limits the processes of a build; without it, a build uses the processors of the machine that runs it.
+/// `processors` limits the processes of a build; without it, a build uses the processors of the
+/// machine that runs it.
 ///
 /// # Errors
-/// [`ChooseError`]; each says which file or parameter to change.
+/// [`ChooseError`]; each one contains the file or parameter to change.
 pub fn choose(
     configuration: &Configuration,
     directory: &Path,
@@ -189,13 +191,13 @@ pub fn choose(
     Err(ChooseError::Nothing { directory: directory.to_owned(), goal: goal.name(), unfit, below })
 }
 
-/// The root of the repository that a directory lies in.
+/// Returns the root of the repository that contains a directory.
 pub fn repository_of(directory: &Path) -> Option<&Path> {
     directory.ancestors().find(|place| place.join(".git").exists())
 }
 
-/// The directories below this one that show a tool, each with the file that shows it. A project's own subprojects are
-/// not listed.
+/// Returns the directories below this one with a detected tool, each with the detected file. A
+/// project's own subprojects are not listed.
 fn projects_below(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut visited = 0;

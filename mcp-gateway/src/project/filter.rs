@@ -1,11 +1,12 @@
-//! Test filters: from the form in which a test runner prints a name to the form that its option accepts.
+//! Converts test filters from the form that a test runner prints to the form that its option
+//! accepts.
 
 use regex::Regex;
 
-/// The filter as a regular expression.
+/// Returns the filter as a regular expression.
 ///
-/// A name such as `adds (1 + 2)` is a valid expression that does not match itself. Such a filter is taken literally,
-/// unless it has an anchor or an operator that names rarely have.
+/// A name such as `adds (1 + 2)` is a valid expression that does not match itself. Such a filter is
+/// escaped, unless it has an anchor or an operator that is rare in names.
 pub(super) fn pattern(filter: &str) -> String {
     let Ok(regex) = Regex::new(filter) else { return regex::escape(filter) };
     let has_operator = filter.starts_with('^')
@@ -14,15 +15,16 @@ pub(super) fn pattern(filter: &str) -> String {
     if has_operator || regex.is_match(filter) { filter.to_owned() } else { regex::escape(filter) }
 }
 
-/// Joins the parts of a name that a runner prints with separators (`suite › test`, `suite > test`) by single spaces.
-/// JavaScript runners match their name option against that form.
+/// Joins the parts of a name by single spaces, if the runner prints it with separators
+/// (`suite › test`, `suite > test`). JavaScript runners match their name option against that form.
 pub(super) fn spaced(filter: &str) -> String {
     let parts: Vec<&str> = filter.split(" › ").flat_map(|part| part.split(" > ")).map(str::trim).collect();
     parts.join(" ")
 }
 
-/// The class and the method of a test name in the form of JVM tools: `a.b.Class.method`, `Class#method`,
-/// `Class > method()`. Returns nothing for other forms, such as a class alone or a glob.
+/// Returns the class and the method of a test name in the form of JVM tools: `a.b.Class.method`,
+/// `Class#method`, `Class > method()`. Returns `None` for other forms, such as a class alone or a
+/// glob.
 pub(super) fn class_and_method(filter: &str) -> Option<(&str, &str)> {
     let name = filter.strip_suffix("()").unwrap_or(filter);
     let (class, method) =
@@ -33,7 +35,7 @@ pub(super) fn class_and_method(filter: &str) -> Option<(&str, &str)> {
     (is_class && is_method).then_some((class, method))
 }
 
-/// `Module/Class/method` from the form in which XCTest prints a test: `-[Module.Class method]`.
+/// Returns `Module/Class/method` for a test in the form of XCTest: `-[Module.Class method]`.
 pub(super) fn from_objective_c(filter: &str) -> Option<String> {
     let (class, method) = filter.strip_prefix("-[")?.strip_suffix(']')?.split_once(' ')?;
     Some(format!("{}/{method}", class.replacen('.', "/", 1)))

@@ -1,6 +1,6 @@
-//! The project of a call: its configuration file, and the commands of the tools that its files show.
+//! The project of a call: its configuration file, and the commands of the detected tools.
 //!
-//! Reads the disk and runs nothing.
+//! This module reads the disk and runs nothing.
 
 mod choose;
 mod config;

@@ -1,6 +1,6 @@
-//! Words of a shell command.
+//! Quoting of shell words.
 
-/// The word as a POSIX shell reads it back.
+/// Quotes a word for a POSIX shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = !word.is_empty()
         && word.chars().all(|c| {

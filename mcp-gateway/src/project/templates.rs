@@ -1,11 +1,11 @@
-//! The output filters that a project may name.
+//! Output filters (templates) that a project can use.
 
 use super::config::Configuration;
 use buildpool_digest::templates;
 use buildpool_protocol::spec::TemplateSpec;
 use std::path::{Path, PathBuf};
 
-/// The filters that hold for a project, by name, and what is wrong with the others.
+/// Valid templates of a project by name, and the problems of the invalid ones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Templates {
     list: Vec<TemplateSpec>,
@@ -14,7 +14,8 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// The built-in ones, and those of the configuration, which go before them.
+    /// Returns the templates of the configuration and the built-in ones. The former take
+    /// precedence.
     pub fn of(configuration: &Configuration) -> Self {
         let raw = TemplateSpec {
             name: buildpool_digest::RAW.to_owned(),
@@ -36,22 +37,22 @@ impl Templates {
         Self { list, problems, file }
     }
 
-    /// By name.
+    /// Returns the templates, sorted by name.
     pub fn list(&self) -> &[TemplateSpec] {
         &self.list
     }
 
-    /// All names.
+    /// Returns all names.
     pub fn names(&self) -> Vec<String> {
         self.list.iter().map(|template| template.name.clone()).collect()
     }
 
-    /// The one of this name.
+    /// Returns the template with this name.
     pub fn get(&self, name: &str) -> Option<&TemplateSpec> {
         self.list.iter().find(|template| template.name == name)
     }
 
-    /// Why a name that the configuration has can't be used.
+    /// Returns the problem of a configured template with this name, if it is invalid.
     pub fn problem_of(&self, name: &str) -> Option<&str> {
         let key = format!("templates.{name}");
         let is_about =
@@ -59,12 +60,12 @@ impl Templates {
         self.problems.iter().find(|(of, _)| is_about(of)).map(|(_, problem)| problem.as_str())
     }
 
-    /// All that is wrong with the configuration; each names file, key and reason.
+    /// Returns all problems of the configuration, each with file, key and reason.
     pub fn problems(&self) -> Vec<String> {
         self.problems.iter().map(|(_, problem)| problem.clone()).collect()
     }
 
-    /// The configuration's file.
+    /// Returns the configuration file, if there is one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }

@@ -52,7 +52,7 @@ pub(super) struct Memory {
     pub(super) bytes: u64,
     /// Files of the commit that are not in the snapshot, in the manifest's form.
     pub(super) left_behind: Vec<String>,
-    /// Files whose paths git refuses.
+    /// Files with paths that git refuses.
     pub(super) refused: Vec<String>,
     /// Bytes written into our own objects.
     pub(super) own_bytes: u64,
@@ -216,7 +216,7 @@ impl Store {
     }
 
     /// Lets git write one of our indexes, and sets the file's time to the start of the write. git
-    /// trusts an entry whose file is older than the index. A large index is written seconds after
+    /// trusts an entry if its file is older than the index. A large index is written seconds after
     /// the files were read, so later changes would never be detected.
     pub(super) fn write_index<T>(
         &self,

@@ -70,8 +70,8 @@ impl WorkTree<'_> {
         fs::write(self.store.users_sparse(), left)
             .map_err(GitError::io("recording the files of a sparse index"))?;
         if is_sparse {
-            // git would read and update the trees of whole directories, but none of their files is
-            // on disk.
+            // git would read and update the trees of whole directories, although their files are
+            // not on disk.
             let present =
                 index.entries.iter().filter(|entry| entry.mode != SPARSE_DIRECTORY && entry.stage == 0);
             let lines = present.flat_map(|entry| {

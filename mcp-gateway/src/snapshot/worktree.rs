@@ -39,7 +39,7 @@ pub(super) struct Taken {
     pub(super) bytes: u64,
     pub(super) kept_back: Vec<Vec<u8>>,
     pub(super) changed_meanwhile: Vec<Vec<u8>>,
-    /// Files whose paths git refuses.
+    /// Files with paths that git refuses.
     pub(super) refused: Vec<Vec<u8>>,
     /// Directories that can't be read.
     pub(super) closed: Vec<Vec<u8>>,

@@ -63,8 +63,8 @@ impl Submitted {
 pub(crate) enum Reply {
     /// An answer.
     Answer(Answer),
-    /// The id of the job or build that the call becomes a task of, with the notes of the call. Only
-    /// for clients that support tasks.
+    /// A job or build that continues as a task: its id and the notes of the call. Only for clients
+    /// that support tasks.
     Task(String, Box<Extras>),
 }
 
@@ -136,8 +136,8 @@ pub(crate) fn view(verbosity: Option<Verbosity>, template: Option<TemplateSpec>,
     View { verbosity, template, characters_max: Some(budget.digest_characters()) }
 }
 
-/// Returns the jobs of a build, in the order of their submission. Fails if there are none: an empty
-/// list could mean success or no result yet.
+/// Returns the jobs of a build, in the order of their submission. Fails if there are no jobs: an
+/// empty list could mean success or no result yet.
 pub(crate) async fn jobs_of(client: &Client, build: BuildId) -> Result<Vec<String>, ClientError> {
     let limit = buildpool_protocol::limits::BUILD_JOBS_MAX as u32;
     let jobs = client.jobs(None, Some(build), limit).await?;

@@ -55,8 +55,8 @@ fn whatever_there_is_to_choose_the_listing_stays_small() {
             let listing = listing(&choices);
             let size = listing.to_string().len() + FRAME.len();
             assert!(size <= LISTING_BYTES_MAX, "{size} bytes with {templates} templates and {labels} labels");
-            // The list contains all values of a choice or none: a partial list would forbid the
-            // others.
+            // The list contains all values of a choice or omits the choice: a partial list would
+            // forbid the others.
             let said = [0, 1, 2, 3].map(|tool| template(&listing, tool).get("enum").is_some());
             levels.push(said);
             for said in [0, 1, 2, 3].map(|tool| template(&listing, tool)) {

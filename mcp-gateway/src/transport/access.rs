@@ -149,8 +149,8 @@ impl Access {
         }
     }
 
-    /// Returns the gateway's target with the caller's token. The coordinator is verified by the
-    /// gateway's own configuration, so a token with a wrong or missing fingerprint is still sent to
+    /// Returns the gateway's target with the caller's token. The gateway's own configuration
+    /// verifies the coordinator. So a token with a wrong or missing fingerprint is still sent to
     /// the right coordinator, which refuses it.
     async fn target(&self, token: AccessToken) -> Result<Target, ClientError> {
         match &self.shared.config.target {

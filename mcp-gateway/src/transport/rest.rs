@@ -1,5 +1,5 @@
-//! Reads the rest of a request that was answered early. A client whose request is refused still
-//! sends the rest, and reuses the connection.
+//! Reads the rest of a request that was answered early. After a refusal, the client still sends the
+//! rest, and reuses the connection.
 
 use axum::body::{Body, BodyDataStream, HttpBody as _};
 use axum::extract::Request;

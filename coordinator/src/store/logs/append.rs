@@ -385,7 +385,7 @@ impl LogWriter {
         Sealed { attempt: self.shared.attempt, state, inline, shortened }
     }
 
-    /// Closes an incomplete log whose worker is lost. Blocks briefly.
+    /// Closes the incomplete log of a lost attempt. Blocks briefly.
     ///
     /// # Errors
     /// [`LogError::File`] if the bytes in memory can't be written.

@@ -1,7 +1,7 @@
 //! Background thread of the store.
 //!
-//! It compresses full segments, writes a short log to a file if it stays open, fills the ring, and
-//! moves the write-ahead log into the database.
+//! It compresses full segments, and writes a short log to a file if it stays open. It also fills
+//! the ring, and moves the write-ahead log into the database.
 
 use super::append::Shared;
 use super::error::LogError;

@@ -151,7 +151,7 @@ impl Layout {
     }
 }
 
-/// Returns the start of a raw segment whose compression was interrupted. While its file exists, its
+/// Returns the start of a raw segment with an interrupted compression. While its file exists, its
 /// blocks may not be durable, so the file is used instead.
 fn unfinished(pack: &Pack, place: &Place) -> Option<u64> {
     const BLOCKS_OF_A_SEGMENT_MAX: usize =

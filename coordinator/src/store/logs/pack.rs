@@ -1,10 +1,14 @@
 //! A pack: a file of compressed blocks of a log. Each block can be read independently.
 //!
-//! A block begins with 96 bytes, little-endian: `bpk1` (4), raw length (4), stored length (4), zero
-//! (4), the state of the log before the block (32) and after it (32), and a checksum (16). A state
-//! is: position, next sequence, stdout length, stderr length. The checksum is the first 16 bytes of
-//! the BLAKE3 over the 80 bytes before it and the stored bytes. The stored bytes are one zstd
-//! frame.
+//! A block begins with a header of 96 bytes, little-endian:
+//!
+//! - `bpk1` (4), raw length (4), stored length (4), zero (4)
+//! - the state of the log before the block (32) and after it (32)
+//! - a checksum (16)
+//!
+//! A state is: position, next sequence, stdout length, stderr length. The checksum is the first 16
+//! bytes of the BLAKE3 over the 80 bytes before it and the stored bytes. The stored bytes are one
+//! zstd frame.
 
 use super::error::LogError;
 use crate::store::disk::Disk;

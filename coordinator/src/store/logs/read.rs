@@ -205,8 +205,8 @@ impl LogReader {
         Ok(oldest)
     }
 
-    /// Returns the position of the first chunk that has at most `bytes_max` bytes up to the end, or
-    /// the end if there is no such chunk.
+    /// Returns the position of the first chunk that has at most `bytes_max` bytes up to the end.
+    /// Returns the end if there is no such chunk.
     pub(super) fn start_within(&mut self, bytes_max: u64) -> Result<u64, LogError> {
         let end = self.length();
         if end <= bytes_max {

@@ -47,7 +47,7 @@ pub struct Retained {
     pub records_evicted: u64,
     /// Disk space of the remaining logs, in bytes.
     pub log_bytes: u64,
-    /// Number of remaining logs, without those stored beside their records.
+    /// Number of remaining logs in files.
     pub logs: u64,
 }
 
@@ -219,11 +219,11 @@ struct Pruned {
     jobs: u64,
 }
 
-/// Jobs whose records are removed in one transaction. The limit keeps the runtime's own commits
-/// from waiting long.
+/// Limit on job records that one transaction removes. It keeps the runtime's own commits from
+/// waiting long.
 const PRUNED_AT_ONCE: u32 = 500;
 
-/// Removes logs beside records, and records, that are older than the given times.
+/// Removes logs in the database, and records, that are older than the given times.
 fn prune(connection: &mut Connection, log_ms: i64, record_ms: i64) -> Result<Pruned, StoreError> {
     let mut pruned = Pruned { logs: 0, jobs: 0 };
     loop {

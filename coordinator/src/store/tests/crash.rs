@@ -29,9 +29,9 @@ struct Model {
     directory: PathBuf,
     /// Number of synced bytes of each file.
     synced: HashMap<PathBuf, usize>,
-    /// Files whose directory entries are synced.
+    /// Files with synced directory entries.
     named: HashSet<PathBuf>,
-    /// Removed files whose directory entries may come back.
+    /// Removed files with directory entries that may come back.
     removed: HashMap<PathBuf, Vec<u8>>,
     /// The current operation of each thread. It is complete when the thread begins the next one.
     doing: HashMap<ThreadId, (Operation, PathBuf)>,

@@ -9,7 +9,7 @@ use buildpool_protocol::report::Verdict;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Runs a job whose log has this many bytes.
+/// Runs a job with a log of this many bytes.
 fn run(store: &Store, bytes: usize) -> (JobRecord, Produced) {
     let job = granted(job(crate::store::now_ms()));
     let log = Produced::lines(first(&job), bytes, 20_000);
