@@ -51,7 +51,7 @@ pub struct Config {
     pub protocol: VersionRange,
     /// Whether a new worker waits for `buildpool workers approve NAME`.
     pub approve_workers: bool,
-    /// Which submitters share workspaces and caches.
+    /// Trust classes: the submitters that share workspaces and caches.
     pub trust: Trust,
     /// Maximum requests of one principal per minute. No limit if absent.
     pub requests_per_minute: Option<NonZeroU32>,

@@ -1,19 +1,19 @@
-//! Which submitters trust each other.
+//! Trust classes: groups of submitters that share workspaces and caches.
 
 use buildpool_protocol::spec::{Access, check_name};
 use std::collections::BTreeMap;
 
-/// Most teams, and most members of one team.
+/// Limit on teams, and on members of one team.
 const TEAM_LIST_MAX: usize = 1_000;
 
-/// The trust classes of a pool, by its configuration.
+/// The configured trust classes of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trust {
-    /// All jobs have one class: a local pool.
+    /// All jobs have one class, as in a local pool.
     pub is_local: bool,
     /// The members of a team share one class.
     pub teams_share: bool,
-    /// The team of a submitter, where it is in one.
+    /// Team of each submitter that is in one.
     pub teams: BTreeMap<String, String>,
 }
 
@@ -21,7 +21,7 @@ impl Trust {
     /// Reads the keys `trust` and `teams` of a configuration.
     ///
     /// # Errors
-    /// The key that is wrong, and what is valid.
+    /// The invalid key and the valid values.
     pub(crate) fn read(trust: Option<&str>, teams: BTreeMap<String, Vec<String>>) -> Result<Self, String> {
         let teams_share = match trust {
             None | Some("submitter") => false,
@@ -55,7 +55,7 @@ impl Trust {
         Ok(Self { is_local: false, teams_share, teams: found })
     }
 
-    /// The class of a submitter's jobs.
+    /// Returns the trust class of a submitter's jobs.
     pub(crate) fn class_of(&self, submitter: &str) -> String {
         let team = self.teams.get(submitter).filter(|_| self.teams_share);
         match team {
@@ -65,7 +65,7 @@ impl Trust {
         }
     }
 
-    /// What the jobs of a submitter may use, as far as the configuration decides it.
+    /// Returns the access rights of a submitter's jobs that the configuration determines.
     pub(crate) fn access_of(&self, submitter: &str) -> Access {
         let names = [Some(submitter), self.teams.get(submitter).map(String::as_str)];
         Access {

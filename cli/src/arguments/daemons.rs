@@ -98,7 +98,7 @@ pub(crate) struct WorkerArguments {
     /// Counted resource that jobs can take
     #[arg(long = "resource", value_name = "NAME=N", value_parser = resource)]
     pub(crate) resources: Vec<(String, u32)>,
-    /// Take jobs of this submitter or team only; repeat it for more
+    /// Accept only jobs of this submitter or team; repeat it for more
     #[arg(long, value_name = "NAME")]
     pub(crate) accepts: Vec<String>,
     /// Remove warm workspaces, least recently used first, while less than this is free on their

@@ -44,12 +44,12 @@ pub(crate) async fn submit(
     request: u32,
     mut message: SubmitMessage,
 ) -> Result<Submitted, LinkError> {
-    // Whatever the client sent.
+    // Overrides the value from the client.
     message.spec.access = back.shared.trust.access_of(&back.principal.name);
     admit(back, request, message).await
 }
 
-/// Hands a submit to the pool whose access was decided.
+/// Passes a submit with known access rights to the pool.
 async fn admit(back: &Back, request: u32, message: SubmitMessage) -> Result<Submitted, LinkError> {
     let shared = &back.shared;
     let known = known(back, &message)?;
@@ -110,7 +110,7 @@ pub(crate) async fn retry(back: &Back, request: u32, text: &str, new: JobId) -> 
         );
         return Err(LinkError::new(ErrorCode::Invalid, text));
     }
-    // The tree is its submitter's, whoever repeats the job.
+    // The class is that of the original submitter, because the tree is theirs.
     let class = shared.trust.class_of(&submitter);
     let access = Access { class, ..shared.trust.access_of(&back.principal.name) };
     let message = SubmitMessage {
@@ -140,7 +140,7 @@ async fn has_its_snapshot(shared: &Arc<Shared>, message: &SubmitMessage) -> Resu
     let invalid =
         |_| LinkError::new(ErrorCode::Invalid, format!("source: `{}` is no snapshot id", id.escape_debug()));
     let Some(name) = SnapshotName::of(&message.spec.source).map_err(invalid)? else { return Ok(()) };
-    // A snapshot that a submitter of another class sent counts as not sent.
+    // A snapshot from a submitter of another class does not count.
     let (store, project) = (shared.transfers.of_class(&message.spec.access.class), project.clone());
     let has = tokio::task::spawn_blocking(move || store.has(&project, &name)).await;
     if has.unwrap_or(false) {

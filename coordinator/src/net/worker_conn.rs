@@ -26,7 +26,8 @@ use std::time::Duration;
 const ACKNOWLEDGE_BYTES: u64 = 1 << 20;
 /// Delay before refused output is requested again from the worker.
 const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// While the command runs, its output waits this many times longer for the disk than after its end.
+/// Factor: while the command runs, its output waits this many times longer for the disk than after
+/// its end.
 const RUNNING_WAITS_MAX: u32 = 10;
 
 pub(crate) async fn serve(mut socket: WebSocket, shared: Arc<Shared>, principal: Principal) {
@@ -280,7 +281,7 @@ impl Connection {
             return Ok(self.refused(attempt, reason, false));
         }
         if !is_storing && !attempt.has_ended() && free >= JOBS_ROOM_BYTES {
-            // The worker has all of the log until the job is recorded.
+            // The worker keeps the whole log until the job is recorded.
             let position = attempt.store_again(&self.shared.logs);
             return match position {
                 Ok(position) => Ok(self.send(&ToWorker::Position { lease: attempt.lease, position }).await),
@@ -315,8 +316,9 @@ impl Connection {
         self.send(&ToWorker::Position { lease: attempt.lease, position }).await
     }
 
-    /// The disk refused output. It is asked for again, and followed without being stored when that has gone on for too
-    /// long: a job must not wait for ever. Always true: the connection goes on.
+    /// Handles output that the disk refused. The output is requested again later. After too many
+    /// refusals it is only counted, so that the job does not wait forever. Returns true: the
+    /// connection stays open.
     fn refused(&self, attempt: Arc<LiveAttempt>, reason: String, restart: bool) -> bool {
         tracing::error!(attempt = %attempt.lease.attempt, reason, "output can't be stored; its worker keeps it");
         let refused_for = attempt.output_refused(reason.clone());

@@ -206,7 +206,7 @@ pub struct WorkerRecord {
     /// Resources from its last registration.
     #[serde(default)]
     pub resources: BTreeMap<String, u32>,
-    /// Submitters and teams whose jobs the worker takes; all if empty.
+    /// Submitters and teams from which the worker accepts jobs; all if empty.
     #[serde(default)]
     pub accepts: Vec<String>,
     /// An operator drained the worker. The flag survives restarts.

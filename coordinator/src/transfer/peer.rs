@@ -35,7 +35,7 @@ pub(crate) enum Who {
     Client {
         /// Maximum bytes of one snapshot, from the client's quota.
         snapshot_bytes: Option<u64>,
-        /// Its trust class: snapshots of another one are not here for it.
+        /// Trust class. Snapshots of other classes are not visible to it.
         class: String,
     },
     /// A worker. It may transfer only for jobs that are granted to this connection.

@@ -33,7 +33,7 @@ fn create_private(path: &Path) -> io::Result<()> {
 #[derive(Clone, Debug)]
 pub(crate) struct TransferStore {
     root: PathBuf,
-    /// Trust class whose snapshots this value reaches.
+    /// Trust class of the snapshots that this value gives access to.
     class: String,
     /// Stops the git commands of one transfer.
     stop: Stop,
@@ -110,8 +110,8 @@ impl TransferStore {
         Self { stop: stop.clone(), ..self.clone() }
     }
 
-    /// Returns the store of one trust class. No path of one class leads to the snapshots of another,
-    /// so nobody can run them or build on them.
+    /// Returns the store of one trust class. The paths of different classes are separate, so a
+    /// submitter can't run or extend a snapshot of another class.
     pub(crate) fn of_class(&self, class: &str) -> Self {
         Self { class: class.to_owned(), ..self.clone() }
     }
@@ -121,8 +121,8 @@ impl TransferStore {
         self.root.join("outgoing")
     }
 
-    /// Directory of bytes that are being received. Each class has its own, so nobody continues a
-    /// transfer that another class began.
+    /// Directory of bytes that are being received. Each class has its own, so a submitter can't
+    /// continue a transfer of another class.
     pub(crate) fn incoming(&self) -> PathBuf {
         let all = self.root.join("incoming");
         if self.class.is_empty() { all } else { all.join(class_key(&self.class)) }
