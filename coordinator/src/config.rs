@@ -41,6 +41,8 @@ pub struct Config {
     pub retention_age: Duration,
     /// Maximum total size of logs, in bytes. The oldest logs are removed first.
     pub retention_bytes: u64,
+    /// Maximum total size of artifacts, in bytes. Those of the oldest jobs are removed first.
+    pub artifact_bytes: u64,
     /// Maximum time that the log of an ended attempt waits for a disk that refuses it.
     pub log_wait: Duration,
     /// Limits for each submitter.
@@ -89,6 +91,7 @@ impl Config {
             local: false,
             retention_age: limits::RETENTION_AGE,
             retention_bytes: limits::RETENTION_BYTES,
+            artifact_bytes: limits::RETENTION_BYTES,
             log_wait: Duration::from_secs(60),
             quotas: Quotas { everybody: Quota::standard(), ..Quotas::default() },
             open_metrics: false,
@@ -160,6 +163,9 @@ impl Config {
         if let Some(bytes) = file.retention_bytes {
             self.retention_bytes = bytes;
         }
+        if let Some(bytes) = file.artifact_bytes {
+            self.artifact_bytes = bytes;
+        }
         if let Some(secs) = file.log_wait_secs {
             self.log_wait = Duration::from_secs(secs);
         }
@@ -196,6 +202,7 @@ struct File {
     warm_wait_secs: Option<u64>,
     retention_days: Option<u32>,
     retention_bytes: Option<u64>,
+    artifact_bytes: Option<u64>,
     log_wait_secs: Option<u64>,
     open_metrics: Option<bool>,
     approve_workers: Option<bool>,

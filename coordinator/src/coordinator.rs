@@ -5,6 +5,7 @@ use crate::config::{Config, Protection};
 use crate::finished::FinishedRing;
 use crate::hub::Hub;
 use crate::metrics::Metrics;
+use crate::net::links::Links;
 use crate::net::listen::{Acceptor, Listener};
 use crate::net::rate::Rates;
 use crate::net::router::router;
@@ -165,6 +166,7 @@ impl Coordinator {
         let rates = Rates::new(config.requests_per_minute);
         let shared = Arc::new(Shared {
             rates,
+            links: Links::new(),
             refusal_noted: Mutex::default(),
             forbidden_noted: Mutex::default(),
             transfers: TransferStore::new(&config.data_dir),
@@ -340,7 +342,7 @@ async fn tidy_transfers(shared: Arc<Shared>) {
         let shared = shared.clone();
         // An error means that the coordinator ends.
         let _ended = tokio::task::spawn_blocking(move || {
-            shared.transfers.tidy(&pinned, |job| {
+            shared.transfers.tidy(&pinned, shared.config.artifact_bytes, |job| {
                 !matches!(shared.reader.job(job), Ok(Lookup::Evicted | Lookup::Unknown))
             });
         })

@@ -1,21 +1,26 @@
 //! Metrics in the OpenMetrics text format. Counters are updated by events; gauges are read on
 //! request.
 //!
-//! No label has a value that a submitter chooses, so the number of series does not grow with use.
+//! No label has a value that a submitter chooses, so the number of series does not grow with use. Names of workers and
+//! the labels that workers offer have a maximum number of series.
 
-use crate::shared::Shared;
+use crate::shared::{Shared, VERSION, wall_ms};
 use crate::store::{AttemptEnding, JobRecord};
+use buildpool_pool::WorkerView;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::time::Duration;
 
 /// Media type of the response.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Maximum number of workers with series of their own.
+const WORKER_SERIES_MAX: usize = 1_000;
 /// From 50 ms to about 7 hours: queue times and run times of jobs.
 const JOB_BUCKETS: (f64, f64, u16) = (0.05, 2.5, 15);
 /// From 1 ms to about 2 minutes: time to finish a digest.
@@ -29,6 +34,16 @@ struct ByVerdict {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct ByState {
     state: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByLabel {
+    label: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct ByWorker {
+    worker: String,
 }
 
 /// All metrics.
@@ -50,6 +65,15 @@ pub(crate) struct Metrics {
     workers: Family<ByState, Gauge>,
     slots: Family<ByState, Gauge>,
     clients: Gauge,
+    queued_jobs: Family<ByLabel, Gauge>,
+    oldest_wait: Family<ByLabel, Gauge>,
+    worker_up: Family<ByWorker, Gauge>,
+    worker_busy: Family<ByWorker, Gauge>,
+    worker_slots: Family<ByWorker, Gauge>,
+    worker_disk: Family<ByWorker, Gauge>,
+    started: Gauge,
+    resident: Gauge,
+    descriptors: Gauge,
     free_bytes: Gauge,
     ready: Gauge,
 }
@@ -74,10 +98,20 @@ impl Default for Metrics {
             workers: Family::default(),
             slots: Family::default(),
             clients: Gauge::default(),
+            queued_jobs: Family::default(),
+            oldest_wait: Family::default(),
+            worker_up: Family::default(),
+            worker_busy: Family::default(),
+            worker_slots: Family::default(),
+            worker_disk: Family::default(),
+            started: Gauge::default(),
+            resident: Gauge::default(),
+            descriptors: Gauge::default(),
             free_bytes: Gauge::default(),
             ready: Gauge::default(),
         };
         metrics.registry = metrics.register();
+        metrics.started.set(wall_ms() / 1000);
         metrics
     }
 }
@@ -144,6 +178,38 @@ impl Metrics {
             Unit::Bytes,
             self.free_bytes.clone(),
         );
+        all.register("queued_jobs", "Waiting jobs by requested label", self.queued_jobs.clone());
+        all.register_with_unit(
+            "queue_oldest",
+            "Longest wait of a waiting job by requested label",
+            seconds(),
+            self.oldest_wait.clone(),
+        );
+        all.register("worker_up", "1 while the worker is connected", self.worker_up.clone());
+        all.register("worker_busy_slots", "Jobs granted to the worker", self.worker_busy.clone());
+        all.register("worker_slots", "Slots of the worker", self.worker_slots.clone());
+        all.register_with_unit(
+            "worker_disk_free",
+            "Free disk space that the worker reported last",
+            Unit::Bytes,
+            self.worker_disk.clone(),
+        );
+        let build: Vec<(&str, &str)> = vec![("version", VERSION)];
+        all.register("build", "Version of the coordinator", Info::new(build));
+        let process = all.sub_registry_with_prefix("process");
+        process.register_with_unit(
+            "start_time",
+            "Start of the coordinator, since 1970",
+            seconds(),
+            self.started.clone(),
+        );
+        process.register_with_unit(
+            "resident_memory",
+            "Memory of the coordinator; 0 where the system does not have /proc",
+            Unit::Bytes,
+            self.resident.clone(),
+        );
+        process.register("open_descriptors", "Open descriptors of the coordinator", self.descriptors.clone());
         all.register("ready", "1 while new jobs are accepted", self.ready.clone());
         all
     }
@@ -180,6 +246,44 @@ impl Metrics {
         out
     }
 
+    async fn read_queues(&self, shared: &Shared) {
+        let (queues, now) = (shared.runtime.queues().await, wall_ms());
+        // Labels without a waiting job have no series.
+        self.queued_jobs.clear();
+        self.oldest_wait.clear();
+        for (label, queue) in queues {
+            let by = ByLabel { label };
+            self.queued_jobs.get_or_create(&by).set(i64::try_from(queue.jobs).unwrap_or(i64::MAX));
+            self.oldest_wait.get_or_create(&by).set(now.saturating_sub(queue.since_ms).max(0) / 1000);
+        }
+    }
+
+    fn read_workers(&self, workers: &[WorkerView]) {
+        for family in [&self.worker_up, &self.worker_busy, &self.worker_slots, &self.worker_disk] {
+            family.clear();
+        }
+        for worker in workers.iter().take(WORKER_SERIES_MAX) {
+            let by = ByWorker { worker: worker.record.name.clone() };
+            self.worker_up.get_or_create(&by).set(i64::from(worker.connected));
+            let busy = i64::try_from(worker.jobs.len()).unwrap_or(i64::MAX);
+            self.worker_busy.get_or_create(&by).set(busy);
+            self.worker_slots.get_or_create(&by).set(i64::from(worker.record.slots));
+            if let Some(free) = worker.disk_free_bytes {
+                self.worker_disk.get_or_create(&by).set(i64::try_from(free).unwrap_or(i64::MAX));
+            }
+        }
+    }
+
+    fn read_process(&self) {
+        let resident = std::fs::read_to_string("/proc/self/statm").ok();
+        let pages = resident.and_then(|text| text.split(' ').nth(1)?.parse::<i64>().ok()).unwrap_or(0);
+        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten().unwrap_or(0);
+        #[allow(clippy::useless_conversion, reason = "the width differs between systems")]
+        self.resident.set(pages.saturating_mul(i64::from(page)));
+        let open = std::fs::read_dir("/dev/fd").map_or(0, Iterator::count);
+        self.descriptors.set(i64::try_from(open).unwrap_or(i64::MAX));
+    }
+
     async fn read_gauges(&self, shared: &Shared) {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let set = |family: &Family<ByState, Gauge>, state, number: usize| {
@@ -203,6 +307,9 @@ impl Metrics {
         let slots: usize = connected().map(|worker| worker.record.slots as usize).sum();
         set(&self.slots, "busy", busy);
         set(&self.slots, "free", slots.saturating_sub(busy));
+        self.read_queues(shared).await;
+        self.read_workers(&workers);
+        self.read_process();
         self.clients.set(count(shared.hub.clients()));
         let free = shared.logs.free_bytes().unwrap_or_default();
         self.free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::finished::{Finished, FinishedRing};
 use crate::hub::Hub;
 use crate::metrics::Metrics;
+use crate::net::links::Links;
 use crate::net::rate::Rates;
 use crate::runtime::Handle;
 use crate::store::{HistoryKey, LogError, Logs, Lookup, PassingRun, Reader, ResolveError, StoreError};
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     /// Time of the last audit line about a forbidden request.
     pub(crate) forbidden_noted: Mutex<Option<Instant>>,
     pub(crate) rates: Rates,
+    pub(crate) links: Links,
 }
 
 /// Minimum time between audit lines about refused connections: a peer without a token must not be

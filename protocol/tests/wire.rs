@@ -16,7 +16,7 @@ use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, Seal, Star
 use buildpool_protocol::output::{
     AppendError, CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, Gap, LogState, Stream,
 };
-use buildpool_protocol::report::{JobResult, JobState};
+use buildpool_protocol::report::{JobResult, JobState, Verdict};
 use buildpool_protocol::spec::{Command, JobSpec, Selector, Source, Verbosity};
 use buildpool_protocol::version::VersionRange;
 use buildpool_protocol::worker_link::{
@@ -242,7 +242,15 @@ fn the_client_link_is_as_it_was() {
             FromClient::Logs { request: 4, query },
             FromClient::Finding { request: 5, job: "0199".into(), finding: "f1".into() },
             FromClient::Explain { request: 6, job: "0199".into() },
-            FromClient::Jobs { request: 7, state: Some(JobState::Queued), build: None, limit: 20 },
+            FromClient::Jobs {
+                request: 7,
+                state: Some(JobState::Queued),
+                build: None,
+                submitter: Some("ada".into()),
+                label: Some("os=linux".into()),
+                verdict: Some(Verdict::Failed),
+                limit: 20,
+            },
             FromClient::Cancel { request: 8, job: "0199".into(), reason: String::new() },
             FromClient::Workers { request: 9 },
             FromClient::Drain { request: 10, worker: "mac-1".into(), draining: true, deadline: None },

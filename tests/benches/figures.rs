@@ -253,7 +253,7 @@ fn idle(runtime: &tokio::runtime::Runtime) {
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).expect("a limit");
     let _raised =
         nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, limit.1, limit.1);
-    let count = 10_000_u32.min(u32::try_from(limit.1).unwrap_or(u32::MAX) / 2 - 200);
+    let count = 10_000_u32.min(u32::try_from(limit.1).unwrap_or(u32::MAX) / 4 - 200);
     let pool = PoolBuilder::default().start();
     let before = resident_of(pool.coordinator_pid(), "VmRSS");
     let held = runtime.block_on(async {

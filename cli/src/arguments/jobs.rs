@@ -1,10 +1,11 @@
 //! Arguments for jobs, logs, artifacts and workers.
 
-use super::values::{count, state, stream};
+use super::values::{count, state, stream, verdict};
 use super::{Form, PoolOptions};
 use crate::durations;
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::StreamChoice;
+use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::Verbosity;
 use clap::Args;
 use std::path::PathBuf;
@@ -17,6 +18,15 @@ pub(crate) struct JobsArguments {
     /// List only jobs in this state: queued, preparing, running, sealing, done
     #[arg(long, value_parser = state)]
     pub(crate) state: Option<JobState>,
+    /// List only jobs of this submitter
+    #[arg(long, value_name = "NAME")]
+    pub(crate) submitter: Option<String>,
+    /// List only jobs that request this label
+    #[arg(long, value_name = "K[=V]")]
+    pub(crate) label: Option<String>,
+    /// List only jobs with this verdict: passed, failed, crashed, timed_out, cancelled, lost, rejected, inconclusive
+    #[arg(long, value_parser = verdict)]
+    pub(crate) verdict: Option<Verdict>,
     /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,

@@ -4,6 +4,7 @@ use crate::failure::{Failure, USAGE};
 use buildpool_coordinator::config::VALID_ADDRESSES;
 use buildpool_protocol::JobState;
 use buildpool_protocol::client_link::{Role, StreamChoice};
+use buildpool_protocol::report::Verdict;
 use buildpool_protocol::spec::{OnLost, check_given_variable};
 use buildpool_protocol::token;
 use std::convert::Infallible;
@@ -130,6 +131,12 @@ pub(super) fn on_lost(text: &str) -> Result<OnLost, String> {
 pub(super) fn state(text: &str) -> Result<JobState, String> {
     use JobState::{Done, Preparing, Queued, Running, Sealing};
     one_of(text, [Queued, Preparing, Running, Sealing, Done].map(|state| (state.name(), state)))
+}
+
+pub(super) fn verdict(text: &str) -> Result<Verdict, String> {
+    use Verdict::{Cancelled, Crashed, Failed, Inconclusive, Lost, Passed, Rejected, TimedOut};
+    let all = [Passed, Failed, Crashed, TimedOut, Cancelled, Lost, Rejected, Inconclusive];
+    one_of(text, all.map(|verdict| (verdict.name(), verdict)))
 }
 
 pub(super) fn stream(text: &str) -> Result<StreamChoice, String> {

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::settings;
 use crate::terminal::table::{Cell, Table};
 use crate::terminal::{self, Colour};
+use buildpool_gateway::client::JobQuery;
 use buildpool_protocol::client_link::JobSummary;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::Verdict;
@@ -15,8 +16,15 @@ use std::time::Duration;
 pub(crate) fn run(arguments: &JobsArguments) -> Result<ExitCode, Failure> {
     super::block_on(async {
         let client = settings::connect(&arguments.pool).await?;
+        let query = JobQuery {
+            state: arguments.state,
+            build: None,
+            submitter: arguments.submitter.clone(),
+            label: arguments.label.clone(),
+            verdict: arguments.verdict,
+        };
         let limit = arguments.limit.min(JOBS_PAGE_MAX as u32);
-        let mut jobs = client.jobs(arguments.state, None, limit + 1).await?;
+        let mut jobs = client.jobs_like(query, limit + 1).await?;
         let is_cut = jobs.len() > limit as usize;
         jobs.truncate(limit as usize);
         if is_cut && !arguments.form.json {

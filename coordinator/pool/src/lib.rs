@@ -33,4 +33,4 @@ pub use effect::{AttemptRecord, Change, DoneRecord, Effect, JobRecord, LostAttem
 pub use input::{ClientRef, Completed, Input, Now, Session, Submit, Submitter};
 pub use pool::{Config, Pool};
 pub use quota::{Quota, Quotas};
-pub use view::{LiveJob, Load, Waits, WorkerView};
+pub use view::{LabelQueue, LiveJob, Load, Waits, WorkerView};

@@ -300,7 +300,7 @@ impl Pool {
         if let Some(text) = &job.record.client_request_id {
             self.request_ids.remove(&(job.record.submitter.clone(), text.clone()));
         }
-        self.leave_share(&job.record.submitter);
+        self.leave_share(&job.record);
         let record = Arc::new(DoneRecord {
             attempt: ended.attempt,
             finished_at_ms: now.wall_ms,

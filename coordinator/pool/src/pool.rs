@@ -31,6 +31,8 @@ pub struct Config {
     pub warm_wait: Duration,
     /// Limit on queued and running jobs.
     pub live_jobs_max: usize,
+    /// Limit on the specs of live jobs, in bytes.
+    pub spec_bytes_max: u64,
     /// True if jobs may run in place, because coordinator, worker and clients share a machine.
     pub local: bool,
     /// Quotas of submitters.
@@ -45,6 +47,7 @@ impl Default for Config {
             lost_after: limits::LOST_AFTER,
             warm_wait: Duration::from_secs(5),
             live_jobs_max: limits::LIVE_JOBS_MAX,
+            spec_bytes_max: limits::LIVE_SPECS_BYTES_MAX,
             local: false,
             quotas: Quotas::default(),
             approve_workers: false,
@@ -80,6 +83,8 @@ pub(crate) enum Timer {
 pub struct Pool {
     pub(crate) config: Config,
     pub(crate) jobs: BTreeMap<JobId, Job>,
+    /// Bytes of the specs of these jobs.
+    pub(crate) spec_bytes: u64,
     pub(crate) queue: Queue,
     /// Queued jobs without values of their secrets. They cannot be granted and do not block other
     /// jobs.
@@ -112,6 +117,7 @@ impl Pool {
         Self {
             config,
             jobs: BTreeMap::new(),
+            spec_bytes: 0,
             queue: Queue::default(),
             parked: BTreeSet::new(),
             roster: Roster::default(),
@@ -193,7 +199,7 @@ impl Pool {
         if let Some(text) = &record.client_request_id {
             self.request_ids.insert((record.submitter.clone(), text.clone()), id);
         }
-        self.enter_share(&record.submitter, record.order);
+        self.enter_share(&record);
         let running = attempts.last().filter(|attempt| attempt.lost.is_none()).cloned();
         let job = Job {
             record,

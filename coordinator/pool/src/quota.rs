@@ -2,7 +2,7 @@
 
 use crate::input::Submit;
 use crate::pool::Pool;
-use crate::share::Share;
+use crate::share::{Share, spec_bytes};
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use buildpool_protocol::limits;
 use buildpool_protocol::spec::JobSpec;
@@ -82,6 +82,38 @@ impl Quotas {
 }
 
 impl Pool {
+    /// Refuses a submit for which the pool has no place. A submitter may have as many live jobs, and as many bytes of specs,
+    /// as there are free places after them. So a single submitter gets half of the pool, and places stay free for others
+    /// however many submitters fill their part.
+    pub(crate) fn check_room(&self, submit: &Submit) -> Result<(), LinkError> {
+        let name = &submit.submitter.name;
+        let share = self.share(name);
+        let free = self.config.live_jobs_max.saturating_sub(self.jobs.len());
+        if share.live >= free {
+            let text = match free {
+                0 => format!(
+                    "{} jobs wait or run already, which is the limit of this pool; try again later",
+                    self.jobs.len()
+                ),
+                free => format!(
+                    "{} jobs of `{name}` wait or run; the other {free} places of this pool are kept for other submitters; submit again when some jobs are done",
+                    share.live
+                ),
+            };
+            return Err(LinkError::new(ErrorCode::Exhausted, text));
+        }
+        let bytes = spec_bytes(&submit.spec);
+        let free = self.config.spec_bytes_max.saturating_sub(self.spec_bytes);
+        if share.spec_bytes.saturating_add(bytes) > free {
+            let text = format!(
+                "the live jobs of `{name}` have {} bytes of commands and variables, and this one has {bytes}; {free} bytes of the pool are free, of which it may have no more; submit again when some jobs are done",
+                share.spec_bytes
+            );
+            return Err(LinkError::new(ErrorCode::Exhausted, text));
+        }
+        Ok(())
+    }
+
     /// Refuses a submit that exceeds its submitter's quota.
     pub(crate) fn check_quota(&self, submit: &Submit) -> Result<(), LinkError> {
         let name = &submit.submitter.name;

@@ -1,6 +1,8 @@
 //! Fair sharing between submitters: their running jobs, and the order of their turns.
 
+use crate::effect::JobRecord;
 use crate::pool::Pool;
+use buildpool_protocol::spec::JobSpec;
 use std::cmp::Reverse;
 
 /// Limit on idle submitters with a remembered last grant. A forgotten submitter counts as never
@@ -8,11 +10,16 @@ use std::cmp::Reverse;
 /// these.
 pub(crate) const IDLE_SHARES_MAX: usize = 1_000;
 
+/// Bytes of a spec without its texts.
+const SPEC_OVERHEAD_BYTES: usize = 1_024;
+
 /// A submitter's share of the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Share {
     pub(crate) running: usize,
     pub(crate) live: usize,
+    /// Bytes of the specs of its live jobs.
+    pub(crate) spec_bytes: u64,
     /// Number of the last grant, unique over all submitters; 0 before the first.
     last_grant: u64,
     /// The order of the job with which the submitter arrived.
@@ -35,16 +42,28 @@ impl Share {
     }
 }
 
+/// Returns the size of a spec in bytes, about that of its JSON form.
+pub(crate) fn spec_bytes(spec: &JobSpec) -> u64 {
+    let pairs = spec.env.iter().map(|(name, value)| name.len() + value.len());
+    let lists = [&spec.reports, &spec.artifacts].into_iter().flatten().map(String::len);
+    let bytes: usize = pairs.chain(lists).sum();
+    (SPEC_OVERHEAD_BYTES + spec.command.to_string().len() + bytes) as u64
+}
+
 impl Pool {
     pub(crate) fn share(&self, submitter: &str) -> Share {
         self.shares.get(submitter).copied().unwrap_or_default()
     }
 
     /// Adds a live job to a submitter.
-    pub(crate) fn enter_share(&mut self, submitter: &str, order: u64) {
+    pub(crate) fn enter_share(&mut self, record: &JobRecord) {
+        let (submitter, order) = (record.submitter.as_str(), record.order);
+        let bytes = spec_bytes(&record.spec);
+        self.spec_bytes = self.spec_bytes.saturating_add(bytes);
         let share = self.shares.entry(submitter.to_owned()).or_default();
         share.since = if share.live == 0 { order } else { share.since.min(order) };
         share.live += 1;
+        share.spec_bytes = share.spec_bytes.saturating_add(bytes);
     }
 
     /// Records that a job of a submitter was granted.
@@ -57,9 +76,13 @@ impl Pool {
 
     /// Removes a live job from a submitter. The last grant is kept after its last job. Otherwise a
     /// submitter with one job after another would be new each time, and ahead of all others.
-    pub(crate) fn leave_share(&mut self, submitter: &str) {
+    pub(crate) fn leave_share(&mut self, record: &JobRecord) {
+        let submitter = record.submitter.as_str();
+        let bytes = spec_bytes(&record.spec);
+        self.spec_bytes = self.spec_bytes.saturating_sub(bytes);
         let Some(share) = self.shares.get_mut(submitter) else { return };
         share.live = share.live.saturating_sub(1);
+        share.spec_bytes = share.spec_bytes.saturating_sub(bytes);
         if share.live > 0 {
             return;
         }

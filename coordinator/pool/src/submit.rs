@@ -117,15 +117,7 @@ impl Pool {
         if submit.client_request_id.as_ref().is_some_and(|text| text.len() > limits::TEXT_BYTES_MAX) {
             return invalid(format!("client_request_id: longer than {} bytes", limits::TEXT_BYTES_MAX));
         }
-        if self.jobs.len() >= self.config.live_jobs_max {
-            return Err(LinkError::new(
-                ErrorCode::Exhausted,
-                format!(
-                    "{} jobs wait or run already, which is the limit of this pool; try again later",
-                    self.jobs.len()
-                ),
-            ));
-        }
+        self.check_room(submit)?;
         self.check_quota(submit)
     }
 
@@ -147,7 +139,7 @@ impl Pool {
         if let Some(text) = &record.client_request_id {
             self.request_ids.insert((record.submitter.clone(), text.clone()), id);
         }
-        self.enter_share(&record.submitter, record.order);
+        self.enter_share(&record);
         self.emit(Effect::Persist(Change::Submitted(record.clone())));
         if submit.attach {
             self.make_attachable(&record);

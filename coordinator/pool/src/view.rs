@@ -7,6 +7,7 @@ use crate::pool::Pool;
 use buildpool_protocol::ids::{JobId, WorkerId};
 use buildpool_protocol::report::JobState;
 use buildpool_protocol::worker_link::HeldState;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ pub struct WorkerView {
     pub draining: bool,
     /// Reason why it accepts no jobs although it is connected.
     pub quarantined: Option<String>,
+    /// Free disk space that it reported last, in bytes.
+    pub disk_free_bytes: Option<u64>,
     /// Jobs granted to it.
     pub jobs: Vec<JobId>,
 }
@@ -78,6 +81,22 @@ pub struct Load {
 }
 
 /// Returns the state of a job from the state of its attempt.
+/// Jobs that wait for a worker with a label.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LabelQueue {
+    /// Number of the jobs.
+    pub jobs: usize,
+    /// Start of the longest wait, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+/// Name in `Pool::queues` for jobs that request no label.
+const NO_LABEL: &str = "none";
+/// Name in [`Pool::queues`] for labels that no known worker offers.
+const OTHER_LABELS: &str = "other";
+/// Maximum number of different labels that [`Pool::queues`] looks at.
+const QUEUES_MAX: usize = 200;
+
 fn state(held: HeldState) -> JobState {
     match held {
         HeldState::Preparing => JobState::Preparing,
@@ -118,9 +137,46 @@ impl Pool {
                 connected: worker.session().is_some(),
                 draining: worker.is_draining(),
                 quarantined: worker.quarantine(),
+                disk_free_bytes: worker.condition.disk_free_bytes,
                 jobs: worker.jobs.keys().copied().collect(),
             })
             .collect()
+    }
+
+    /// Returns the waiting jobs by the labels that they request. A job counts for each of its labels. Only labels that a
+    /// known worker offers have an entry of their own, so submitters can't create entries.
+    pub fn queues(&self) -> BTreeMap<String, LabelQueue> {
+        let mut queues: BTreeMap<String, LabelQueue> = BTreeMap::new();
+        // A look at all workers for each job would take too long.
+        let mut offered: BTreeMap<String, bool> = BTreeMap::new();
+        for job in self.jobs.values() {
+            let Phase::Queued { since, .. } = &job.phase else { continue };
+            let mut names: BTreeSet<String> = BTreeSet::new();
+            for selector in &job.record.spec.selectors {
+                let name = selector.to_string();
+                let is_offered = match offered.get(&name) {
+                    Some(is_offered) => *is_offered,
+                    None if offered.len() >= QUEUES_MAX => false,
+                    None => {
+                        let mut workers = self.roster.iter();
+                        let is_offered = workers.any(|(_, worker)| selector.matches(&worker.record.labels));
+                        offered.insert(name.clone(), is_offered);
+                        is_offered
+                    }
+                };
+                names.insert(if is_offered { name } else { OTHER_LABELS.to_owned() });
+            }
+            if names.is_empty() {
+                names.insert(NO_LABEL.to_owned());
+            }
+            for name in names {
+                let first = LabelQueue { jobs: 0, since_ms: since.wall_ms };
+                let queue = queues.entry(name).or_insert(first);
+                queue.jobs += 1;
+                queue.since_ms = queue.since_ms.min(since.wall_ms);
+            }
+        }
+        queues
     }
 
     /// Returns the number of live jobs in each state.

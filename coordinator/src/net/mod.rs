@@ -5,6 +5,7 @@ pub(crate) mod admission;
 pub(crate) mod client_conn;
 pub(crate) mod follow;
 mod idle;
+pub(crate) mod links;
 pub(crate) mod listen;
 mod natural;
 mod newcomers;

@@ -7,6 +7,7 @@ use super::reading;
 use super::router::{READERS, authenticate, refuse};
 use crate::logtext;
 use crate::result;
+use crate::runtime::Wanted;
 use crate::shared::{Shared, VERSION};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -101,7 +102,8 @@ async fn pool(
         let Query(listed) = listed.map_err(invalid)?;
         let build = listed.build.as_deref().map(build).transpose()?;
         let limit = listed.limit.unwrap_or(JOBS_LISTED).clamp(1, JOBS_PAGE_MAX as u32 - 1);
-        let mut jobs = reading::jobs(&shared, listed.state, build, limit + 1).await?;
+        let wanted = Wanted { state: listed.state, build, limit: limit as usize + 1, ..Wanted::default() };
+        let mut jobs = reading::jobs(&shared, wanted).await?;
         let has_more = jobs.len() > limit as usize;
         jobs.truncate(limit as usize);
         // An empty list would be wrong for an unknown build: it could mean success or no result

@@ -6,12 +6,11 @@ use crate::finished::Finished;
 use crate::result;
 use crate::runtime::Wanted;
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
-use crate::store::{JobFilter, LogError};
+use crate::store::{JobFilter, JobRecord, LogError};
 use buildpool_digest::Digest;
 use buildpool_pool::LiveJob;
 use buildpool_protocol::client_link::{JobSummary, View, WorkerSummary};
 use buildpool_protocol::error::LinkError;
-use buildpool_protocol::ids::BuildId;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobResult, JobState};
 use std::sync::Arc;
@@ -63,30 +62,62 @@ pub(crate) async fn digest_of(
     .map_err(|error| internal_log(&error))
 }
 
-/// Returns jobs, live and finished, newest first.
-pub(crate) async fn jobs(
-    shared: &Shared,
-    state: Option<JobState>,
-    build: Option<BuildId>,
-    limit: u32,
-) -> Result<Vec<JobSummary>, LinkError> {
-    let limit = (limit as usize).clamp(1, JOBS_PAGE_MAX);
-    let now = wall_ms();
-    let mut found: Vec<(i64, JobSummary)> = shared
-        .runtime
-        .newest_live(Wanted { state, build, limit })
-        .await
-        .iter()
-        .map(|live| (live.record.created_at_ms, result::summary_of_live(live, now)))
-        .collect();
-    if state.is_none_or(|state| state == JobState::Done) {
-        let filter = JobFilter { done: Some(true), build, before_ms: None };
-        let records = shared.reader.jobs(&filter, limit).map_err(internal)?;
+/// Maximum length of a command in a list, in bytes. A list of [`JOBS_PAGE_MAX`] jobs must fit into a message.
+const LISTED_COMMAND_BYTES_MAX: usize = 512;
+/// Maximum records that are read for one list.
+const RECORDS_READ_MAX: usize = 20 * JOBS_PAGE_MAX;
+
+/// Returns jobs that match, live and finished, newest first.
+pub(crate) async fn jobs(shared: &Shared, mut wanted: Wanted) -> Result<Vec<JobSummary>, LinkError> {
+    wanted.limit = wanted.limit.clamp(1, JOBS_PAGE_MAX);
+    let (limit, now) = (wanted.limit, wall_ms());
+    let mut found: Vec<(i64, JobSummary)> = Vec::new();
+    if wanted.verdict.is_none() {
+        let live = shared.runtime.newest_live(wanted.clone()).await;
+        found.extend(live.iter().map(|live| (live.record.created_at_ms, result::summary_of_live(live, now))));
+    }
+    if wanted.state.is_none_or(|state| state == JobState::Done) {
+        let records = finished(shared, &wanted)?;
         found.extend(records.iter().map(|record| (record.created_at_ms, result::summary_of_record(record))));
     }
     found.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| right.job_id.cmp(&left.job_id)));
     found.dedup_by(|(_, left), (_, right)| left.job_id == right.job_id);
-    Ok(found.into_iter().take(limit).map(|(_, summary)| summary).collect())
+    Ok(found.into_iter().take(limit).map(|(_, summary)| shortened(summary)).collect())
+}
+
+/// Returns the newest finished jobs that match.
+fn finished(shared: &Shared, wanted: &Wanted) -> Result<Vec<JobRecord>, LinkError> {
+    let mut filter = JobFilter { done: Some(true), build: wanted.build, before_ms: None };
+    // Most lists select all jobs, and then one page is enough.
+    let page = if wanted.selects_all() { wanted.limit } else { JOBS_PAGE_MAX };
+    let mut found: Vec<JobRecord> = Vec::new();
+    for _ in 0..RECORDS_READ_MAX / JOBS_PAGE_MAX {
+        let records = shared.reader.jobs(&filter, page).map_err(internal)?;
+        let is_last = records.len() < page || wanted.selects_all();
+        let oldest = records.last().map(|record| record.created_at_ms);
+        let is_wanted = |record: &JobRecord| {
+            let verdict = record.done.as_ref().map(|done| done.verdict);
+            wanted.selects(&record.spec, &record.submitter)
+                && wanted.verdict.is_none_or(|wanted| Some(wanted) == verdict)
+        };
+        found.extend(records.into_iter().filter(is_wanted));
+        if is_last || found.len() >= wanted.limit {
+            break;
+        }
+        filter.before_ms = oldest;
+    }
+    found.truncate(wanted.limit);
+    Ok(found)
+}
+
+/// Shortens the command of a list entry.
+fn shortened(mut summary: JobSummary) -> JobSummary {
+    if summary.command.len() > LISTED_COMMAND_BYTES_MAX {
+        let end = summary.command.floor_char_boundary(LISTED_COMMAND_BYTES_MAX);
+        summary.command.truncate(end);
+        summary.command.push('…');
+    }
+    summary
 }
 
 /// Returns all workers of the pool, in the natural order of their names.
@@ -112,4 +143,22 @@ pub(crate) async fn workers(shared: &Shared) -> Vec<WorkerSummary> {
             version: worker.record.version,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LISTED_COMMAND_BYTES_MAX, shortened};
+    use buildpool_protocol::client_link::JobSummary;
+
+    #[test]
+    fn a_long_command_is_cut_between_characters() {
+        let summary: JobSummary = serde_json::from_value(serde_json::json!({
+            "job_id": "1", "command": "é".repeat(500_000), "state": "queued", "submitter": "ada",
+            "created_at": "2026-01-01T00:00:00Z"
+        }))
+        .expect("a summary");
+        let command = shortened(summary).command;
+        assert!(command.len() <= LISTED_COMMAND_BYTES_MAX + '…'.len_utf8(), "{}", command.len());
+        assert!(command.ends_with("é…"));
+    }
 }

@@ -6,7 +6,7 @@ use crate::auth::{JobsAfter, LOCAL, LOCAL_WORKER, Principal};
 use crate::hub::JobEvent;
 use crate::logtext;
 use crate::result;
-use crate::runtime::{Command, Note};
+use crate::runtime::{Command, Note, Wanted};
 use crate::shared::internal;
 use buildpool_digest::Digest;
 use buildpool_pool::{ClientRef, Input, Submitter};
@@ -97,9 +97,10 @@ pub(crate) async fn serve(back: Back, message: FromClient) {
         FromClient::Explain { job, .. } => {
             explain(&back, &job).await.map(|text| Some(ToClient::Explain { request, text }))
         }
-        FromClient::Jobs { state, build, limit, .. } => reading::jobs(&back.shared, state, build, limit)
-            .await
-            .map(|jobs| Some(ToClient::Jobs { request, jobs })),
+        FromClient::Jobs { state, build, submitter, label, verdict, limit, .. } => {
+            let wanted = Wanted { state, build, submitter, label, verdict, limit: limit as usize };
+            reading::jobs(&back.shared, wanted).await.map(|jobs| Some(ToClient::Jobs { request, jobs }))
+        }
         FromClient::Workers { .. } => {
             workers(&back, request).await;
             Ok(None)

@@ -90,7 +90,14 @@ async fn worker(
 ) -> Response {
     match authenticate(&shared, &headers, &[Role::Worker, Role::Admin]) {
         Ok(principal) => {
-            limited(upgrade).on_upgrade(move |socket| worker_conn::serve(socket, shared, principal))
+            let place = match shared.links.admit(&principal.name) {
+                Ok(place) => place,
+                Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.code, &error.message),
+            };
+            limited(upgrade).on_upgrade(move |socket| async move {
+                worker_conn::serve(socket, shared, principal).await;
+                drop(place);
+            })
         }
         Err(response) => response,
     }
@@ -103,7 +110,14 @@ async fn client(
 ) -> Response {
     match authenticate(&shared, &headers, &READERS) {
         Ok(principal) => {
-            limited(upgrade).on_upgrade(move |socket| client_conn::serve(socket, shared, principal))
+            let place = match shared.links.admit(&principal.name) {
+                Ok(place) => place,
+                Err(error) => return refuse(StatusCode::TOO_MANY_REQUESTS, error.code, &error.message),
+            };
+            limited(upgrade).on_upgrade(move |socket| async move {
+                client_conn::serve(socket, shared, principal).await;
+                drop(place);
+            })
         }
         Err(response) => response,
     }

@@ -16,9 +16,12 @@ use crate::hub::Hub;
 use crate::metrics::Metrics;
 use crate::store::{HistoryKey, Logs, Reader, Record, Sealed, StoreError, Writer};
 use buildpool_digest::Digest;
-use buildpool_pool::{Change, ClientRef, Completed, Effect, Input, LiveJob, Load, Now, Pool, WorkerView};
+use buildpool_pool::{
+    Change, ClientRef, Completed, Effect, Input, LabelQueue, LiveJob, Load, Now, Pool, WorkerView,
+};
 use buildpool_protocol::ids::{BuildId, JobId};
-use buildpool_protocol::report::JobState;
+use buildpool_protocol::report::{JobState, Verdict};
+use buildpool_protocol::spec::JobSpec;
 use records::Mirror;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -34,11 +37,31 @@ const BATCH_MAX: usize = 256;
 const WRITE_NOTES_WITHIN: Duration = Duration::from_millis(50);
 
 /// Filter for a list of live jobs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) state: Option<JobState>,
     pub(crate) build: Option<BuildId>,
+    pub(crate) submitter: Option<String>,
+    pub(crate) label: Option<String>,
+    /// Live jobs have none.
+    pub(crate) verdict: Option<Verdict>,
     pub(crate) limit: usize,
+}
+
+impl Wanted {
+    /// Whether a job of this submitter is selected by its spec.
+    pub(crate) fn selects(&self, spec: &JobSpec, submitter: &str) -> bool {
+        let requests = |label: &String| {
+            spec.selectors.iter().any(|selector| selector.key == *label || selector.to_string() == *label)
+        };
+        self.submitter.as_deref().is_none_or(|wanted| wanted == submitter)
+            && self.label.as_ref().is_none_or(requests)
+    }
+
+    /// Whether every finished job of the build is selected.
+    pub(crate) const fn selects_all(&self) -> bool {
+        self.submitter.is_none() && self.label.is_none() && self.verdict.is_none()
+    }
 }
 
 /// A command for the runtime.
@@ -59,6 +82,8 @@ pub(crate) enum Command {
     Workers { reply: oneshot::Sender<Vec<WorkerView>> },
     /// Returns the numbers of waiting and of granted jobs.
     Load { reply: oneshot::Sender<Load> },
+    /// Returns the waiting jobs by label.
+    Queues { reply: oneshot::Sender<BTreeMap<String, LabelQueue>> },
 }
 
 /// A line of the audit log: actor, action, subject and detail.
@@ -123,6 +148,10 @@ impl Handle {
 
     pub(crate) async fn load(&self) -> Load {
         self.ask(|reply| Command::Load { reply }).await.unwrap_or_default()
+    }
+
+    pub(crate) async fn queues(&self) -> BTreeMap<String, LabelQueue> {
+        self.ask(|reply| Command::Queues { reply }).await.unwrap_or_default()
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
@@ -322,10 +351,12 @@ impl Runtime {
                     pool.live_jobs(now).into_iter().map(|live| self.with_doubt(live)).collect();
                 self.answer(reply, live);
             }
-            Command::NewestLive { wanted: Wanted { state, build, limit }, reply } => {
+            Command::NewestLive { wanted, reply } => {
+                let Wanted { state, build, limit, .. } = wanted;
                 let is_wanted = |live: &LiveJob| {
                     state.is_none_or(|state| state == live.state)
                         && build.is_none_or(|build| live.record.spec.build == Some(build))
+                        && wanted.selects(&live.record.spec, &live.record.submitter)
                 };
                 let mut live = pool.newest_jobs(now, limit, is_wanted);
                 live = live.into_iter().map(|live| self.with_doubt(live)).collect();
@@ -335,6 +366,10 @@ impl Runtime {
             Command::Workers { reply } => {
                 let workers = pool.workers();
                 self.answer(reply, workers);
+            }
+            Command::Queues { reply } => {
+                let queues = pool.queues();
+                self.answer(reply, queues);
             }
             Command::Load { reply } => {
                 let load = pool.load();

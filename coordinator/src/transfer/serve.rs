@@ -4,6 +4,7 @@ use super::peer::{Channel, Who};
 use super::store::{Fetch, TransferStore};
 use crate::shared::Shared;
 use crate::store::Lookup;
+use crate::store::limits::RETAIN_ROOM_BYTES;
 use buildpool_objects::pump::{self, Announced, Channel as _, Event, Progress, PumpError};
 use buildpool_objects::{CacheError, GitError, Stop, record};
 use buildpool_protocol::error::{ErrorCode, LinkError};
@@ -218,6 +219,14 @@ async fn artifact_in(
     let is_here = move || std::fs::metadata(target).is_ok_and(|metadata| metadata.len() == length);
     if is_here.clone()() {
         return finish(channel).await;
+    }
+    let free = shared.logs.free_bytes().unwrap_or(u64::MAX);
+    let most = shared.config.artifact_bytes.min(free.saturating_sub(RETAIN_ROOM_BYTES));
+    if length > most {
+        let text = format!(
+            "artifact: {length} bytes; the coordinator takes at most {most} now (artifact_bytes, or its free disk space)"
+        );
+        return Err(LinkError::new(ErrorCode::Exhausted, text));
     }
     let announced = Announced { blake3: blake3.clone(), length, limit: ARTIFACTS_BYTES_MAX };
     let incoming = shared.transfers.incoming();

@@ -214,9 +214,31 @@ impl TransferStore {
         fs::File::open(directory)?.sync_all()
     }
 
+    /// Removes the artifacts of the oldest jobs until all artifacts have at most `most` bytes. Blocks.
+    pub(crate) fn limit_artifacts(&self, most: u64) {
+        // Ids of jobs are UUIDv7, so names sort by age.
+        let mut jobs: Vec<(PathBuf, u64)> = directories(&self.artifacts())
+            .map(|directory| (directory.clone(), files_bytes(&directory)))
+            .collect();
+        jobs.sort();
+        let mut total: u64 = jobs.iter().map(|(_, bytes)| bytes).sum();
+        for (directory, bytes) in jobs {
+            if total <= most {
+                return;
+            }
+            log_failure(&directory, removal::remove(&directory));
+            total -= bytes;
+        }
+    }
+
     /// Removes artifacts of unknown jobs, snapshots that have not been used for long, and
     /// unfinished transfers. Blocks.
-    pub(crate) fn tidy(&self, pinned: &[SnapshotName], is_known: impl Fn(JobId) -> bool) {
+    pub(crate) fn tidy(
+        &self,
+        pinned: &[SnapshotName],
+        artifact_bytes: u64,
+        is_known: impl Fn(JobId) -> bool,
+    ) {
         let now = SystemTime::now();
         remove_stale(&self.incoming(), STALE_AFTER, now);
         for class in directories(&self.incoming()) {
@@ -229,6 +251,7 @@ impl TransferStore {
                 log_failure(&directory, removal::remove(&directory));
             }
         }
+        self.limit_artifacts(artifact_bytes);
         for directory in directories(&self.root.join("projects")) {
             if let Err(error) = tidy_project(&directory, pinned, now) {
                 let error = &error as &dyn std::error::Error;
@@ -236,6 +259,12 @@ impl TransferStore {
             }
         }
     }
+}
+
+/// Returns the size of the files in a directory, in bytes.
+fn files_bytes(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
 /// Repairs the cache. Does nothing while a transfer writes to it or reads from it.

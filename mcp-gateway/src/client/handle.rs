@@ -13,7 +13,7 @@ use buildpool_protocol::client_link::{
 };
 use buildpool_protocol::ids::{BuildId, JobId};
 use buildpool_protocol::limits::FOLLOW_WINDOW_BYTES;
-use buildpool_protocol::report::{Finding, JobResult, JobState};
+use buildpool_protocol::report::{Finding, JobResult, JobState, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -173,7 +173,17 @@ impl Client {
         build: Option<BuildId>,
         limit: u32,
     ) -> Result<Vec<JobSummary>, ClientError> {
-        match self.call(|request| FromClient::Jobs { request, state, build, limit }).await? {
+        self.jobs_like(JobQuery { state, build, ..JobQuery::default() }, limit).await
+    }
+
+    /// Returns the newest jobs that match a query.
+    ///
+    /// # Errors
+    /// Errors of the link.
+    pub async fn jobs_like(&self, query: JobQuery, limit: u32) -> Result<Vec<JobSummary>, ClientError> {
+        let JobQuery { state, build, submitter, label, verdict } = query;
+        let jobs = |request| FromClient::Jobs { request, state, build, submitter, label, verdict, limit };
+        match self.call(jobs).await? {
             ToClient::Jobs { jobs, .. } => Ok(jobs),
             _ => Err(wrong_answer("jobs")),
         }
@@ -499,4 +509,19 @@ impl Drop for JobEvents {
     fn drop(&mut self) {
         self.client.forget(self.request);
     }
+}
+
+/// Selects jobs for a list. A field that is `None` selects all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct JobQuery {
+    /// State of the job.
+    pub state: Option<JobState>,
+    /// The build that it belongs to.
+    pub build: Option<BuildId>,
+    /// Name of its submitter.
+    pub submitter: Option<String>,
+    /// A label that it requests: `KEY`, or `KEY=VALUE`.
+    pub label: Option<String>,
+    /// Its verdict.
+    pub verdict: Option<Verdict>,
 }

@@ -5,7 +5,7 @@ use crate::duration;
 use crate::frame;
 use crate::ids::{BuildId, JobId};
 use crate::limiter;
-use crate::report::JobState;
+use crate::report::{JobState, Verdict};
 use crate::transfer;
 use crate::version::VersionRange;
 use serde::{Deserialize, Serialize};
@@ -115,6 +115,15 @@ pub enum FromClient {
         /// Only jobs of this build.
         #[serde(default)]
         build: Option<BuildId>,
+        /// Only jobs of the submitter with this name.
+        #[serde(default)]
+        submitter: Option<String>,
+        /// Only jobs that request this label: `KEY`, or `KEY=VALUE`.
+        #[serde(default)]
+        label: Option<String>,
+        /// Only finished jobs with this verdict.
+        #[serde(default)]
+        verdict: Option<Verdict>,
         /// At most this many, newest first.
         limit: u32,
     },

@@ -39,10 +39,14 @@ impl Limited for FromClient {
             | Self::TokenRotate { request: _, token, grace: _, expires: _ } => {
                 limiter.name("token", token, NAME_BYTES_MAX);
             }
+            Self::Jobs { request: _, state: _, build: _, submitter, label, verdict: _, limit: _ } => {
+                for text in [submitter, label].into_iter().flatten() {
+                    limiter.text("jobs filter", text, TEXT_BYTES_MAX);
+                }
+            }
             // The coordinator lowers each `limit` to the maximum size of its answer.
             Self::Taken { request: _, position: _ }
             | Self::Unfollow { request: _ }
-            | Self::Jobs { request: _, state: _, build: _, limit: _ }
             | Self::Workers { request: _ }
             | Self::TokenList { request: _ }
             | Self::Audit { request: _, limit: _, before: _ } => {}

@@ -36,12 +36,63 @@ fn metrics_count_what_happened_and_want_a_token() {
     assert_eq!(value(&text, "buildpool_connections_refused_total"), 2.0);
     assert_eq!(value(&text, "buildpool_ready"), 1.0);
     assert!(value(&text, "buildpool_disk_free_bytes") > 0.0);
+    assert_eq!(value(&text, "buildpool_worker_up{worker=\"w0\"}"), 1.0);
+    assert_eq!(value(&text, "buildpool_worker_slots{worker=\"w0\"}"), 2.0);
+    assert!(value(&text, "buildpool_process_start_time_seconds") > 1.7e9);
+    assert!(value(&text, "buildpool_process_resident_memory_bytes") > 1e6);
+    assert!(value(&text, "buildpool_process_open_descriptors") > 3.0);
+    assert!(text.contains("buildpool_build_info{version=\""), "{text}");
+    wait_until("the worker reports its disk", || {
+        read(&pool).contains("buildpool_worker_disk_free_bytes{worker=\"w0\"} ")
+    });
     pool.kill_worker(0);
     wait_until("the worker is seen to be away", || {
         value(&read(&pool), "buildpool_workers{state=\"away\"}") == 1.0
     });
     pool.start_worker(0);
     wait_until("it is back", || value(&read(&pool), "buildpool_worker_connections_total") == 2.0);
+}
+
+#[test]
+fn a_queue_is_measured_by_label_and_jobs_are_listed_by_submitter_label_and_verdict() {
+    let pool = PoolBuilder::default().worker(&["--slots", "1", "--label", "gpu=big"]).start();
+    let create = ["token", "create", "--role", "submit", "--name", "ci"];
+    let token = pool.buildpool(&create).expect(0).out().trim().to_owned();
+    let run = |arguments: &[&str], token: Option<&str>| {
+        let mut command = pool.command(&["run", "--no-snapshot", "--detach"]);
+        command.args(arguments);
+        if let Some(token) = token {
+            command.env("BUILDPOOL_TOKEN", token);
+        }
+        Finished::from(command.output().unwrap()).expect(0).out().trim().to_owned()
+    };
+    let failed = run(&["--", "false"], Some(&token));
+    assert_eq!(pool.wait_for_state(&failed, "done")["verdict"], "failed");
+    let passed = run(&["--label", "gpu=big", "--", "true"], None);
+    assert_eq!(pool.wait_for_state(&passed, "done")["verdict"], "passed");
+    let running = run(&["--", "sleep", "1000"], None);
+    pool.wait_for_state(&running, "running");
+    let labelled = run(&["--label", "gpu=big", "--", "true"], Some(&token));
+    let plain = run(&["--", "true"], None);
+    let listed = |filter: &[&str]| {
+        let mut arguments = vec!["jobs", "--json"];
+        arguments.extend(filter);
+        let jobs = pool.buildpool(&arguments).expect(0).json();
+        let ids = jobs.as_array().unwrap().iter().map(|job| job["job_id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&["--submitter", "ci"]), [&*labelled, &*failed]);
+    assert_eq!(listed(&["--label", "gpu"]), [&*labelled, &*passed]);
+    assert_eq!(listed(&["--label", "gpu=big", "--submitter", "ci"]), [&*labelled]);
+    assert_eq!(listed(&["--verdict", "failed"]), [&*failed]);
+    assert_eq!(listed(&["--label", "gpu=small"]), [""; 0]);
+    let text = pool.get("/metrics", Some(pool.token())).1;
+    assert_eq!(value(&text, "buildpool_queued_jobs{label=\"gpu=big\"}"), 1.0);
+    assert_eq!(value(&text, "buildpool_queued_jobs{label=\"none\"}"), 1.0);
+    assert!(value(&text, "buildpool_queue_oldest_seconds{label=\"gpu=big\"}") >= 0.0);
+    for job in [&running, &labelled, &plain] {
+        pool.buildpool(&["cancel", job]).expect(0);
+    }
 }
 
 #[test]

@@ -293,3 +293,44 @@ fn only_the_secrets_that_a_spec_names_reach_the_worker() {
     });
     assert_eq!(given, Some(vec!["KEY".to_owned()]));
 }
+
+#[test]
+fn one_submitter_can_not_fill_the_pool_for_others() {
+    let mut scene = Scene::with(Config { live_jobs_max: 16, ..Config::default() });
+    scene.mac(1, 1);
+    let mut number = 0;
+    // Each takes all that it gets.
+    let had: Vec<usize> = ["a", "b", "c", "d"]
+        .iter()
+        .map(|name| {
+            let mut accepts = || {
+                number += 1;
+                accepted(&scene.send(submit(number, name, spec()))).is_some()
+            };
+            (0..100).take_while(|_| accepts()).count()
+        })
+        .collect();
+    assert_eq!(had, [8, 4, 2, 1]);
+    assert_eq!(refused_as(&scene.send(submit(90, "a", spec()))), ErrorCode::Exhausted);
+    let lease = scene.lease(1);
+    scene.pass_job(lease);
+    assert!(accepted(&scene.send(submit(91, "e", spec()))).is_some());
+}
+
+#[test]
+fn large_specs_of_one_submitter_leave_room_for_others() {
+    let mut scene = Scene::with(Config { spec_bytes_max: 100_000, ..Config::default() });
+    scene.mac(1, 1);
+    let large = JobSpec { env: [("X".to_owned(), "x".repeat(20_000))].into(), ..spec() };
+    let takes = |scene: &mut Scene, from, name| {
+        (from..from + 9)
+            .filter(|number| accepted(&scene.send(submit(*number, name, large.clone()))).is_some())
+            .count()
+    };
+    assert_eq!(takes(&mut scene, 1, "a"), 2);
+    assert_eq!(takes(&mut scene, 20, "b"), 1);
+    assert!(accepted(&scene.send(submit(40, "c", spec()))).is_some());
+    let lease = scene.lease(1);
+    scene.pass_job(lease);
+    assert_eq!(takes(&mut scene, 50, "a"), 1, "a done job gives its bytes back");
+}

@@ -3,7 +3,7 @@ use buildpool_objects::record;
 use buildpool_protocol::transfer::{Manifest, ObjectFormat, SnapshotName};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 fn age(path: &Path, by: Duration) {
@@ -19,7 +19,7 @@ fn age(path: &Path, by: Duration) {
 fn a_project_in_its_first_upload_stays_and_an_idle_one_goes_when_nobody_has_it() {
     let root = tempfile::tempdir().unwrap();
     let store = TransferStore::new(root.path());
-    let tidy = || store.tidy(&[], |_| true);
+    let tidy = || store.tidy(&[], u64::MAX, |_| true);
     let cache = store.cache("example.org/app", ObjectFormat::Sha1).unwrap();
     tidy();
     assert!(cache.directory().exists(), "nothing is recorded yet");
@@ -109,6 +109,26 @@ fn a_snapshot_of_one_class_is_not_here_for_another() {
     let cut = ada.incoming().join("cut");
     fs::write(&cut, "part of a pack").expect("a disk");
     age(&cut, STALE_AFTER + Duration::from_secs(3600));
-    all.tidy(&[], |_| true);
-    assert!(!cut.exists(), "unfinished files go in each class");
+    all.tidy(&[], u64::MAX, |_| true);
+    assert!(!cut.exists(), "what was never finished goes in each class");
+}
+
+#[test]
+fn artifacts_together_have_a_limit_and_the_oldest_go_first() {
+    let root = tempfile::tempdir().unwrap();
+    let store = TransferStore::new(root.path());
+    let jobs: Vec<PathBuf> = (1..=4_u128)
+        .map(|number| {
+            let directory =
+                root.path().join("transfer/artifacts").join(uuid::Uuid::from_u128(number).to_string());
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("file"), vec![0; 1_000]).unwrap();
+            directory
+        })
+        .collect();
+    let left = || jobs.iter().map(|job| job.exists()).collect::<Vec<_>>();
+    store.limit_artifacts(4_000);
+    assert_eq!(left(), [true; 4]);
+    store.limit_artifacts(2_500);
+    assert_eq!(left(), [false, false, true, true]);
 }
