@@ -23,6 +23,7 @@ const DATABASE: &str =
     "another build uses the same DerivedData: run again, or give each its own -derivedDataPath";
 const LOCKED: &str = "another process holds the database: run again; two builds of one DerivedData need a -derivedDataPath each";
 const KEYCHAIN: &str = "the signing keychain is locked or waits for permission: unlock it for the worker's session (`security unlock-keychain`)";
+const DEVELOPER_MODE: &str = "enable Developer Mode on the device: Settings, Privacy & Security";
 const LICENCE: &str = "accept the licence on that worker: `sudo xcodebuild -license accept`";
 const PORT: &str = "a port is taken by another process on the worker: run again, or use port 0";
 const NETWORK: &str = "the worker could not reach the network: run again; check its connection and DNS";
@@ -32,6 +33,12 @@ const SIGNS: &[Sign] = &[
     Sign { words: &["device is locked"], advice: DEVICE_LOCKED },
     Sign { words: &["device is passcode protected"], advice: DEVICE_LOCKED },
     Sign { words: &["device was not, or could not be, unlocked"], advice: DEVICE_LOCKED },
+    Sign { words: &["unlock ", " to continue"], advice: DEVICE_LOCKED },
+    Sign { words: &["developer mode disabled"], advice: DEVELOPER_MODE },
+    Sign { words: &["developer mode is not enabled"], advice: DEVELOPER_MODE },
+    Sign { words: &["enable developer mode"], advice: DEVELOPER_MODE },
+    Sign { words: &["launchd_sim"], advice: BOOT },
+    Sign { words: &["com.apple.coresimulator.simerror"], advice: BOOT },
     Sign { words: &["unable to boot", "simulator"], advice: BOOT },
     Sign { words: &["failed to boot", "simulator"], advice: BOOT },
     Sign { words: &["unable to boot device"], advice: BOOT },
@@ -52,11 +59,14 @@ const SIGNS: &[Sign] = &[
     Sign { words: &["no space left on device"], advice: DISK },
     Sign { words: &["enospc"], advice: DISK },
     Sign { words: &["disk quota exceeded"], advice: DISK },
+    Sign { words: &["ld: write() failed", "errno=28"], advice: DISK },
     Sign { words: &["accessing build database", "locked"], advice: DATABASE },
     Sign { words: &["unable to attach db", "locked"], advice: DATABASE },
     Sign { words: &["there are two concurrent builds running"], advice: DATABASE },
     Sign { words: &["errsecinternalcomponent"], advice: KEYCHAIN },
     Sign { words: &["user interaction is not allowed"], advice: KEYCHAIN },
+    Sign { words: &["keychain is locked"], advice: KEYCHAIN },
+    Sign { words: &["seckeychainunlock"], advice: KEYCHAIN },
     Sign { words: &["you have not agreed to the xcode license"], advice: LICENCE },
     Sign { words: &["agreeing to the xcode"], advice: LICENCE },
     Sign { words: &["address already in use"], advice: PORT },
@@ -104,6 +114,12 @@ mod tests {
             "Timed out registering for testing event accessibility notifications",
             "/x/App.app: errSecInternalComponent",
             "write: No space left on device",
+            "ld: write() failed, errno=28",
+            "Failed to start launchd_sim: could not bind to session",
+            "Error Domain=com.apple.CoreSimulator.SimError Code=405",
+            "error: The keychain is locked.",
+            "xcodebuild: error: Unlock John's iPhone to Continue",
+            "error:Developer Mode disabled To use iPhone for development, enable Developer Mode",
             "listen tcp :8080: bind: address already in use",
             "The request was denied by service delegate (SBMainWorkspace).",
             "Unable to launch com.example.App because the device was not, or could not be, unlocked.",

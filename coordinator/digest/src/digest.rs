@@ -7,7 +7,8 @@ use crate::command::Command;
 use crate::digester::{Gathered, Options, SummaryLine};
 use crate::evidence;
 use crate::facts::Facts;
-use crate::found::Found;
+use crate::found::{Finds, Found};
+use crate::loading;
 use crate::machine;
 use crate::noise::is_noise;
 use crate::reports::{self, believed_tests};
@@ -129,11 +130,14 @@ impl Digest {
         }
         finds.drop_told_in_full();
         machine::attribute(&mut finds);
+        let files = loading::attribute(&mut finds);
         finds.take_back_words(0, signs.failed_total);
         finds.mark_flaky(|test| tally.is_flaky(test));
         tier::add_reports(&mut finds, &facts.evidence);
         gaps.extend(facts.gaps.iter().filter(|gap| !gaps.contains(gap)).cloned().collect::<Vec<_>>());
         let (tests, report) = believed_tests(&tally, facts);
+        // A report counts by itself what could not be loaded.
+        let tests = tests.and_then(|tests| loading::without(tests, if report.is_none() { files } else { 0 }));
         let tests_note = tests.clone().filter(|_| report.is_some());
         let collapsed = collapsed(tests.as_ref(), facts);
         let unfinished = reports::unfinished(&tally, facts);
@@ -141,6 +145,7 @@ impl Digest {
         let bad_end = facts.ending.as_ref().is_some_and(|ending| *ending != Ending::Exited { code: 0 });
         if bad_end && ranked.iter().all(|ranked| ranked.tier > 1) {
             finds.errors.extend(doubtful.into_found());
+            finds.errors.extend(above_consequence(&finds));
             ranked = tier::rank(&finds, facts.ending.is_some());
         }
         let case = build_case(&CaseParts {
@@ -271,6 +276,28 @@ impl Digest {
         }
         out
     }
+}
+
+/// How sure a line is, in percent, that stands above a line which only says that something failed.
+const ABOVE_SURE: u8 = 70;
+
+/// The line above the first of the lines that say only that something failed: it is likely to say why.
+fn above_consequence(finds: &Finds) -> Option<Found> {
+    let follows = finds.errors.iter().find(|found| found.kind == Kind::Consequence)?;
+    let only =
+        finds.errors.iter().all(|found| found.kind == Kind::Consequence || found.rule == "generic.word");
+    let (line, before) = follows.pre.split_last().filter(|_| only)?;
+    let known = finds.errors.iter().any(|found| found.lines.iter().any(|known| known == line));
+    let from = follows.from.saturating_sub(line.len() as u64 + 1);
+    (!known).then(|| Found {
+        lines: vec![line.clone()],
+        pre: before.to_vec(),
+        stream: follows.stream,
+        from,
+        to: follows.from,
+        order: follows.order.saturating_sub(1),
+        ..Found::new("generic.above", Kind::Runtime, Severity::Error, ABOVE_SURE)
+    })
 }
 
 /// How sure the word of a runner is that it found no tests, in percent.

@@ -18,6 +18,7 @@ mod facts;
 mod family;
 mod found;
 pub mod limits;
+mod loading;
 mod machine;
 pub mod manifest;
 mod noise;

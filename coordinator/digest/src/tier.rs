@@ -16,6 +16,19 @@ use std::collections::{BTreeMap, BTreeSet};
 const SURE_MIN: u8 = 70;
 /// The rule of exceptions that nothing caught, or that something printed.
 const TRACE: &str = "python.traceback";
+/// Rules of lines that begin with a word which any program may print.
+const VAGUE: &[&str] = &[
+    "generic.severity",
+    "generic.tool_severity",
+    "generic.word",
+    "js.error",
+    "rust.error",
+    "nix.error",
+    "pip.error",
+    "sbt.error",
+];
+/// The rule of lines that no recogniser knows. It never makes a likely cause.
+const WORD: &str = "generic.word";
 /// A warning that repeats this often is worth a line of its own.
 const UNUSUAL_RECURRENCE: u64 = 10;
 /// The rule of problems outside tests that report files name.
@@ -105,7 +118,11 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     list.sort_by_key(|found| {
         let weak = sure && found.sure < SURE_MIN;
         let was_caught = found.rule == TRACE && Some(found.order) < last_trace;
-        (follows(found), weak, kind_rank(found.kind), was_caught, found.order)
+        let vague = is_vague(found);
+        let kind = if vague { Kind::Runtime } else { found.kind };
+        // Of errors that any program may print and go on, the last one is likelier to have ended it.
+        let order = if vague { u64::MAX - found.order } else { found.order };
+        (follows(found), weak, kind_rank(kind), vague, was_caught, order)
     });
     if list.iter().all(|found| found.remark) {
         // A flood of remarks: some of each sort before all of any.
@@ -121,7 +138,7 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
     list.into_iter()
         .map(|found| {
             let signature = found.signature();
-            let consequence = follows(found) || sure && found.sure < SURE_MIN;
+            let consequence = follows(found) || sure && found.sure < SURE_MIN || found.rule == WORD;
             Ranked {
                 id: unique_id(signature, &mut ids),
                 signature: format!("{signature:016x}"),
@@ -132,6 +149,11 @@ pub(crate) fn rank(finds: &Finds, _has_ending: bool) -> Vec<Ranked> {
             }
         })
         .collect()
+}
+
+/// A line that begins with a word such as `error:`, and names neither a place nor a test.
+fn is_vague(found: &Found) -> bool {
+    found.location.is_none() && found.test.is_none() && found.lines.len() == 1 && VAGUE.contains(&found.rule)
 }
 
 /// Eight characters of the signature, made unique in this job.
@@ -157,9 +179,7 @@ pub(crate) fn tiers(
     if passed {
         // Nothing failed, so nothing is a cause; warnings are listed as warnings.
         ranked.retain(|ranked| {
-            ranked.found.severity <= Severity::Error
-                && !ranked.found.remark
-                && ranked.found.rule != "generic.word"
+            ranked.found.severity <= Severity::Error && !ranked.found.remark && ranked.found.rule != WORD
         });
     }
     if !passed {

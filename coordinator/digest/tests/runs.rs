@@ -127,12 +127,12 @@ fn what_java_s_tools_tell_names_test_and_place() {
         ),
         (
             "> Process 'Gradle Test Executor 1' finished with non-zero exit value 11\n",
-            "Something that the command ran died: > Process 'Gradle Test Executor 1' finished with non-zero exit value 11",
+            "A process started by the command crashed: > Process 'Gradle Test Executor 1' finished with non-zero exit value 11",
             CrashType::Unknown,
         ),
         (
             "> Process 'Gradle Test Executor 1' finished with non-zero exit value 137\n",
-            "Something that the command ran died: > Process 'Gradle Test Executor 1' finished with non-zero exit value 137",
+            "A process started by the command crashed: > Process 'Gradle Test Executor 1' finished with non-zero exit value 137",
             CrashType::Killed,
         ),
     ] {
@@ -361,8 +361,11 @@ fn what_says_why_is_a_finding() {
 #[test]
 fn where_nothing_is_known_to_say_why_the_last_line_is_quoted() {
     let cause = |log: &str, code| digest(log, Some(code)).cause.expect("there is a cause").text;
-    assert!(cause("starting\nall is lost\n\n", 3).ends_with("the last is: all is lost"));
-    assert!(cause("", 3).ends_with("code 3; it said nothing."));
+    assert!(
+        cause("starting\nall is lost\n\n", 3)
+            .ends_with("No known error message was found. The last line is: all is lost")
+    );
+    assert!(cause("", 3).ends_with("code 3. The command printed nothing."));
     let warning = cause("a.c:3:6: warning: unused [-Wunused]\n", 1);
     assert!(warning.contains("no error in the output") && warning.contains("a.c:3:6"), "{warning}");
     let both = cause("a.c:3:6: warning: unused [-Wunused]\nall is lost\n", 1);
@@ -468,6 +471,50 @@ fn a_tool_that_runs_again_takes_its_failure_back() {
 #[test]
 fn a_success_is_of_its_own_invocation() {
     check(INVOCATIONS);
+}
+
+#[test]
+fn the_cause_comes_before_what_follows_from_it() {
+    for (run, cause) in CONSEQUENCES {
+        let digest = digest(run.log, Some(run.code));
+        let faults = run.faults(&digest, true);
+        assert!(faults.is_empty(), "{}: {faults:?}", run.what);
+        assert_eq!(
+            digest.cause.as_ref().map(|cause| cause.text.as_str()),
+            Some(*cause),
+            "{}",
+            digest.explain()
+        );
+        let is_machine = ["a simulator", "a keychain", "a linker", "a phone"];
+        let expected = is_machine.iter().any(|what| run.what.starts_with(what));
+        assert_eq!(digest.is_infrastructure(), expected, "{}", digest.explain());
+    }
+}
+
+/// A file that can't be loaded is an error of a build, at the place that its runner names, and no failed test.
+#[test]
+fn a_test_file_that_cannot_be_loaded_is_an_error_of_a_build() {
+    for (log, code, place) in [
+        (include_str!("printed/loading/pytest.log"), 2, "test_coll.py:1"),
+        (include_str!("printed/loading/unittest.log"), 1, "/w/py/ut_imp.py:1"),
+        (include_str!("printed/loading/jest.log"), 1, "t/imp.test.js"),
+        (include_str!("printed/loading/mocha.log"), 1, "/w/js/t/imp.mocha.js:1"),
+        (include_str!("printed/loading/rspec.log"), 1, "./load_spec.rb"),
+    ] {
+        let digest = digest(log, Some(code));
+        assert_eq!(digest.crash_type, CrashType::BuildFailure, "{}", digest.explain());
+        assert!(digest.tests.is_none_or(|tests| tests.failed == 0), "{log}");
+        let location = digest.findings[0].location.clone().expect("it has a place");
+        let row = location.line.map_or(String::new(), |line| format!(":{line}"));
+        assert_eq!(format!("{}{row}", location.file), place, "{log}");
+    }
+}
+
+#[test]
+fn an_exception_is_at_the_first_frame_in_the_project() {
+    let log = "/usr/lib/ruby/3.1.0/json/common.rb:216:in `parse': unexpected token (JSON::ParserError)\n\tfrom /usr/lib/ruby/3.1.0/json/common.rb:216:in `parse'\n\tfrom app.rb:3:in `load'\n\tfrom app.rb:5:in `<main>'\n";
+    let place = digest(log, Some(1)).findings[0].location.clone().expect("it has a place");
+    assert_eq!((place.file.as_str(), place.line), ("app.rb", Some(3)));
 }
 
 #[test]

@@ -100,7 +100,13 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
     let mut next = 0;
     let missing_of = |from: usize, to: usize| {
         let count = lines[from..to].iter().filter(|line| !is_rule(line)).count();
-        (count > 0).then(|| missing(count))
+        let only = || lines[from..to].iter().find(|line| !is_rule(line)).cloned();
+        match count {
+            0 => None,
+            // Its place is that of the line which would count it.
+            1 => only().map(|line| cut_end(&line, SINGLE_CHARS_MAX)),
+            _ => Some(missing(count)),
+        }
     };
     for (index, line) in kept {
         out.extend(missing_of(next, index));
@@ -115,6 +121,9 @@ pub(super) fn cut_lines(lines: &[String], head: usize, lines_max: usize, chars_m
 pub(super) fn is_rule(line: &str) -> bool {
     line.chars().all(|c| matches!(c, ' ' | '\t' | '-' | '=' | '_' | '*' | '─' | '━' | '═'))
 }
+
+/// Longest line that is shown in the place of `… 1 more line`, in characters.
+const SINGLE_CHARS_MAX: usize = 160;
 
 /// That lines are missing.
 fn missing(lines: usize) -> String {

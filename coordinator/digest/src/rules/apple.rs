@@ -228,9 +228,29 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::XcodebuildCommand],
     },
     Rule {
-        name: "xcodebuild.command",
-        pattern: r"^Command (?P<m>\S+) (?:failed with a nonzero exit code|emitted errors but did not return|failed due to signal)",
+        name: "xcodebuild.command_died",
+        pattern: r"^Command (?P<m>\S+) failed due to signal",
         acts: &[Act::Problem(problem(ERROR, Kind::Build, 72))],
+    },
+    Rule {
+        // The command's own words are above it.
+        name: "xcodebuild.command",
+        pattern: r"^Command (?P<m>\S+) (?:failed with a nonzero exit code|emitted errors but did not return)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 60))],
+    },
+    Rule {
+        name: "xcodebuild.no_archive",
+        pattern: r"^(?:xcodebuild: )?error: archive not found at path ",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 60)),
+            Act::Sign(Sign::Failure("xcodebuild")),
+            Act::Summary,
+        ],
+    },
+    Rule {
+        name: "swift.command",
+        pattern: r"^error: (?:emit-module|compile|merge-module|link) command failed with exit code",
+        acts: &[Act::Problem(problem(ERROR, Kind::Consequence, 55)), Act::Sign(Sign::Failure("swift build"))],
     },
     Rule {
         name: "xcodebuild.commands",

@@ -150,6 +150,16 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        // The make of BSD.
+        name: "make.bsd_error",
+        pattern: r"^\*\*\* (?:\[.*\] )?Error (?:code )?\d+(?: \(ignored\))?$",
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Consequence, 40)),
+            Act::Sign(Sign::Failure("make")),
+            Act::Summary,
+        ],
+    },
+    Rule {
         name: "scons.error",
         pattern: r"^scons: \*\*\* (?P<m>.*)",
         acts: &[

@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "infra.disk",
-        pattern: r"^.*(?:[Nn]o space left on device|ENOSPC|Disk quota exceeded)",
+        pattern: r"^.*(?:[Nn]o space left on device|ENOSPC|Disk quota exceeded|ld: write\(\) failed, errno=28)",
         acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 92))],
     },
     Rule {
@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "infra.machine",
-        pattern: r"^(?:.*[: (=])?(?:errSecInternalComponent|User interaction is not allowed|[Aa]ddress already in use|listen EADDRINUSE|[Dd]evice is (?:locked|passcode protected)|device was not, or could not be, unlocked|denied by service delegate|FBSOpenApplication\w*ErrorDomain|You have not agreed to the Xcode license|Agreeing to the Xcode)\b.*",
+        pattern: r"^(?:.*[: (=])?(?:errSecInternalComponent|User interaction is not allowed|[Aa]ddress already in use|listen EADDRINUSE|[Dd]evice is (?:locked|passcode protected)|device was not, or could not be, unlocked|denied by service delegate|launchd_sim|com\.apple\.CoreSimulator\.SimError|SecKeychainUnlock|[Kk]eychain is locked|Developer Mode (?:is )?(?:disabled|not enabled)|FBSOpenApplication\w*ErrorDomain|You have not agreed to the Xcode license|Agreeing to the Xcode)\b.*",
         acts: &[Act::Problem(problem(ERROR, Kind::Infrastructure, 74))],
     },
     Rule {

@@ -82,6 +82,24 @@ fn names_a_program(line: &str) -> bool {
     line.split_once(": ").is_some_and(|(program, _)| !program.is_empty() && !program.contains(' '))
 }
 
+/// The first frame in the project: not in Ruby's own library, and not in a gem.
+fn ruby_frame(draft: &mut Draft) {
+    let is_foreign =
+        |file: &str| file.contains("/lib/ruby/") || file.contains("/gems/") || file.starts_with("<internal:");
+    if !draft.file.as_deref().is_some_and(is_foreign) {
+        return;
+    }
+    let frames = draft.lines.iter().filter_map(|line| line.trim_start().strip_prefix("from "));
+    let own = frames.filter_map(|frame| {
+        let (place, _) = frame.split_once(":in ")?;
+        let (file, row) = place.rsplit_once(':')?;
+        (!is_foreign(file)).then(|| Some((file.to_owned(), row.parse().ok()?))).flatten()
+    });
+    if let Some((file, row)) = own.into_iter().next() {
+        (draft.file, draft.line, draft.column) = (Some(file), Some(row), None);
+    }
+}
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "elixir.logged",
@@ -167,7 +185,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "ruby.exception",
         pattern: r"^(?P<f>[^\s:]+\.\w+):(?P<l>\d+):in [`'][^']*': (?P<m>.*)",
-        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(indented))],
+        acts: &[Act::Problem(problem(ERROR, Kind::Runtime, 90).follow(indented).refine(ruby_frame))],
     },
     Rule {
         name: "tex.error",

@@ -236,7 +236,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         name: "ctest.summary",
-        pattern: r"^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<n>\d+)",
+        pattern: r"^\d+% tests passed(?:, (?P<failed>\d+) tests? failed)? out of (?P<n>\d+)",
         acts: &[Act::Session(Family::CTest), Act::Counts(Family::CTest, CTEST), Act::Summary],
     },
     Rule {

@@ -1,10 +1,22 @@
 //! npm, yarn, pnpm, pip, bundler, git, docker, nix.
 
-use super::{Act, ERROR, Kind, Next, Rule, Sign, WARNING, indented, indented_or_blank, problem};
+use super::{Act, Draft, ERROR, Kind, Next, Rule, Sign, WARNING, indented, indented_or_blank, problem};
 
 fn same_mark(so_far: &[String], line: &str) -> Next {
     let mark = so_far[0].split_whitespace().take(2).collect::<Vec<_>>().join(" ");
     if line.starts_with(mark.as_str()) && so_far.len() < 30 { Next::Part } else { Next::Beyond }
+}
+
+/// That a script failed follows from the output of the script, which is above it, unless npm repeats that here.
+fn script_failed(draft: &mut Draft) {
+    let says = |text: &str| draft.lines.iter().any(|line| line.contains(text));
+    let is_script = says("ELIFECYCLE") || says("Lifecycle script") || says(" command failed");
+    if is_script && !says("gyp ERR!") && !says("rror: ") {
+        draft.kind = Some(Kind::Consequence);
+    }
+    let chatter =
+        ["A complete log of this run", "To see a list of scripts", "This is probably not a problem"];
+    draft.lines.retain(|line| !chatter.iter().any(|text| line.contains(text)));
 }
 
 pub(super) const RULES: &[Rule] = &[
@@ -12,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
         name: "npm.error",
         pattern: r"^npm (?:ERR!|error)(?: (?P<m>.*))?$",
         acts: &[
-            Act::Problem(problem(ERROR, Kind::Build, 88).follow(same_mark)),
+            Act::Problem(problem(ERROR, Kind::Build, 88).follow(same_mark).refine(script_failed)),
             Act::Sign(Sign::Failure("npm")),
         ],
     },

@@ -220,6 +220,14 @@ const SUGAR: Count = |groups| {
     })
 };
 
+/// That pytest stopped follows from the errors above it, unless someone interrupted it.
+fn interrupted(draft: &mut Draft) {
+    let follows = ["errors during collection", "error during collection", "stopping after"];
+    if follows.iter().any(|text| draft.lines[0].contains(text)) {
+        draft.kind = Some(Kind::Consequence);
+    }
+}
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "pytest.session",
@@ -321,7 +329,10 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         name: "pytest.interrupted",
         pattern: r"^!{4,} (?P<m>.*?) !{4,}$",
-        acts: &[Act::Problem(problem(ERROR, Kind::Test, 85)), Act::Sign(Sign::Failure("pytest"))],
+        acts: &[
+            Act::Problem(problem(ERROR, Kind::Test, 85).refine(interrupted)),
+            Act::Sign(Sign::Failure("pytest")),
+        ],
     },
     Rule {
         name: "pytest.internal",

@@ -34,7 +34,7 @@ pub(super) fn death(case: &Case<'_>, rule: &'static str, runner_only: bool) -> O
             ),
             KnownFrom::CrashReport,
         ),
-        None => (format!("Something that the command ran died{doing}: {words}"), KnownFrom::Marker),
+        None => (format!("A process started by the command crashed{doing}: {words}"), KnownFrom::Marker),
     };
     let mut ruling = ruling(rule, Verdict::Crashed, death_type(case), known_from, text);
     ruling.line = sign.map(|sign| sign.line.clone());

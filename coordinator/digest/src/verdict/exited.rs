@@ -187,7 +187,7 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
             CrashType::of_signal(signal),
             KnownFrom::ShellConvention,
             format!(
-                "Exit code {code} is what a shell gives when a program died of {signal} ({} + 128){}: a guess, since the command itself exited.",
+                "Exit code {code} usually means that a program was killed by {signal} (128 + {}){}.",
                 code - 128,
                 doing(case)
             ),
@@ -236,7 +236,10 @@ pub(super) fn exited(code: i32, case: &Case<'_>) -> Ruling {
 /// The end of a command in whose output no error and no tool's word of failure was found.
 fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
     if let Some((source, known_from)) = case.no_tests {
-        let text = format!("No tests ran, by {source}; exit code {code}.");
+        let text = match source.strip_suffix(" output") {
+            Some(tool) => format!("{tool} ran no tests (exit code {code})."),
+            None => format!("No tests ran (exit code {code}), as {source} shows."),
+        };
         return ruling("code_no_tests", Verdict::Failed, kind, known_from, text);
     }
     if let Some(remark) = case.first_remark {
@@ -253,10 +256,10 @@ fn without_errors(code: i32, kind: CrashType, case: &Case<'_>) -> Ruling {
     }
     let meaning = crate::endings::code_meaning(code, case.xcodebuild).unwrap_or_default();
     let said = match case.last_line {
-        None => "; it said nothing.".to_owned(),
-        Some(line) => format!("; no line of its output is known to say why, the last is: {line}"),
+        None => " The command printed nothing.".to_owned(),
+        Some(line) => format!(" No known error message was found. The last line is: {line}"),
     };
-    let text = format!("The command exited with code {code}{}{meaning}{said}", doing(case));
+    let text = format!("The command exited with code {code}{}{meaning}.{said}", doing(case));
     ruling("code_unexplained", Verdict::Failed, kind, KnownFrom::WaitStatus, text)
 }
 

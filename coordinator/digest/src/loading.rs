@@ -1,0 +1,42 @@
+//! Test files that could not be loaded or compiled: none of their tests ran, so each is an error of a build.
+
+use crate::found::{Finds, Found};
+use crate::rules::Kind;
+use buildpool_protocol::report::TestCounts;
+
+/// Texts of such a failure, and whether its runner counts it among the failed tests.
+const SIGNS: &[(&str, bool)] = &[
+    ("ERROR collecting ", true),
+    ("unittest.loader._FailedTest", true),
+    ("An error occurred while loading ", true),
+    ("Test suite failed to run", false),
+];
+/// Makes such failures errors of a build. Returns how many of them their runners count as failed tests.
+pub(crate) fn attribute(finds: &mut Finds) -> u64 {
+    let mut counted = 0;
+    for found in &mut finds.errors {
+        if let Some(is_counted) = sign(found) {
+            found.kind = Kind::Build;
+            counted += u64::from(is_counted);
+        }
+    }
+    counted
+}
+
+fn sign(found: &Found) -> Option<bool> {
+    if !matches!(found.kind, Kind::Test | Kind::Runtime) {
+        return None;
+    }
+    let says = |text: &str| found.lines.iter().any(|line| line.contains(text));
+    if found.rule == "mocha.exception" && found.location.is_some() {
+        return Some(false);
+    }
+    SIGNS.iter().find(|(text, _)| says(text)).map(|(_, is_counted)| *is_counted)
+}
+
+/// The counts without files that were counted as tests. None if no test is left.
+pub(crate) fn without(counts: TestCounts, files: u64) -> Option<TestCounts> {
+    let files = files.min(counts.failed);
+    let counts = TestCounts { failed: counts.failed - files, total: counts.total - files, ..counts };
+    (files == 0 || counts.total > 0).then_some(counts)
+}
