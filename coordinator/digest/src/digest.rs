@@ -143,7 +143,8 @@ impl Digest {
         let unfinished = reports::unfinished(&tally, facts);
         let mut ranked = tier::rank(&finds, facts.ending.is_some());
         let bad_end = facts.ending.as_ref().is_some_and(|ending| *ending != Ending::Exited { code: 0 });
-        if bad_end && ranked.iter().all(|ranked| ranked.tier > 1) {
+        let is_failure = bad_end || facts.ending.is_none() && signs.standing_failure(false).is_some();
+        if is_failure && ranked.iter().all(|ranked| ranked.tier > 1) {
             finds.errors.extend(doubtful.into_found());
             finds.errors.extend(above_consequence(&finds));
             ranked = tier::rank(&finds, facts.ending.is_some());
@@ -281,17 +282,17 @@ impl Digest {
 /// How sure a line is, in percent, that stands above a line which only says that something failed.
 const ABOVE_SURE: u8 = 70;
 
-/// The line above the first of the lines that say only that something failed: it is likely to say why.
+/// The lines above the first of the lines that say only that something failed: the last of them is likely to say why.
 fn above_consequence(finds: &Finds) -> Option<Found> {
     let follows = finds.errors.iter().find(|found| found.kind == Kind::Consequence)?;
     let only =
         finds.errors.iter().all(|found| found.kind == Kind::Consequence || found.rule == "generic.word");
-    let (line, before) = follows.pre.split_last().filter(|_| only)?;
+    let line = follows.pre.last().filter(|_| only)?;
     let known = finds.errors.iter().any(|found| found.lines.iter().any(|known| known == line));
     let from = follows.from.saturating_sub(line.len() as u64 + 1);
     (!known).then(|| Found {
-        lines: vec![line.clone()],
-        pre: before.to_vec(),
+        lines: follows.pre.clone(),
+        head: follows.pre.len() - 1,
         stream: follows.stream,
         from,
         to: follows.from,

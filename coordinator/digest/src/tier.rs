@@ -33,6 +33,8 @@ const WORD: &str = "generic.word";
 const UNUSUAL_RECURRENCE: u64 = 10;
 /// The rule of problems outside tests that report files name.
 pub(crate) const REPORT_ISSUE: &str = "report.issue";
+/// So many remarks of linters are findings of a run that did not pass, beside its errors. More are chatter.
+const FEW_REMARKS: u64 = 12;
 /// Warnings that become findings of a run that did not pass, of each sort.
 const WARNING_FINDINGS_MAX: usize = 6;
 
@@ -235,6 +237,10 @@ fn add_warnings(ranked: &mut Vec<Ranked>, finds: &Finds) {
     }
     for found in finds.warnings.iter().take(WARNING_FINDINGS_MAX) {
         add(found, found.recurrence);
+    }
+    if finds.remarks_total <= FEW_REMARKS {
+        let of_linters = finds.remarks.iter().filter(|found| found.kind == Kind::Lint);
+        of_linters.for_each(|found| add(found, found.recurrence));
     }
 }
 

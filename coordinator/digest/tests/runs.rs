@@ -491,6 +491,16 @@ fn the_cause_comes_before_what_follows_from_it() {
     }
 }
 
+#[test]
+fn lines_above_a_mere_exit_code_are_told_without_an_exit_code() {
+    let log = "\nYour change has 3174 lines, which is more than the 2000 maximum\nthat are taken here.\n\n##[error]Process completed with exit code 1.\n";
+    for code in [None, Some(1)] {
+        let digest = digest(log, code);
+        let message = digest.findings.first().map(|found| found.message.clone()).unwrap_or_default();
+        assert!(message.contains("the 2000 maximum"), "{}", digest.explain());
+    }
+}
+
 /// A file that can't be loaded is an error of a build, at the place that its runner names, and no failed test.
 #[test]
 fn a_test_file_that_cannot_be_loaded_is_an_error_of_a_build() {

@@ -14,7 +14,7 @@ use buildpool_protocol::spec::Verbosity;
 use std::collections::BTreeSet;
 
 /// Warnings among the findings of `minimal`.
-const MINIMAL_WARNINGS: usize = 3;
+const MINIMAL_WARNINGS: usize = 5;
 
 /// A finding as sure as this, in percent, needs no context in `minimal`.
 const SURE_ENOUGH: u8 = 85;

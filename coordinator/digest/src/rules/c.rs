@@ -96,6 +96,12 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(COMPILER_ERROR)],
     },
     Rule {
+        // A colon in the name of the file, or a name of a task without a blank after it.
+        name: "c.error_after_colon",
+        pattern: r"^(?P<f>[^\s:(]+:[^\s:(]*[^\s:(\d][^\s:(]*\.\w{1,6}):(?P<l>\d+)(?::(?P<c>\d+))?: error: (?P<m>.*)",
+        acts: &[Act::Problem(COMPILER_ERROR)],
+    },
+    Rule {
         name: "c.warning",
         pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:\t]*):(?P<l>\d+)(?::(?P<c>\d+))?: [Ww]arning: (?P<m>.*)",
         acts: &[Act::Problem(COMPILER_WARNING.refine(of_linter))],

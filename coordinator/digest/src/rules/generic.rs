@@ -33,8 +33,25 @@ pub(super) const RULES: &[Rule] = &[
         acts: &[Act::Problem(problem(Level::Word, Kind::Build, 85))],
     },
     Rule {
+        // As puppet-lint has it.
+        name: "generic.place_name_severity",
+        pattern: r"^(?P<f>(?:[A-Za-z]:)?[^\s:(][^:(\t]*\.\w{1,8}):(?P<l>\d+):[\w-]+:(?P<s>ERROR|WARNING|error|warning):(?P<m>\S.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Lint, 85))],
+    },
+    Rule {
+        name: "generic.severity_in_place",
+        pattern: r#"^(?:[\w.-]+: )?(?P<s>[Ff]atal [Ee]rror|[Ee]rror|ERROR|[Ww]arning|WARNING) in "(?P<f>[^"]+)", line (?P<l>\d+)(?:, col(?:umn)? (?P<c>\d+))?: (?P<m>.*)"#,
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 88))],
+    },
+    Rule {
+        // As the compilers of IAR have it.
+        name: "generic.severity_code",
+        pattern: r"^(?P<s>[Ff]atal [Ee]rror|[Ee]rror)\[[A-Z][A-Za-z]{0,3}\d{2,5}\]: (?P<m>.*)",
+        acts: &[Act::Problem(problem(Level::Word, Kind::Build, 85))],
+    },
+    Rule {
         name: "generic.place_code",
-        pattern: r"^\s{0,4}(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?:? (?P<m>\S.*)",
+        pattern: r"^\s{0,4}(?P<f>(?:[A-Za-z]:)?[^\s:(]+\.\w{1,8}):(?P<l>\d+)(?::(?P<c>\d+))?:? {1,2}(?P<m>\S.*)",
         acts: &[Act::Problem(problem(Level::Remark, Kind::Lint, 72).follow(indented))],
     },
     Rule {

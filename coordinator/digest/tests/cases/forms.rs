@@ -1,5 +1,10 @@
 /// Forms of tools' words that the other excerpts do not have, so that each recogniser has a log that misses it.
 pub(crate) const FORMS: &[Case] = &[
+    Case { tool: "puppet-lint, its own form", log: "./modules/test/manifests/init.pp:3:80chars:ERROR:line has more than 80 characters\n", facts: &[("more than 80", "./modules/test/manifests/init.pp", 3)], tests: NO_TESTS },
+    Case { tool: "a compiler that names the place in quotes", log: "coolflux: Error in \"/w/a.c\", line 150, column 19: function f was declared static\n", facts: &[("declared static", "/w/a.c", 150)], tests: NO_TESTS },
+    Case { tool: "IAR, no place", log: "Fatal Error[Pe1696]: cannot open source file \"Uart.c\"\n", facts: &[("cannot open source file", NOWHERE, 0)], tests: NO_TESTS },
+    Case { tool: "gcc, a colon in the name of a file", log: "fo:oo.cpp: In function 'int main()':\nfo:oo.cpp:8: error: 'bar' was not declared in this scope\n", facts: &[("'bar' was not declared", "fo:oo.cpp", 8)], tests: NO_TESTS },
+    Case { tool: "flawfinder, beside an error", log: "src/Bar.c:779:  [5] (buffer) strncat:Easily used incorrectly\nsrc/a.c:3:5: error: 'x' undeclared\n", facts: &[("Easily used incorrectly", "src/Bar.c", 779), ("'x' undeclared", "src/a.c", 3)], tests: NO_TESTS },
     Case {
         tool: "xcodebuild, no profile",
         log: "error: No profiles for 'com.example.app' were found: Xcode couldn't find any iOS App Development provisioning profiles matching 'com.example.app'. (in target 'App' from project 'App')\n** BUILD FAILED **\n",
