@@ -4,13 +4,20 @@ use crate::finished::Finished;
 use crate::hub::Hub;
 use crate::shared::rfc3339;
 use crate::store::JobRecord;
-use buildpool_digest::Digest;
+use buildpool_digest::limits::NEXT_MAX;
+use buildpool_digest::{Digest, missed};
 use buildpool_pool::LiveJob;
 use buildpool_protocol::client_link::{JobSummary, Progress, View};
 use buildpool_protocol::ids::{AttemptId, BuildId};
-use buildpool_protocol::outcome::ProcessState;
-use buildpool_protocol::report::{EarlierAttempt, JobResult, JobState, Verdict, Waiting};
-use buildpool_protocol::spec::JobSpec;
+use buildpool_protocol::limits::SETUP_LOG_BYTES_MAX;
+use buildpool_protocol::outcome::{Ending, Outcome, ProcessState, SetupOutcome};
+use buildpool_protocol::report::{
+    Cause, EarlierAttempt, JobResult, JobState, KnownFrom, SetupResult, Verdict, Waiting,
+};
+use buildpool_protocol::spec::{JobSpec, Source, Verbosity};
+
+/// Bytes of the log of a failed setup that `minimal` shows.
+const SETUP_LOG_MINIMAL_BYTES: usize = 3_000;
 
 /// Returns the result of a finished job. The digest adds details; the verdict is always that of the
 /// record.
@@ -54,7 +61,8 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
         result.next = next_without_result(record, done.verdict);
     }
     if let Some(outcome) = &done.outcome {
-        result.duration_secs = Some(outcome.duration.as_secs_f64());
+        let has_run = outcome.setup.as_ref().is_none_or(SetupOutcome::passed);
+        result.duration_secs = Some(outcome.duration.as_secs_f64()).filter(|_| has_run);
         result.started_at = outcome.started_at_ms.map(rfc3339);
         result.process_state = ProcessState::from(&outcome.ending);
         result.process_crashed = result.process_state.signaled && outcome.acted.is_none();
@@ -63,6 +71,8 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
         result.gaps.clone_from(&outcome.gaps);
         result.artifacts.clone_from(&outcome.artifacts);
     }
+    result.setup = setup(spec, done.outcome.as_deref(), view.verbosity.unwrap_or(spec.verbosity));
+    explain_missing(&mut result);
     let attempt = match done.attempt {
         Some(number) => record.attempts.iter().find(|attempt| attempt.number == number),
         None => record.attempts.last(),
@@ -85,6 +95,49 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
         })
         .collect();
     result
+}
+
+/// What is shown of the setup: its log after a failure and in `full`.
+fn setup(spec: &JobSpec, outcome: Option<&Outcome>, verbosity: Verbosity) -> Option<SetupResult> {
+    let asked = spec.setup.as_ref().filter(|_| matches!(spec.source, Source::Snapshot { .. }))?;
+    let nothing = SetupResult { command: asked.command.clone(), ..SetupResult::default() };
+    let Some(ran) = outcome?.setup.as_ref() else { return Some(nothing) };
+    let most = match verbosity {
+        Verbosity::Minimal => SETUP_LOG_MINIMAL_BYTES,
+        Verbosity::Normal | Verbosity::Full => SETUP_LOG_BYTES_MAX,
+    };
+    let from = ran.log.ceil_char_boundary(ran.log.len().saturating_sub(most));
+    let is_shown = !ran.passed() || verbosity == Verbosity::Full;
+    Some(SetupResult {
+        ran: true,
+        exit_code: match ran.ending {
+            Ending::Exited { code } => Some(code),
+            Ending::Signaled { .. } | Ending::NotStarted(_) | Ending::Unobserved { .. } => None,
+        },
+        duration_secs: Some(ran.duration.as_secs_f64()),
+        log: is_shown.then(|| ran.log[from..].to_owned()),
+        log_bytes: ran.log_bytes,
+        ..nothing
+    })
+}
+
+/// Adds to the cause of a failure what stayed behind, and to `next` the call that installs it.
+fn explain_missing(result: &mut JobResult) {
+    let Some(missed) = missed(result) else { return };
+    let sentence = missed.sentence();
+    match &mut result.cause {
+        Some(cause) => cause.text = format!("{} {sentence}", cause.text.trim_end()),
+        None => result.cause = Some(Cause { text: sentence, known_from: KnownFrom::Pool }),
+    }
+    if let Some(install) = &missed.install {
+        let both = format!("{install} && {}", result.command).replace('\'', r"'\''");
+        let calls = [
+            format!("buildpool run -- sh -c '{both}'"),
+            format!("set `setup: {install}` in .buildpool/config.yaml: each workspace then runs it"),
+        ];
+        result.next.splice(0..0, calls);
+        result.next.truncate(NEXT_MAX);
+    }
 }
 
 fn next_without_result(record: &JobRecord, verdict: Verdict) -> Vec<String> {

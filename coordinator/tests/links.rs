@@ -168,6 +168,7 @@ fn outcome(ending: Ending, stdout: &[u8], stderr: &[u8], log_length: usize) -> B
         evidence: Evidence::default(),
         artifacts: Vec::new(),
         root: None,
+        setup: None,
     })
 }
 

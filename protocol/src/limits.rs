@@ -125,6 +125,10 @@ pub const PROJECT_BYTES_MAX: usize = 512;
 pub const REF_NAME_BYTES_MAX: usize = 1024;
 /// Limit on the ignore patterns sent with a snapshot, in bytes.
 pub const EXCLUDES_BYTES_MAX: usize = 64 << 10;
+/// Longest `setup` command in bytes.
+pub const SETUP_COMMAND_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the output of a setup that a result keeps: its end.
+pub const SETUP_LOG_BYTES_MAX: usize = 32 << 10;
 /// Limit on the files and directories of the commit that are left out of a snapshot.
 pub const LEFT_BEHIND_MAX: usize = 1_000;
 /// Limit on their names together, in bytes.

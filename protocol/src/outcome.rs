@@ -140,6 +140,29 @@ pub struct Seal {
     pub blake3: String,
 }
 
+/// How the setup of a workspace ended.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SetupOutcome {
+    /// The configured command.
+    pub command: String,
+    /// The kernel's word.
+    pub ending: Ending,
+    /// From start to end by a clock that no one sets.
+    #[serde(with = "duration")]
+    pub duration: Duration,
+    /// The end of its output, both streams in order, as UTF-8.
+    pub log: String,
+    /// Length of its whole output in bytes.
+    pub log_bytes: u64,
+}
+
+impl SetupOutcome {
+    /// Whether the job's command may run.
+    pub fn passed(&self) -> bool {
+        self.ending == Ending::Exited { code: 0 }
+    }
+}
+
 /// All facts of the worker about the end of an attempt.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Outcome {
@@ -181,6 +204,10 @@ pub struct Outcome {
     /// Root directory of the files on the worker. Paths in the output are shown relative to it.
     #[serde(default)]
     pub root: Option<String>,
+    /// How the setup of the workspace ended, if it ran. Unless it passed, the command did not run, and the fields above are
+    /// about the setup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<SetupOutcome>,
 }
 
 /// Process state derived from the wait status.

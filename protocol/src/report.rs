@@ -368,11 +368,41 @@ pub struct SnapshotInfo {
     pub files: u64,
     /// Files that look like secrets and were not sent.
     pub kept_back: Vec<String>,
+    /// What exists on the submitter's machine and not in the workspace: ignored directories at the top and in the
+    /// command's directory, LFS pointers instead of content, links that lead out of the tree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_behind: Vec<String>,
+    /// The command that makes the missing dependencies, detected from the project's files. Absent if none are missing or
+    /// the project configures `setup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup_suggestion: Option<String>,
     /// Files that changed while the snapshot was taken.
     pub changed_meanwhile: Vec<String>,
     /// Other differences from the working tree, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// The command that prepared the workspace before the job's command.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SetupResult {
+    /// The configured command.
+    pub command: String,
+    /// False if no input had changed since the last successful run in this workspace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ran: bool,
+    /// Its exit code; null if it did not run or did not exit by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// How long it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_secs: Option<f64>,
+    /// The end of its output, both streams in order: after a failure, and in verbosity `full`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+    /// Length of its whole output in bytes.
+    #[serde(default)]
+    pub log_bytes: u64,
 }
 
 /// An earlier attempt without a result.
@@ -503,6 +533,9 @@ pub struct JobResult {
     pub artifacts: Vec<ArtifactEntry>,
     /// The snapshot that it ran on.
     pub snapshot: Option<SnapshotInfo>,
+    /// The project's `setup` command, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<SetupResult>,
     /// Resource usage.
     pub usage: Option<Usage>,
     /// Differences of report and log, unreadable reports, and the reason for a missing crash
@@ -596,6 +629,7 @@ impl JobResult {
         "gaps",
         "artifacts",
         "snapshot",
+        "setup",
         "usage",
     ];
 }

@@ -14,7 +14,7 @@ mod check;
 pub use access::{Access, workspace_key};
 pub use check::{
     OWN_VARIABLES, SpecError, check_artifact, check_given_variable, check_name, check_report,
-    is_trace_context,
+    check_setup_input, is_trace_context,
 };
 
 /// The command of a job.
@@ -266,6 +266,19 @@ pub struct TemplateSpec {
     pub on_success: Option<Box<TemplateSpec>>,
 }
 
+/// A command that prepares a workspace, for example by installing dependencies.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// The text for `sh -c`.
+    pub command: String,
+    /// Where it runs: a directory inside the snapshot, relative; empty for its top.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub directory: String,
+    /// Globs relative to `directory`. The command runs again in a workspace if a file that they match has changed.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+}
+
 /// The immutable specification of a job. [`JobSpec::new`] sets the defaults.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct JobSpec {
@@ -344,6 +357,9 @@ pub struct JobSpec {
     /// True to remove build products of earlier jobs first.
     #[serde(default)]
     pub clean: bool,
+    /// Prepares the workspace of a snapshot; it is ignored for other sources.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
     /// The build that this job belongs to.
     #[serde(default)]
     pub build: Option<BuildId>,
@@ -387,6 +403,7 @@ impl JobSpec {
             reports: Vec::new(),
             artifacts: Vec::new(),
             clean: false,
+            setup: None,
             build: None,
             fallback: None,
             trace: None,

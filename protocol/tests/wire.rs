@@ -114,6 +114,7 @@ fn outcome(ending: Ending, acted: Option<Acted>) -> Box<Outcome> {
         evidence: Default::default(),
         artifacts: Vec::new(),
         root: None,
+        setup: None,
     })
 }
 

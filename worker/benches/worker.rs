@@ -144,6 +144,7 @@ impl Keeper {
             attempt_directory: directory.clone(),
             argv: vec!["true".into()],
             directory: data.to_owned(),
+            setup: None,
             environment: std::env::vars().collect(),
             secrets: BTreeMap::new(),
             timeout: None,

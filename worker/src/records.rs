@@ -25,6 +25,8 @@ use tracing::warn;
 pub const ATTEMPT: &str = "attempt.json";
 /// Name of the record of a running process.
 pub const STATE: &str = "state.json";
+/// Name of the directory that a setup has its records and its log in.
+pub const SETUP: &str = "setup";
 /// Name of the log.
 pub const LOG: &str = "log";
 /// Name of the keeper's outcome.

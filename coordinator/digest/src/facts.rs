@@ -1,7 +1,7 @@
 //! What is known of an attempt beside its log.
 
 use buildpool_protocol::evidence::Evidence;
-use buildpool_protocol::outcome::{Acted, Ending, Outcome};
+use buildpool_protocol::outcome::{Acted, Ending, Outcome, SetupOutcome};
 use buildpool_protocol::report::{GapEntry, Survivor};
 use std::collections::BTreeSet;
 
@@ -12,6 +12,8 @@ pub struct Facts {
     pub ending: Option<Ending>,
     /// Why the pool ended it, if it did.
     pub acted: Option<Acted>,
+    /// How the setup ended, if it did not pass: then the command did not run.
+    pub failed_setup: Option<SetupOutcome>,
     /// What files said.
     pub evidence: Evidence,
     /// Processes that could not be ended.
@@ -37,6 +39,7 @@ impl Facts {
         Self {
             ending: Some(outcome.ending.clone()),
             acted: outcome.acted.clone(),
+            failed_setup: outcome.setup.clone().filter(|setup| !setup.passed()),
             evidence: outcome.evidence.clone(),
             survivors: outcome.survivors.clone(),
             leaked: outcome.leaked.clone(),

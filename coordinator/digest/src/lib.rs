@@ -17,6 +17,7 @@ mod evidence;
 mod facts;
 mod family;
 mod found;
+mod left_behind;
 pub mod limits;
 mod loading;
 mod machine;
@@ -42,6 +43,7 @@ mod xcodebuild;
 pub use digest::{Digest, Explanation};
 pub use digester::{Digester, Live, Options};
 pub use facts::{Facts, History};
+pub use left_behind::{Missed, missed};
 pub use template::RAW;
 pub use view::{TextForm, TextPage, text, text_as};
 

@@ -152,6 +152,7 @@ pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
     page.line(headline(result));
     form.extra.iter().for_each(|line| page.line(line));
     status(&mut page, result);
+    setup(&mut page, result, form.details);
     match (result.success, result.complete_log) {
         (true, _) => {}
         (false, true) => pointers(&mut page, result),
@@ -167,7 +168,7 @@ pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
     if form.output {
         output(&mut page, result);
     }
-    facts(&mut page, result);
+    facts(&mut page, result, form.details);
     if form.details {
         details(&mut page, result);
     }
@@ -262,6 +263,20 @@ fn status(page: &mut TextPage, result: &JobResult) {
             earlier.attempt, earlier.worker, earlier.reason
         ));
     }
+}
+
+/// The setup of the workspace: its log if the answer has it, else one line where times are shown.
+fn setup(page: &mut TextPage, result: &JobResult, details: bool) {
+    let Some(setup) = &result.setup else { return };
+    let command = crate::text::clip_chars(setup.command.trim(), COMMAND_CHARS_MAX);
+    let how = match (setup.ran, setup.duration_secs) {
+        (true, Some(secs)) => format!("ran for {secs:.1} s, {} of output", counted(setup.log_bytes, "byte")),
+        _ => "did not run: its inputs are unchanged in this workspace".to_owned(),
+    };
+    if setup.log.is_some() || details {
+        page.line(format!("setup (`{command}`): {how}"));
+    }
+    setup.log.iter().filter(|log| !log.is_empty()).for_each(|log| page.quote(log));
 }
 
 /// The text of a cause without the line that it quotes, where the whole log has that line.
@@ -371,7 +386,7 @@ fn output(page: &mut TextPage, result: &JobResult) {
 }
 
 /// What is rarely present.
-fn facts(page: &mut TextPage, result: &JobResult) {
+fn facts(page: &mut TextPage, result: &JobResult, details: bool) {
     result.crash_reports.iter().for_each(|report| crash_report(page, report));
     result.notes.iter().for_each(|note| page.line(format!("note: {note}")));
     for gap in &result.gaps {
@@ -392,6 +407,12 @@ fn facts(page: &mut TextPage, result: &JobResult) {
     page.quoted("artifacts:", &artifacts);
     if let Some(snapshot) = &result.snapshot {
         page.list("kept_back, because they look like secrets:", &snapshot.kept_back);
+        if details {
+            page.list(
+                "left_behind, because git ignores it or it leads out of the tree:",
+                &snapshot.left_behind,
+            );
+        }
         page.list("changed_meanwhile:", &snapshot.changed_meanwhile);
         page.list("the snapshot differs from the working tree:", &snapshot.notes);
     }

@@ -118,6 +118,7 @@ impl Scene {
             evidence: Default::default(),
             artifacts: Vec::new(),
             root: None,
+            setup: None,
         });
         let completed =
             Completed { lease, outcome, verdict: Verdict::Passed, cause: None, infrastructure: false };

@@ -1,6 +1,8 @@
 //! `.buildpool/config.yaml` and `.quiet-shell/config.yaml`: where they are, what they say, and when they change.
 
 use buildpool_digest::templates::FILES;
+use buildpool_protocol::limits::LIST_MAX;
+use buildpool_protocol::spec::check_setup_input;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +17,11 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 const CACHED_MAX: usize = 256;
 
 /// Keys of `.buildpool/config.yaml` with a text as value.
-const TEXT_KEYS: [&str; 3] = ["test", "build", GROUP_KEY];
+const TEXT_KEYS: [&str; 4] = ["test", "build", SETUP_KEY, GROUP_KEY];
+/// Key of the command that prepares a workspace.
+const SETUP_KEY: &str = "setup";
+/// Key of the globs of the files that the setup depends on.
+const INPUTS_KEY: &str = "setup_inputs";
 /// Key of the templates, which `buildpool_digest::templates` reads.
 const TEMPLATES_KEY: &str = "templates";
 /// Key of the concurrency group: of the jobs in one group, one runs at a time.
@@ -23,6 +29,9 @@ const GROUP_KEY: &str = "concurrency_group";
 
 /// The texts of the configuration, by key.
 pub type Commands = BTreeMap<String, String>;
+
+/// The command of `setup`, and the globs of `setup_inputs` if the file has them.
+pub type SetupEntry<'a> = (&'a str, Option<&'a [String]>);
 
 /// Something that is wrong in a configuration file. What is right in it holds nevertheless.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,6 +63,7 @@ pub struct Configuration {
     file: Option<PathBuf>,
     text: Option<String>,
     commands: Commands,
+    setup_inputs: Option<Vec<String>>,
     problems: Vec<ConfigProblem>,
 }
 
@@ -108,6 +118,10 @@ impl Configuration {
         for (key, value) in keys {
             match value {
                 _ if key == TEMPLATES_KEY => {}
+                value if key == INPUTS_KEY => match inputs(&value) {
+                    Ok(inputs) => self.setup_inputs = Some(inputs),
+                    Err(reason) => self.problem(file, INPUTS_KEY, reason),
+                },
                 _ if !TEXT_KEYS.contains(&key.as_str()) => {
                     self.problem(file, &key, format!("unknown key; valid are {}", valid_keys()));
                 }
@@ -119,6 +133,14 @@ impl Configuration {
                     self.problem(file, &key, reason);
                 }
             }
+        }
+        self.check_setup(file);
+    }
+
+    fn check_setup(&mut self, file: &Path) {
+        if self.setup_inputs.is_some() && !self.commands.contains_key(SETUP_KEY) {
+            let reason = "has no effect without `setup`; add `setup: \"COMMAND\"` or remove it";
+            self.problem(file, INPUTS_KEY, reason);
         }
     }
 
@@ -166,6 +188,21 @@ impl Configuration {
         }
     }
 
+    /// The command that prepares a workspace, and the globs of its inputs if the file has them.
+    ///
+    /// # Errors
+    /// If one of the two entries is wrong.
+    pub fn setup(&self) -> Result<Option<SetupEntry<'_>>, ConfigProblem> {
+        let is_of_setup = |problem: &&ConfigProblem| [SETUP_KEY, INPUTS_KEY].contains(&problem.key.as_str());
+        match self.problems.iter().find(is_of_setup) {
+            Some(problem) => Err(problem.clone()),
+            None => Ok(self
+                .commands
+                .get(SETUP_KEY)
+                .map(|command| (command.as_str(), self.setup_inputs.as_deref()))),
+        }
+    }
+
     /// What is wrong with a command of the file; also when the file can't be read at all.
     pub fn problem_of_command(&self, name: &str) -> Option<&ConfigProblem> {
         self.problems.iter().find(|problem| problem.key.is_empty() || problem.key == name)
@@ -178,7 +215,22 @@ impl Configuration {
 }
 
 fn valid_keys() -> String {
-    format!("{}, {TEMPLATES_KEY}", TEXT_KEYS.join(", "))
+    format!("{}, {INPUTS_KEY}, {TEMPLATES_KEY}", TEXT_KEYS.join(", "))
+}
+
+/// The globs of a `setup_inputs` entry.
+fn inputs(value: &Value) -> Result<Vec<String>, String> {
+    let invalid = || format!("invalid value {value}: must be a list of globs, e.g. [package-lock.json]");
+    let globs = value.as_array().ok_or_else(invalid)?;
+    let globs: Vec<String> = globs
+        .iter()
+        .map(|glob| glob.as_str().map(str::to_owned).ok_or_else(invalid))
+        .collect::<Result<_, _>>()?;
+    if globs.len() > LIST_MAX {
+        return Err(format!("has {} globs; at most {LIST_MAX} are valid", globs.len()));
+    }
+    globs.iter().try_for_each(|glob| check_setup_input(glob)).map_err(|error| error.reason)?;
+    Ok(globs)
 }
 
 fn text_of(file: &Path) -> Result<String, String> {
@@ -272,7 +324,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(".buildpool/config.yaml");
         for (text, key, reason) in [
-            ("{test: make check, lint: x}", "lint", "valid are test, build, concurrency_group, templates"),
+            (
+                "{test: make check, lint: x}",
+                "lint",
+                "valid are test, build, setup, concurrency_group, setup_inputs, templates",
+            ),
             ("{test: make check, build: []}", "build", "must be a text"),
         ] {
             write(&file, text);

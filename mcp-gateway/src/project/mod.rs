@@ -8,10 +8,12 @@ mod configured;
 mod directory;
 mod filter;
 mod quote;
+mod setup;
 mod templates;
 mod tools;
 
 pub use choose::{ChooseError, Chosen, Goal, choose, repository_of};
-pub use config::{Commands, ConfigProblem, Configuration, ConfigurationCache, nearest};
+pub use config::{Commands, ConfigProblem, Configuration, ConfigurationCache, SetupEntry, nearest};
 pub use quote::quoted;
+pub use setup::{DEFAULT_INPUTS, configured as configured_setup, suggested as suggested_setup};
 pub use templates::Templates;

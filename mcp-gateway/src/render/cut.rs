@@ -74,12 +74,13 @@ fn name_calls(result: &mut JobResult, budget: &Budget) {
 type Step = fn(&mut JobResult, usize) -> bool;
 
 /// The steps, in the order of their use.
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     |result, _| halve_lists(result, FEW),
     |result, _| drop_details(result),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "stdout"),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "stderr"),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "filtered_output"),
+    |result, excess| shorten_setup_log(result, excess),
     |result, _| halve_artifacts(result, 0),
     |result, excess| shorten_text(result, excess, 0, "stdout"),
     |result, excess| shorten_text(result, excess, 0, "stderr"),
@@ -211,8 +212,8 @@ fn halve_lists(result: &mut JobResult, least: usize) -> bool {
         ("earlier_attempts", halve_to(&mut result.earlier_attempts, least)),
     ];
     if let Some(snapshot) = &mut result.snapshot {
-        let files =
-            halve_to(&mut snapshot.kept_back, least) + halve_to(&mut snapshot.changed_meanwhile, least);
+        let lists = [&mut snapshot.kept_back, &mut snapshot.left_behind, &mut snapshot.changed_meanwhile];
+        let files: usize = lists.into_iter().map(|list| halve_to(list, least)).sum();
         gone.push(("snapshot", files + halve_to(&mut snapshot.notes, least)));
     }
     gone.retain(|(_, count)| *count > 0);
@@ -220,6 +221,16 @@ fn halve_lists(result: &mut JobResult, least: usize) -> bool {
         omit(result, what, *count, 0);
     }
     !gone.is_empty()
+}
+
+/// Keeps the last lines of the log of a setup.
+fn shorten_setup_log(result: &mut JobResult, excess: usize) -> bool {
+    let Some(log) = result.setup.as_mut().and_then(|setup| setup.log.as_mut()) else { return false };
+    let length = log.len();
+    let from = log.ceil_char_boundary(excess.clamp(length / 8 + 1, length.div_ceil(2)).min(length));
+    let from = log[from..].find('\n').map_or(length, |at| from + at + 1);
+    log.drain(..from);
+    from > 0
 }
 
 /// Removes the context of the last finding that has context.

@@ -4,8 +4,10 @@ use super::cut;
 use super::text;
 use super::{Answer, Budget, Link};
 use crate::resources;
+use buildpool_digest::missed;
 use buildpool_protocol::report::{ArtifactEntry, Finding, JobResult, JobState, Verdict};
 use buildpool_protocol::shown::{one_line, printable};
+use buildpool_protocol::spec::Verbosity;
 use serde_json::{Map, Value, json};
 
 /// Facts that the gateway adds to the pool's answer.
@@ -138,6 +140,21 @@ fn next(result: &JobResult, extras: &Extras) -> Vec<String> {
         next.push(call("get_job_logs", &json!({"job_id": id, "tail": 50})));
         if !extras.cancelling {
             next.push(call("cancel_job", &json!({"job_id": id})));
+        }
+        return next;
+    }
+    if let Some(install) = missed(result).and_then(|missed| missed.install) {
+        let mut arguments = json!({"command": format!("{install} && {}", result.command)});
+        if !result.directory.is_empty() {
+            arguments["cwd"] = json!(result.directory);
+        }
+        next.push(call("run_command", &arguments));
+        next.push(format!("set `setup: {install}` in .buildpool/config.yaml: each workspace then runs it"));
+    }
+    if let Some(setup) = result.setup.as_ref().filter(|setup| setup.log.is_some()) {
+        let shown = setup.log.as_ref().map_or(0, String::len) as u64;
+        if shown < setup.log_bytes && result.verbosity != Some(Verbosity::Full) {
+            next.push(call("get_job", &json!({"job_id": id, "verbosity": "full"})));
         }
         return next;
     }

@@ -1,6 +1,7 @@
 //! Errors of snapshots.
 
 use super::index_file::IndexError;
+use crate::project::ConfigProblem;
 use buildpool_objects::GitError;
 use buildpool_protocol::transfer::ObjectId;
 use std::fmt;
@@ -56,6 +57,8 @@ pub enum SnapshotError {
         /// The requested commit.
         name: String,
     },
+    /// The configuration of the project has a `setup` that can't be used.
+    Configuration(ConfigProblem),
     /// A commit was requested, but there is no repository.
     NoRepository {
         /// The directory.
@@ -157,6 +160,7 @@ impl fmt::Display for SnapshotError {
             Self::UnknownRef { name } => {
                 write!(f, "--ref: `{}` names no commit of this repository", name.escape_debug())
             }
+            Self::Configuration(problem) => problem.fmt(f),
             Self::NoRepository { path } => {
                 write!(f, "--ref needs a git repository; {} is not in one", path.display())
             }
@@ -214,6 +218,7 @@ impl std::error::Error for SnapshotError {
             | Self::Broken { .. }
             | Self::Partial { .. }
             | Self::UnknownRef { .. }
+            | Self::Configuration(_)
             | Self::NoRepository { .. }
             | Self::TooLarge { .. }
             | Self::Unreadable { .. }

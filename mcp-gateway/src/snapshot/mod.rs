@@ -21,6 +21,7 @@ mod ignores;
 mod index_file;
 mod left_behind;
 mod nested;
+mod not_sent;
 mod repository;
 mod scan;
 mod secrets;

@@ -5,14 +5,15 @@ use super::excludes::Excludes;
 use super::nested::Taker;
 use super::repository::Repository;
 use super::worktree::Rules;
-use super::{head, store};
+use super::{head, not_sent, store};
 use crate::directories;
+use crate::project::{Configuration, configured_setup, suggested_setup};
 use buildpool_objects::git::{GitError, split_nul};
 use buildpool_objects::incoming::{checksum, checksum_of_open, remove_stale};
 use buildpool_objects::pack::{self, PackFile};
 use buildpool_objects::{Git, Place, record};
 use buildpool_protocol::report::SnapshotInfo;
-use buildpool_protocol::spec::Source;
+use buildpool_protocol::spec::{Setup, Source};
 use buildpool_protocol::transfer::{Head, Manifest, ObjectId};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -74,6 +75,13 @@ pub struct Snapshot {
     pub kept_back: Vec<String>,
     /// Files that kept changing while they were read.
     pub changed_meanwhile: Vec<String>,
+    /// What exists on this machine and not in the snapshot: ignored directories at the top and in the command's directory,
+    /// LFS pointers, links that lead out of the tree.
+    pub left_behind: Vec<String>,
+    /// The project's `setup`, if its configuration has one.
+    pub setup: Option<Setup>,
+    /// The command that makes what of `left_behind` the job may need, if the project's files show it.
+    pub setup_suggestion: Option<String>,
     /// Notes for the submitter.
     pub notes: Vec<String>,
     git: Git,
@@ -103,16 +111,20 @@ impl Snapshot {
     /// Returns the description for a result, with a limited number of paths and notes.
     pub fn info(&self) -> SnapshotInfo {
         let told = |paths: &[String]| paths.iter().take(PATHS_TOLD_MAX).cloned().collect();
-        let more = [(&self.kept_back, "kept back"), (&self.changed_meanwhile, "changed meanwhile")]
-            .into_iter()
-            .filter(|(paths, _)| paths.len() > PATHS_TOLD_MAX)
-            .map(|(paths, how)| {
-                format!("{how}: {} files; the first {PATHS_TOLD_MAX} are listed", paths.len())
-            });
+        let lists = [
+            (&self.kept_back, "kept back"),
+            (&self.left_behind, "left behind"),
+            (&self.changed_meanwhile, "changed meanwhile"),
+        ];
+        let more = lists.into_iter().filter(|(paths, _)| paths.len() > PATHS_TOLD_MAX).map(|(paths, how)| {
+            format!("{how}: {} files; the first {PATHS_TOLD_MAX} are listed", paths.len())
+        });
         SnapshotInfo {
             id: self.manifest.tree.to_string(),
             files: self.manifest.files,
             kept_back: told(&self.kept_back),
+            left_behind: told(&self.left_behind),
+            setup_suggestion: self.setup_suggestion.clone(),
             changed_meanwhile: told(&self.changed_meanwhile),
             notes: more.chain(self.notes.iter().cloned()).take(NOTES_TOLD_MAX).collect(),
         }
@@ -135,6 +147,25 @@ impl Snapshot {
         }
         warnings.extend(self.notes.iter().cloned());
         warnings
+    }
+
+    /// Finds what is here and not in the snapshot.
+    fn look_for_missing(&mut self) -> Result<(), GitError> {
+        let id = &self.manifest.tree;
+        let tree = not_sent::Tree { git: &self.git, place: &self.place, id, root: &self.root };
+        let mut missing = tree.absent_directories(&self.top, "")?;
+        if !self.directory.is_empty() {
+            missing.extend(tree.absent_directories(&self.top, &self.directory)?);
+        }
+        // A directory of secrets is in another list.
+        let is_secret = |path: &String| self.kept_back.iter().any(|kept| Path::new(kept).starts_with(path));
+        missing.retain(|path| !is_secret(path));
+        if self.setup.is_none() {
+            self.setup_suggestion = suggested_setup(&self.top, &self.directory, &missing);
+        }
+        missing.extend(tree.pointers_and_links()?);
+        self.left_behind = missing;
+        Ok(())
     }
 
     /// Returns the trees that a pack can be based on: trees that were sent earlier, and the
@@ -264,7 +295,13 @@ impl Snapshot {
 /// # Errors
 /// [`SnapshotError`]. Files of the user are not changed in any case.
 pub fn take(options: &Options) -> Result<Snapshot, SnapshotError> {
-    take_from(options, false)
+    let mut snapshot = take_from(options, false)?;
+    let configuration = Configuration::load(&snapshot.top.join(&snapshot.directory));
+    snapshot.setup = configured_setup(&configuration, &snapshot.top).map_err(SnapshotError::Configuration)?;
+    if let Err(error) = snapshot.look_for_missing() {
+        snapshot.notes.push(format!("files that stayed behind could not be listed: {error}"));
+    }
+    Ok(snapshot)
 }
 
 /// Takes a snapshot. `begins_anew` ignores the stored state of earlier calls.
@@ -367,6 +404,9 @@ impl Call {
             top: self.top,
             kept_back: text(taken.kept_back),
             changed_meanwhile: text(taken.changed_meanwhile),
+            left_behind: Vec::new(),
+            setup: None,
+            setup_suggestion: None,
             notes,
             place: store.reading_place(),
             root: store.root().to_owned(),
@@ -449,6 +489,9 @@ impl Call {
             top: self.top,
             kept_back: Vec::new(),
             changed_meanwhile: Vec::new(),
+            left_behind: Vec::new(),
+            setup: None,
+            setup_suggestion: None,
             notes,
             place: store.reading_place(),
             root: store.root().to_owned(),

@@ -369,6 +369,7 @@ impl Start {
         spec.template.clone_from(&options.template);
         spec.reports.clone_from(if options.reports.is_empty() { &task.reports } else { &options.reports });
         spec.artifacts.clone_from(&options.artifacts);
+        spec.setup.clone_from(&source.setup);
         spec.trace.clone_from(&self.trace);
         spec.check()?;
         Ok(spec)

@@ -4,7 +4,7 @@ use super::ToolError;
 use crate::client::Client;
 use crate::snapshot;
 use buildpool_protocol::report::SnapshotInfo;
-use buildpool_protocol::spec::{OWN_VARIABLES, Source};
+use buildpool_protocol::spec::{OWN_VARIABLES, Setup, Source};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,7 @@ pub(super) struct JobSource {
     pub(super) project: String,
     pub(super) in_place: bool,
     pub(super) info: Option<SnapshotInfo>,
+    pub(super) setup: Option<Setup>,
 }
 
 /// For a command in this directory.
@@ -25,6 +26,7 @@ pub(super) async fn of(client: &Client, directory: &Path) -> Result<JobSource, T
             project: project_of(directory).to_string_lossy().into_owned(),
             in_place: true,
             info: None,
+            setup: None,
         });
     }
     let options = snapshot::Options::new(directory);
@@ -36,6 +38,7 @@ pub(super) async fn of(client: &Client, directory: &Path) -> Result<JobSource, T
         project: snapshot.manifest.project.clone(),
         in_place: false,
         info: Some(snapshot.info()),
+        setup: snapshot.setup.clone(),
     })
 }
 

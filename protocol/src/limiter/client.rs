@@ -85,9 +85,10 @@ impl Limited for SubmitMessage {
 
 impl Limited for SnapshotInfo {
     fn limit(&mut self, limiter: &mut Limiter) {
-        let Self { id, files: _, kept_back, changed_meanwhile, notes } = self;
+        let Self { id, files: _, kept_back, left_behind, setup_suggestion, changed_meanwhile, notes } = self;
         limiter.name("snapshot", id, NAME_BYTES_MAX);
-        for list in [kept_back, changed_meanwhile, notes] {
+        limiter.optional("setup_suggestion", setup_suggestion, TEXT_BYTES_MAX);
+        for list in [kept_back, left_behind, changed_meanwhile, notes] {
             limiter.texts("snapshot", list, SNAPSHOT_NOTES_MAX, PATH_BYTES_MAX);
         }
     }

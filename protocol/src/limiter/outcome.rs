@@ -4,9 +4,9 @@ use super::{Limited, Limiter};
 use crate::evidence::{Evidence, MemoryEvidence, ReportIssue, TestArguments, TestCase, TestReport};
 use crate::limits::{
     ARTIFACTS_MAX, EVIDENCE_LIST_MAX, EVIDENCE_TEXT_BYTES_MAX as TEXT, LOG_LENGTH_MAX, NAME_BYTES_MAX,
-    PATH_BYTES_MAX, TESTS_COUNTED_MAX, TEXT_BYTES_MAX,
+    PATH_BYTES_MAX, SETUP_COMMAND_BYTES_MAX, SETUP_LOG_BYTES_MAX, TESTS_COUNTED_MAX, TEXT_BYTES_MAX,
 };
-use crate::outcome::{Acted, Ending, Outcome, Seal, StartFailure};
+use crate::outcome::{Acted, Ending, Outcome, Seal, SetupOutcome, StartFailure};
 use crate::report::{ArtifactEntry, CrashReport, GapEntry, Location, Survivor, Termination, Usage};
 
 impl Limited for Outcome {
@@ -27,6 +27,7 @@ impl Limited for Outcome {
             evidence,
             artifacts,
             root,
+            setup,
         } = self;
         ending.limit(limiter);
         if let Some(acted) = acted {
@@ -50,6 +51,12 @@ impl Limited for Outcome {
             artifact.limit(limiter);
         }
         limiter.optional("root", root, PATH_BYTES_MAX);
+        if let Some(SetupOutcome { command, ending, duration: _, log, log_bytes }) = setup {
+            ending.limit(limiter);
+            limiter.text("setup", command, SETUP_COMMAND_BYTES_MAX);
+            limiter.text("setup log", log, SETUP_LOG_BYTES_MAX);
+            limiter.number("setup log_bytes", log_bytes, LOG_LENGTH_MAX);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks of a spec that its types cannot express: sizes, names, absence of NUL.
 
-use super::{JobSpec, Source, TemplateSpec};
+use super::{JobSpec, Setup, Source, TemplateSpec};
 use crate::glob;
 use crate::limits;
 use std::fmt;
@@ -49,6 +49,7 @@ impl JobSpec {
         }
         check_bytes("project", &self.project, limits::PROJECT_BYTES_MAX)?;
         self.check_source()?;
+        self.setup.as_ref().map_or(Ok(()), Setup::check)?;
         self.template.as_ref().map_or(Ok(()), TemplateSpec::check)?;
         for pattern in &self.reports {
             check_bytes("report", pattern, limits::PATH_BYTES_MAX)?;
@@ -153,6 +154,49 @@ impl JobSpec {
         }
         Ok(())
     }
+}
+
+impl Setup {
+    /// Checks lengths, the absence of NUL, and that directory and inputs stay inside the snapshot.
+    ///
+    /// # Errors
+    /// The first field that is wrong, and what would be valid.
+    pub fn check(&self) -> Result<(), SpecError> {
+        check_bytes("setup", &self.command, limits::SETUP_COMMAND_BYTES_MAX)?;
+        check_bytes("setup", &self.directory, limits::PATH_BYTES_MAX)?;
+        if self.command.trim().is_empty() || self.command.contains('\0') {
+            return Err(SpecError::new("setup", "is empty or contains a NUL byte; give a shell command"));
+        }
+        if Path::new(&self.directory).components().any(|part| !matches!(part, Component::Normal(_))) {
+            let reason =
+                format!("the directory `{}` leads out of the snapshot", self.directory.escape_debug());
+            return Err(SpecError::new("setup", reason));
+        }
+        if self.inputs.len() > limits::LIST_MAX {
+            let reason = format!("{} given; at most {} are valid", self.inputs.len(), limits::LIST_MAX);
+            return Err(SpecError::new("setup_inputs", reason));
+        }
+        self.inputs.iter().try_for_each(|glob| check_setup_input(glob))
+    }
+}
+
+/// Checks a glob of `setup_inputs`.
+///
+/// # Errors
+/// If it is empty or too long, is not a glob, or leads out of the directory of the configuration.
+pub fn check_setup_input(glob: &str) -> Result<(), SpecError> {
+    let leads_out = |part: Component<'_>| !matches!(part, Component::Normal(_) | Component::CurDir);
+    let reason = if glob.is_empty() || glob.len() > limits::PATH_BYTES_MAX || glob.contains('\0') {
+        format!("is not a path; 1 to {} bytes without NUL are valid", limits::PATH_BYTES_MAX)
+    } else if Path::new(glob).components().any(leads_out) {
+        "leads out of the directory of the configuration; use a relative glob without `..`, for example `**/package-lock.json`"
+            .to_owned()
+    } else if let Some(problem) = glob::problem(glob) {
+        problem.to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(SpecError::new("setup_inputs", format!("`{}` {reason}", glob.escape_debug())))
 }
 
 impl TemplateSpec {

@@ -218,5 +218,6 @@ pub(crate) fn outcome(
         evidence: Default::default(),
         artifacts: Vec::new(),
         root: None,
+        setup: None,
     }
 }

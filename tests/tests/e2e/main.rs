@@ -17,6 +17,7 @@ mod pool;
 mod quotas;
 mod reading;
 mod retrying;
+mod setup;
 mod streams;
 mod trust;
 mod users;

@@ -102,6 +102,7 @@ fn known(sealed: Sealed, ending: Ending, state: Option<StateRecord>) -> Outcome 
         evidence: Default::default(),
         artifacts: Vec::new(),
         root: None,
+        setup: None,
     }
 }
 

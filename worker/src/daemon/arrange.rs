@@ -8,7 +8,8 @@ use crate::isolation::doors;
 use crate::isolation::users::JobUser;
 use crate::platform::Now;
 use crate::records::{self, AttemptRecord, Durability};
-use crate::workspace::Workspaces;
+use crate::workspace::setup::SetupPlan;
+use crate::workspace::{WorkspaceError, Workspaces};
 use buildpool_protocol::outcome::StartFailure;
 use buildpool_protocol::spec::Source;
 use buildpool_protocol::worker_link::Grant;
@@ -23,6 +24,8 @@ use tracing::warn;
 pub(super) struct Arranged {
     pub(super) argv: Vec<String>,
     pub(super) directory: PathBuf,
+    /// What has to run before.
+    pub(super) setup: Option<SetupPlan>,
     /// Directories of the worker that belong to the job.
     pub(super) own: Vec<PathBuf>,
     /// Directories of the worker that the job may read.
@@ -60,6 +63,16 @@ enum Failed {
     Start(StartFailure),
     /// The files exist but cannot be given to the job's user.
     HandOver(io::Error),
+}
+
+impl Failed {
+    /// Dependencies that can't be removed are files in the way, as those that can't be handed over.
+    fn of_setup(error: WorkspaceError) -> Self {
+        match error {
+            WorkspaceError::Io { source, .. } => Self::HandOver(source),
+            other => Self::Start(other.into()),
+        }
+    }
 }
 
 impl From<StartFailure> for Failed {
@@ -101,6 +114,8 @@ fn arrange_once(
     let prepared = workspaces
         .prepare(attempt, &spec.source, spec.clean, &attempt_directory)
         .map_err(StartFailure::from)?;
+    let setup =
+        workspaces.plan_setup(&spec.source, spec.setup.as_ref(), &prepared).map_err(Failed::of_setup)?;
     let argv = prepared.argv(grant.spec.command.argv());
     // xcodebuild refuses an existing bundle, so each attempt has its own.
     let bundle = attempt_directory.join("result.xcresult");
@@ -134,7 +149,7 @@ fn arrange_once(
         doors::hand_over(&gates, own, user, all).map_err(Failed::HandOver)?;
     }
     let argv = with_bundle.unwrap_or(argv);
-    Ok(Arranged { argv, directory: prepared.directory, own, readable, gates: record.gates })
+    Ok(Arranged { argv, directory: prepared.directory, setup, own, readable, gates: record.gates })
 }
 
 /// Returns the directories that lead only to the files of an attempt. Empty for directories that do

@@ -110,6 +110,12 @@ impl Attempt {
     pub(super) fn state(&self) -> HeldState {
         match self.stage {
             Stage::Preparing { .. } | Stage::Waiting { .. } => HeldState::Preparing,
+            // Its setup runs.
+            Stage::Kept { is_ending: false, .. }
+                if self.spec.setup.is_some() && self.started_at_ms.is_none() =>
+            {
+                HeldState::Preparing
+            }
             Stage::Kept { is_ending: false, .. } => HeldState::Running,
             Stage::Kept { is_ending: true, .. } => HeldState::Ending,
             Stage::Concluding | Stage::Ended => HeldState::Ended,

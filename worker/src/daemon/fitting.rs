@@ -99,6 +99,7 @@ mod tests {
             evidence: Evidence::default(),
             artifacts: Vec::new(),
             root: None,
+            setup: None,
         }
     }
 

@@ -7,11 +7,12 @@ use super::keepers::{KeeperLink, Work};
 use super::lease::cut_off;
 use crate::environment;
 use crate::isolation::Reach;
-use crate::keeper::messages::{FromKeeper, Kept, Run, ToKeeper};
+use crate::keeper::messages::{FromKeeper, Kept, Run, SetupRun, ToKeeper};
 use crate::platform::Now;
 use buildpool_protocol::ids::AttemptId;
 use buildpool_protocol::limits::{GRACE, LOST_AFTER};
 use buildpool_protocol::outcome::{Acted, StartFailure};
+use buildpool_protocol::spec::Command;
 use std::time::Duration;
 use tracing::{error, info, warn};
 
@@ -48,6 +49,11 @@ impl Agent {
                     directory: &arranged.directory,
                     user: attempt.user.as_ref(),
                 };
+                let setup = arranged.setup.map(|plan| {
+                    let reach = Reach { directory: &plan.directory, ..reach };
+                    let argv = Command::Shell(plan.command.clone()).argv();
+                    SetupRun { argv: self.config.isolation.around(&self.sandbox, argv, &reach), plan }
+                });
                 let argv = self.config.isolation.around(&self.sandbox, arranged.argv, &reach);
                 let base = match &attempt.user {
                     Some(user) => &environment::of_user(&self.environment, &self.config.env, &user.user),
@@ -58,6 +64,7 @@ impl Agent {
                     attempt_directory: self.home.attempt(id),
                     argv,
                     directory: arranged.directory,
+                    setup,
                     environment: environment::of_attempt(&attempt.spec, id, base),
                     secrets,
                     timeout: attempt.spec.timeout,

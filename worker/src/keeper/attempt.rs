@@ -2,24 +2,29 @@
 
 use super::capture::Capture;
 use super::holding::Holding;
+use super::log_tail::tail_in_order;
 use super::mask::Masker;
 use super::messages::{Kept, Run};
 use super::place;
 use super::reap::{Left, Reaped, add};
 use super::spawn::{Spawned, spawn};
-use super::spool::{Bounds, Spool};
+use super::spool::{Bounds, Sealed, Spool};
 use super::tree::Tree;
 use crate::limits::{DISK_FULL_MAX, DISK_FULL_RETRY, OBSERVE_EVERY};
 use crate::platform::{self, Now};
 use crate::records::{self, Durability, StateRecord};
 use crate::supervisor::{Effect, Input, Plan, Supervisor};
+use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::evidence::Evidence;
 use buildpool_protocol::ids::{AttemptId, Lease};
-use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld};
+use buildpool_protocol::limits::SETUP_LOG_BYTES_MAX;
+use buildpool_protocol::outcome::{Acted, Ending, Outcome, OutputHeld, SetupOutcome};
 use buildpool_protocol::output::Stream;
 use buildpool_protocol::report::{Survivor, Usage};
+use buildpool_protocol::spec::OutputPolicy;
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -30,6 +35,12 @@ pub(super) struct Attempt {
     /// The next daemon needs them too, for masking.
     secrets: BTreeMap<String, Secret>,
     directory: PathBuf,
+    /// Where its outcome goes.
+    outcome_directory: PathBuf,
+    /// Set while this is the setup that runs before the job's command.
+    setup: Option<SetupPlan>,
+    /// How the setup before this ended.
+    setup_outcome: Option<SetupOutcome>,
     supervisor: Supervisor,
     process: Option<Process>,
     spool: Spool,
@@ -78,8 +89,40 @@ impl Attempt {
     /// # Errors
     /// Fails if the log cannot be created. Then there is no attempt.
     pub(super) fn start(run: &Run, home: &Path, adopts: bool, now: Now) -> io::Result<Self> {
-        let attempt = run.lease.attempt;
         let directory = place::from_own(home, &run.attempt_directory);
+        let Some(setup) = &run.setup else { return Self::start_in(directory, run, adopts, now) };
+        let outcome_directory = directory.clone();
+        let directory = directory.join(records::SETUP);
+        fs::create_dir(&directory)?;
+        let run = Run {
+            argv: setup.argv.clone(),
+            directory: setup.plan.directory.clone(),
+            // Nothing sends this log on, so nothing could make room for more of it.
+            output_policy: OutputPolicy::KeepEnds,
+            log_bytes_max: Some(0),
+            ..run.clone()
+        };
+        let mut started = Self::start_in(directory, &run, adopts, now)?;
+        started.setup = Some(setup.plan.clone());
+        started.outcome_directory = outcome_directory;
+        Ok(started)
+    }
+
+    /// Starts the job's command after its setup, which has passed.
+    ///
+    /// # Errors
+    /// As for [`Attempt::start`].
+    pub(super) fn start_after(setup: Self, run: &Run, home: &Path, adopts: bool) -> io::Result<Self> {
+        let now = Now::read();
+        let directory = place::from_own(home, &run.attempt_directory);
+        let mut started = Self::start_in(directory, run, adopts, now)?;
+        started.handle(now, setup.supervisor.contact(now));
+        started.setup_outcome = setup.setup_outcome;
+        Ok(started)
+    }
+
+    fn start_in(directory: PathBuf, run: &Run, adopts: bool, now: Now) -> io::Result<Self> {
+        let attempt = run.lease.attempt;
         let spool = Spool::create(
             &directory.join(records::LOG),
             attempt,
@@ -98,7 +141,10 @@ impl Attempt {
         let mut started = Self {
             lease: run.lease,
             secrets: run.secrets.clone(),
+            outcome_directory: directory.clone(),
             directory,
+            setup: None,
+            setup_outcome: None,
             supervisor,
             process: None,
             spool,
@@ -157,16 +203,26 @@ impl Attempt {
         self.lease.attempt
     }
 
+    /// When the job's command started.
     pub(super) fn started_at_ms(&self) -> Option<i64> {
-        self.started_at_ms
+        self.started_at_ms.filter(|_| !self.is_setup())
+    }
+
+    pub(super) fn is_setup(&self) -> bool {
+        self.setup.is_some()
+    }
+
+    /// The length of the job's log: what a setup writes does not count.
+    fn log_length(&self) -> u64 {
+        if self.is_setup() { 0 } else { self.spool.length() }
     }
 
     pub(super) fn kept(&self, now: Now) -> Kept {
         Kept {
             lease: self.lease,
-            log_length: self.spool.length(),
+            log_length: self.log_length(),
             ending: self.supervisor.is_ending(),
-            started_at_ms: self.started_at_ms,
+            started_at_ms: self.started_at_ms(),
             held: self.output_held(now),
             secrets: self.secrets.clone(),
         }
@@ -180,7 +236,7 @@ impl Attempt {
     /// Returns progress that was not sent to the worker yet.
     pub(super) fn untold(&self) -> Option<Progress> {
         let progress = Progress {
-            log_length: self.spool.length(),
+            log_length: self.log_length(),
             is_ending: self.supervisor.is_ending(),
             is_held: self.holding.holds(),
         };
@@ -213,6 +269,9 @@ impl Attempt {
 
     /// Records the position that the coordinator has stored.
     pub(super) fn taken(&mut self, now: Now, position: u64) {
+        if self.is_setup() {
+            return;
+        }
         self.spool.taken(position);
         self.note_blocking(now);
     }
@@ -403,7 +462,7 @@ impl Attempt {
             self.retry_at = Some(now.running + DISK_FULL_RETRY);
             return;
         };
-        self.outcome = Some(Outcome {
+        let outcome = Outcome {
             ending,
             acted: self.acted.clone(),
             started_at_ms: self.started_at_ms,
@@ -418,7 +477,51 @@ impl Attempt {
             evidence: Evidence::default(),
             artifacts: Vec::new(),
             root: None,
-        });
+            setup: self.setup_outcome.take(),
+        };
+        self.outcome = Some(if self.is_setup() { self.of_setup(outcome) } else { outcome });
+    }
+
+    /// The outcome of the job whose setup ended like this. It is the last word only if the setup did not pass.
+    fn of_setup(&mut self, own: Outcome) -> Outcome {
+        let ending = match own.ending {
+            Ending::Exited { code: 0 } if self.has_survivors || own.acted.is_some() => {
+                Ending::Unobserved { reason: "not all of its processes ended by themselves".to_owned() }
+            }
+            ending => ending,
+        };
+        let log = self.directory.join(records::LOG);
+        let log = tail_in_order(&log, self.id(), SETUP_LOG_BYTES_MAX).unwrap_or_default();
+        let setup = SetupOutcome {
+            command: self.setup.as_ref().map(|plan| plan.command.clone()).unwrap_or_default(),
+            ending: ending.clone(),
+            duration: own.duration,
+            log: shorter_text(&log),
+            log_bytes: own.seals.iter().map(|seal| seal.length).sum(),
+        };
+        self.setup_outcome = Some(setup.clone());
+        let none = Sealed::empty();
+        Outcome {
+            ending,
+            started_at_ms: None,
+            duration: Duration::ZERO,
+            seals: none.seals,
+            log_length: none.log_length,
+            gaps: none.gaps,
+            setup: Some(setup),
+            ..own
+        }
+    }
+
+    /// Records that the setup passed. False if it did not.
+    fn note_passed(&self) -> bool {
+        let has_passed = self.setup_outcome.as_ref().is_some_and(SetupOutcome::passed);
+        if let Some(plan) = self.setup.as_ref().filter(|_| has_passed)
+            && let Err(error) = plan.note_passed()
+        {
+            eprintln!("buildpool keeper: the setup of {} is not recorded: {error}", plan.root.display());
+        }
+        has_passed
     }
 
     /// Returns true if its directory exists. A removed directory never comes back.
@@ -429,6 +532,11 @@ impl Attempt {
     /// Ends an attempt with no recipient for its outcome.
     pub(super) fn give_up(&mut self, now: Now) {
         self.handle(now, Input::Act(Acted::CutOff));
+    }
+
+    /// Whether it was a setup that passed, so that the job's command is next.
+    pub(super) fn leads_on(&self) -> bool {
+        self.is_setup() && self.setup_outcome.as_ref().is_some_and(SetupOutcome::passed)
     }
 
     /// Returns true if no process of it runs any more.
@@ -453,13 +561,16 @@ impl Attempt {
             self.finish(now);
         }
         let Some(outcome) = &self.outcome else { return Ok(false) };
+        if self.is_setup() && self.note_passed() {
+            return Ok(true);
+        }
         self.retry_at = Some(now.running + DISK_FULL_RETRY);
         if self.seen_more {
             // An error is ignored, because this record only helps to find evidence.
             let _ = self.write_state(Durability::Process);
             self.seen_more = false;
         }
-        records::write(&self.directory, records::OUTCOME, outcome, Durability::Power)?;
+        records::write(&self.outcome_directory, records::OUTCOME, outcome, Durability::Power)?;
         Ok(true)
     }
 
@@ -478,6 +589,13 @@ impl Attempt {
     fn elapsed_ms(&self, now: Now) -> u32 {
         u32::try_from(now.running.saturating_sub(self.began.running).as_millis()).unwrap_or(u32::MAX)
     }
+}
+
+/// Bytes as text of at most [`SETUP_LOG_BYTES_MAX`] bytes: its end, because invalid UTF-8 makes it longer.
+fn shorter_text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let from = text.ceil_char_boundary(text.len().saturating_sub(SETUP_LOG_BYTES_MAX));
+    text[from..].to_owned()
 }
 
 fn wall_clock_ms() -> i64 {

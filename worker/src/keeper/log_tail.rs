@@ -1,7 +1,7 @@
 //! Reads the end of a log, by stream.
 
 use buildpool_protocol::ids::AttemptId;
-use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind};
+use buildpool_protocol::output::{CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, Stream};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -13,9 +13,33 @@ use std::path::Path;
 /// Fails if the file cannot be read. A missing log is empty.
 pub fn tail(path: &Path, attempt: AttemptId, bytes: u64) -> io::Result<[Vec<u8>; 2]> {
     let mut streams = [Vec::new(), Vec::new()];
+    each_payload(path, attempt, bytes, |stream, payload| streams[stream.index()].extend_from_slice(payload))?;
+    Ok(streams)
+}
+
+/// The end of both streams in the order of the log, at most `bytes` of output.
+///
+/// # Errors
+/// If the disk does not give it. A missing log is empty.
+pub fn tail_in_order(path: &Path, attempt: AttemptId, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    // Small chunks have more header than payload.
+    let read = (bytes as u64).saturating_mul(CHUNK_HEADER_BYTES as u64);
+    each_payload(path, attempt, read, |_, payload| all.extend_from_slice(payload))?;
+    all.drain(..all.len().saturating_sub(bytes));
+    Ok(all)
+}
+
+/// Calls `take` with each piece of output in the last `bytes` of a log.
+fn each_payload(
+    path: &Path,
+    attempt: AttemptId,
+    bytes: u64,
+    mut take: impl FnMut(Stream, &[u8]),
+) -> io::Result<()> {
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(streams),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
     let from = file.metadata()?.len().saturating_sub(bytes);
@@ -27,14 +51,14 @@ pub fn tail(path: &Path, attempt: AttemptId, bytes: u64) -> io::Result<[Vec<u8>;
         match ChunkHeader::decode(rest) {
             Ok((header, payload)) if header.attempt == attempt => {
                 if header.kind == ChunkKind::Data {
-                    streams[header.stream.index()].extend_from_slice(payload);
+                    take(header.stream, payload);
                 }
                 rest = &rest[CHUNK_HEADER_BYTES + payload.len()..];
             }
             _ => rest = &rest[1..],
         }
     }
-    Ok(streams)
+    Ok(())
 }
 
 #[cfg(test)]

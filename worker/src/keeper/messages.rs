@@ -4,6 +4,7 @@
 //! added, with defaults.
 
 use crate::limits::KEEPER_MESSAGE_BYTES_MAX;
+use crate::workspace::setup::SetupPlan;
 use buildpool_protocol::client_link::Secret;
 use buildpool_protocol::duration;
 use buildpool_protocol::ids::{AttemptId, Lease};
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 /// Version of [`Run`] that this build's keepers support. It is raised with every field that must
 /// not be ignored. A keeper of another generation gets no work and is released when it is idle.
-pub const GENERATION: u32 = 1;
+pub const GENERATION: u32 = 2;
 
 /// A message from the worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -68,6 +69,9 @@ pub struct Run {
     pub argv: Vec<String>,
     /// Working directory.
     pub directory: PathBuf,
+    /// Runs before it, with the same environment and limits.
+    #[serde(default)]
+    pub setup: Option<SetupRun>,
     /// Its whole environment, except secrets.
     pub environment: BTreeMap<String, String>,
     /// Secrets: added to the environment, and masked in every stream.
@@ -102,6 +106,15 @@ pub struct Run {
     /// them inside.
     #[serde(default)]
     pub hands_variables_inside: bool,
+}
+
+/// The setup of a workspace.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SetupRun {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Where it runs, and what is recorded when it has passed.
+    pub plan: SetupPlan,
 }
 
 /// A message from the keeper.

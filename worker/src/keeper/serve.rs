@@ -22,6 +22,8 @@ pub(super) struct Keeper {
     adopts: bool,
     connection: Option<Connection>,
     attempt: Option<Attempt>,
+    /// What to run when the setup that is the attempt now has passed.
+    next: Option<Box<Run>>,
     /// The remaining tree of an ended attempt.
     survivors: Option<Tree>,
     buffer: Vec<u8>,
@@ -47,6 +49,7 @@ impl Keeper {
             adopts,
             connection: None,
             attempt: None,
+            next: None,
             survivors: None,
             buffer: Vec::new(),
             progress_at: Duration::ZERO,
@@ -162,7 +165,7 @@ impl Keeper {
     fn obey(&mut self, message: ToKeeper) {
         let now = Now::read();
         match message {
-            ToKeeper::Run(run) => self.run(&run, now),
+            ToKeeper::Run(run) => self.run(run, now),
             ToKeeper::Act { attempt, acted } => self.give(now, Some(attempt), Input::Act(acted)),
             ToKeeper::Hurry { attempt } => self.give(now, Some(attempt), Input::Hurry),
             ToKeeper::Contact { age, cut_off_after } => {
@@ -186,21 +189,38 @@ impl Keeper {
         }
     }
 
-    fn run(&mut self, run: &Run, now: Now) {
+    fn run(&mut self, run: Box<Run>, now: Now) {
         let attempt = run.lease.attempt;
         if let Some(kept) = &self.attempt {
             let reason = format!("keeper {} keeps attempt {}", self.place.number(), kept.id());
             return self.say(&FromKeeper::Refused { attempt, reason });
         }
         self.place.reserve();
-        match Attempt::start(run, self.place.called(), self.adopts, now) {
+        match Attempt::start(&run, self.place.called(), self.adopts, now) {
             Ok(started) => {
-                let started_at_ms = started.started_at_ms();
-                self.attempt = Some(started);
-                if let Some(started_at_ms) = started_at_ms {
-                    self.say(&FromKeeper::Started { attempt, started_at_ms });
-                }
+                self.next = started.is_setup().then_some(run);
+                self.keep(started);
             }
+            Err(error) => {
+                let reason = format!("its log cannot be made: {error}");
+                self.say(&FromKeeper::Refused { attempt, reason });
+            }
+        }
+    }
+
+    fn keep(&mut self, started: Attempt) {
+        let (attempt, started_at_ms) = (started.id(), started.started_at_ms());
+        self.attempt = Some(started);
+        if let Some(started_at_ms) = started_at_ms {
+            self.say(&FromKeeper::Started { attempt, started_at_ms });
+        }
+    }
+
+    /// Runs the job's command after its setup.
+    fn run_next(&mut self, setup: Attempt, run: &Run) {
+        let attempt = run.lease.attempt;
+        match Attempt::start_after(setup, run, self.place.called(), self.adopts) {
+            Ok(started) => self.keep(started),
             Err(error) => {
                 let reason = format!("its log cannot be made: {error}");
                 self.say(&FromKeeper::Refused { attempt, reason });
@@ -215,7 +235,13 @@ impl Keeper {
             attempt.write_outcome(now)
         });
         if written.unwrap_or(false) {
-            let attempt = attempt.id();
+            let (leads_on, attempt) = (attempt.leads_on(), attempt.id());
+            let next = self.next.take();
+            if let (true, Some(run)) = (leads_on, next)
+                && let Some(setup) = self.attempt.take()
+            {
+                return self.run_next(setup, &run);
+            }
             self.survivors = self.attempt.take().and_then(Attempt::into_survivors);
             // An idle keeper would get the next attempt.
             if self.survivors.is_none() {

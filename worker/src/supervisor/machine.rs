@@ -129,6 +129,14 @@ impl Supervisor {
         self.advance(now);
     }
 
+    /// The last contact, as the input that tells another supervisor of it.
+    pub fn contact(&self, now: Now) -> Input {
+        Input::Contact {
+            age: now.continuous.saturating_sub(self.contact_at),
+            cut_off_after: self.plan.cut_off_after,
+        }
+    }
+
     /// Returns the next effect.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()

@@ -7,6 +7,7 @@ use super::error::WorkspaceError;
 use super::leftovers::Files;
 use super::names::Disk;
 use super::reach;
+use super::setup;
 use super::visible::{self, Laid};
 use buildpool_objects::cache::ObjectCache;
 use buildpool_objects::directory::write_if_different;
@@ -146,6 +147,7 @@ impl Checkout {
         remove(&self.root)?;
         remove(&self.derived_data())?;
         remove(&self.index())?;
+        remove(&self.directory.join(setup::RECORD))?;
         fs::create_dir_all(&self.root).map_err(WorkspaceError::io("creating", &self.root))
     }
 

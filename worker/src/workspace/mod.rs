@@ -11,6 +11,7 @@ mod leftovers;
 mod names;
 mod pool;
 mod reach;
+pub mod setup;
 mod visible;
 
 pub use collection::SpaceLimits;

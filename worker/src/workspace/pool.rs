@@ -121,7 +121,7 @@ impl Workspaces {
         self.root.join(project_key_in(&self.class, project))
     }
 
-    fn cache(&self, project: &str, tree: &ObjectId) -> Result<ObjectCache, WorkspaceError> {
+    pub(super) fn cache(&self, project: &str, tree: &ObjectId) -> Result<ObjectCache, WorkspaceError> {
         let directory = self.project(project);
         let name = match tree.format() {
             ObjectFormat::Sha1 => "objects",
@@ -369,7 +369,7 @@ fn lock_file(path: &Path) -> Result<File, WorkspaceError> {
     options.open(path).map_err(WorkspaceError::io("opening", path))
 }
 
-fn name_of(source: &Source) -> Result<Option<SnapshotName>, WorkspaceError> {
+pub(super) fn name_of(source: &Source) -> Result<Option<SnapshotName>, WorkspaceError> {
     SnapshotName::of(source).map_err(|_| WorkspaceError::Malformed { what: "snapshot id" })
 }
 
@@ -384,7 +384,7 @@ fn readable_name(project: &str) -> String {
     // Names of files in a checkout's directory, or names that git derives from them (`index.lock`),
     // also on a disk that ignores case.
     let first = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let is_taken = ["", "lease", "index", "state", "excludes", "derived", "bytes", "objects"];
+    let is_taken = ["", "lease", "index", "state", "excludes", "derived", "bytes", "objects", "setup"];
     if is_taken.contains(&first.as_str()) || name.len() > 100 { "tree".into() } else { name.to_owned() }
 }
 

@@ -94,6 +94,7 @@ impl Asked {
             reports: arguments.reports.clone(),
             artifacts: arguments.artifacts.clone(),
             clean: arguments.clean,
+            setup: snapshot.and_then(|snapshot| snapshot.setup.clone()),
             ..JobSpec::new(Command::Argv(arguments.command.clone()), source)
         };
         spec.check().map_err(|error| Failure::of(USAGE, &error))?;

@@ -128,6 +128,7 @@ impl OwnedCase {
         Case {
             ending: facts.ending.as_ref(),
             acted: facts.acted.as_ref(),
+            failed_setup: facts.failed_setup.as_ref(),
             out_of_memory: self.out_of_memory.clone(),
             crash_report: facts.evidence.crash_reports.first(),
             crashes: &self.crashes,

@@ -5,12 +5,13 @@ mod death;
 mod exited;
 mod log_only;
 mod pool;
+mod setup;
 #[cfg(test)]
 mod tests;
 
 use crate::rules::Indicator;
 use crate::signs::Seen;
-use buildpool_protocol::outcome::{Acted, CrashType, Ending};
+use buildpool_protocol::outcome::{Acted, CrashType, Ending, SetupOutcome};
 use buildpool_protocol::report::{Cause, CrashReport, KnownFrom, Verdict};
 use death::last_words;
 use exited::{exited, exited_zero};
@@ -22,6 +23,8 @@ use pool::{acted_ruling, not_started};
 pub(crate) struct Case<'a> {
     pub(crate) ending: Option<&'a Ending>,
     pub(crate) acted: Option<&'a Acted>,
+    /// The setup did not pass: the ending is the setup's.
+    pub(crate) failed_setup: Option<&'a SetupOutcome>,
     /// The kernel says that the job ran out of memory; with limit and peak in words.
     pub(crate) out_of_memory: Option<String>,
     pub(crate) crash_report: Option<&'a CrashReport>,
@@ -114,6 +117,9 @@ fn ruling(
 pub(crate) fn decide(case: &Case<'_>) -> Ruling {
     if let Some(acted) = case.acted {
         return acted_ruling(acted, case);
+    }
+    if let Some(setup) = case.failed_setup {
+        return setup::failed(setup);
     }
     match case.ending {
         None => log_only(case),

@@ -1,12 +1,13 @@
 //! Endings that the pool brought about, and commands that never ran.
 
-use super::{Case, Ruling, doing, ruling};
+use super::{Case, Ruling, doing, ruling, setup};
 use buildpool_protocol::outcome::{Acted, CrashType, StartFailure};
 use buildpool_protocol::report::{KnownFrom, Verdict};
 use std::time::Duration;
 
 pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
     let doing = doing(case);
+    let what = case.failed_setup.map_or_else(|| "command".to_owned(), setup::named);
     match acted {
         Acted::Timeout { after, held: Some(held) } => ruling(
             "acted_timeout_held",
@@ -14,7 +15,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             CrashType::Timeout,
             KnownFrom::Pool,
             format!(
-                "The pool ended the command{doing} at its timeout of {}, for {} of which it could not go on: the worker's disk refused its output ({}). Free space there; this is the worker's failure.",
+                "The pool ended the {what}{doing} at its timeout of {}, for {} of which it could not go on: the worker's disk refused its output ({}). Free space there; this is the worker's failure.",
                 seconds(*after),
                 seconds(held.held_for.min(*after)),
                 held.reason
@@ -26,7 +27,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             CrashType::Timeout,
             KnownFrom::Pool,
             format!(
-                "The pool ended the command{doing}: it ran longer than its timeout of {}.",
+                "The pool ended the {what}{doing}: it ran longer than its timeout of {}.",
                 seconds(*after)
             ),
         ),
@@ -36,7 +37,7 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             CrashType::Timeout,
             KnownFrom::Pool,
             format!(
-                "The pool ended the command{doing}: it wrote nothing for {}, its idle timeout.",
+                "The pool ended the {what}{doing}: it wrote nothing for {}, its idle timeout.",
                 seconds(*after)
             ),
         ),
@@ -56,28 +57,32 @@ pub(super) fn acted_ruling(acted: &Acted, case: &Case<'_>) -> Ruling {
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
-            "The pool ended the command because its worker was drained and the drain's deadline came; submit the job again.",
+            format!(
+                "The pool ended the {what} because its worker was drained and the drain's deadline came; submit the job again."
+            ),
         ),
         Acted::CutOff => ruling(
             "acted_cut_off",
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
-            "The worker ended the command because it had lost contact with the coordinator for too long; submit the job again.",
+            format!(
+                "The worker ended the {what} because it had lost contact with the coordinator for too long; submit the job again."
+            ),
         ),
         Acted::Fenced => ruling(
             "acted_fenced",
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
-            "The worker ended the command because a newer attempt of the job had been granted.",
+            format!("The worker ended the {what} because a newer attempt of the job had been granted."),
         ),
         Acted::OutputLimit { reason } => ruling(
             "acted_output_limit",
             Verdict::Lost,
             CrashType::None,
             KnownFrom::Pool,
-            format!("The pool ended the command because its output could not be kept: {reason}."),
+            format!("The pool ended the {what} because its output could not be kept: {reason}."),
         ),
     }
 }

@@ -40,6 +40,30 @@ fn name_every_row() -> Vec<String> {
 }
 
 #[test]
+fn a_setup_that_did_not_pass_is_the_cause_of_the_end() {
+    let failed = |ending: Ending| SetupOutcome {
+        command: "npm ci".into(),
+        ending,
+        duration: Duration::from_millis(1_500),
+        log: "npm error 404\n\n".into(),
+        log_bytes: 16,
+    };
+    for (ending, said) in [(ONE, "exited with code 1"), (died("SIGSEGV"), "died of SIGSEGV")] {
+        let setup = failed(ending.clone());
+        let case = Case { ending: Some(&ending), failed_setup: Some(&setup), ..Case::default() };
+        let ruling = check(&case, "setup_failed", Verdict::Failed, CrashType::Unknown);
+        let cause = ruling.cause.unwrap().text;
+        assert_eq!(cause, format!("The setup (`npm ci`) {said} after 1.5 s, so the command did not run."));
+        assert_eq!(ruling.line.as_deref(), Some("npm error 404"));
+        let acted = Acted::Timeout { after: Duration::from_secs(5), held: None };
+        let case = Case { acted: Some(&acted), ..case };
+        let ruling = check(&case, "acted_timeout", Verdict::TimedOut, CrashType::Timeout);
+        let cause = ruling.cause.unwrap().text;
+        assert!(cause.starts_with("The pool ended the setup (`npm ci`): it ran longer"), "{cause}");
+    }
+}
+
+#[test]
 fn the_pool_s_reason_goes_before_the_signal() {
     let killed = died("SIGKILL");
     let rows = [

@@ -122,6 +122,7 @@ pub(crate) fn outcome(ending: Ending, acted: Option<Acted>) -> Outcome {
         evidence: Default::default(),
         artifacts: Vec::new(),
         root: None,
+        setup: None,
     }
 }
 

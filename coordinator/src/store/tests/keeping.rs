@@ -34,6 +34,7 @@ fn run(store: &Store, bytes: usize) -> (JobRecord, Produced) {
         evidence: Default::default(),
         artifacts: Vec::new(),
         root: None,
+        setup: None,
     }));
     let mut batch = vec![Record::Job(Box::new(over.clone()))];
     batch.extend(sealed.inline.map(|bytes| Record::Log { attempt: log.attempt, bytes }));

@@ -176,6 +176,8 @@ pub(super) fn result() -> impl Strategy<Value = JobResult> {
                     id: "tree".into(),
                     files: 12,
                     kept_back: vec![".env".into()],
+                    left_behind: vec!["node_modules".into()],
+                    setup_suggestion: Some("npm ci".into()),
                     changed_meanwhile: vec!["a.rs".into()],
                     notes: vec!["the submodule lib is not checked out".into()],
                 });

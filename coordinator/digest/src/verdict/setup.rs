@@ -1,0 +1,43 @@
+//! A setup that did not pass, so that the job's command never ran.
+
+use super::{Ruling, ruling};
+use crate::text::clip_chars;
+use buildpool_protocol::outcome::{CrashType, Ending, SetupOutcome, StartFailure};
+use buildpool_protocol::report::{KnownFrom, Verdict};
+
+/// Longest command that a cause shows, in characters.
+const COMMAND_CHARS_MAX: usize = 100;
+
+/// A setup by its name and its command.
+pub(super) fn named(setup: &SetupOutcome) -> String {
+    format!("setup (`{}`)", clip_chars(setup.command.trim(), COMMAND_CHARS_MAX))
+}
+
+/// The pool did not end it: it failed by itself.
+pub(super) fn failed(setup: &SetupOutcome) -> Ruling {
+    let how = match &setup.ending {
+        Ending::Exited { code } => format!("exited with code {code}"),
+        Ending::Signaled { name, .. } => format!("died of {name}"),
+        Ending::NotStarted(failure) => format!("could not be started: {}", reason(failure)),
+        Ending::Unobserved { reason } => format!("did not end as it should: {reason}"),
+    };
+    let last = setup.log.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned);
+    let text = format!(
+        "The {} {how} after {:.1} s, so the command did not run.",
+        named(setup),
+        setup.duration.as_secs_f64()
+    );
+    let mut ruling = ruling("setup_failed", Verdict::Failed, CrashType::Unknown, KnownFrom::WaitStatus, text);
+    ruling.line = Some(last.unwrap_or_else(|| setup.command.clone()));
+    ruling
+}
+
+fn reason(failure: &StartFailure) -> &str {
+    match failure {
+        StartFailure::NotFound { program } => program,
+        StartFailure::NotExecutable { reason, .. }
+        | StartFailure::Directory { reason, .. }
+        | StartFailure::Workspace { reason }
+        | StartFailure::Resources { reason } => reason,
+    }
+}
