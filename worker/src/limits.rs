@@ -14,6 +14,10 @@ pub const CUT_OFF_GRACE_MAX: Duration = Duration::from_secs(20);
 pub const ROUND_PAUSE_MIN: Duration = Duration::from_millis(5);
 /// Longest pause between two rounds of ending a process tree.
 pub const ROUND_PAUSE_MAX: Duration = Duration::from_millis(200);
+/// Limit on the delay of SIGTERM after a timeout in which processes print their stacks.
+pub const STACKS_FOR: Duration = Duration::from_secs(3);
+/// Time without output after which the stacks are complete.
+pub const STACKS_QUIET: Duration = Duration::from_millis(500);
 /// Time limit for killing a process tree before the rest is reported as survivors.
 pub const KILL_FOR: Duration = Duration::from_secs(10);
 /// Time limit for one round of stopping a process tree that forks faster than the process table can

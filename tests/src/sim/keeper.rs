@@ -152,6 +152,9 @@ impl Keeper {
             match effect {
                 Effect::Record(acted) => self.acted = Some(acted),
                 Effect::NoteLeaked => {}
+                Effect::RequestStacks => {
+                    self.supervisor.handle(now, Input::StacksRequested { processes: 0 });
+                }
                 Effect::Terminate if self.behaviour.ignores_term => {}
                 Effect::Terminate => self.signal(now.running + self.behaviour.term_takes, 15),
                 Effect::Kill => {

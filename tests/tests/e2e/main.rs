@@ -18,6 +18,7 @@ mod quotas;
 mod reading;
 mod retrying;
 mod setup;
+mod stacks;
 mod streams;
 mod trust;
 mod users;

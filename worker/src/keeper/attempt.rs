@@ -401,6 +401,12 @@ impl Attempt {
                     self.leaked =
                         self.process.as_mut().map(|process| process.tree.list()).unwrap_or_default();
                 }
+                Effect::RequestStacks => {
+                    let until = self.gives_way_at(now);
+                    let process = self.process.as_mut();
+                    let processes = process.map_or(0, |process| process.tree.request_stacks(until));
+                    self.supervisor.handle(now, Input::StacksRequested { processes });
+                }
                 Effect::Terminate => {
                     let until = self.gives_way_at(now);
                     if let Some(process) = &mut self.process {

@@ -16,6 +16,7 @@ mod serve;
 mod signals;
 mod spawn;
 pub mod spool;
+mod stacks;
 pub mod tree;
 
 use nix::fcntl::OFlag;

@@ -100,6 +100,27 @@ pub(super) fn environment(pid: i32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/environ")).ok()
 }
 
+/// The link leads to the file itself, also in another mount namespace (proc(5)).
+fn program_link(pid: i32) -> String {
+    format!("/proc/{pid}/exe")
+}
+
+pub(super) fn program(pid: i32) -> Option<PathBuf> {
+    fs::read_link(program_link(pid)).ok()
+}
+
+pub(super) fn open_program(pid: i32) -> Option<fs::File> {
+    fs::File::open(program_link(pid)).ok()
+}
+
+/// Reads `SigCgt`, a mask in hexadecimal (proc(5)).
+pub(super) fn catches(pid: i32, signal: Signal) -> Option<bool> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    Some(mask & (1 << (signal as u32 - 1)) != 0)
+}
+
 pub(super) fn adopt_orphans() -> bool {
     prctl::set_child_subreaper(true).is_ok()
 }

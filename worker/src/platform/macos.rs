@@ -5,10 +5,12 @@ use nix::libc;
 use nix::sys::signal::Signal;
 use nix::time::ClockId;
 use nix::unistd::{Gid, Uid};
-use std::ffi::CStr;
+use std::ffi::{CStr, OsString};
+use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 /// Stops during sleep (clock_gettime(3), `CLOCK_UPTIME_RAW`).
@@ -87,6 +89,25 @@ pub(super) fn process(pid: i32) -> Option<Process> {
         zombie: info.pbi_status == SZOMB,
         name: String::from_utf8_lossy(&name).into_owned(),
     })
+}
+
+/// Returns the path of the program (libproc.h, `proc_pidpath`, `PROC_PIDPATHINFO_MAXSIZE`).
+pub(super) fn program(pid: i32) -> Option<PathBuf> {
+    let mut buffer = vec![0_u8; 4 * PATH_BYTES_MAX];
+    let size = u32::try_from(buffer.len()).ok()?;
+    // SAFETY: the buffer has the size that is passed.
+    let length = unsafe { libc::proc_pidpath(pid, buffer.as_mut_ptr().cast(), size) };
+    buffer.truncate(usize::try_from(length).ok().filter(|length| *length > 0)?);
+    Some(PathBuf::from(OsString::from_vec(buffer)))
+}
+
+pub(super) fn open_program(pid: i32) -> Option<File> {
+    File::open(program(pid)?).ok()
+}
+
+/// libproc.h does not show the handlers of another process.
+pub(super) fn catches(_pid: i32, _signal: Signal) -> Option<bool> {
+    None
 }
 
 /// Reads the environment. `KERN_PROCARGS2` returns the count of arguments, the executable's path,

@@ -20,6 +20,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Gid, Uid};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -86,6 +87,22 @@ pub fn processes_until(until: Duration) -> io::Result<Table> {
 /// Returns a process, if it exists.
 pub fn process(pid: i32) -> Option<Process> {
     system::process(pid)
+}
+
+/// Returns the file name of the program that a process executes, if the system shows it.
+pub fn program_name(pid: i32) -> Option<String> {
+    Some(system::program(pid)?.file_name()?.to_string_lossy().into_owned())
+}
+
+/// Opens the program that a process executes.
+pub fn open_program(pid: i32) -> Option<File> {
+    system::open_program(pid)
+}
+
+/// Returns whether a process has a handler for a signal, or `None` if the system does not show it
+/// (macOS).
+pub fn catches(pid: i32, signal: Signal) -> Option<bool> {
+    system::catches(pid, signal)
 }
 
 /// Returns the children of a process without reading any other process, so that even a short-lived

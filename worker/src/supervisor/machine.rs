@@ -1,7 +1,9 @@
 //! The state machine.
 
 use super::{Deadlines, Effect, Input, Plan};
-use crate::limits::{KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE};
+use crate::limits::{
+    KILL_FOR, LEAK_GRACE, ROUND_PAUSE_MAX, ROUND_PAUSE_MIN, SETTLE, STACKS_FOR, STACKS_QUIET,
+};
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
 use buildpool_protocol::outcome::Acted;
@@ -13,6 +15,10 @@ use std::time::Duration;
 enum Phase {
     Starting,
     Running {
+        since: Duration,
+    },
+    /// A limit has passed. Processes print their stacks before they get SIGTERM.
+    PrintingStacks {
         since: Duration,
     },
     /// The tree got SIGTERM.
@@ -112,6 +118,7 @@ impl Supervisor {
             Input::Exited => self.exited(now),
             Input::PipesClosed => self.pipes_closed_at = self.pipes_closed_at.or(Some(now.running)),
             Input::Tree { left } => self.counted(now, left),
+            Input::StacksRequested { processes } => self.stacks_requested(now, processes),
             Input::Contact { age, cut_off_after } => {
                 if let (Some(own), Some(told)) = (&mut self.plan.cut_off_after, cut_off_after) {
                     *own = told.max(*own);
@@ -159,6 +166,9 @@ impl Supervisor {
                     continuous: self.plan.cut_off_after.map(|after| self.contact_at + after),
                 }
             }
+            Phase::PrintingStacks { since } => {
+                Deadlines { continuous: self.gone_by(), ..at(self.stacks_until(*since)) }
+            }
             Phase::Terminating { kill_at, rounds } => {
                 Deadlines { continuous: self.gone_by(), ..at((*kill_at).min(rounds.next_at)) }
             }
@@ -177,7 +187,9 @@ impl Supervisor {
     /// retry.
     pub fn gives_way_at(&self) -> Deadlines {
         match &self.phase {
-            Phase::Starting | Phase::Running { .. } | Phase::Done => self.next_deadline(),
+            Phase::Starting | Phase::Running { .. } | Phase::PrintingStacks { .. } | Phase::Done => {
+                self.next_deadline()
+            }
             Phase::Terminating { kill_at, .. } => Deadlines { continuous: self.gone_by(), ..at(*kill_at) },
             Phase::Killing { until, .. } => at(*until),
             Phase::Settling { since, .. } if self.left == Some(0) => at(*since + PIPE_DRAIN),
@@ -198,7 +210,7 @@ impl Supervisor {
 
     /// Returns true if the tree is being ended.
     pub fn is_ending(&self) -> bool {
-        matches!(self.phase, Phase::Terminating { .. } | Phase::Killing { .. } | Phase::Settling { .. })
+        !matches!(self.phase, Phase::Starting | Phase::Running { .. } | Phase::Done)
     }
 
     fn started(&mut self, now: Now) {
@@ -214,10 +226,25 @@ impl Supervisor {
     fn exited(&mut self, now: Now) {
         self.exited = true;
         self.left = None;
-        if matches!(self.phase, Phase::Running { .. }) {
-            self.settle(now);
+        match self.phase {
+            Phase::Running { .. } => self.settle(now),
+            // Its stacks are printed. The rest of its tree gets SIGTERM.
+            Phase::PrintingStacks { .. } => self.end(now, self.plan.grace),
+            _ => {}
         }
         self.effects.push_back(Effect::Look);
+    }
+
+    fn stacks_requested(&mut self, now: Now, processes: usize) {
+        if processes == 0 && matches!(self.phase, Phase::PrintingStacks { .. }) {
+            self.end(now, self.plan.grace);
+        }
+    }
+
+    /// Returns when the tree gets SIGTERM, if nothing more is printed.
+    fn stacks_until(&self, since: Duration) -> Duration {
+        let latest = since + STACKS_FOR;
+        if self.output_at > since { latest.min(self.output_at + STACKS_QUIET) } else { latest }
     }
 
     fn settle(&mut self, now: Now) {
@@ -259,17 +286,29 @@ impl Supervisor {
                     | Acted::Drained
                     | Acted::OutputLimit { .. } => self.plan.grace,
                 };
+                let is_timeout = matches!(acted, Acted::Timeout { .. } | Acted::IdleTimeout { .. });
                 self.acted = true;
                 self.effects.push_back(Effect::Record(acted));
-                self.end(now, grace);
+                if is_timeout && !grace.is_zero() {
+                    self.effects.push_back(Effect::RequestStacks);
+                    self.phase = Phase::PrintingStacks { since: now.running };
+                } else {
+                    self.end(now, grace);
+                }
             }
             // The command has ended by itself, and that result stays. Only its leftover processes
             // are ended sooner.
             Phase::Settling { .. } if self.left != Some(0) => self.end_leaked(now, Duration::ZERO),
             // The first reason stays. A fence leaves no grace period.
-            Phase::Terminating { .. } if acted == Acted::Fenced => self.hurry(now),
+            Phase::PrintingStacks { .. } | Phase::Terminating { .. } if acted == Acted::Fenced => {
+                self.hurry(now);
+            }
             Phase::Starting => self.early = self.early.take().or(Some(acted)),
-            Phase::Settling { .. } | Phase::Terminating { .. } | Phase::Killing { .. } | Phase::Done => {}
+            Phase::Settling { .. }
+            | Phase::PrintingStacks { .. }
+            | Phase::Terminating { .. }
+            | Phase::Killing { .. }
+            | Phase::Done => {}
         }
     }
 
@@ -288,7 +327,7 @@ impl Supervisor {
     }
 
     fn hurry(&mut self, now: Now) {
-        if matches!(self.phase, Phase::Terminating { .. }) {
+        if matches!(self.phase, Phase::PrintingStacks { .. } | Phase::Terminating { .. }) {
             self.kill(now);
         }
     }
@@ -332,8 +371,15 @@ impl Supervisor {
             Phase::Settling { since, .. } => self.leaked_from(since),
             _ => Duration::MAX,
         };
+        let stacks_until = match self.phase {
+            Phase::PrintingStacks { since } => self.stacks_until(since),
+            _ => Duration::MAX,
+        };
         match &mut self.phase {
             Phase::Starting | Phase::Running { .. } | Phase::Done => {}
+            Phase::PrintingStacks { .. } if is_overdue => self.kill(now),
+            Phase::PrintingStacks { .. } if now.running >= stacks_until => self.end(now, self.plan.grace),
+            Phase::PrintingStacks { .. } => {}
             Phase::Terminating { .. } | Phase::Killing { .. } if gone => {
                 self.settle(now);
                 self.close_when_settled(now);

@@ -9,6 +9,9 @@
 //!   Done ◀──pipes closed── Settling ◀───────────────────────┘──┘◀──────empty─────────┘ Done with survivors
 //! ```
 //!
+//! After a timeout, `PrintingStacks` lies between `Running` and `Terminating`, unless the grace is zero:
+//! for a limited time, processes print their stacks.
+//!
 //! `Settling` is the end of each path: the command has exited and the tree is checked. When the
 //! tree is empty and the pipes are closed, or were waited for long enough, the attempt is done.
 //! Each decision of the pool becomes an [`Effect::Record`] before the first signal, so that a
@@ -63,6 +66,11 @@ pub enum Input {
         /// 0 if the tree is certainly empty.
         left: usize,
     },
+    /// Processes were asked for their stacks.
+    StacksRequested {
+        /// Number of these processes.
+        processes: usize,
+    },
     /// The worker had contact with the coordinator.
     Contact {
         /// Age of the contact.
@@ -85,6 +93,8 @@ pub enum Effect {
     Record(Acted),
     /// Record the processes that outlived the command.
     NoteLeaked,
+    /// Ask processes for their stacks and answer with [`Input::StacksRequested`].
+    RequestStacks,
     /// Send SIGTERM to the whole tree.
     Terminate,
     /// Stop and kill the whole tree.

@@ -1,7 +1,7 @@
 //! Tests of the supervisor: inputs and effects.
 
 use super::{Effect, Input, Plan, Supervisor};
-use crate::limits::{KILL_FOR, LEAK_GRACE, SETTLE};
+use crate::limits::{KILL_FOR, LEAK_GRACE, SETTLE, STACKS_FOR, STACKS_QUIET};
 use crate::platform::Now;
 use buildpool_protocol::limits::PIPE_DRAIN;
 use buildpool_protocol::outcome::Acted;
@@ -95,9 +95,61 @@ fn limits_are_recorded_before_the_first_signal() {
         assert_eq!(bench.take(), []);
         assert_eq!(bench.supervisor.next_deadline().until(bench.now), Some(Duration::from_millis(1)));
         bench.pass(Duration::from_millis(1));
-        assert_eq!(bench.take(), [Effect::Record(acted), Effect::Terminate]);
+        let is_timeout = acted != Acted::CutOff;
+        let first = if is_timeout { Effect::RequestStacks } else { Effect::Terminate };
+        assert_eq!(bench.take(), [Effect::Record(acted), first]);
         assert!(bench.supervisor.is_ending());
+        bench.feed(Input::StacksRequested { processes: 0 });
+        assert_eq!(bench.take(), if is_timeout { vec![Effect::Terminate] } else { vec![] });
     }
+}
+
+/// A supervisor after a timeout, whose tree was asked for stacks.
+fn printing_stacks() -> Bench {
+    let after = Duration::from_secs(60);
+    let mut bench = Bench::running(Plan { timeout: Some(after), ..plan() });
+    bench.pass(after);
+    bench.feed(Input::StacksRequested { processes: 2 });
+    assert_eq!(bench.take(), [Effect::Record(Acted::Timeout { after, held: None }), Effect::RequestStacks]);
+    bench
+}
+
+#[test]
+fn after_a_timeout_stacks_are_printed_for_a_limited_time() {
+    let mut silent = printing_stacks();
+    silent.pass(STACKS_FOR - Duration::from_millis(1));
+    assert_eq!(silent.take(), []);
+    silent.pass(Duration::from_millis(1));
+    assert_eq!(silent.take(), [Effect::Terminate]);
+
+    let mut quick = printing_stacks();
+    quick.pass(Duration::from_millis(10));
+    quick.feed(Input::Output);
+    assert_eq!(quick.supervisor.next_deadline().until(quick.now), Some(STACKS_QUIET));
+    quick.pass(STACKS_QUIET);
+    assert_eq!(quick.take(), [Effect::Terminate], "it has printed all");
+
+    let mut dead = printing_stacks();
+    dead.feed(Input::Exited);
+    assert_eq!(dead.take(), [Effect::Terminate, Effect::Look], "a Go program exits after its stacks");
+    dead.feed(Input::Tree { left: 0 });
+    dead.feed(Input::PipesClosed);
+    assert_eq!(dead.take(), [Effect::Finish { survivors: false }]);
+
+    let mut hurried = printing_stacks();
+    hurried.feed(Input::Hurry);
+    assert_eq!(hurried.take(), [Effect::Kill]);
+    let mut fenced = printing_stacks();
+    fenced.feed(Input::Act(Acted::Fenced));
+    assert_eq!(fenced.take(), [Effect::Kill]);
+}
+
+#[test]
+fn a_timeout_without_a_grace_asks_for_no_stacks() {
+    let after = Duration::from_secs(60);
+    let mut bench = Bench::running(Plan { timeout: Some(after), grace: Duration::ZERO, ..plan() });
+    bench.pass(after);
+    assert_eq!(bench.take(), [Effect::Record(Acted::Timeout { after, held: None }), Effect::Kill]);
 }
 
 #[test]
@@ -129,7 +181,7 @@ fn a_process_that_waits_at_its_pipe_is_not_silent() {
     bench.pass(after - Duration::from_secs(1));
     assert_eq!(bench.take(), []);
     bench.pass(Duration::from_secs(1));
-    assert_eq!(bench.take(), [Effect::Record(Acted::IdleTimeout { after }), Effect::Terminate]);
+    assert_eq!(bench.take(), [Effect::Record(Acted::IdleTimeout { after }), Effect::RequestStacks]);
 }
 
 #[test]

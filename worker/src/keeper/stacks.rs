@@ -1,0 +1,76 @@
+//! Requests the stacks of a job's processes before a timeout ends them. Only processes whose
+//! runtime prints stacks at a signal get one: Go and Java at SIGQUIT, Python with `faulthandler` at
+//! SIGABRT. The output goes to the job's log.
+
+use crate::platform::{self, Process};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::Read;
+
+/// Limit on the processes that are examined.
+const PROCESSES_MAX: usize = 64;
+/// The Go linker writes the build id into the first 32 KiB of a program (Go source,
+/// `cmd/internal/buildid`, `readSize`).
+const HEAD_BYTES: u64 = 32 << 10;
+/// The note of the build id in an ELF file: type 4, name `Go` (Go source, `cmd/internal/buildid`,
+/// `elfGoNote`).
+const ELF_NOTE: &[u8] = b"\x04\0\0\0Go\0\0";
+/// The build id in other files (Go source, `cmd/internal/buildid`, `goBuildPrefix`).
+const BUILD_ID: &[u8] = b"\xff Go build ID: \"";
+
+/// Signals the processes that can print their stacks. Returns their number.
+pub(super) fn request(processes: &[Process]) -> usize {
+    let asked = processes.iter().take(PROCESSES_MAX).filter(|process| {
+        signal_of(process.pid).is_some_and(|signal| kill(Pid::from_raw(process.pid), signal).is_ok())
+    });
+    asked.count()
+}
+
+/// Returns the signal at which a process prints its stacks.
+fn signal_of(pid: i32) -> Option<Signal> {
+    let name = platform::program_name(pid)?;
+    let is_caught = |signal| platform::catches(pid, signal);
+    if name == "java" || is_go(pid) {
+        // An unhandled SIGQUIT would only dump core.
+        return Some(Signal::SIGQUIT).filter(|signal| is_caught(*signal) != Some(false));
+    }
+    // Only `faulthandler.enable()` catches SIGABRT in Python: it prints all threads (Python library
+    // reference, "faulthandler").
+    let is_python = name.to_ascii_lowercase().starts_with("python");
+    Some(Signal::SIGABRT).filter(|signal| is_python && is_caught(*signal) == Some(true))
+}
+
+fn is_go(pid: i32) -> bool {
+    let mut head = Vec::new();
+    let Some(file) = platform::open_program(pid) else { return false };
+    file.take(HEAD_BYTES).read_to_end(&mut head).is_ok() && has_go_build_id(&head)
+}
+
+fn has_go_build_id(head: &[u8]) -> bool {
+    let has = |part: &[u8]| head.windows(part.len()).any(|window| window == part);
+    has(ELF_NOTE) || has(BUILD_ID)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{has_go_build_id, request, signal_of};
+    use crate::platform;
+
+    #[test]
+    fn programs_of_go_have_a_build_id() {
+        // The first bytes of `.note.go.buildid`: length of the name, length of the id, type, name.
+        let note = [&[0; 100][..], b"\x04\0\0\0\x53\0\0\0\x04\0\0\0Go\0\0abc/def"].concat();
+        assert!(has_go_build_id(&note));
+        assert!(has_go_build_id(b"\xcf\xfa\xed\xfe\xff Go build ID: \"abc\""));
+        assert!(!has_go_build_id(b"\x7fELF\x04\0\0\0\x10\0\0\0\x01\0\0\0GNU\0"));
+    }
+
+    #[test]
+    fn other_programs_get_no_signal() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(signal_of(own), None);
+        let process = platform::process(own).unwrap();
+        assert_eq!(request(&[process]), 0);
+        assert_eq!(signal_of(i32::MAX), None);
+    }
+}
