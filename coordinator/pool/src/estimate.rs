@@ -111,9 +111,11 @@ impl Pool {
             || self.roster.iter().map(|(_, worker)| worker).filter(|worker| worker.is_in_service());
         let capacity: f64 = in_service().filter(fits).map(|worker| counted.of_worker(worker)).sum();
         // Pairs of units and seconds, for running and queued jobs.
-        let running = in_service().filter(fits).flat_map(|worker| &worker.jobs).map(|(id, taken)| {
-            (counted.taken(taken), self.remaining(*id, now).map(|left| left.as_secs_f64()))
-        });
+        let running = in_service().filter(fits).flat_map(|worker| &worker.jobs);
+        let running = running.filter(|(_, taken)| counted.taken(taken) > 0.0);
+        let running: Vec<(f64, Option<f64>)> = running
+            .map(|(id, taken)| Some((counted.taken(taken), Some(self.remaining(*id, now)?.as_secs_f64()))))
+            .collect::<Option<_>>()?;
         let queued = ahead.iter().map(|part| {
             let could = |worker: &&Worker| worker.could_run(part.spec);
             let all: f64 = in_service().filter(could).map(|worker| counted.of_worker(worker)).sum();
@@ -125,7 +127,8 @@ impl Pool {
             (counted.taken(&part.spec.resources) * part.jobs as f64 * part_here, mean)
         });
         let lots: Vec<(f64, Option<f64>)> = queued.chain(running).collect();
-        // An unknown run time is replaced with the time of another job.
+        // The end of each running job must be known. An unknown run time of a queued job is replaced
+        // with the time of another job.
         let usual = job.record.usual.map(|usual| usual.as_secs_f64());
         let mean = lots.iter().find_map(|(_, secs)| *secs).or(usual);
         let mut work = 0.0;

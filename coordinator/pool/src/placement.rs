@@ -13,6 +13,9 @@ use std::time::Duration;
 /// reasons for a busy worker, and is short compared with the time such a job has already lost.
 const ELSEWHERE_WAIT: Duration = Duration::from_secs(60);
 
+/// Jobs that hold slots, by name in the reason of a queued job.
+const HOLDERS_NAMED_MAX: usize = 4;
+
 /// Obstacle between a queued job and a worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Obstacle {
@@ -129,6 +132,27 @@ impl Pool {
             worker.is_in_service() && worker.could_run(&job.record.spec) && !job.has_failed_on(*id)
         });
         (exists && now < until).then_some(until)
+    }
+
+    /// Names the jobs that hold the slots a queued job waits for: ` (running there: …)`. Empty if it
+    /// does not wait for slots or resources.
+    pub(crate) fn holders(&self, spec: &JobSpec, obstacle: &Obstacle) -> String {
+        let Obstacle::Workers(keeping) = obstacle else { return String::new() };
+        if keeping.busy + keeping.without_resources == 0 {
+            return String::new();
+        }
+        let fitting =
+            self.roster.iter().filter(|(_, worker)| worker.is_in_service() && worker.could_run(spec));
+        let held: Vec<(JobId, &str)> = fitting
+            .flat_map(|(_, worker)| worker.jobs.keys().map(|job| (*job, worker.record.name.as_str())))
+            .collect();
+        let more = held.len().saturating_sub(HOLDERS_NAMED_MAX);
+        let mut named: Vec<String> =
+            held.iter().take(HOLDERS_NAMED_MAX).map(|(job, worker)| format!("{job} on `{worker}`")).collect();
+        if more > 0 {
+            named.push(format!("{more} more"));
+        }
+        if named.is_empty() { String::new() } else { format!(" (jobs there: {})", named.join(", ")) }
     }
 
     fn keeping(&self, spec: &JobSpec, reserved: &Reserved) -> Keeping {

@@ -217,8 +217,9 @@ impl Pool {
             Phase::Queued { since, .. } => {
                 let obstacle = self.obstacle(job, &self.reserved, now.clock);
                 let ahead = is_placed.then(|| self.ahead(job));
+                let holders = is_placed.then(|| self.holders(&job.record.spec, &obstacle));
                 let waits = Waits {
-                    reason: obstacle.sentence(),
+                    reason: obstacle.sentence() + &holders.unwrap_or_default(),
                     position: ahead.as_ref().map(|ahead| ahead.iter().map(|part| part.jobs).sum::<u64>() + 1),
                     since_ms: since.wall_ms,
                     estimate: ahead.and_then(|ahead| self.estimate(job, &ahead, &obstacle, now.clock)),

@@ -184,7 +184,13 @@ fn what_is_not_known_is_taken_from_the_others_or_not_guessed_at_all() {
     scene.send(submit(2, "a", spec()));
     assert_eq!(estimate(&scene, 2), None, "nothing is known");
     scene.send(usually(3, "a", 30));
-    assert_eq!(estimate(&scene, 3), Some(60), "two unknown ones, like this one");
+    assert_eq!(estimate(&scene, 3), None, "the end of the job that holds the slot is unknown");
+    let mut scene = Scene::new();
+    scene.mac(1, 1);
+    scene.send(usually(1, "a", 40));
+    scene.send(submit(2, "a", spec()));
+    scene.send(usually(3, "a", 30));
+    assert_eq!(estimate(&scene, 3), Some(70), "a queued job without history counts like the other");
     let group = || JobSpec { concurrency_group: Some("g".into()), ..spec() };
     let mut scene = Scene::new();
     scene.mac(1, 2);
