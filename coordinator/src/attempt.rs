@@ -27,6 +27,8 @@ pub(crate) struct LiveAttempt {
     /// Whether the worker has reported the end of the command and its processes.
     ended: AtomicBool,
     refusals: Mutex<Refusals>,
+    /// When its last output came.
+    output_at: Mutex<Option<Instant>>,
 }
 
 /// Refusals of the disk for one log.
@@ -76,6 +78,7 @@ impl LiveAttempt {
             asking_again: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             refusals: Mutex::default(),
+            output_at: Mutex::default(),
         }
     }
 
@@ -137,7 +140,13 @@ impl LiveAttempt {
             self.refusals().output = None;
         }
         self.begin_digesting(&mut log);
+        *self.output_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         Ok(appended)
+    }
+
+    /// Returns the time since the last output that this coordinator received.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        self.output_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
     }
 
     /// Returns true if output is stored, not only counted because the disk refuses it.

@@ -2,7 +2,7 @@
 
 use crate::finished::Finished;
 use crate::hub::Hub;
-use crate::shared::rfc3339;
+use crate::shared::{rfc3339, wall_ms};
 use crate::store::JobRecord;
 use buildpool_digest::limits::NEXT_MAX;
 use buildpool_digest::{Digest, missed};
@@ -258,10 +258,13 @@ pub(crate) fn summary_of_record(record: &JobRecord) -> JobSummary {
 /// Returns the progress of a live job for a waiting client.
 pub(crate) fn progress(live: &LiveJob, hub: &Hub) -> Progress {
     let attempt = live.attempts.last().filter(|_| live.state != JobState::Queued);
-    let seen = attempt
-        .and_then(|attempt| hub.attempt(AttemptId { job: live.record.job, number: attempt.number }))
-        .map(|attempt| attempt.live())
-        .unwrap_or_default();
+    let kept =
+        attempt.and_then(|attempt| hub.attempt(AttemptId { job: live.record.job, number: attempt.number }));
+    let seen = kept.as_ref().map(|kept| kept.live()).unwrap_or_default();
+    let is_running = live.state == JobState::Running;
+    let started = attempt.and_then(|attempt| attempt.started_at_ms);
+    let silence = kept.and_then(|kept| kept.silence()).map(|silence| silence.as_secs());
+    let since_start = || started.and_then(|at| u64::try_from((wall_ms() - at) / 1_000).ok());
     Progress {
         state: live.state,
         waiting: waiting(live),
@@ -272,6 +275,8 @@ pub(crate) fn progress(live: &LiveJob, hub: &Hub) -> Progress {
         tests_done: seen.tests_done,
         tests_total: seen.tests_total,
         text: seen.last_line,
+        running_test: seen.running_test.filter(|_| is_running),
+        silent_secs: silence.or_else(since_start).filter(|_| is_running),
     }
 }
 

@@ -16,6 +16,9 @@ const APART: Duration = Duration::from_secs(1);
 /// Maximum interval between notifications. Clients time out silent calls.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// A shorter silence is not mentioned, in seconds.
+const SILENT_SECS: u64 = 5;
+
 /// Sends progress notifications.
 pub(crate) struct Reporter {
     to: Option<(Peer<RoleServer>, ProgressToken)>,
@@ -54,8 +57,10 @@ impl Reporter {
         if jobs.len() <= index {
             jobs.resize_with(index + 1, Progress::default);
         }
-        if jobs[index] != progress {
-            jobs[index] = progress;
+        // The silence alone is not a change: the heartbeat reports it.
+        let is_same = jobs[index] == Progress { silent_secs: jobs[index].silent_secs, ..progress.clone() };
+        jobs[index] = progress;
+        if !is_same {
             self.changed.notify_one();
         }
     }
@@ -130,8 +135,15 @@ fn sentence(job: &Progress) -> String {
     if job.lines > 0 {
         so_far.push(format!("{} {}", thousands(job.lines), if job.lines == 1 { "line" } else { "lines" }));
     }
+    so_far.extend(job.running_test.as_ref().map(|test| format!("test `{test}`")));
+    so_far.extend(
+        job.silent_secs.filter(|secs| *secs >= SILENT_SECS).map(|secs| format!("silent for {secs} s")),
+    );
     if !so_far.is_empty() {
         let _ = write!(text, ": {}", so_far.join(", "));
+    }
+    if job.state == JobState::Running && !job.text.is_empty() {
+        let _ = write!(text, "; last line: {}", job.text);
     }
     crate::render::one_line(&text)
 }
@@ -167,6 +179,12 @@ mod tests {
             ..Progress::default()
         };
         assert_eq!(sentence(&job), "running on mini-3: 3 errors so far, 412 of 1,204 tests");
+        job.running_test = Some("suite::slow".into());
+        job.silent_secs = Some(42);
+        job.text = "waiting".into();
+        assert!(
+            sentence(&job).ends_with("1,204 tests, test `suite::slow`, silent for 42 s; last line: waiting")
+        );
         job.connected = false;
         assert!(sentence(&job).contains("out of reach"));
         assert_eq!([0, 7, 999, 1_000, 1_234_567].map(thousands), ["0", "7", "999", "1,000", "1,234,567"]);

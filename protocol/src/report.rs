@@ -515,6 +515,15 @@ pub struct JobResult {
     pub stdout: Option<String>,
     /// Output after the template or the digest.
     pub filtered_output: Option<String>,
+    /// While the job runs: the last lines of its output, both streams in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_lines: Vec<String>,
+    /// While the job runs: seconds since its last output, or since its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_secs: Option<u64>,
+    /// While the job runs: the test that runs, if the log shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_test: Option<String>,
     /// True if the shown output is the complete log, so that findings are pointers into it. JSON
     /// answers leave it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -630,6 +639,9 @@ impl JobResult {
         "artifacts",
         "snapshot",
         "setup",
+        "last_lines",
+        "silent_secs",
+        "running_test",
         "usage",
     ];
 }

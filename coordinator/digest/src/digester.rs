@@ -62,6 +62,8 @@ pub struct Live {
     pub tests_total: Option<u64>,
     /// The last line that says something.
     pub last_line: String,
+    /// The test that runs, if the log shows it.
+    pub running_test: Option<String>,
 }
 
 /// A summary line.
@@ -213,6 +215,7 @@ impl Digester {
             tests_done: self.tally.done(),
             tests_total: self.tally.expected_total(),
             last_line: clip_chars(&lossy(&self.last_line), 200).into_owned(),
+            running_test: self.tally.latest_running().map(|test| clip_chars(test, 200).into_owned()),
         }
     }
 

@@ -153,6 +153,7 @@ pub fn text_as(result: &JobResult, form: &TextForm<'_>) -> String {
     form.extra.iter().for_each(|line| page.line(line));
     status(&mut page, result);
     setup(&mut page, result, form.details);
+    running(&mut page, result);
     match (result.success, result.complete_log) {
         (true, _) => {}
         (false, true) => pointers(&mut page, result),
@@ -263,6 +264,17 @@ fn status(page: &mut TextPage, result: &JobResult) {
             earlier.attempt, earlier.worker, earlier.reason
         ));
     }
+}
+
+/// What a running job does: its test, its silence and its last lines.
+fn running(page: &mut TextPage, result: &JobResult) {
+    if let Some(test) = &result.running_test {
+        page.quote_after("running test:", &one_line(test));
+    }
+    if let Some(secs) = result.silent_secs {
+        page.line(format!("last output: {} ago", counted(secs, "second")));
+    }
+    result.last_lines.iter().for_each(|line| page.quote(line));
 }
 
 /// The setup of the workspace: its log if the answer has it, else one line where times are shown.

@@ -132,7 +132,7 @@ async fn job(State(shared): State<Arc<Shared>>, headers: HeaderMap, Path(job): P
             return Ok(Job { result: reading::rendered(&shared, &finished, &view).await, progress: None });
         };
         let progress = Some(result::progress(&live, &shared.hub));
-        Ok(Job { result: reading::live(&shared, &live), progress })
+        Ok(Job { result: reading::live(&shared, &live).await, progress })
     })
     .await
 }

@@ -3,17 +3,25 @@
 use super::natural;
 use crate::digesting;
 use crate::finished::Finished;
+use crate::logtext;
 use crate::result;
 use crate::runtime::Wanted;
 use crate::shared::{Shared, internal, internal_log, rfc3339, wall_ms};
 use crate::store::{JobFilter, JobRecord, LogError};
 use buildpool_digest::Digest;
 use buildpool_pool::LiveJob;
-use buildpool_protocol::client_link::{JobSummary, View, WorkerSummary};
+use buildpool_protocol::client_link::{JobSummary, LogQuery, StreamChoice, View, WorkerSummary};
 use buildpool_protocol::error::LinkError;
 use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobResult, JobState};
 use std::sync::Arc;
+
+/// Lines of output in the answer about a running job.
+const LAST_LINES: u64 = 10;
+/// Characters of them.
+const LAST_LINES_CHARS: usize = 2_000;
+/// Bytes of each of them.
+const LAST_LINE_BYTES: usize = 200;
 
 /// Returns the result of a finished job. Uses the digest in memory if it has the requested
 /// template; otherwise digests the log again.
@@ -23,10 +31,33 @@ pub(crate) async fn rendered(shared: &Arc<Shared>, finished: &Arc<Finished>, vie
     result
 }
 
-/// Returns the state of an unfinished job.
-pub(crate) fn live(shared: &Shared, live: &LiveJob) -> JobResult {
+/// Returns the state of an unfinished job. If it runs: with its last lines, its silence and the
+/// running test.
+pub(crate) async fn live(shared: &Arc<Shared>, live: &LiveJob) -> JobResult {
     let short_id = shared.reader.short_id(live.record.job).ok();
-    JobResult { short_id, ..result::of_live(live, wall_ms()) }
+    let mut result = JobResult { short_id, ..result::of_live(live, wall_ms()) };
+    if result.state == JobState::Running {
+        let progress = result::progress(live, &shared.hub);
+        (result.running_test, result.silent_secs) = (progress.running_test, progress.silent_secs);
+        result.last_lines = last_lines(shared, &result.job_id).await;
+    }
+    result
+}
+
+/// Returns the last lines of a running job, both streams in order. A log that can't be read has
+/// none: the answer about the state does not depend on it.
+async fn last_lines(shared: &Arc<Shared>, job: &str) -> Vec<String> {
+    let query = LogQuery {
+        job: job.to_owned(),
+        stream: StreamChoice::Interleaved,
+        tail: Some(LAST_LINES),
+        characters_max: Some(LAST_LINES_CHARS),
+        ..LogQuery::default()
+    };
+    let answer = logtext::answer(shared, &query).await.unwrap_or_default();
+    let text = answer.interleaved.unwrap_or_default();
+    let clipped = |line: &str| line[..line.floor_char_boundary(LAST_LINE_BYTES)].to_owned();
+    text.lines().map(clipped).collect()
 }
 
 async fn from_digest(shared: &Arc<Shared>, finished: &Arc<Finished>, view: &View) -> JobResult {

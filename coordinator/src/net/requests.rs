@@ -256,7 +256,7 @@ async fn job_after(
         };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            break reading::live(shared, &live);
+            break reading::live(shared, &live).await;
         }
         let left = match watching {
             Some(request) => {

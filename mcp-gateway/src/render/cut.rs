@@ -74,13 +74,14 @@ fn name_calls(result: &mut JobResult, budget: &Budget) {
 type Step = fn(&mut JobResult, usize) -> bool;
 
 /// The steps, in the order of their use.
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     |result, _| halve_lists(result, FEW),
     |result, _| drop_details(result),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "stdout"),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "stderr"),
     |result, excess| shorten_text(result, excess, LAST_BYTES, "filtered_output"),
     |result, excess| shorten_setup_log(result, excess),
+    |result, _| halve(&mut result.last_lines) > 0,
     |result, _| halve_artifacts(result, 0),
     |result, excess| shorten_text(result, excess, 0, "stdout"),
     |result, excess| shorten_text(result, excess, 0, "stderr"),

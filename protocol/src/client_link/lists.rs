@@ -27,6 +27,12 @@ pub struct Progress {
     pub tests_total: Option<u64>,
     /// One sentence about the current activity.
     pub text: String,
+    /// The test that runs, if the log shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_test: Option<String>,
+    /// Seconds since the last output of the command, or since its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_secs: Option<u64>,
 }
 
 /// A job in a list.
