@@ -52,16 +52,16 @@ pub struct Principal {
     pub role: Role,
 }
 
-/// What a revocation does to the jobs that were submitted with the token.
+/// Effect of a revocation on the jobs that were submitted with the token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobsAfter {
-    /// Jobs that are not done are cancelled.
+    /// Unfinished jobs are cancelled.
     End,
-    /// They go on.
+    /// The jobs continue.
     Continue,
 }
 
-/// A revoked token whose jobs end.
+/// A revoked token, if the revocation ends its jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EndsJobs {
     pub(crate) token: TokenId,
@@ -243,7 +243,7 @@ impl Tokens {
         Ok(ids)
     }
 
-    /// Returns the revoked tokens whose jobs end.
+    /// Returns the revoked tokens for which jobs end.
     ///
     /// # Errors
     /// [`StoreError`] if the tokens can't be read.

@@ -1,4 +1,5 @@
-//! Ends the jobs of revoked tokens. A revocation may come from another process, so the tokens are compared on a timer too.
+//! Ends the jobs of revoked tokens. Another process may revoke a token, so the tokens are also
+//! checked on a timer.
 
 use crate::shared::{Shared, wall_ms};
 use buildpool_pool::Input;
@@ -7,16 +8,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval between two looks at the tokens.
+/// Interval between two checks of the tokens.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// After a revocation, its jobs are looked for during this time: a submit with the token may still be on its way.
+/// Time after a revocation in which jobs of the token are searched: a late submit with the token
+/// may still arrive.
 const REPEAT_FOR: Duration = Duration::from_secs(60);
 
 /// Sends each revocation that ends jobs to the pool, until the coordinator ends. The pool ignores repeats.
 pub(crate) async fn end_jobs(shared: Arc<Shared>) {
     let mut sent = BTreeSet::new();
     loop {
-        // Before the look at the tokens, so that no change is missed.
+        // Subscribe before the check, so that no change is missed.
         let changed = shared.tokens.changed();
         match shared.tokens.ending_jobs() {
             Ok(ending) => {

@@ -1,4 +1,4 @@
-//! Limit on the links of one token's name, so that one token leaves connections to others.
+//! Limit on the links of one token's name, so that one token leaves connections for others.
 
 use buildpool_protocol::error::{ErrorCode, LinkError};
 use nix::sys::resource::{Resource, getrlimit};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum links of all tokens.
 const TOTAL_MAX: u64 = 65_536;
-/// Divisor: links may use this fraction of the process's descriptors. The store and connections without a token use
-/// the rest.
+/// Divisor: links may use this fraction of the process's descriptors. The store and connections
+/// without a token use the rest.
 const DESCRIPTORS_PART: u64 = 2;
 
 type Counts = Arc<Mutex<HashMap<String, usize>>>;

@@ -43,13 +43,13 @@ pub(crate) struct Wanted {
     pub(crate) build: Option<BuildId>,
     pub(crate) submitter: Option<String>,
     pub(crate) label: Option<String>,
-    /// Live jobs have none.
+    /// Verdict of the job. Live jobs have no verdict, so they do not match.
     pub(crate) verdict: Option<Verdict>,
     pub(crate) limit: usize,
 }
 
 impl Wanted {
-    /// Whether a job of this submitter is selected by its spec.
+    /// Returns true if the filter matches the spec of this submitter's job.
     pub(crate) fn selects(&self, spec: &JobSpec, submitter: &str) -> bool {
         let requests = |label: &String| {
             spec.selectors.iter().any(|selector| selector.key == *label || selector.to_string() == *label)
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     Input(Input),
     /// Passes an input to the pool, and writes the note to the audit log if the pool accepts it.
     Noted { input: Input, note: Note },
-    /// Completes an attempt whose log is sealed and digested.
+    /// Completes an attempt with a sealed and digested log.
     Completed(Box<Ending>),
     /// Returns the state of one live job.
     Live { job: JobId, reply: oneshot::Sender<Option<LiveJob>> },
