@@ -214,6 +214,20 @@ impl Family {
         matches!(self, Self::Cargo | Self::CTest)
     }
 
+    /// The name of a test without what its tool may leave out when it names the test again. XCTest on a Mac prints two:
+    /// `-[Module.Class test]` and `Class.test()`.
+    pub(crate) fn one_name(self, test: &str) -> String {
+        if self != Self::XcTest {
+            return test.to_owned();
+        }
+        let bare = test.trim_start_matches("-[").trim_end_matches(']').trim_end_matches("()");
+        let mut parts = bare.rsplit([' ', '.', '/']);
+        match (parts.next(), parts.next()) {
+            (Some(name), Some(class)) => format!("{class}.{name}"),
+            _ => bare.to_owned(),
+        }
+    }
+
     /// Whether each suite has a total before that of the suite that it is in.
     pub(crate) const fn nests_totals(self) -> bool {
         matches!(self, Self::XcTest | Self::Robot)

@@ -115,7 +115,7 @@ impl Tally {
         account.named = account.named.saturating_add(1);
         let part = account.part.filter(|_| family.shares_names_among_parts());
         if !family.names_repeat() {
-            let id = hashed((family, part, test));
+            let id = hashed((family, part, family.one_name(test)));
             let kept = self.last.len() < TESTS_MAX || self.last.contains_key(&id);
             if kept && let Some(before) = self.last.insert(id, event) {
                 if let Some(slot) = account.by_test.slot(before) {

@@ -204,6 +204,32 @@ pub(super) const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        // As xcpretty and xcbeautify have it. Their words of success may follow a failure of Swift Testing.
+        name: "xcodebuild.formatted_failed",
+        pattern: r"^(?:\xe2\x96\xb8 )?(?:Test|Build|Archive|Analyze|Clean) Failed$",
+        acts: &[Act::Sign(Sign::Failure("xcodebuild")), Act::Sign(Sign::Tool("xcodebuild")), Act::Summary],
+    },
+    Rule {
+        name: "xcpretty.error",
+        pattern: r"^\xe2\x9d\x8c +(?P<f>/[^:]+):(?P<l>\d+):(?P<c>\d+): (?P<m>.*)",
+        acts: &[Act::Problem(problem(ERROR, Kind::Build, 94).follow(indented_or_blank))],
+    },
+    Rule {
+        name: "fastlane.failed",
+        pattern: r"^fastlane finished with errors$",
+        acts: &[Act::Sign(Sign::Failure("fastlane")), Act::Summary],
+    },
+    Rule {
+        // SwiftPM 6, of the process that ran the tests.
+        name: "swiftpm.died",
+        pattern: r"^error: Process '.*' exited with unexpected signal code (?P<sig>\d+)$",
+        acts: &[
+            Act::Problem(problem(FATAL, Kind::Crash, 93)),
+            Act::Sign(Sign::Crash(Indicator::TestRunnerCrashed)),
+            Act::Sign(Sign::Crash(Indicator::ChildDied(""))),
+        ],
+    },
+    Rule {
         name: "xcodebuild.error",
         pattern: r"^(?:\S+ )?xcodebuild(?:\[[\d:]+\])?:? ?error: (?P<m>.*)",
         acts: &[

@@ -74,6 +74,7 @@ pub(crate) fn front(line: &[u8]) -> Front {
                 front.task = front.length..front.length + step;
             }
             front.length += stamp;
+            front.length += arrow_length(&line[front.length..]);
             continue;
         }
         if !front.task.is_empty() {
@@ -84,6 +85,12 @@ pub(crate) fn front(line: &[u8]) -> Front {
         front.length += length;
     }
     front
+}
+
+/// The arrow that xcpretty puts before the lines of a tool, behind a stamp of fastlane.
+fn arrow_length(rest: &[u8]) -> usize {
+    let arrow = "\u{25b8} ".as_bytes();
+    if rest.starts_with(arrow) { arrow.len() } else { 0 }
 }
 
 /// Bytes of a line's own beginning that are not its text.

@@ -64,7 +64,7 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
             format!("The command exited 0, but no tests ran, and it asks for some: `{asked}`."),
         );
     }
-    if let (true, Some((source, known_from))) = (case.is_test_run, case.no_tests) {
+    if let (true, Some((source, known_from))) = (case.is_test_run || says_tested(case), case.no_tests) {
         let text = format!("The command exited 0, but no tests ran, by {source}.");
         return ruling("zero_no_tests", Verdict::Inconclusive, CrashType::Unknown, known_from, text);
     }
@@ -147,6 +147,11 @@ pub(super) fn exited_zero(case: &Case<'_>) -> Ruling {
         rule: "zero",
         line: case.success.map(|seen| seen.line.clone()),
     }
+}
+
+/// Whether xcodebuild says that it tested.
+pub(super) fn says_tested(case: &Case<'_>) -> bool {
+    case.success.is_some_and(|seen| seen.what == "xcodebuild" && seen.line.contains("** TEST "))
 }
 
 /// What to do where the exit code may be hidden, as the end of a sentence.

@@ -1,6 +1,7 @@
 //! A log of which nobody knows how its command ended.
 
 use super::death::death;
+use super::exited::says_tested;
 use super::{Case, Ruling, failure_type, ruling, tests, unfinished};
 use buildpool_protocol::outcome::CrashType;
 use buildpool_protocol::report::{KnownFrom, Verdict};
@@ -80,6 +81,15 @@ pub(super) fn log_only(case: &Case<'_>) -> Ruling {
             );
             let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
             return ruling("log_unended", inconclusive, CrashType::Unknown, marker, text);
+        }
+        if let (true, Some((source, _))) = (says_tested(case), case.no_tests) {
+            let text = format!(
+                "{} says that it succeeded (`{}`), but no tests ran, by {source}.",
+                success.what,
+                success.line.trim()
+            );
+            let (inconclusive, marker) = (Verdict::Inconclusive, KnownFrom::Marker);
+            return ruling("log_no_tests", inconclusive, CrashType::Unknown, marker, text);
         }
         if let Some(action) = case.action_left {
             let text = format!(
