@@ -27,7 +27,7 @@ pub(crate) struct LiveAttempt {
     /// Whether the worker has reported the end of the command and its processes.
     ended: AtomicBool,
     refusals: Mutex<Refusals>,
-    /// When its last output came.
+    /// Time of its last output.
     output_at: Mutex<Option<Instant>>,
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn of_finished(finished: &Finished, digest: Option<&Digest>, view: &V
     result
 }
 
-/// What is shown of the setup: its log after a failure and in `full`.
+/// Returns the setup of a job for its result. The log is included after a failure and in `full`.
 fn setup(spec: &JobSpec, outcome: Option<&Outcome>, verbosity: Verbosity) -> Option<SetupResult> {
     let asked = spec.setup.as_ref().filter(|_| matches!(spec.source, Source::Snapshot { .. }))?;
     let nothing = SetupResult { command: asked.command.clone(), ..SetupResult::default() };
@@ -121,7 +121,7 @@ fn setup(spec: &JobSpec, outcome: Option<&Outcome>, verbosity: Verbosity) -> Opt
     })
 }
 
-/// Adds to the cause of a failure what stayed behind, and to `next` the call that installs it.
+/// Adds the missing files to the cause of a failure, and the command that installs them to `next`.
 fn explain_missing(result: &mut JobResult) {
     let Some(missed) = missed(result) else { return };
     let sentence = missed.sentence();

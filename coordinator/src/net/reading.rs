@@ -16,11 +16,11 @@ use buildpool_protocol::limits::JOBS_PAGE_MAX;
 use buildpool_protocol::report::{JobResult, JobState};
 use std::sync::Arc;
 
-/// Lines of output in the answer about a running job.
+/// Number of output lines in the answer about a running job.
 const LAST_LINES: u64 = 10;
-/// Characters of them.
+/// Limit on their characters.
 const LAST_LINES_CHARS: usize = 2_000;
-/// Bytes of each of them.
+/// Limit on the bytes of each line.
 const LAST_LINE_BYTES: usize = 200;
 
 /// Returns the result of a finished job. Uses the digest in memory if it has the requested
@@ -44,8 +44,8 @@ pub(crate) async fn live(shared: &Arc<Shared>, live: &LiveJob) -> JobResult {
     result
 }
 
-/// Returns the last lines of a running job, both streams in order. A log that can't be read has
-/// none: the answer about the state does not depend on it.
+/// Returns the last lines of a running job, both streams in order. If the log can't be read, the
+/// result is empty, because the state does not depend on it.
 async fn last_lines(shared: &Arc<Shared>, job: &str) -> Vec<String> {
     let query = LogQuery {
         job: job.to_owned(),

@@ -1,4 +1,4 @@
-//! `.buildpool/config.yaml` and `.quiet-shell/config.yaml`: where they are, what they say, and when they change.
+//! `.buildpool/config.yaml` and `.quiet-shell/config.yaml`: their location, content and changes.
 
 use buildpool_digest::templates::FILES;
 use buildpool_protocol::limits::LIST_MAX;
@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Largest configuration file.
+/// Maximum size of a configuration file, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 10;
-/// Directories whose configuration is remembered.
+/// Limit on directories with a cached configuration.
 const CACHED_MAX: usize = 256;
 
 /// Keys of `.buildpool/config.yaml` with a text as value.
@@ -33,14 +33,14 @@ pub type Commands = BTreeMap<String, String>;
 /// The command of `setup`, and the globs of `setup_inputs` if the file has them.
 pub type SetupEntry<'a> = (&'a str, Option<&'a [String]>);
 
-/// Something that is wrong in a configuration file. What is right in it holds nevertheless.
+/// A problem in a configuration file. The valid parts of the file still apply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigProblem {
-    /// Which file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Which key, with dots; empty when it is the file as a whole.
+    /// The key, with dots; empty if the problem concerns the whole file.
     pub key: String,
-    /// What is wrong and what is valid.
+    /// The reason and the valid values.
     pub reason: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for ConfigProblem {
 
 impl std::error::Error for ConfigProblem {}
 
-/// What holds for a directory.
+/// The configuration for a directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Configuration {
     root: PathBuf,
@@ -67,21 +67,21 @@ pub struct Configuration {
     problems: Vec<ConfigProblem>,
 }
 
-/// The configuration file that holds for a directory: of the nearest directory upward that has one. A relative one is
-/// relative to the current directory.
+/// Returns the configuration file for a directory: that of the nearest directory upward with one. A
+/// relative path is relative to the current directory.
 pub fn nearest(directory: &Path) -> Option<PathBuf> {
     whole(directory)
         .ancestors()
         .find_map(|place| FILES.iter().map(|file| place.join(file)).find(|path| path.is_file()))
 }
 
-/// The directory from the root on: a relative one has not all that lies above it.
+/// Returns the absolute path: a relative one lacks its outer ancestors.
 fn whole(directory: &Path) -> PathBuf {
     std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned())
 }
 
 impl Configuration {
-    /// Reads what holds for a directory. What can't be used becomes a problem, not a failure.
+    /// Reads the configuration for a directory. Invalid parts become problems, not errors.
     pub fn load(directory: &Path) -> Self {
         match nearest(directory) {
             Some(file) => Self::read(file),
@@ -111,7 +111,8 @@ impl Configuration {
                 return self.problem(file, "", format!("invalid YAML: {line}"));
             }
         };
-        // The other file belongs to another product, which has keys of its own beside the templates.
+        // The other file belongs to another product, and has keys of that product in addition to
+        // the templates.
         if !file.ends_with(FILES[0]) {
             return;
         }
@@ -152,35 +153,36 @@ impl Configuration {
         });
     }
 
-    /// The directory that holds `.buildpool`; without a file, the one that was asked for.
+    /// Returns the directory that contains `.buildpool`. Without a file, returns the requested
+    /// directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whether it lies in this directory or below it.
+    /// Returns true if the configuration is in this directory or below it.
     pub fn is_below(&self, top: &Path) -> bool {
         self.root.starts_with(top)
     }
 
-    /// The file, if there is one.
+    /// Returns the path of the file, if there is one.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// The file's text, if it could be read.
+    /// Returns the text of the file, if it could be read.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
 
-    /// A command of the file, and the file.
+    /// Returns a command of the file, with the path of the file.
     pub fn command(&self, name: &str) -> Option<(&Path, &str)> {
         Some((self.file.as_deref()?, self.commands.get(name)?))
     }
 
-    /// The group of which one job runs at a time, for what tests and builds here.
+    /// Returns the concurrency group for tests and builds.
     ///
     /// # Errors
-    /// When what stands there is none.
+    /// If the configured value is invalid.
     pub fn concurrency_group(&self) -> Result<Option<&str>, ConfigProblem> {
         match self.problems.iter().find(|problem| problem.key == GROUP_KEY) {
             Some(problem) => Err(problem.clone()),
@@ -188,10 +190,11 @@ impl Configuration {
         }
     }
 
-    /// The command that prepares a workspace, and the globs of its inputs if the file has them.
+    /// Returns the command that prepares a workspace, and the globs of its inputs if the file
+    /// contains them.
     ///
     /// # Errors
-    /// If one of the two entries is wrong.
+    /// If one of the two entries is invalid.
     pub fn setup(&self) -> Result<Option<SetupEntry<'_>>, ConfigProblem> {
         let is_of_setup = |problem: &&ConfigProblem| [SETUP_KEY, INPUTS_KEY].contains(&problem.key.as_str());
         match self.problems.iter().find(is_of_setup) {
@@ -203,12 +206,12 @@ impl Configuration {
         }
     }
 
-    /// What is wrong with a command of the file; also when the file can't be read at all.
+    /// Returns the problem of a command; also if the file can't be read at all.
     pub fn problem_of_command(&self, name: &str) -> Option<&ConfigProblem> {
         self.problems.iter().find(|problem| problem.key.is_empty() || problem.key == name)
     }
 
-    /// All that is wrong with the commands.
+    /// Returns all problems of the commands.
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
@@ -218,7 +221,7 @@ fn valid_keys() -> String {
     format!("{}, {INPUTS_KEY}, {TEMPLATES_KEY}", TEXT_KEYS.join(", "))
 }
 
-/// The globs of a `setup_inputs` entry.
+/// Parses the globs of a `setup_inputs` entry.
 fn inputs(value: &Value) -> Result<Vec<String>, String> {
     let invalid = || format!("invalid value {value}: must be a list of globs, e.g. [package-lock.json]");
     let globs = value.as_array().ok_or_else(invalid)?;
@@ -241,7 +244,7 @@ fn text_of(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| format!("can't be read: {error}"))
 }
 
-/// What tells one state of a file from another.
+/// Attributes that change when the file changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp {
     file: Option<PathBuf>,
@@ -261,14 +264,14 @@ impl Stamp {
     }
 }
 
-/// Configurations by directory, read again when their file has changed.
+/// Cached configurations by directory. They are read again when their file has changed.
 #[derive(Debug, Default)]
 pub struct ConfigurationCache {
     entries: Mutex<BTreeMap<PathBuf, (Stamp, Arc<Configuration>)>>,
 }
 
 impl ConfigurationCache {
-    /// What holds for a directory now.
+    /// Returns the current configuration for a directory.
     pub fn load(&self, directory: &Path) -> Arc<Configuration> {
         let stamp = Stamp::of(directory);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,11 @@
-//! The command that prepares a workspace: the configured one, and the one that a project's files suggest.
+//! The setup command of a workspace: the configured one, and the one that a project's files
+//! suggest.
 
 use super::config::{ConfigProblem, Configuration};
 use buildpool_protocol::spec::Setup;
 use std::path::Path;
 
-/// The default of `setup_inputs`: the lock files of the usual package managers, at any depth.
+/// Default of `setup_inputs`: the lock files of common package managers, at any depth.
 pub const DEFAULT_INPUTS: [&str; 24] = [
     "**/package-lock.json",
     "**/npm-shrinkwrap.json",
@@ -32,10 +33,10 @@ pub const DEFAULT_INPUTS: [&str; 24] = [
     "**/flake.lock",
 ];
 
-/// The setup that a configuration defines for the project at `top`.
+/// Returns the setup that a configuration defines for the project at `top`.
 ///
 /// # Errors
-/// If an entry of the configuration is wrong; the error names the file and the key.
+/// If an entry of the configuration is invalid; the error contains the file and the key.
 pub fn configured(configuration: &Configuration, top: &Path) -> Result<Option<Setup>, ConfigProblem> {
     if !configuration.is_below(top) {
         return Ok(None);
@@ -50,8 +51,9 @@ pub fn configured(configuration: &Configuration, top: &Path) -> Result<Option<Se
     }))
 }
 
-/// The command that makes the missing directories of these paths, relative to `top`, for a command that runs in
-/// `directory` below it. None if the project's files don't show it.
+/// Returns the command that creates missing directories at these paths, relative to `top`. The
+/// command runs in `directory` below it. Returns `None` if the project's files indicate no such
+/// command.
 pub fn suggested(top: &Path, directory: &str, missing: &[String]) -> Option<String> {
     let mut commands: Vec<String> = Vec::new();
     for path in missing {
@@ -64,7 +66,7 @@ pub fn suggested(top: &Path, directory: &str, missing: &[String]) -> Option<Stri
         let depth = Path::new(directory).components().count();
         let command = match parent == Path::new(directory) {
             true => command,
-            // Only the top is looked at beside the command's directory.
+            // A missing directory is in the command's directory or at the top.
             false => format!("(cd {} && {command})", vec![".."; depth].join("/")),
         };
         if !commands.contains(&command) {

@@ -224,7 +224,7 @@ fn halve_lists(result: &mut JobResult, least: usize) -> bool {
     !gone.is_empty()
 }
 
-/// Keeps the last lines of the log of a setup.
+/// Removes the beginning of a setup's log. Returns false if there is no log.
 fn shorten_setup_log(result: &mut JobResult, excess: usize) -> bool {
     let Some(log) = result.setup.as_mut().and_then(|setup| setup.log.as_mut()) else { return false };
     let length = log.len();

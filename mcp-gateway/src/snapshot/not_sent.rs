@@ -1,5 +1,6 @@
-//! Finds what exists on this machine and not in the snapshot: ignored directories, LFS pointers instead of content, and
-//! links that lead out of the tree. A job that fails because of one of them can then name it.
+//! Finds files that exist on this machine but not in the snapshot: ignored directories, content of
+//! LFS pointers, and targets of links outside the tree. The result of a job can list them if it
+//! fails because of one.
 
 use buildpool_objects::directory::write_if_different;
 use buildpool_objects::git::split_nul;
@@ -10,39 +11,40 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Component, Path};
 
-/// Entries of a directory that are looked at.
+/// Limit on entries that are read from a directory.
 const ENTRIES_MAX: usize = 10_000;
-/// Links of a tree that are read.
+/// Limit on links that are read from a tree.
 const LINKS_MAX: usize = 10_000;
-/// Files of a tree that are read because they are as short as an LFS pointer.
+/// Limit on files that are read because they are as short as an LFS pointer.
 const POINTERS_MAX: usize = 5_000;
-/// Entries that are returned.
+/// Limit on returned entries.
 const FOUND_MAX: usize = 10_000;
 /// An LFS pointer has fewer bytes than this (git-lfs, `docs/spec.md`).
 const POINTER_BYTES_MAX: u64 = 1024;
-/// How an LFS pointer begins (git-lfs, `docs/spec.md`).
+/// Prefix of an LFS pointer (git-lfs, `docs/spec.md`).
 const POINTER_BEGINS: &[u8] = b"version https://git-lfs.github.com/spec/";
-/// The line of the cache file that keeps what a tree contains.
+/// Name of the cache file.
 const CACHE: &str = "not-sent.json";
 
-/// Pointers and links of one tree: they depend on nothing else.
+/// Pointers and links of one tree. They depend only on the tree.
 #[derive(Default, Serialize, Deserialize)]
 struct Cached {
     tree: String,
     found: Vec<String>,
 }
 
-/// A tree and how to read its objects.
+/// A tree and the means to read its objects.
 pub(super) struct Tree<'a> {
     pub(super) git: &'a Git,
     pub(super) place: &'a Place,
     pub(super) id: &'a ObjectId,
-    /// A directory for the cache file.
+    /// Directory of the cache file.
     pub(super) root: &'a Path,
 }
 
 impl Tree<'_> {
-    /// LFS pointers and outward links, from the cache if the tree is the same as in the last call.
+    /// Returns LFS pointers and outward links. Uses the cache if the tree is the same as in the
+    /// last call.
     ///
     /// # Errors
     /// If git can't read the tree.
@@ -56,13 +58,13 @@ impl Tree<'_> {
         let found = self.look()?;
         let cached = Cached { tree: self.id.to_string(), found };
         let text = serde_json::to_vec(&cached).unwrap_or_default();
-        // Without the file the next call looks again.
+        // Without the file, the next call reads the tree again.
         let _ = write_if_different(&file, &text);
         Ok(cached.found)
     }
 
-    /// Directories in `inside` (relative, empty for the top) that are on the disk below `top` and not in the tree. Empty ones
-    /// don't count.
+    /// Returns directories in `inside` (relative, empty for the top) that exist on disk below `top`
+    /// but not in the tree. Empty directories are ignored.
     ///
     /// # Errors
     /// If git can't read the tree.
@@ -119,7 +121,7 @@ impl Tree<'_> {
         Ok(found)
     }
 
-    /// Only a project whose attributes name the filter has pointers.
+    /// Returns the LFS pointers. Only a project with the filter in its attributes has any.
     fn pointers(&self, blobs: &[Blob<'_>]) -> Result<Vec<String>, GitError> {
         let is_attributes =
             |blob: &&Blob<'_>| blob.path == ".gitattributes" || blob.path.ends_with("/.gitattributes");
@@ -146,7 +148,7 @@ impl Tree<'_> {
         Ok(pointers.map(|(blob, _)| format!("{} (LFS pointer)", blob.path)).collect())
     }
 
-    /// The contents of these blobs, in order; empty for one that is missing.
+    /// Returns the contents of these blobs, in order; empty for a missing one.
     fn contents<'b>(&self, ids: impl Iterator<Item = &'b str>) -> Result<Vec<Vec<u8>>, GitError> {
         let ids: Vec<&str> = ids.collect();
         if ids.is_empty() {
@@ -159,7 +161,8 @@ impl Tree<'_> {
     }
 }
 
-/// Takes the next entry off the output of `git cat-file --batch` (git-cat-file(1), "BATCH OUTPUT").
+/// Removes the next entry from the output of `git cat-file --batch` (git-cat-file(1), "BATCH
+/// OUTPUT").
 fn next_content(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let end = rest.iter().position(|byte| *byte == b'\n')?;
     let (line, after) = (&rest[..end], &rest[end + 1..]);
@@ -180,7 +183,7 @@ struct Blob<'a> {
 }
 
 impl<'a> Blob<'a> {
-    /// None for a submodule, and for a path that is not UTF-8.
+    /// Parses a line. Returns `None` for a submodule, and for a path that is not UTF-8.
     fn read(line: &'a [u8]) -> Option<Self> {
         let (facts, path) = std::str::from_utf8(line).ok()?.split_once('\t')?;
         let mut facts = facts.split(' ');
@@ -193,12 +196,12 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// Whether it is a directory, or a link to one, with something in it.
+/// Returns true if it is a directory, or a link to one, with at least one entry.
 fn has_entries(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Whether a link in the tree leads out of it. An absolute target is never in a workspace.
+/// Returns true if a link leads out of the tree. An absolute target is never in a workspace.
 fn leads_out(link: &str, target: &str) -> bool {
     let mut depth = Path::new(link).components().count() as i64 - 1;
     for part in Path::new(target).components() {

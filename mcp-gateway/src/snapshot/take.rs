@@ -75,12 +75,13 @@ pub struct Snapshot {
     pub kept_back: Vec<String>,
     /// Files that kept changing while they were read.
     pub changed_meanwhile: Vec<String>,
-    /// What exists on this machine and not in the snapshot: ignored directories at the top and in the command's directory,
-    /// LFS pointers, links that lead out of the tree.
+    /// Files that exist on this machine but not in the snapshot: ignored directories at the top and
+    /// in the command's directory, LFS pointers, links that lead out of the tree.
     pub left_behind: Vec<String>,
     /// The project's `setup`, if its configuration has one.
     pub setup: Option<Setup>,
-    /// The command that makes what of `left_behind` the job may need, if the project's files show it.
+    /// Command that creates the parts of `left_behind` that the job may need, if the project's
+    /// files indicate it.
     pub setup_suggestion: Option<String>,
     /// Notes for the submitter.
     pub notes: Vec<String>,
@@ -149,7 +150,7 @@ impl Snapshot {
         warnings
     }
 
-    /// Finds what is here and not in the snapshot.
+    /// Finds files that exist here but not in the snapshot.
     fn look_for_missing(&mut self) -> Result<(), GitError> {
         let id = &self.manifest.tree;
         let tree = not_sent::Tree { git: &self.git, place: &self.place, id, root: &self.root };
@@ -157,7 +158,7 @@ impl Snapshot {
         if !self.directory.is_empty() {
             missing.extend(tree.absent_directories(&self.top, &self.directory)?);
         }
-        // A directory of secrets is in another list.
+        // Directories of secrets are listed separately.
         let is_secret = |path: &String| self.kept_back.iter().any(|kept| Path::new(kept).starts_with(path));
         missing.retain(|path| !is_secret(path));
         if self.setup.is_none() {

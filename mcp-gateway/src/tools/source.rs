@@ -1,4 +1,4 @@
-//! The files that a job sees: those on disk where the pool is on this machine, a snapshot of them elsewhere.
+//! The files of a job: those on disk if the pool is on this machine, else a snapshot.
 
 use super::ToolError;
 use crate::client::Client;
@@ -8,17 +8,17 @@ use buildpool_protocol::spec::{OWN_VARIABLES, Setup, Source};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a job runs on.
+/// The source of a job, with its project.
 pub(super) struct JobSource {
     pub(super) source: Source,
-    /// What its history belongs to.
+    /// Key of the history of its commands.
     pub(super) project: String,
     pub(super) in_place: bool,
     pub(super) info: Option<SnapshotInfo>,
     pub(super) setup: Option<Setup>,
 }
 
-/// For a command in this directory.
+/// Returns the source for a command in this directory.
 pub(super) async fn of(client: &Client, directory: &Path) -> Result<JobSource, ToolError> {
     if client.pool().local {
         return Ok(JobSource {
@@ -42,13 +42,14 @@ pub(super) async fn of(client: &Client, directory: &Path) -> Result<JobSource, T
     })
 }
 
-/// The root of the repository around a directory, else the directory.
+/// Returns the root of the repository around a directory, else the directory.
 pub(super) fn project_of(directory: &Path) -> PathBuf {
     let root = directory.ancestors().find(|place| place.join(".git").exists());
     root.unwrap_or(directory).to_owned()
 }
 
-/// What a job in place starts with: ours, less what is the pool's, and what the caller adds.
+/// Returns the environment of a job in place: that of this process without the pool's own
+/// variables, and the variables of the caller.
 pub(super) fn environment(directory: &Path, added: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let ours = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -1,4 +1,4 @@
-//! From the command line to a job spec.
+//! Converts the command line into a job spec.
 
 use crate::arguments::RunArguments;
 use crate::failure::{Failure, USAGE};
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// What can be found out before the pool is asked.
+/// The parts of the spec that do not depend on the pool.
 pub(super) struct Asked {
-    /// Absolute.
+    /// Absolute path.
     directory: String,
     project: String,
     secrets: BTreeMap<String, Secret>,
@@ -20,8 +20,10 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// Reads the directory, the secrets and the template.
+    ///
     /// # Errors
-    /// When the directory is not there, or a secret has no value.
+    /// If the directory does not exist, or a secret has no value.
     pub(super) fn of(arguments: &RunArguments) -> Result<Self, Failure> {
         let directory = directory(arguments.cwd.as_deref())?;
         let secrets = arguments.secrets.iter().map(|name| match env::var(name) {
@@ -44,7 +46,8 @@ impl Asked {
         })
     }
 
-    /// What to take a snapshot of, where one is needed: in place on this machine's pool, on a snapshot everywhere else.
+    /// Returns the options of the snapshot, if one is needed: a job on the local pool runs in place
+    /// by default.
     pub(super) fn snapshot(&self, arguments: &RunArguments, local: bool) -> Option<Options> {
         let is_wanted = arguments.snapshot || arguments.commit.is_some() || !local;
         (is_wanted && !arguments.no_snapshot).then(|| Options {
@@ -55,10 +58,10 @@ impl Asked {
         })
     }
 
-    /// The spec: on this snapshot, else in place or in an empty directory.
+    /// Returns the spec: on this snapshot, else in place or in an empty directory.
     ///
     /// # Errors
-    /// When it is not valid.
+    /// If the spec is invalid.
     pub(super) fn into_spec(
         self,
         arguments: &RunArguments,
@@ -102,7 +105,7 @@ impl Asked {
     }
 }
 
-/// Where the command runs, absolute.
+/// Returns the absolute directory of the command.
 fn directory(asked: Option<&Path>) -> Result<PathBuf, Failure> {
     let here = env::current_dir()
         .map_err(|error| Failure::while_doing(USAGE, "the present directory can't be read", &error))?;
@@ -116,13 +119,15 @@ fn directory(asked: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-/// What the history of a command belongs to: the work tree that the directory is in, or the directory.
+/// Returns the project of a directory, which selects the history: the work tree of the directory,
+/// or the directory.
 fn project_of(directory: &Path) -> PathBuf {
     let root = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
     root.unwrap_or(directory).to_owned()
 }
 
-/// The whole environment, less what is the pool's own and, which is said, what is no text.
+/// Returns the environment without the pool's own variables. Prints a warning for each variable
+/// that is not UTF-8, and omits it.
 fn own_environment(directory: &str, elsewhere: bool) -> BTreeMap<String, String> {
     let mut environment = BTreeMap::new();
     for (name, value) in env::vars_os() {
